@@ -44,6 +44,7 @@ soak: $(VENV)/.check      ## what takes hours; SEED=, CASES= and FOLDER= (models
 	$(BIN)/python test/bench/planted_edits.py $(call cases,5000)
 	$(BIN)/python test/bench/planted_faults.py $(call cases,10000)
 	$(BIN)/python test/bench/planted_rewrites.py $(call cases,1000)
+	$(BIN)/python test/bench/planted_tile_faults.py $(call cases,5000)
 	$(BIN)/python test/bench/random_graphs.py $(call cases,10000)
 	$(BIN)/python test/bench/accuracy.py $(FOLDER) --timings 5
 	$(BIN)/python test/bench/validate.py $(FOLDER)

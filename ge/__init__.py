@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ge.lowering.pipeline.options import Options as Options
     from ge.lowering.plugins.extensions import register_dialect as register_dialect
     from ge.lowering.plugins.extensions import register_pass as register_pass
+    from ge.lowering.tiles import api as tile_api
     from ge.runtime.device.device_array import DeviceArray as DeviceArray
     from ge.runtime.device.session import Session as Session
     from ge.runtime.host import api
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ge.transforms.fusion.user_rules import Pattern as Pattern
 
     host = api
+    tile = tile_api
     compile = compile_model
     quantize = quantize_model
 
@@ -50,6 +52,7 @@ _NAMES = {
     "runtime.profile.profiler": "Profiler",
     "transforms.fusion.user_rules": "FusedOp Graph OpType Pattern",
 }
+_DOORS = {"host": "ge.runtime.host.api", "tile": "ge.lowering.tiles.api"}
 _HOME = {name: f"ge.{module}" for module, names in _NAMES.items() for name in names.split()}
 
 
@@ -59,9 +62,9 @@ def __getattr__(name: str) -> Any:
 
         return version("ge")
     if name == "__all__":
-        return [*_HOME, "host"]
-    if name == "host":
-        return importlib.import_module("ge.runtime.host.api")
+        return [*_HOME, *_DOORS]
+    if name in _DOORS:
+        return importlib.import_module(_DOORS[name])
     if name not in _HOME:
         raise AttributeError(f"module 'ge' has no attribute '{name}'")
     module = importlib.import_module(_HOME[name])

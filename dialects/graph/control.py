@@ -161,7 +161,7 @@ class CaseOp(TensorOp):
 
     %y = graph.case %i : tensor<i64> -> (tensor<4xf32>) {
       graph.yield %a : tensor<4xf32>
-    }, {
+    } {
       graph.yield %b : tensor<4xf32>
     }
     """

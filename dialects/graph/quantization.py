@@ -114,7 +114,7 @@ def split_along(
         return None
 
     def part(value: SSAValue) -> int | None:
-        if numel(shape_of(value)) == 1 or (own != axis and not block):
+        if all(n == 1 for n in shape_of(value)) or (own != axis and not block):
             return None
         return axis if block else 0
 

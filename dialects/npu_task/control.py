@@ -117,7 +117,7 @@ class CaseOp(GeOp):
 
         %n = npu_task.case %i : memref<i64, ...> -> memref<?xf32, ...> order [0] {
           npu_task.yield %a : ...
-        }, {
+        } {
           npu_task.yield %b : ...
         }
     """

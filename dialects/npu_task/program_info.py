@@ -27,6 +27,7 @@ VALID = "npu_task.valid"  # the shape of the part of a state that holds values w
 
 # of tasks
 BYTES = "npu_task.bytes"  # of each result on the device whose size is not known (`sizes.py`)
+OFFSETS = "npu_task.offsets"  # of these in the "dynamic" segment; -1: the device allocates it
 
 FIGURES = (
     "streams", "events", "arena_bytes", "lower_bound_bytes", "no_reuse_bytes", "weight_bytes",
@@ -54,7 +55,12 @@ def state(func: Operation, **figures: int) -> None:
 
 def type_errors(func: Operation) -> Iterator[str]:
     """One message for each attribute of a function that is of the wrong type."""
-    counts = (*(f"npu_task.{name}" for name in (*FIGURES, "state_bytes")), CAP, SPILLED, RECOMPUTED)
+    counts = (
+        *(f"npu_task.{name}" for name in (*FIGURES, "state_bytes", "dynamic_bytes")),
+        CAP,
+        SPILLED,
+        RECOMPUTED,
+    )
     for name, attr in func.attributes.items():
         if name in counts:
             if not _is_count(attr):

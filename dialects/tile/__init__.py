@@ -1,4 +1,59 @@
-"""The `tile` dialect: see `kernel.py`."""
+"""The `tile` dialect. `kernel.py` shows a kernel and where its ops stand; here is why it is so.
+
+What it is for. A launch is one op at the levels above, and what the core does in it a formula: a
+wrong plan cannot give a wrong number, and nothing waits for anything. A `tile.kernel` says it by
+instruction. One text is run on bytes and timed (`runtime/tiles`), and proved (`runtime/check`).
+
+Why so:
+
+- **Two programs, as the chip has two cores.** On split targets there is no way from L0C to UB or
+  from UB to L1 but through device memory. Moves that do not exist are no ops: data pass by
+  `tile.push` and `tile.pop`. These are two ops, since one alone would keep a core waiting until the
+  other one has come to the same place.
+- **Pipes are not in the text.** An op's pipe follows from what it moves between which memories; an
+  `Instruction` says it, and what it reads and writes, in one place (`instruction.py`), which the
+  engine, its costs, the passes and the checker all take it from. What is wrong there is wrong
+  everywhere, and no proof notices.
+- **The order is the program's.** A kernel without flags means what its instructions do one after
+  the other. `tile-flags` keeps that meaning on pipes that run side by side, so that authors do not
+  write flags; those who do keep theirs, and `ge-check` proves either.
+- **A ring is one value**, and its slot an index mod the copies: the index of a loop says how far a
+  stage is ahead. A stage that runs ahead is an `scf.if` in a loop (`j < n`, `j >= ahead`), which
+  `tile-split-loops` cuts: no op for pipelines is needed, and the parts stay readable.
+- **Always two dimensions, always static.** The core's instructions have rows and columns. Boxes of
+  memrefs have any rank, and `sizes` says which dimensions the two are. Ends are of boxes alone:
+  loads pad there and stores leave out, so that no other instruction has a mask.
+- **`tile.map` has graph ops in it**, whose kernels and costs there are, and rows and columns
+  broadcast as at the levels above.
+- **Layout rules are of types**: multiples of 16 outside of UB, rows of 32 bytes in UB. What does
+  not fit is refused where it is written, not where it runs.
+
+What was rejected:
+
+- Memrefs in memory spaces (`memref<128x64xf16, l1>`) with subviews instead of tiles: offsets and
+  strides in each type, fractal layouts in none, and no type for a ring.
+- Destinations as results (`%t = tile.load %box`): buffers are then chosen by a pass, and what is
+  multi-buffered cannot be read from the text. It is what authors ask to choose.
+- Flags as values (tokens as in `async`): loops would carry them, one for each slot of each ring,
+  while the hardware has eight for each pair of pipes, which a pass has to count anyway.
+- Flags on `tile.alloc` that the engine would follow by itself: then none could be missing, and the
+  emulated core could not show it.
+- A type for the number of a flag, or flags by name: they are numbers in the hardware, computed from
+  the slot.
+
+What is not there:
+
+- `tile.unfold`, the windows of convolutions from L1 to L0A.
+- More than one vector core beside a cube core: on split targets of two the second is idle in
+  kernels of both programs. Kernels of a `tile.vector` alone may use all.
+- Gathers by indices in a tile; arguments of unknown shape, and scalar arguments.
+- Bias and scales of FIX beyond a cast and `relu`; the bias table of the cube.
+- Buffers that share bytes: `tile-plan` keeps each for the whole program. Offsets by hand may
+  overlap; then `tile-flags` does not know, and the checker tells.
+- Flags between memrefs' boxes: what a program both stores and loads counts as one buffer, so loads
+  and stores of a kernel in place wait for each other. Order between *cores* by device memory.
+- A lowering of the compiler's own kernels: `npu_task.kernel` has no tiles.
+"""
 
 from xdsl.ir import Dialect
 

@@ -35,7 +35,7 @@ from ge.dialects.tile.instruction import (
     print_end,
     program_of,
 )
-from ge.dialects.tile.scalars import Number, number_attr, parse_scalar, scalar_text
+from ge.dialects.tile.scalars import Number, check_number, number_attr, parse_scalar, scalar_text
 from ge.dialects.tile.transfers import check_same_element, parse_ends, print_ends
 from ge.dialects.tile.types import Memory, Pipe, PipeAttr, TileType, tile_type
 
@@ -340,6 +340,10 @@ class FillOp(VectorInstruction):
         printer.print_operand(self.target)
         printer.print_string(f", {scalar_text(self.value)}")
         print_end(printer, self)
+
+    def verify_(self) -> None:
+        super().verify_()
+        check_number(self.value, tile_type(self.target).element)
 
 
 # ---- flags -----------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import GeOp
 from ge.dialects.support.types import is_static
-from ge.dialects.tile.buffers import AllocOp, FifoOp, SlotOp, ViewOp
+from ge.dialects.tile.buffers import AllocOp, FifoOp, SlotOp, ViewOp, constant_index
 from ge.dialects.tile.compute import MapOp
 from ge.dialects.tile.instruction import Instruction, Program, program_of
 from ge.dialects.tile.transfers import PopOp, PushOp
@@ -71,6 +71,8 @@ assert {op.name for op in Arith.operations} >= INDEX_OPS
 
 
 class ProgramOp(Program, ABC):
+    """A program: `tile.cube` or `tile.vector`."""
+
     body = region_def("single_block")
     traits = lazy_traits_def(lambda: (NoTerminator(), HasParent(KernelOp)))
     assembly_format = "attr-dict-with-keyword $body"
@@ -86,6 +88,8 @@ class ProgramOp(Program, ABC):
         for op in ops_within(self.body):
             if isinstance(op, ForOp | IfOp) and op.results:
                 raise VerifyException(f"{op.name} of a core carries no values")
+            if isinstance(op, ForOp) and (step := constant_index(op.step)) is not None and step < 1:
+                raise VerifyException(f"the step of a loop is at least 1, not {step}")
             if not isinstance(op, RUN) and op.name not in INDEX_OPS:
                 raise VerifyException(f"{op.name} does not run on a core")
 

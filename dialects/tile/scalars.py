@@ -6,9 +6,10 @@ from typing import TypeAlias, cast
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, f64
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
-from ge.dialects.support.element_types import is_float
+from ge.dialects.support.element_types import is_float, row_of
 
 Number: TypeAlias = int | float
 
@@ -26,7 +27,25 @@ def number_of(attr: Attribute) -> Number:
     return cast(IntegerAttr, attr).value.data
 
 
+def is_number(attr: Attribute) -> bool:
+    return isinstance(attr, FloatAttr | IntegerAttr)
+
+
+def check_number(attr: Attribute, element: Attribute) -> None:
+    """Raises VerifyException for a number that no element of this type is."""
+    if not is_number(attr):
+        raise VerifyException(f"expected a number, got {attr}")
+    row = row_of(element)
+    if row is None or row.is_float:
+        return
+    value = number_of(attr)
+    low = -(2 ** (row.bits - 1)) if row.is_signed and row.bits > 1 else 0
+    if not isinstance(value, int) or not low <= value < low + 2**row.bits:
+        raise VerifyException(f"{scalar_text(attr)} is no {element}")
+
+
 def parse_scalar(parser: Parser) -> Number:
+    """An integer, a float, `inf` or `nan`, with a sign or without."""
     sign = -1 if parser.parse_optional_punctuation("-") else 1
     if parser.parse_optional_keyword("inf"):
         return sign * inf
@@ -36,6 +55,7 @@ def parse_scalar(parser: Parser) -> Number:
 
 
 def scalar_text(attr: Attribute) -> str:
+    """What `parse_scalar` reads as the same number."""
     value = number_of(attr)
     if isinstance(value, float) and (isinf(value) or isnan(value)):
         return str(value)

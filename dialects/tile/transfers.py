@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.element_types import is_float
 from ge.dialects.tile.instruction import Instruction, parse_end, parse_value, print_end
-from ge.dialects.tile.scalars import Number, number_attr, parse_scalar, scalar_text
+from ge.dialects.tile.scalars import Number, check_number, number_attr, parse_scalar, scalar_text
 from ge.dialects.tile.types import (
     BoxType,
     FifoType,
@@ -82,6 +82,8 @@ class LoadOp(Instruction):
             raise VerifyException(f"a load is to l1 or ub, not to {target.space}")
         check_same_shape(source, target)
         check_same_element(source, target)
+        if self.pad is not None:
+            check_number(self.pad, target.element)
 
 
 @irdl_op_definition
@@ -298,6 +300,7 @@ def parse_ends(parser: Parser) -> tuple[SSAValue, SSAValue]:
 
 
 def print_ends(printer: Printer, source: SSAValue, target: SSAValue) -> None:
+    """As `parse_ends` reads them: `%source to %target`."""
     printer.print_string(" ")
     printer.print_operand(source)
     printer.print_string(" to ")

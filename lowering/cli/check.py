@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ge.lowering.cli.arguments import add_options, options_from
+from ge.lowering.cli.arguments import add_options, argument, options_from
 from ge.lowering.cli.command_line import ArgumentParser
+from ge.lowering.text.values import whole
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -31,6 +32,9 @@ def build_parser() -> ArgumentParser:
     parser.add_argument("program", help="a .mlir at the program level; - for standard input")
     parser.add_argument("--target", metavar="NAME|FILE.toml", default="",
         help="prove it for this target instead of the one that the program names")  # fmt: skip
+    parser.add_argument("--prefetch", type=argument(whole(1)), default=0, metavar="P",
+        help="also prove that runs do not disturb each other that overlap as those of "
+        "ge-run --runs, with P sets of inputs and outputs")  # fmt: skip
     add_options(parser, "ge-check")
     return parser
 
@@ -53,12 +57,12 @@ def prove(args: argparse.Namespace) -> int:
     source = read_source(None if args.program == "-" else args.program)
     ctx = context()
     module = parse_module(ctx, source)
-    target = Target.load(args.target) if args.target else None
     if any(op.name == "tile.kernel" for op in module.ops):
-        return prove_kernels(module, target)
+        return prove_kernels(module, args.target)
     if (level := level_of(module)) is not Level.PROGRAM:
         raise GeError(f"the module is at the {level} level", args.program, "compile it first")
     module.verify()
+    target = Target.load(args.target) if args.target else None
 
     def prove_one(module: "ModuleOp") -> "Proof":
         proof = check_program(module, target)
@@ -71,6 +75,9 @@ def prove(args: argparse.Namespace) -> int:
     is_proved, summary = not proof.problems, proof.summary
     options = options_from(args)
     dims, shapes = parse_dims(options.dim), parse_shapes(options.shape)
+    if is_proved and args.prefetch:
+        is_proved, of_runs = prove_overlap(module, target, args.prefetch)
+        summary = f"{summary}; {of_runs}" if is_proved else of_runs
     if is_proved and (dims or shapes):
         is_proved, summary = prove_at(module, dims, shapes, prove_one)
     elif is_proved and is_open(module):
@@ -87,12 +94,31 @@ def report(problems: "Sequence[Problem]") -> None:
         print(Diagnostic(Severity.ERROR, text, location_of(problem.op)), file=sys.stderr)
 
 
-def prove_kernels(module: "ModuleOp", target: "Target | None") -> int:
-    """Prove the tile programs of a module."""
+def prove_overlap(module: "ModuleOp", target: "Target | None", prefetch: int) -> tuple[bool, str]:
+    """Prove runs that overlap: so many that each set of memory is taken twice, and the first one
+    again; later ones wait as these do. Whether they are proved, and how that is told."""
+    from ge.dialects.support.functions import main_function
+    from ge.dialects.targets.target import target_for
+    from ge.runtime.check.overlapping_runs import check_runs
+    from ge.runtime.clock.clock import simulate
+    from ge.runtime.clock.runs import overlapping
+
+    main = main_function(module)
+    assert main is not None
+    one = simulate(module, target or target_for(main))
+    if not (tasks := overlapping(main, one, 2 * prefetch + 1, prefetch)):
+        return True, "its runs do not overlap"
+    report(problems := list(check_runs(main, tasks, prefetch)))
+    return (False, "runs disturb each other") if problems else (True, "so are runs that overlap")
+
+
+def prove_kernels(module: "ModuleOp", target: str) -> int:
+    """Prove the tile programs of a module, on the target or else on the one that it names."""
+    from ge.dialects.targets.target import target_for
     from ge.runtime.check.tiles import check_kernels
 
     module.verify()
-    proofs = check_kernels(module, target)
+    proofs = check_kernels(module, target_for(module, target))
     for proof in proofs:
         report(proof.problems)
         print(proof.summary)
@@ -105,11 +131,11 @@ MOST_SIZES = 64  # that are proved one by one
 def prove_at(
     module: "ModuleOp", dims: "Sizes", shapes: "Shapes", prove_one: "Callable[[ModuleOp], Proof]"
 ) -> tuple[bool, str]:
-    """Prove the program at given sizes: at all of the ranges if they are few, else at the ends of
-    the ranges. Whether it is proved, and what is."""
+    """Prove the program bound to given sizes: at all of the ranges if they are few, else at the
+    ends of the ranges, and for all sizes as it stands. Whether it is proved, and what is."""
     from ge.dialects.support.errors import GeError
     from ge.dialects.support.functions import main_function
-    from ge.lowering.driver.binding import Binder, is_open, ranges_in
+    from ge.lowering.driver.binding import Binder, is_open, planned_for, ranges_in
     from ge.lowering.driver.program import Program
     from ge.lowering.pipeline.options import Options
 
@@ -132,8 +158,14 @@ def prove_at(
     names = ", ".join(f"{n}={r[0]}" + f"..{r[-1]}" * (len(r) > 1) for n, r in ranges.items())
     if count == 1:
         return True, f"at {names}: {proof.summary}"
-    which = f"all {count} sizes of" if count <= MOST_SIZES else "the ends, and nothing between, of"
-    return True, f"proved at {which} {names}: arena of at most {peak} bytes"
+    arena = f"arena of at most {peak} bytes"
+    if count <= MOST_SIZES:
+        return True, f"proved at all {count} sizes of {names}: {arena}"
+    planned, text = planned_for(module, ranges)
+    if (proof := prove_one(planned)).problems:
+        return False, f"at all sizes of {names}: {proof.summary}"
+    which = "bound to sizes it is proved at the ends, and nothing between"
+    return True, f"{text} at all {count} sizes of {names}; {which}: {arena}"
 
 
 def listed(sizes: "Mapping[str, int]") -> str:

@@ -113,26 +113,34 @@ class Feeding:
     ) -> "list[tuple[HostProgram, dict[str, Array] | None]]":
         """One program, whose state grows from call to call, and so do inputs that grow with it."""
         from ge.dialects.support.errors import GeError
+        from ge.runtime.clock.valid_rows import room_for_rows
         from ge.runtime.device.ports import input_ports
-        from ge.runtime.device.session import main_of, random_inputs
-        from ge.runtime.device.state import room_for_rows
+        from ge.runtime.device.random_inputs import random_inputs
+        from ge.runtime.device.session import main_of
+        from ge.runtime.host.host import HostProgram
 
         if self.args.grow not in (None, symbol):
             raise GeError(f"--grow {self.args.grow}: the program's state grows along '{symbol}'")
-        main = main_of(loaded.module)
-        program, rows = self._program(loaded)[0], 0
+        module, main = loaded.module, main_of(loaded.module)
+        shapes, dims = fixed_of(self.options)
+        program, rows = self._program(loaded)[0], dims.get(symbol, 0)
         if program.session is not None:
             self.begin(program.session.state)
             rows = program.session.state.rows()
-        added = max(p.step for p in input_ports(main)) * (count if self.inputs is None else 1)
-        if rows + added > (room := room_for_rows(main)):
-            text = f"{count} calls add {added} rows to the state's {rows}, it has room for {room}"
+        step, room = max(p.step for p in input_ports(main)), room_for_rows(main)
+        end = rows + step * (count if self.inputs is None else 1)
+        if room is not None and end > room:
+            text = (
+                f"{count} calls add {end - rows} rows to the state's {rows}, it has room for {room}"
+            )
             raise GeError(text, hint="call it less often, or compile with more --state-capacity")
-        if program.session is None or self.inputs is not None:
+        if self.inputs is not None:
             return [(program, self.inputs)] * count
-        shapes, dims = fixed_of(self.options)
-        sizes = (dims | {symbol: n} for n in range(rows, rows + added, added // count))
-        return [(program, random_inputs(loaded.module, self.args.seed, shapes, n)) for n in sizes]
+        sizes = range(rows, end, step)
+        if program.session is None:
+            return [(HostProgram(module, self.target, rows=n + step), None) for n in sizes]
+        dims_of = [dims | {symbol: n} for n in sizes]
+        return [(program, random_inputs(module, self.args.seed, shapes, d)) for d in dims_of]
 
     def begin(self, state: "State") -> None:
         """State before the first call."""
@@ -142,7 +150,8 @@ class Feeding:
 
     def _program(self, loaded: "Program") -> "tuple[HostProgram, dict[str, Array] | None]":
         from ge.runtime.device.gears import GearTable
-        from ge.runtime.device.session import Session, main_of, random_inputs
+        from ge.runtime.device.random_inputs import random_inputs
+        from ge.runtime.device.session import Session, main_of
         from ge.runtime.host.host import HostProgram
 
         module, inputs, gear = loaded.module, self.inputs, None

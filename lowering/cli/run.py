@@ -178,14 +178,12 @@ def machine_of(args: argparse.Namespace, module: "ModuleOp", options: "Options")
     return target_for(main_of(module))
 
 
-def kernel_target(args: argparse.Namespace, options: "Options") -> "Target":
-    """That of a kernel: by default one that states what instructions cost."""
-    from ge.dialects.targets import DEFAULT_TARGET, KERNEL_TARGET
-    from ge.dialects.targets.target import Target
+def kernel_target(args: argparse.Namespace, options: "Options") -> str:
+    """The target that a kernel is run on, if one is asked for."""
+    from ge.dialects.targets import DEFAULT_TARGET
 
     asked = flag_value(args, "target") or options.target
-    default = flag_value(args, "target") is None and asked == DEFAULT_TARGET
-    return Target.load(KERNEL_TARGET if default else asked)
+    return "" if flag_value(args, "target") is None and asked == DEFAULT_TARGET else asked
 
 
 def check_changes(changes: Sequence[str], target: "Target") -> None:
@@ -284,7 +282,8 @@ def bind(
     from ge.dialects.support.errors import GeError
     from ge.lowering.driver.binding import Binder, check_sizes, is_open
     from ge.runtime.device.ports import caller_ports
-    from ge.runtime.device.session import check_inputs, main_of, random_inputs
+    from ge.runtime.device.random_inputs import random_inputs
+    from ge.runtime.device.session import check_inputs, main_of
 
     shapes, dims = fixed_of(options)
     ports = caller_ports(main_of(loaded.module))
@@ -346,7 +345,9 @@ def compute(
 
     from ge.dialects.support.errors import GeError
     from ge.runtime.check.schedule import useless_events
-    from ge.runtime.device.session import Session, random_inputs, statistics
+    from ge.runtime.data.arrays import statistics
+    from ge.runtime.device.random_inputs import random_inputs
+    from ge.runtime.device.session import Session
 
     if inputs is None:
         shapes, dims = fixed_of(options)
@@ -479,7 +480,7 @@ SHOWN_ELEMENTS = 12  # arrays up to this size are shown whole
 def output_lines(outputs: "Mapping[str, Array]") -> Iterable[str]:
     """A line for each output: its elements if they are few, else figures."""
     from ge.dialects.support.diagnostics import visible
-    from ge.runtime.device.session import statistics
+    from ge.runtime.data.arrays import statistics
 
     for name, array in outputs.items():
         head = f"{visible(name)}: {array.dtype}[{', '.join(map(str, array.shape))}]"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from ge.lowering.cli.arguments import flag_value
 
 if TYPE_CHECKING:
-    from ge.dialects.targets.target import Target
     from ge.dialects.tile.kernel import KernelOp
     from ge.lowering.text.reading import Source
     from ge.runtime.data.arrays import Array
@@ -35,10 +34,13 @@ def kernel_source(path: str) -> "Source | None":
     return source if KERNEL.search(source.text) else None
 
 
-def run_kernel(args: argparse.Namespace, source: "Source", target: "Target") -> "dict[str, Array]":
-    """Compute, simulate, write and print; the outputs. Raises GeError for what cannot be run or
-    written."""
+def run_kernel(args: argparse.Namespace, source: "Source", asked: str) -> "dict[str, Array]":
+    """Compute, simulate, write and print; the outputs. On the target asked for, else on that which
+    the text names, else on one that states what instructions cost. Raises GeError for what cannot
+    be run or written."""
     from ge.dialects.support.errors import GeError
+    from ge.dialects.targets import KERNEL_TARGET
+    from ge.dialects.targets.target import TARGET, target_for
     from ge.lowering.text.files import Outputs
     from ge.runtime.profile.what_if import WhatIf, changed
     from ge.runtime.tiles.kernel import TileKernel
@@ -49,6 +51,9 @@ def run_kernel(args: argparse.Namespace, source: "Source", target: "Target") -> 
             flag = f"--{name.replace('_', '-')}"
             raise GeError(f"{flag} is of programs, and this is a kernel", args.input, "drop it")
     op = read_kernel(source)
+    module = op.parent_op()
+    assert module is not None
+    target = target_for(module, asked or ("" if TARGET in module.attributes else KERNEL_TARGET))
     kernel = TileKernel(op, target)
     others = {change: TileKernel(op, changed(target, change)) for change in args.what_if}
     report: dict[str, Any] = {"kernel": kernel.name, "target": target.name}
@@ -96,7 +101,7 @@ def compute(
 ) -> "tuple[dict[str, Array], dict[str, Any]]":
     """The outputs for the inputs given, or for random ones, and the `numerics` of the report."""
     from ge.dialects.support.errors import GeError
-    from ge.runtime.device.session import statistics
+    from ge.runtime.data.arrays import statistics
 
     inputs = inputs_of(args, kernel)
     start = time.perf_counter()
@@ -125,7 +130,7 @@ def inputs_of(args: argparse.Namespace, kernel: "TileKernel") -> "dict[str, Arra
     from ge.dialects.npu_task.attributes import data_type
     from ge.runtime.data.npz import read_npz
     from ge.runtime.device.ports import Port, check_inputs
-    from ge.runtime.device.session import random_array
+    from ge.runtime.device.random_inputs import random_array
     from ge.runtime.tiles.kernel import arguments_of
 
     arguments = arguments_of(kernel.op)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
-from ge.dialects.graph.ports import dim_ranges
+from ge.dialects.graph.ports import dim_ranges, state_ranges
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.control import MapIndexOp
+from ge.dialects.npu_task.program_info import figure
+from ge.dialects.npu_task.sizes import unknown_results
 from ge.dialects.support.dims import Range, symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -30,6 +32,7 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import bound_stages
 from ge.lowering.text.values import Shapes, Size, Sizes
 from ge.runtime.data.weights import Payload, weights_at_hand
+from ge.transforms.memory.plan_ranges import plan_ranges
 from ge.transforms.shapes.sizes import argument_shapes, inputs_of, named_dims, take_shape
 
 MOST_KEPT = 64  # bound programs
@@ -85,6 +88,19 @@ def check_sizes(
     for name, shape in (*shapes.items(), *given.items()):
         take_shape(name, shape, inputs, sizes)
     argument_shapes(main, sizes)
+
+
+def planned_for(module: ModuleOp, ranges: Mapping[str, range]) -> tuple[ModuleOp, str]:
+    """The program as it stands, planned for all sizes of ranges, and what is claimed of it."""
+    planned = module.clone()
+    main = main_function(planned)
+    assert main is not None
+    state_ranges(main, {n: Range(r[0], r[-1]) for n, r in ranges.items()})
+    placed = plan_ranges(main)
+    left = sum(len(unknown_results(op)) for op in main.walk()) - placed
+    size = figure(main, "dynamic_bytes") if placed else 0
+    text = f"proved unbound (--no-static-shape): {placed} tensors lie in {size} bytes"
+    return planned, text + (f", and nothing of {left} others," if left else "")
 
 
 def add_largest(program: Program) -> None:

@@ -13,13 +13,14 @@ from ge.dialects.graph.attention import AttentionLike
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.npu_task.attributes import data_type
-from ge.dialects.npu_task.control import IfOp, LoopOp, MapIndexOp
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.npu_task.program_info import figure
-from ge.dialects.npu_task.sizes import stated_bytes, unknown_results
+from ge.dialects.npu_task.sizes import placed_results, stated_bytes, unknown_results
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
@@ -163,9 +164,12 @@ class Program:
         if c.unknown:
             by = ", ".join(dims) if dims else "by data"
             parts.append(f"{c.unknown['tensors']} tensors of unknown size ({by})")
+        if placed := c.unknown.get("placed"):
+            size = c.unknown["placed_bytes"] / mib
+            parts.append(f"{placed} of them in {size:.2f} MiB at all sizes")
         if most := c.unknown.get("at_most"):
             sizes = " ".join(f"{n}={size}" for n, size in most["dims"].items())
-            parts.append(f"arena at most {most['peak_bytes'] / mib:.2f} MiB (at {sizes})")
+            parts.append(f"arena {most['peak_bytes'] / mib:.2f} MiB at {sizes}")
         if c.memory:
             if not dims:
                 peak, bound = c.memory["peak_bytes"], c.memory["lower_bound_bytes"]
@@ -227,9 +231,12 @@ def type_text(value: SSAValue) -> str:
 def unknown_sizes(module: ModuleOp) -> dict[str, Any]:
     """The tensors in the memory of the device that no plan holds, since their sizes are known only
     at run time: how many, the named dimensions of the inputs that they follow from, and of each
-    what makes it, and its bytes as an expression of dimensions. Empty where there are none."""
+    what makes it, and its bytes as an expression of dimensions; where these have ranges, how many
+    have places that hold them at all sizes, and the bytes of all places. Empty where there are
+    none."""
     main = main_function(module)
-    ops = [] if main is None else [op for op in main.walk() if isinstance(op, Task | IfOp | LoopOp)]
+    defining = Task | IfOp | CaseOp | LoopOp
+    ops = [] if main is None else [op for op in main.walk() if isinstance(op, defining)]
     count = sum(len(unknown_results(op)) for op in ops)
     if main is None or not count or any(isinstance(op, MapIndexOp) for op in main.walk()):
         return {}
@@ -243,4 +250,12 @@ def unknown_sizes(module: ModuleOp) -> dict[str, Any]:
         for op in ops
         for result, text in zip(unknown_results(op), stated_bytes(op), strict=True)
     ]
-    return {"tensors": count, **({"dims": dims} if dims else {}), "sizes": sizes}
+    ranges = dim_ranges(main)
+    placed = sum(1 for op in ops for _ in placed_results(op, ranges))
+    places = {"placed": placed, "placed_bytes": figure(main, "dynamic_bytes") or 0}
+    return {
+        "tensors": count,
+        **({"dims": dims} if dims else {}),
+        "sizes": sizes,
+        **(places if placed else {}),
+    }

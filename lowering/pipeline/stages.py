@@ -47,6 +47,7 @@ from ge.transforms.memory.order_tasks import OrderTasksPass
 from ge.transforms.memory.overwrite_operands import OverwriteOperandsPass
 from ge.transforms.memory.plan_core_memory import PlanCoreMemoryPass
 from ge.transforms.memory.plan_memory import PlanMemoryPass
+from ge.transforms.memory.plan_ranges import PlanRangesPass
 from ge.transforms.memory.recompute_elementwise import RecomputeElementwisePass
 from ge.transforms.memory.rematerialize import RematerializePass
 from ge.transforms.memory.spill_buffers import SpillBuffersPass
@@ -324,6 +325,7 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
             no_reuse=options.no_reuse,
             print_liveness=options.print_liveness,
         ),
+        PlanRangesPass(),
         PlanCoreMemoryPass(options.target, options.print_core_plans),
     ]
 

@@ -269,7 +269,7 @@ class Bufferization:
 
     def branch(self, op: GraphIfOp | GraphCaseOp) -> Iterator[Operation]:
         """All branches write static results into the same buffers; dynamic ones are returned, from
-        a case to the host where nothing else is done with them."""
+        a case that the host decides to the host where nothing else is done with them."""
         static = [r for r in op.outputs if not is_dynamic(r.type)]
         dynamic = [r for r in op.outputs if is_dynamic(r.type)]
         for result in static:
@@ -369,8 +369,11 @@ class Bufferization:
     def space_of_result(self, result: SSAValue) -> SpaceAttr:
         """Where a branch leaves a result."""
         is_returned = all(isinstance(use.operation, FuncReturnOp) for use in result.uses)
-        by_case = isinstance(result.owner, GraphCaseOp) and is_dynamic(result.type)
-        return HOST if by_case and is_returned and not self.share_io else HBM
+        by_host = isinstance(case := result.owner, GraphCaseOp) and (
+            space_of(self.buffers[case.index].type) == HOST
+        )
+        is_sized = is_dynamic(result.type) and not self.share_io
+        return HOST if by_host and is_returned and is_sized else HBM
 
     def results(self, op: FuncReturnOp) -> Iterator[Operation]:
         returned: list[SSAValue] = []

@@ -4,8 +4,8 @@
 not the target's or a multiple of it, segments and sums of sizes that are not as stated, more bytes
 of arena, inputs and outputs, and weights together than the target has, and slots that are kept
 apart (`npu_task.pinned`) although `npu_task.no_reuse` does not ask for it, or that share bytes.
-Buffers whose size is known only at run time are not counted. How constants lie in memory is trusted
-(`Target.constants_bytes`).
+Of buffers whose size is known only at run time the places count that they have. How constants lie
+in memory is trusted (`Target.constants_bytes`).
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def slots(func: FuncOp, segment: str) -> list[SlotOp]:
     return [op for op in func.walk() if isinstance(op, SlotOp) and op.segment.data == segment]
 
 
-SEGMENTS = ("arena", "io", "weight", "state")
+SEGMENTS = ("arena", "io", "weight", "state", "dynamic")
 
 
 def footprint(func: FuncOp) -> int:

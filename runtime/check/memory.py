@@ -22,7 +22,8 @@ one buffer, or loses it. So two walks see all; a loop that may run no iteration 
 Row i of a scan buffer is written when iteration i ends: a later iteration has some of them.
 
 Taken on trust, as by the emulator: what a memref is a view or an alias of, what ops read and write
-(`npu_task/memory.py`), and what a kernel may overwrite.
+(`npu_task/memory.py`), what a kernel may overwrite, and that a tensor of unknown size takes the
+bytes that it states (a run refuses one that takes more than its place has).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,6 +35,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.boxes import Box
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
@@ -61,6 +63,7 @@ from ge.dialects.npu_task.ops import (
 )
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.rules import misuses
+from ge.dialects.npu_task.sizes import placed_results
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size, shape_of
 from ge.runtime.check.byte_history import Bytes, History, Runs, runs_of
@@ -137,6 +140,7 @@ class Checker:
         self.memories: dict[Memory, Bytes] = {}
         self.spans: dict[SSAValue, MemrefBytes] = {}
         self.rounds = 2  # how often loops are walked
+        self.place_results()
 
     def figure(self, name: str, default: int) -> int:
         stated = figure(self.func, name)
@@ -157,6 +161,27 @@ class Checker:
                 span = MemrefBytes(value, value, (), (), None)
             self.spans[value] = span
         return span
+
+    def place_results(self) -> None:
+        """What tensors of unknown size occupy that have a place: all of it, as at their largest."""
+        ranges, alignment = dim_ranges(self.func), max(self.figure("alignment", 1), 1)
+        limit = self.figure("dynamic_bytes", 0)
+        for op in self.func.walk():
+            for value, low, size in placed_results(op, ranges):
+                if not size:
+                    self.report("bounds", op, f"{name_of(op)} has a place for a result without end")
+                    continue
+                if low + size > limit:
+                    text = f"{name_of(op)} has a result that ends at byte {low + size} of {limit}"
+                    self.report("bounds", op, f"{text} of the dynamic segment")
+                if low % alignment:
+                    text = f"offset {low} of a result is no multiple of {alignment}"
+                    self.report("alignment", op, text)
+                if not all(isinstance(u.operation, Task) for u in value.uses):
+                    text = f"{name_of(op)} has a place for a result that control flow takes"
+                    self.report("bounds", op, text)
+                box = Box(low, size)
+                self.spans[value] = MemrefBytes("dynamic", value, (box,), (*runs_of(box),), None)
 
     def check_slot(self, op: SlotOp) -> None:
         boxes = self.span(op.result, op).boxes
@@ -324,7 +349,7 @@ class Checker:
             return
         task = self.new_task(op)
         reads, writes, new = access(op)
-        self.check_in_place(op, reads, [*writes])
+        self.check_in_place(op, reads, [*writes, *(v for v in new if v in self.spans)])
         for value in reads:
             self.read(task, value)
         for value in (*writes, *new):

@@ -15,7 +15,7 @@ class Problem:
 
     # The rule that is broken: race, unwritten, overwritten, alias, bounds, alignment, buffer, loop,
     # stream, event, lost wake-up, deadlock, reused, cap, capacity, figure, certificate, pinned,
-    # core; useless for what costs time alone
+    # core, runs; useless for what costs time alone
     kind: str
     message: str
     op: Operation = field(compare=False)

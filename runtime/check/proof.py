@@ -8,8 +8,9 @@ inputs. Taken on trust are
 - that of state that grows (`npu_task.grows`) attention reads only the rows that its length leaves,
   and that the session counts them, and gives each block of rows a place of its own in their table;
 - that a loop with a condition that the program computes comes to its end;
-- sizes that are known only at run time: that values fit where they are copied to, and that what the
-  device allocates for them fits beside the rest;
+- sizes that are known only at run time: that values fit where they are copied to, that they take no
+  more bytes than they state (a run refuses those that do), and that what the device allocates for
+  them fits beside the rest;
 - `npu_task.cap_bytes` in runs in which no single stream is ahead of all others, and inside of
   branches and loops; arena_bytes is a limit for all;
 - that the kernels, and their order, compute what the model asks for.
@@ -21,10 +22,12 @@ from typing import cast
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.npu_task.attributes import HOST, is_dynamic, space_of
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.npu_task.program_info import CAP, figure
+from ge.dialects.npu_task.sizes import placed_results
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.check.certificate import CertificateProof, prove_certificate
@@ -78,6 +81,8 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
     ops = list(main.walk())
     tasks = sum(isinstance(op, Task) for op in ops)
     dynamic = sum(is_dynamic(v.type) and space_of(v.type) != HOST for op in ops for v in op.results)
+    ranges = dim_ranges(main)
+    placed = sum(1 for op in ops for _ in placed_results(op, ranges))
     arena = f"arena of {figure(main, 'arena_bytes')} bytes"
     known = sum(isinstance(op, SlotOp) and op.segment.data == "arena" for op in ops)
     parts = [
@@ -87,11 +92,13 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
         f"{len(cast(DenseArrayBase, certificate.claims['live']))} tensors live at the peak",
         f"{footprint(main)} of {target.hbm_bytes} bytes of {target.name}",
     ]
-    if dynamic:
-        text = (
-            f"nothing is proved of the memory of {dynamic} tensors whose size is known at run time"
-        )
-        parts.append(text)
+    if placed:
+        sizes = ", ".join(f"{name}={r}" for name, r in ranges.items())
+        place = f"{placed} of unknown size lie in {figure(main, 'dynamic_bytes')} bytes more"
+        parts.append(f"{place}, at all sizes of {sizes}" if sizes else f"{place}, at the most")
+    if dynamic > placed:
+        count = f"{dynamic - placed} tensors whose size is known at run time"
+        parts.append(f"nothing is proved of the memory of {count}")
     if CAP in main.attributes:
         parts.append(
             f"at most {figure(main, 'cap_bytes')} bytes live outside of branches and loops "

@@ -75,21 +75,13 @@ def simulate_runs(
 ) -> Runs:
     """Simulate so many runs. `one`: the timeline of a single one, if known. Raises GeError for what
     cannot be timed, and where the target has no memory for so many sets of inputs and outputs."""
-    one = one or simulate(module, target)
     main = main_function(module)
     assert main is not None
-    if (symbol := growing_symbol(main)) is not None:
-        text = f"runs of a program whose states grow with '{symbol}' do not overlap"
-        raise GeError(text, hint="simulate one, at --dim NAME=N rows")
-    block = main.body.block
-    if any(op.regions for op in block.ops):
+    kind, places = staged(main)
+    one = one or simulate(module, target)
+    if any(op.regions for op in main.body.block.ops):
         one.notes.append("branches and loops: runs do not overlap")
-        inputs, outputs = list[Place](), list[Place]()
-    else:
-        inputs, outputs = [*input_places(block).values()], [*output_places(block).values()]
-    kind: dict[Operation, str] = {p.task: INPUTS for p in inputs}
-    kind |= {p.task: OUTPUTS for p in outputs}
-    io_bytes = check_memory(main, target, prefetch, [*inputs, *outputs])
+    io_bytes = check_memory(main, target, prefetch, places)
     if not kind:
         latency, total = one.latency_us, Timeline(target)
         total.append(one, runs)
@@ -103,6 +95,27 @@ def simulate_runs(
     ends = [max((t.end_us for t in run), default=0.0) for run in issued]
     interval = (ends[-1] - ends[0]) / (runs - 1) if runs > 1 else timeline.latency_us
     return Runs(timeline, runs, prefetch, stages, interval, io_bytes)
+
+
+def overlapping(main: FuncOp, one: Timeline, runs: int, prefetch: int) -> list[Task]:
+    """The tasks of so many runs of a program in the order of issue, with what each waits for."""
+    kind, _ = staged(main)
+    return [t for run in issue_runs(one.tasks, kind, runs, prefetch) for t in run] if kind else []
+
+
+def staged(main: FuncOp) -> tuple[dict[Operation, str], list[Place]]:
+    """The tasks of a program that copy inputs or outputs, with their stages, and where these are;
+    none where runs do not overlap. Raises GeError where a run needs the state of the last one to
+    know its inputs."""
+    if (symbol := growing_symbol(main)) is not None:
+        text = f"runs of a program whose states grow with '{symbol}' do not overlap"
+        raise GeError(text, hint="simulate one, at --dim NAME=N rows")
+    block = main.body.block
+    if any(op.regions for op in block.ops):
+        return {}, []
+    inputs, outputs = input_places(block).values(), output_places(block).values()
+    kind: dict[Operation, str] = {p.task: INPUTS for p in inputs}
+    return kind | {p.task: OUTPUTS for p in outputs}, [*inputs, *outputs]
 
 
 def stage_of(task: Task, kind: dict[Operation, str]) -> str:

@@ -26,18 +26,22 @@ from ge.dialects.support.interfaces import split_axes
 from ge.dialects.support.types import element_type, set_type, shape_of, tensor
 
 
-def rows_read(main: FuncOp, rows: int | None) -> tuple[int, str] | None:
-    """How many rows of its states a program reads, and how that is told; None where no state grows.
-    Raises GeError for more than there are."""
-    symbol = growing_symbol(main)
+def room_for_rows(main: FuncOp) -> int | None:
+    """How many rows the states of a program have that grow; None where none does."""
     sizes = [
         shape_of(op.result)[axis.value.data]
         for op in main.body.block.ops
         if isinstance(op, SlotOp) and isinstance(axis := op.attributes.get(GROWS), IntegerAttr)
     ]
-    if symbol is None or not sizes:
+    return min(sizes, default=None)
+
+
+def rows_read(main: FuncOp, rows: int | None) -> tuple[int, str] | None:
+    """How many rows of its states a program reads, and how that is told; None where no state grows.
+    Raises GeError for more than there are."""
+    symbol, most = growing_symbol(main), room_for_rows(main)
+    if symbol is None or most is None:
         return None
-    most = min(sizes)
     if rows is not None and not 0 < rows <= most:
         raise GeError(f"a run reads from 1 to {most} rows of '{symbol}', not {rows}")
     what = ", as where the states are full" if rows is None else ""

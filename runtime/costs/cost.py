@@ -33,6 +33,17 @@ two buffers the pipes overlap and the slowest one sets the pace; with one their 
 - ramp: the first tile's load and the last tile's store, which nothing hides.
 - host: the control processor, one element-operation a nanosecond.
 
+Targets may state more, and are timed by it:
+
+- `vector_cycles`: the vector unit takes the cycles of the instructions of each op, and a start for
+  each of them in each tile (`instructions.py`). Loads and stores of pieces that lie apart in memory
+  (transpositions, rows that are no rows of memory) start for each piece. Where what is known of a
+  row passes the unit that issues instructions, loads and vector work take turns.
+- `split_cores`: cube and vector cores exchange through L2 (`split_cores.py`).
+- `kernel_start_us`: the start of a kernel, by its kind.
+- `hbm_read_efficiency`: what reading alone reaches. Results stay in L2, and are written back when
+  something evicts them, or at the end of a launch that does not fit.
+
 The compiler looks at one launch at a time: all operands come from HBM and all results go there
 (`task_time`). The clock (`clock.py`) knows what ran before, so that tasks read from L2 what still
 fits there, and results cross HBM only when they are evicted (`l2.py`); it adds launch costs, waits
@@ -47,7 +58,8 @@ performance guide); the flow through L1, L0 and UB that of the Da Vinci core (Li
 names its own.
 
 Limits: operands of one launch that are larger than L2 are read from HBM once all the same; bank
-conflicts, strided access, instruction issue and matmuls split along k are not modelled;
+conflicts and matmuls split along k are not modelled, strided access and the start of instructions
+where targets state them;
 efficiencies are one number a target, not one a shape. A cube core works on its next tile while
 rows of the last one pass UB, although L0C holds one sum: rows are assumed to drain at least as fast
 as the cube overwrites them. Matmuls of one input stand side by side in a tile, each with its share

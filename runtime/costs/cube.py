@@ -12,8 +12,8 @@ memory; k is the step through a head's elements.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 
 from xdsl.dialects.builtin import IntegerAttr, i16
@@ -42,7 +42,6 @@ from ge.runtime.costs.core_tiles import Footprint, bytes_of
 from ge.runtime.costs.lanes import lane_operations, lanes_of
 from ge.runtime.costs.packing import cuts_bytes
 from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
-from ge.runtime.costs.structure import once
 from ge.runtime.costs.windows import Windows
 
 # Sizes of tiles that are tried, made smaller until all tiles along an extent are alike; powers of
@@ -147,7 +146,7 @@ class CubeKernel:
         ops = [op for op, _ in parts]
         fixpipe = fixpipe_ops(body, ops) if target.fixpipe else None
         prologue, epilogue = around(body, ops, accumulator, fixpipe or {})
-        before = lanes_of(body, ops_before(body, ops))
+        before = lanes_of(body, ops_before(body, ops), target)
         lhs, rhs = arrivals(body, ops, before)
         return cls(
             target,
@@ -156,7 +155,7 @@ class CubeKernel:
             body.static_work(),
             lhs,
             rhs,
-            lane_operations(body, fixpipe, without=before),
+            lane_operations(body, target, fixpipe, without=before),
             any(op.ACCESS is Access.ROWS for op in body.ops),
             epilogue,
             prologue,
@@ -289,17 +288,10 @@ class CubeKernel:
     def pipes(self, m: int, n: int, k: int, blocks: int, double_buffered: bool) -> Pipes:
         t, tiles = self.target, self.tiles(m, n)
         rounds = ceil(tiles / blocks)
-        share = rounds / tiles
-        lanes = max(t.vector_cores / t.cube_cores, 1 / blocks) * t.vector_lanes
-        vector = share * self.vector / lanes
-        if self.vector:
-            rate = t.l0c_out_rate if t.split_cores else t.l0c_to_ub_rate
-            vector = max(vector, share * self.work.written / rate)
-        vector += share * self.before(m, n) / lanes
         load, size = self.tile_load(m, n)
         return Pipes(
             cube_us=rounds * (self.tile_cycles(m, n, k) / t.cycles_per_us + t.tile_latency_us),
-            vector_us=vector / t.cycles_per_us,
+            vector_us=self.vector_time(m, n, blocks) / t.cycles_per_us,
             load_us=max(rounds * load / t.cycles_per_us, tiles * size / l2_bytes_per_us(blocks, t)),
             store_us=store_us(self.work.written, blocks, t),
             read=self.work.read,
@@ -310,6 +302,16 @@ class CubeKernel:
             blocks=blocks,
             double_buffered=double_buffered,
         )
+
+    def vector_time(self, m: int, n: int, blocks: int) -> float:
+        """Cycles of the vector cores beside a cube core."""
+        t, tiles = self.target, self.tiles(m, n)
+        share = ceil(tiles / blocks) / tiles
+        lanes = max(t.vector_cores / t.cube_cores, 1 / blocks) * t.vector_lanes
+        vector = share * self.vector / lanes
+        if self.vector and not t.split_cores:
+            vector = max(vector, share * self.work.written / t.l0c_to_ub_rate)
+        return vector + share * self.before(m, n) / lanes
 
     def before(self, m: int, n: int) -> float:
         """Element-operations that compute operands: tiles that share elements compute them
@@ -367,7 +369,7 @@ class AttentionKernel(CubeKernel):
         prologue, epilogue = around(body, [op], accumulator, {})
         # Integers are dequantized for each tile of queries. Other ops count once.
         again = [o for o in ops_before(body, [op]) if isinstance(o, DequantizeOp)]
-        before = lanes_of(body, again)
+        before = lanes_of(body, again, target)
         query, key, value = arrivals(body, [op], before, 3)
         return cls(
             target,
@@ -376,7 +378,7 @@ class AttentionKernel(CubeKernel):
             body.static_work(),
             query,
             key,
-            lane_operations(body, without=before),
+            lane_operations(body, target, without=[*before, op] if target.split_cores else before),
             epilogue=epilogue,
             prologue=prologue,
             value=value,
@@ -444,51 +446,3 @@ class AttentionKernel(CubeKernel):
         keys = self.p.k * self.rhs.bytes + self.value_size * self.value.bytes
         size = m * self.p.k * self.lhs.bytes + self.p.n * keys
         return max(size, self.target.full_rate_bytes) / self.target.l2_read_rate, size
-
-
-@once
-def cube_kernel(op: TensorOp | Body, target: Target) -> CubeKernel:
-    """The kernel of a body that has matmuls. Raises ValueError for a dynamic shape."""
-    body = Body.of(op)
-    main = max(body.ops, key=lambda op: body.work_of(op).macs)
-    kind = AttentionKernel if isinstance(main, AttentionLike) else CubeKernel
-    return kind.of(body, target)
-
-
-@lru_cache(maxsize=1024)
-def tiles_by_cycles(kernel: CubeKernel) -> list[tuple[float, int, tuple[int, int, int]]]:
-    """The candidates in the order of their cycles, larger tiles first. Kernels that differ in what
-    surrounds the matmuls share them."""
-    return sorted((kernel.cycles(*tile), -tile[0] * tile[1], tile) for tile in kernel.candidates())
-
-
-@lru_cache(maxsize=8192)
-def cube_tiling(kernel: CubeKernel) -> TilingAttr:
-    """The fastest tiling. Tiles are tried in the order of the time of the core alone, a lower
-    bound, so that most need not be looked at."""
-    t = kernel.target
-    best, fastest = float("inf"), None
-    lhs, rhs = replace(kernel.lhs, vector=0.0), replace(kernel.rhs, vector=0.0)
-    bare = replace(kernel, work=Work(), vector=0.0, epilogue=None, prologue=None)
-    alone = replace(bare, lhs=lhs, rhs=rhs)
-    for cycles, _, (m, n, k) in tiles_by_cycles(alone):
-        if cycles / t.cycles_per_us >= best:
-            break
-        if not kernel.fits_ub(m, n, k):
-            continue
-        blocks = kernel.blocks(m, n)
-        double = kernel.loads(m, n, k, blocks) > 1
-        total = kernel.pipes(m, n, k, blocks, double).time(t).total_us
-        if total < best:
-            best, fastest = total, (m, n, k)
-    if fastest is not None:
-        return kernel.tiling(*fastest)
-    # No tile fits twice where there are more operands, or longer heads, than the core has memory
-    # for: take one of the smallest once, of the cube's own size if need be.
-    size = min(t.cube_tiles, default=FRACTAL)
-    wide = round_up(kernel.p.n, size) if kernel.whole_rows else size
-    used = kernel.on_core(size, wide, FRACTAL, 1)
-    if any(used[name] > limit for name, limit in t.core_memories.items()):
-        size = FRACTAL
-        wide = round_up(kernel.p.n, size) if kernel.whole_rows else size
-    return TilingAttr.of((size, wide, FRACTAL), kernel.blocks(size, wide), 1)

@@ -10,10 +10,13 @@ from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type
+from ge.dialects.targets.target import Target
+from ge.runtime.costs.instructions import cycles
 
 
 def lane_operations(
     body: Body,
+    target: Target,
     fixpipe: Mapping[TensorOp, None] | None = None,
     without: Container[TensorOp] = (),
 ) -> float:
@@ -22,12 +25,20 @@ def lane_operations(
     ops = [op for op in body.ops if op not in without]
     if fixpipe is not None:
         ops = [op for op in ops if op not in fixpipe and not _sums_integers(body, op)]
-    return sum(lanes_of(body, ops).values())
+    return sum(lanes_of(body, ops, target).values())
 
 
-def lanes_of(body: Body, ops: Iterable[TensorOp]) -> dict[TensorOp, float]:
-    """The element-operations of each op, of 16-bit lanes."""
-    return {op: body.work_of(op).vector * lane_width(op) for op in ops}
+def lanes_of(body: Body, ops: Iterable[TensorOp], target: Target) -> dict[TensorOp, float]:
+    """The element-operations of each op, of 16-bit lanes; where the target states cycles of
+    instructions, what all lanes could do meanwhile."""
+
+    def lanes(op: TensorOp) -> float:
+        work = body.work_of(op)
+        if target.vector_cycles and not work.macs:
+            return cycles(body, op, target)[0] * target.vector_lanes
+        return work.vector * lane_width(op)
+
+    return {op: lanes(op) for op in ops}
 
 
 def _sums_integers(body: Body, op: TensorOp) -> bool:

@@ -34,18 +34,24 @@ class Pipes:
     stores: int  # how many tiles the busiest core reads and writes
     blocks: int  # cores that work side by side
     double_buffered: bool
+    start_us: float = 0.0  # of a kernel of this kind, and what comes before and after all tiles
+    # Loads of a tile are issued behind the vector work on the one before
+    in_order: bool = False
+    chain_us: float = 0.0  # where stages of several cores wait for each other
 
     def time(self, target: Target, read: int | None = None, evicted: int | None = None) -> TaskTime:
         """The time in isolation. `read` bytes cross HBM because L2 does not have them (by default
-        all); `evicted` bytes leave L2 for HBM meanwhile (by default what is written)."""
+        all); `evicted` bytes leave L2 for HBM meanwhile (by default what is written; with split
+        cores, if it does not fit into L2)."""
         missed = self.read if read is None else read
         hbm = hbm_bytes_per_us(self.blocks, target)
         least = self.blocks * target.full_rate_bytes
         arrive, leave = self.load_us, self.store_us
         if missed:
-            arrive = max(arrive, max(missed, least) / hbm)
+            arrive = max(arrive, max(missed, least) / (hbm * target.hbm_read_efficiency))
         if evicted is None:
-            evicted = self.written
+            stays = target.split_cores and self.read + self.written <= target.l2_bytes
+            evicted = 0 if stays else self.written
             leave = max(leave, max(evicted, least) / hbm) if evicted else leave
         memory = (missed + evicted) / hbm
         if target.vector_overlaps:
@@ -54,10 +60,12 @@ class Pipes:
             busy = work = self.cube_us + self.vector_us
         if self.double_buffered:
             ramp = arrive / self.loads + leave / self.stores
-            total = max(busy, arrive, leave, memory) + ramp
+            serial = arrive + self.vector_us if self.in_order else 0.0
+            total = max(busy, arrive, leave, memory, serial, self.chain_us) + ramp
         else:
             ramp = 0.0
-            total = max(work + arrive + leave, memory)
+            total = max(max(work, self.chain_us) + arrive + leave, memory)
+        total += self.start_us
         return TaskTime(
             self.cube_us,
             self.vector_us,

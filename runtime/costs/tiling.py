@@ -15,7 +15,8 @@ from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.cube import cube_kernel, cube_tiling, matmuls, round_up
+from ge.runtime.costs.cube import matmuls, round_up
+from ge.runtime.costs.cube_search import cube_kernel, cube_tiling
 from ge.runtime.costs.pipes import Pipes
 from ge.runtime.costs.structure import once
 from ge.runtime.costs.vector import vector_kernel, vector_shape, vector_tiling

@@ -24,6 +24,7 @@ from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.core_tiles import Footprint, bits_of, halo
 from ge.runtime.costs.cube import round_up
+from ge.runtime.costs.instructions import Program, cycles, program_of
 from ge.runtime.costs.lanes import lane_width
 from ge.runtime.costs.packing import packed_unit
 from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
@@ -46,6 +47,8 @@ class VectorShape:
     # Blocks at most, where an op may need any element of a part (see `Body.whole_parts`).
     parts: int | None = None
     packed: int = 1  # see `packed_unit`
+    program: Program | None = None  # where the target states cycles of instructions
+    kind: str = "vector"  # of kernel, for its start
 
     def candidates(self) -> Iterator[tuple[int, int]]:
         """Tiles of whole rows that fit into UB twice, and blocks: none without a tile or with less
@@ -56,6 +59,8 @@ class VectorShape:
         unit = row if self.row > 1 else lcm(FRACTAL, row)
         least = max(t.full_rate_bytes // self.width, 1)
         most = max(self.most // unit * unit, row)
+        if self.program is not None and self.most == self.elements:
+            most = max(self.elements, row)  # rounding down adds a tile, and its starts
         usable = max(1, min(t.vector_cores, ceil(self.elements / max(least, row))))
         usable = 1 if alone else min(usable, self.parts or usable)
         for blocks in dict.fromkeys((usable, min(usable, t.cube_cores), max(usable // 2, 1))):
@@ -69,11 +74,17 @@ class VectorShape:
         if again and work.read > t.l2_bytes:
             work, again = work + Work(read=again), 0
         rounds = ceil(self.elements / (blocks * tile))
+        vector = self.lane_cycles(blocks) / t.vector_lanes
+        load, store = (work.read + again) / l2_bytes_per_us(blocks, t), 0.0
+        if (program := self.program) is not None:
+            vector += rounds * program.tile_starts(tile) * t.vector_start_cycles
+            load = max(load, self.moved_us(work.read + again, tile, blocks, t.gm_to_ub_rate))
+            store = self.moved_us(work.written, tile, blocks, t.ub_out_rate)
         return Pipes(
             cube_us=0.0,
-            vector_us=self.lane_cycles(blocks) / t.vector_lanes / t.cycles_per_us,
-            load_us=(work.read + again) / l2_bytes_per_us(blocks, t),
-            store_us=store_us(work.written, blocks, t),
+            vector_us=vector / t.cycles_per_us,
+            load_us=load,
+            store_us=max(store, store_us(work.written, blocks, t)),
             read=work.read,
             written=work.written,
             l2_bytes=work.read + again + work.written,
@@ -81,7 +92,19 @@ class VectorShape:
             stores=rounds,
             blocks=blocks,
             double_buffered=double_buffered,
+            start_us=t.kernel_start_us.get(self.kind, 0.0),
+            in_order=program is not None and program.row_by_row(tile),
         )
+
+    def moved_us(self, size: int, tile: int, blocks: int, rate: float) -> float:
+        """Time of a core for its share of what is moved, piece by piece."""
+        t, program = self.target, self.program
+        assert program is not None
+        rounds = ceil(self.elements / (blocks * tile))
+        width = self.width / max(program.loads, 1)
+        starts = program.pieces(size, tile, width) / blocks + rounds * program.loads
+        moved = size / blocks / rate if rate else 0.0
+        return (moved + starts * t.mte2_start_cycles) / t.cycles_per_us
 
     def lane_cycles(self, blocks: int) -> float:
         """Cycles of one lane on each core. Each core computes its own part of a short value that is
@@ -196,15 +219,27 @@ class VectorKernel:
     @property
     def shape(self) -> VectorShape:
         work = self.body.static_work()
-        operations = tuple(_operations(self.body, op) for op in self.body.ops)
+        t = self.target
+        if t.vector_cycles:
+            counted = [cycles(self.body, op, t) for op in self.body.ops]
+            operations = tuple((count * t.vector_lanes, size) for count, size in counted)
+        else:
+            operations = tuple(_operations(self.body, op) for op in self.body.ops)
         again = work.read * (self.passes - 1)
         row = self.row if self.rows_fit else 1
-        t = self.target
         most = self.footprint.largest(t.ub_bytes, t.core_alignment, self.most)
         return VectorShape(
             t, self.elements, self.width, most, work, again, operations, row, self.parts,
             packed_unit(self.body, self.elements),
+            program_of(self.body, self.line, t) if t.vector_cycles else None,
+            "row" if self.lengths or self.parts is not None else "vector",
         )  # fmt: skip
+
+    @property
+    def line(self) -> int:
+        """Elements of the longest rows that lie next to each other; 1 without."""
+        rows = (rows_of(op) for op in self.body.ops)
+        return max((r.length for r in rows if r is not None and r.contiguous), default=1)
 
 
 @lru_cache(maxsize=BODIES)

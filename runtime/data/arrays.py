@@ -113,3 +113,21 @@ def array_of(attr: Dense) -> Array:
         flat = np.frombuffer(attr.data.data, dtype)
     shape: Sequence[int] = t.get_shape()
     return np.broadcast_to(flat.reshape(()), shape) if flat.size == 1 else flat.reshape(shape)
+
+
+def statistics(array: Array) -> dict[str, Any]:
+    """Figures of an array for reports: dtype, shape, smallest, largest and mean finite element,
+    and how many are nan or infinite, if any."""
+    figures: dict[str, Any] = {"dtype": str(array.dtype), "shape": list(array.shape)}
+    if (kind := kind_of(array.dtype)) in "biu":
+        values = array if array.dtype.isbuiltin == 1 else array.astype(np.int64)
+    else:
+        values = array.astype(np.float64)
+        if strange := int(values.size - np.isfinite(values).sum()):
+            figures["not_finite"] = strange
+            values = values[np.isfinite(values)]
+    if values.size:
+        number: Any = int if kind in "biu" else float
+        figures |= {"min": number(values.min()), "max": number(values.max())}
+        figures["mean"] = float(values.mean())
+    return figures

@@ -18,6 +18,7 @@ from xdsl.ir import Operation
 
 from ge.dialects.npu_task.memory import MemoryView
 from ge.dialects.npu_task.ops import SlotOp
+from ge.dialects.npu_task.program_info import figure
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import byte_size
 from ge.runtime.data.arrays import Array
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 POISON = 0xFF
 KEPT = "state"  # the segment whose bytes stay from run to run
+DYNAMIC_SEGMENT = "dynamic"  # of tensors of unknown size that have places
 
 Bytes = NDArray[np.uint8]
 
@@ -122,6 +124,8 @@ class Device:
             if isinstance(op, SlotOp):
                 extent = extent_of(op)
                 sizes[extent.segment] = max(sizes.get(extent.segment, 0), extent.end)
+        if dynamic := figure(func, "dynamic_bytes"):
+            sizes[DYNAMIC_SEGMENT] = dynamic
         return cls(sizes, poison)
 
     def view(
@@ -133,6 +137,18 @@ class Device:
 
     def bytes(self, extent: SegmentRange) -> Bytes:
         return self.pools[extent.segment][extent.start : extent.end]
+
+    def place(self, array: Array, offset: int, most: int) -> Array:
+        """A tensor of unknown size at its place. Raises GeError where it is larger."""
+        if array.nbytes > most:
+            raise GeError(
+                f"a tensor has {array.nbytes} bytes, and its place {most}",
+                hint="the sizes of inputs are out of the ranges that the program has for them",
+            )
+        raw = self.bytes(SegmentRange(DYNAMIC_SEGMENT, offset, offset + array.nbytes))
+        view = raw.view(array.dtype).reshape(array.shape)
+        np.copyto(view, array)
+        return view
 
     def poison_all(self) -> None:
         for name, pool in self.pools.items():

@@ -4,7 +4,7 @@ Streams and events need no step of their own: the text order of a program is one
 that they allow. (`clock.py` simulates when things happen.)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,11 +12,13 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.graph import control as graph
+from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.npu_task import control
 from ge.dialects.npu_task import ops as task
 from ge.dialects.npu_task.attributes import data_type, is_dynamic
 from ge.dialects.npu_task.memory import BlockMove, is_writable, moves, owner_of, source_of, view_of
-from ge.dialects.npu_task.program_info import STATE
+from ge.dialects.npu_task.program_info import OFFSETS, STATE
+from ge.dialects.npu_task.sizes import placed_results
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, numel, shape_of
 from ge.runtime.data.arrays import Array, dtype_of
@@ -47,6 +49,7 @@ def translate_launch(t: Translator, op: task.LaunchOp) -> None:
         t.emit(op, on_tensors, ins, writes)
         return
     static = [not is_dynamic(y) for y in kernel.output_types]
+    place = placer(t, op)
     if static.count(True) != len(outs) or static.count(False) != len(writes):
         raise GeError(f"outs or results differ from the results of @{op.callee}")
 
@@ -54,12 +57,13 @@ def translate_launch(t: Translator, op: task.LaunchOp) -> None:
         targets = iter(outs)
         places = [registers[next(targets)] if s else None for s in static]
         results = kernel.run([registers[r] for r in ins], places)
-        dynamic = iter(writes)
+        dynamic = iter(zip(writes, op.results, strict=True))
         for s, result in zip(static, results, strict=True):
             if not s:
                 # memory of an operand, or of another array, will be reused
                 reused = result.base is not None or any(result is registers[r] for r in ins)
-                registers[next(dynamic)] = result.copy() if reused else result
+                register, value = next(dynamic)
+                registers[register] = place(value, result.copy() if reused else result)
 
     def on_static_buffers(registers: Registers) -> None:
         kernel.run([registers[r] for r in ins], [registers[r] for r in outs])
@@ -68,6 +72,20 @@ def translate_launch(t: Translator, op: task.LaunchOp) -> None:
     if not t.packed.isdisjoint((*ins, *outs)):
         step = unpacking(step, ins, outs)
     t.emit(op, step, (*ins, *outs), writes)
+
+
+def placer(t: Translator, op: Operation) -> Callable[[SSAValue, Array], Array]:
+    """What puts results of unknown size where their places are, if they have any."""
+    around, device = op.parent_op(), t.device
+    ranges = dim_ranges(around) if around is not None and OFFSETS in op.attributes else {}
+    places: dict[SSAValue, tuple[int, int]] = {
+        r: (low, most) for r, low, most in placed_results(op, ranges) if r not in t.bound
+    }
+
+    def place(value: SSAValue, array: Array) -> Array:
+        return device.place(array, *places[value]) if value in places else array
+
+    return place
 
 
 def unpacking(step: Step, ins: Sequence[int], outs: Sequence[int]) -> Step:
@@ -184,10 +202,10 @@ def translate_batch_copy(t: Translator, op: task.BatchCopyOp) -> None:
 
 @translates(task.TransferOp)
 def translate_transfer(t: Translator, op: task.TransferOp) -> None:
-    source, result = t.use(op.source), t.define(op.result)
+    source, result, place = t.use(op.source), t.define(op.result), placer(t, op)
 
     def transfer(registers: Registers) -> None:
-        registers[result] = own(registers[source])
+        registers[result] = place(op.result, own(registers[source]))
 
     t.emit(op, transfer, (source,), (result,))
 

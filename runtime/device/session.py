@@ -9,20 +9,16 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cached_property
-from math import prod
 from threading import Lock
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 
-from ge.dialects.graph.ports import dim_ranges
-from ge.dialects.graph.state import Typed, growing_symbol, state_pairs
+from ge.dialects.graph.state import growing_symbol
 from ge.dialects.npu_task.program_info import STREAMS
-from ge.dialects.support.dims import Range, size_of, symbols
-from ge.dialects.support.element_types import is_unsigned
 from ge.dialects.support.environment import switch
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
@@ -31,8 +27,7 @@ from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.runtime.check.memory import require_safe
 from ge.runtime.check.schedule import require_schedule
-from ge.runtime.data.arrays import Array, dtype_of, kind_of
-from ge.runtime.data.machine import machine_bytes
+from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.binding import Binding
 from ge.runtime.device.device_array import DeviceArray
@@ -41,8 +36,6 @@ from ge.runtime.device.function import Driver, Function
 from ge.runtime.device.gears import Cut, GearTable
 from ge.runtime.device.memory import loaded
 from ge.runtime.device.ports import (
-    Port,
-    caller_ports,
     check_inputs,
     check_outputs,
     input_ports,
@@ -50,7 +43,7 @@ from ge.runtime.device.ports import (
     with_rows,
 )
 from ge.runtime.device.staged import Staged
-from ge.runtime.device.state import BlockTable, DeviceState, HostState, State, padded
+from ge.runtime.device.state import BlockTable, DeviceState, State, host_states, padded
 from ge.runtime.device.streaming import run_many
 from ge.runtime.profile.profiler import observe
 
@@ -340,101 +333,6 @@ class Session:
                     )
 
 
-def host_states(
-    arguments: Sequence[Port],
-    results: Sequence[Port],
-    patterns: Mapping[str, str],
-    symbol: str = "",
-) -> list[HostState]:
-    """The arguments that are state, as the module says, or by patterns."""
-    typed = [[Typed(p.name, p.element, p.shape) for p in ports] for ports in (arguments, results)]
-    pairs = state_pairs(patterns, typed[0], typed[1])
-    pairs |= {p.name: p.state for p in arguments if p.state}
-    shapes = {p.name: p.shape for p in results}
-    states: list[HostState] = []
-    for port in arguments:
-        if (becomes := pairs.get(port.name)) is not None:
-            grows = port.dims.index(symbol) if symbol and symbol in port.dims else None
-            after = shapes[becomes]
-            states.append(HostState(port.name, port.element, port.shape, after, grows, becomes))
-    return states
-
-
 def restore(states: Sequence[DeviceState], arrays: Sequence[Array]) -> None:
     for state, array in zip(states, arrays, strict=True):
         state.restore(array)
-
-
-def _size(name: str, sizes: Mapping[str, int]) -> int:
-    """Of a dimension, with 1 for what is not known."""
-    size = size_of(name, dict.fromkeys(symbols(name), 1) | dict(sizes))
-    return 1 if size is None else size
-
-
-def random_inputs(
-    module: ModuleOp,
-    seed: int = 0,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    dims: Mapping[str, int] | None = None,
-) -> dict[str, Array]:
-    """Seeded random inputs of the right types: standard normal floats, integers and truth values
-    0 or 1 (so that they are valid indices). Unknown dimensions come from `shapes` (by input),
-    from `dims` (by symbolic name), else they are those of the largest gear, or 1. Raises GeError
-    for what does not fit."""
-    rng = np.random.default_rng(seed)
-    main = main_of(module)
-    expected = caller_ports(main)
-    sizes = dict(dims or {})
-    for port in expected:
-        for size, name in zip((shapes or {}).get(port.name, ()), port.dims, strict=False):
-            if name and size >= 0:
-                sizes.setdefault(name, size)
-    if table := GearTable.of(main):
-        sizes |= table.largest(sizes)
-    if (growing := growing_symbol(main)) is not None:
-        sizes.setdefault(growing, 0)  # rows of a state that nothing was written to
-    ranges = dim_ranges(main)
-    for name in (s for p in expected for dim in p.dims for s in symbols(dim) if dim):
-        if name not in sizes:
-            sizes[name] = max(1, ranges.get(name, Range()).least)
-    arrays: dict[str, Array] = {}
-    for port in expected:
-        known = (shapes or {}).get(port.name) or (DYNAMIC,) * len(port.shape)
-        names = [name or f"{port.name}[{i}]" for i, name in enumerate(port.dims)]
-        shape = [
-            given if given >= 0 else _size(name, sizes) if size == DYNAMIC else size
-            for given, size, name in zip(known, port.shape, names, strict=True)
-        ]
-        dtype = dtype_of(port.element)
-        if prod(shape) * dtype.itemsize > machine_bytes():
-            raise GeError(f"input {port} is larger than the memory of this machine")
-        arrays[port.name] = random_array(rng, port.element, shape)
-    check_inputs(expected, arrays)
-    return arrays
-
-
-def random_array(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
-    """Standard normal floats, integers and truth values 0 or 1."""
-    dtype = dtype_of(element)
-    if kind_of(dtype) in "biu":
-        return rng.integers(0, 2, shape).astype(dtype)
-    values = rng.standard_normal(shape, np.float32)
-    return (np.abs(values) if is_unsigned(element) else values).astype(dtype)
-
-
-def statistics(array: Array) -> dict[str, Any]:
-    """Figures of an array for reports: dtype, shape, smallest, largest and mean finite element,
-    and how many are nan or infinite, if any."""
-    figures: dict[str, Any] = {"dtype": str(array.dtype), "shape": list(array.shape)}
-    if (kind := kind_of(array.dtype)) in "biu":
-        values = array if array.dtype.isbuiltin == 1 else array.astype(np.int64)
-    else:
-        values = array.astype(np.float64)
-        if strange := int(values.size - np.isfinite(values).sum()):
-            figures["not_finite"] = strange
-            values = values[np.isfinite(values)]
-    if values.size:
-        number: Any = int if kind in "biu" else float
-        figures |= {"min": number(values.min()), "max": number(values.max())}
-        figures["mean"] = float(values.mean())
-    return figures

@@ -38,8 +38,8 @@ class Staged:
         self.inputs = {i: p for i, p in input_places(block).items() if i not in arguments}
         self.outputs = {i: p for i, p in output_places(block).items() if i not in results}
         places = (*self.inputs.values(), *self.outputs.values())
-        slots = [p.value for p in places if p.is_slot]
-        self.function = Function(module, func, payload, device.poison, slots, device)
+        own = [p.value for p in places]  # no memory of the device's, which runs share
+        self.function = Function(module, func, payload, device.poison, own, device)
         first, last = self.steps(self.inputs.values()), self.steps(self.outputs.values())
         self._load, self._compute, self._unload = self.function.code.stages(first, last)
         count = len(func.function_type.outputs.data)

@@ -13,7 +13,7 @@ written in order all the same.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
+from ge.dialects.graph.state import Typed, state_pairs
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.program_info import GROWS, STATE, VALID
 from ge.dialects.support.element_types import type_name
@@ -32,6 +32,7 @@ from ge.dialects.support.types import DYNAMIC, Shape, array_ints, shape_text
 from ge.runtime.data.arrays import Array, dtype_of, native
 from ge.runtime.data.npz import read_npz, write_npz
 from ge.runtime.device.memory import POISON, PackedView, loaded
+from ge.runtime.device.ports import Port
 
 
 class BlockTable:
@@ -207,15 +208,6 @@ class DeviceState(StateValue):
             np.copyto(self.memory, whole)
 
 
-def room_for_rows(func: FuncOp) -> int:
-    """How many rows the states of a program take that grow."""
-    return min(
-        data_type(op.results[0].type)[1][axis.value.data]
-        for op in func.walk()
-        if isinstance(axis := op.attributes.get(GROWS), IntegerAttr)
-    )
-
-
 @dataclass
 class HostState(StateValue):
     """State of a module of tensors: an argument that is the last run's result."""
@@ -254,6 +246,26 @@ class HostState(StateValue):
             shape = list(self.value.shape)
             shape[self.grows] += step
             self.fill(result[self.part(tuple(shape))])
+
+
+def host_states(
+    arguments: Sequence[Port],
+    results: Sequence[Port],
+    patterns: Mapping[str, str],
+    symbol: str = "",
+) -> list[HostState]:
+    """The arguments that are state, as the module says, or by patterns."""
+    typed = [[Typed(p.name, p.element, p.shape) for p in ports] for ports in (arguments, results)]
+    pairs = state_pairs(patterns, typed[0], typed[1])
+    pairs |= {p.name: p.state for p in arguments if p.state}
+    shapes = {p.name: p.shape for p in results}
+    states: list[HostState] = []
+    for port in arguments:
+        if (becomes := pairs.get(port.name)) is not None:
+            grows = port.dims.index(symbol) if symbol and symbol in port.dims else None
+            after = shapes[becomes]
+            states.append(HostState(port.name, port.element, port.shape, after, grows, becomes))
+    return states
 
 
 class State:

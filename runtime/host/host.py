@@ -38,10 +38,12 @@ class HostProgram:
         target: Target,
         session: Session | None = None,
         gear: int | None = None,
+        rows: int | None = None,
     ) -> None:
-        """`gear`: the number of the one that is timed; None: the longest."""
+        """`gear`: the number of the one that is timed; None: the longest. `rows`: how many are read
+        of states that grow, where no session tells; None: all."""
         self.module, self.target, self.session = module, target, session
-        self.gear = gear
+        self.gear, self.rows = gear, rows
         self.leaves = Leaves(module)
         self.block = main_of(module).body.block
 
@@ -109,7 +111,7 @@ class Host:
             outputs = program.session.run(inputs, driver=driver)
         if not timed:
             return Called(outputs, None, call.schedules, call.counts)
-        rows = None if program.session is None else program.session.rows
+        rows = program.rows if program.session is None else program.session.rows
         if self.mode.name == SUNK:
             timeline = simulate(program.module, self.target, program.gear, rows=rows)
         else:

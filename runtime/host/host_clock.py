@@ -64,7 +64,7 @@ class HostClock(ProgramClock):
         """By the time of the device alone."""
         times: list[float] = []
         for region in op.regions:
-            alone = ProgramClock(self.module, self.target)
+            alone = ProgramClock(self.module, self.target, rows=self.rows)
             alone.traffic.cache = self.traffic.cache.copy()
             times.append(alone.block(region.block, host_driven).latency_us)
         return times.index(max(times))

@@ -16,7 +16,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.npu_task.attributes import HOST, data_type, space_of
-from ge.dialects.npu_task.memory import owner_of
+from ge.dialects.npu_task.control import YieldOp
+from ge.dialects.npu_task.memory import moves, owner_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
@@ -128,7 +129,12 @@ class Leaves:
                 self._signatures[op.callee] = Signature.of(self._kernels[op.callee])
             outs = [*op.outs, *op.results]
             return Leaf(number, op, self._signatures[op.callee], [*op.ins], outs)
-        source, target = (*op.operands, *op.results)[:2]
+        if isinstance(op, YieldOp):  # copies what it yields where the values go
+            source, target = next(
+                (m.value, t) for m in moves(op) if (t := m.target) is not None and t is not m.value
+            )
+        else:
+            source, target = (*op.operands, *op.results)[:2]
         if HOST in (space_of(source.type), space_of(target.type)):
             return Leaf(number, op, None)
         element, shape = data_type(source.type)

@@ -11,6 +11,8 @@
     map         for each op of its body as many vector instructions as `INSTRUCTIONS` says
     vector      vector_start + repeats of 256 bytes x vector_cycles, + 16 where the last repeat is
                 not full; a tile with gaps between its rows, row by row
+    reduce      of rows: their repeats are combined as vectors first (an assumption: that is how
+                libraries do it), then row_sum or row_max of one repeat a row
     flags       nothing of the pipe's time: `flag_cycles` pass between set and wait
 
 Rates, starts and vector cycles stand in the target's file, each with its source. Products, the
@@ -20,7 +22,7 @@ of several may start while another one runs.
 """
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, log2
 from typing import cast
 
 from xdsl.ir import Attribute, SSAValue
@@ -222,10 +224,20 @@ def has_gaps(tile: SSAValue) -> bool:
 
 
 def reduce_cycles(op: ReduceOp, target: Target) -> float:
-    """Along rows by instructions for that; else rows are added to each other."""
-    if op.along_rows:
-        return on_tile("row_sum" if op.kind.data == "sum" else "row_max", op.source, target)
-    return on_tile({"sum": "add"}.get(op.kind.data, op.kind.data), op.source, target)
+    """Of rows: their repeats are combined first, half of them with the other half as often as that
+    goes, and what is left of each row is reduced by an instruction for that. Of columns: rows are
+    combined with each other."""
+    combine = {"sum": "add"}.get(op.kind.data, op.kind.data)
+    if not op.along_rows:
+        return on_tile(combine, op.source, target)
+    t = tile_type(op.source)
+    repeats = ceil(t.row_bytes / REPEAT)
+    name = "row_sum" if op.kind.data == "sum" else "row_max"
+    cycles = target.vector_start_cycles + t.rows.data * target.vector_cycles_of(name)
+    if repeats > 1:
+        cycles += t.rows.data * (repeats - 1) * target.vector_cycles_of(combine)
+        cycles += ceil(log2(repeats)) * target.vector_start_cycles
+    return cycles + (PARTIAL_CYCLES if t.row_bytes % REPEAT else 0)
 
 
 def map_op_cycles(op: TensorOp, around: MapOp, target: Target) -> float:

@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from ge.dialects.support.diagnostics import Diagnostic, Severity, error_at, location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.compute import FlagOp
+from ge.dialects.tile.compute import SetOp
 from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.transfers import PushOp
 from ge.runtime.tiles.program import Tables, offsets_of
 from ge.runtime.tiles.queues import PUSH, BadFlag, Stuck
 
@@ -48,12 +49,11 @@ def explained(tables: Tables, issue: Sequence[Sequence[int]]) -> Generator[None]
         hint = "what pipes wait for is issued behind these waits, or not at all"
         raise GeError(message, str(notes[0].location), hint, notes[1:]) from None
     except BadFlag as bad:
-        op = next(
-            op
-            for r in tables.records
-            if r.channel == bad.channel and isinstance(op := tables.ops[r.op], FlagOp)
-        )
+        givers = (tables.ops[r.op] for r in tables.records if r.channel == bad.channel)
+        op = next(op for op in givers if isinstance(op, SetOp | PushOp))
         name = tables.channels[bad.channel]
+        if bad.left and isinstance(op, PushOp):
+            raise error_at(op, f"{name} is not empty when the kernel ends", "pop all") from None
         if bad.left:
             raise error_at(op, f"{name} is still set when the kernel ends", "wait for it") from None
         hint = "wait for it before it is set again"

@@ -22,7 +22,8 @@ from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import load, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.clock.clock import simulate
-from ge.runtime.device.session import Session, random_inputs
+from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.device.session import Session
 from ge.tools import ge_compile, ge_run
 
 

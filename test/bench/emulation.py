@@ -23,7 +23,8 @@ from onnx import TensorProto, numpy_helper
 from ge.lowering.driver.compiler import lower
 from ge.lowering.onnx.importer import import_model
 from ge.lowering.pipeline.options import Options
-from ge.runtime.device.session import Session, random_inputs
+from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.device.session import Session
 
 
 def with_weights(path: Path) -> onnx.ModelProto:

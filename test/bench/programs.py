@@ -15,7 +15,7 @@ from ge.lowering.driver.compiler import context, load, lower
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.data.weights import Fallback, Payload, RandomPayload
-from ge.runtime.device.session import random_inputs
+from ge.runtime.device.random_inputs import random_inputs
 from ge.transforms.memory.plan_core_memory import PlanCoreMemoryPass
 from ge.transforms.memory.plan_memory import PlanMemoryPass
 from ge.transforms.schedule.assign_streams import AssignStreamsPass

@@ -8,11 +8,14 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.attributes import is_dynamic
-from ge.dialects.npu_task.control import IfOp, LoopOp
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.npu_task.program_info import figure
 from ge.dialects.support.dims import Range, size_of, symbols
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
+from ge.dialects.targets.target import Target
 from ge.lowering.driver.binding import Binder
 from ge.lowering.driver.compiler import context, lower_program
 from ge.lowering.driver.program import Program
@@ -21,6 +24,7 @@ from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.text.values import parse_dims, parse_shapes, shape_from
 from ge.runtime.check.proof import check_program
 from ge.runtime.device.session import Session
+from ge.runtime.host.api import Host, HostProgram
 
 
 def program(text: str) -> Program:
@@ -45,7 +49,12 @@ def same_numbers(modules: tuple[ModuleOp, ModuleOp], inputs: Mapping[str, object
 
 def dynamic(module: ModuleOp) -> int:
     """How many values of the program are of unknown shape."""
-    values = (v for op in module.walk() if isinstance(op, Task | IfOp | LoopOp) for v in op.results)
+    values = (
+        v
+        for op in module.walk()
+        if isinstance(op, Task | IfOp | CaseOp | LoopOp)
+        for v in op.results
+    )
     return sum(is_dynamic(v.type) for v in values)
 
 
@@ -76,6 +85,53 @@ def test_a_branch_of_shapes_that_are_now_known_has_a_buffer():
     assert not dynamic(modules[1])
     for c in (True, False):
         same_numbers(modules, {"x": X, "c": np.array(c), "k": np.array(0)})
+
+
+def case_of(index: str, before: str = "", n: str = "?") -> str:
+    """A program of three branches, one of which yields what is computed before."""
+    t = f"tensor<{n}x4xf32>"
+    head = HEAD.replace("tensor<?x4xf32>", t)
+    head = head.replace(', graph.dims = ["n", ""]', "") if n != "?" else head
+    return f"""{head} -> ({t} {{graph.name = "y"}}) {{
+      {before}
+      %e = graph.exp %x : ({t}) -> {t}
+      %y = graph.case {index} : tensor<i64> -> ({t}) {{
+        %0 = graph.tanh %e : ({t}) -> {t}
+        graph.yield %0 : {t}
+      }} {{
+        %0 = graph.cos %e : ({t}) -> {t}
+        graph.yield %0 : {t}
+      }} {{
+        graph.yield %e : {t}
+      }}
+      func.return %y : {t}
+    }}"""
+
+
+def test_cases_by_data_and_by_sizes():
+    modules = bound(case_of("%k"), n=3)
+    assert dynamic(modules[0])
+    assert not dynamic(modules[1])
+    for k in range(3):
+        same_numbers(modules, {"x": X, "c": np.array(True), "k": np.array(k)})
+    with pytest.raises(GeError, match="there is no branch 3 of 3"):
+        Session(modules[1]).run({"x": X, "c": np.array(True), "k": np.array(3)})
+    rows = """
+      %n = graph.shape_of %x end 1 : tensor<?x4xf32> -> tensor<1xi64>
+      %s = graph.squeeze %n axes [0] : tensor<1xi64> -> tensor<i64>"""
+    modules = bound(case_of("%s", rows), n=1)
+    assert not any(isinstance(op, CaseOp) for op in modules[1].walk())
+    same_numbers(modules, {"x": X[:1], "c": np.array(True), "k": np.array(0)})
+
+
+def test_a_branch_that_copies_what_it_yields_is_dispatched():
+    module = program(case_of("%k", n="3")).module
+    inputs = {"x": X, "c": np.array(True), "k": np.array(2)}
+    want = Session(module).run(inputs)["y"]
+    np.testing.assert_array_equal(want, np.exp(X))
+    for mode in ("eager", "graph", "captured"):
+        called = Host.of(mode).call(HostProgram(module, Target.load("910b1")))
+        assert called.timeline is not None
 
 
 def test_a_branch_that_sizes_decide_is_taken():
@@ -129,7 +185,7 @@ def test_what_depends_on_data_stays_with_the_device():
     same_numbers(modules, {"x": X, "c": np.array(True), "k": np.array(0)})
 
 
-@pytest.mark.parametrize(("past", "apart"), [(1, False), (3, True)])
+@pytest.mark.parametrize(("past", "apart"), [(0, True), (1, False), (3, True)])
 def test_what_is_appended_is_written_in_place_where_most_of_the_result_is_there(
     past: int, apart: bool
 ):
@@ -146,6 +202,10 @@ def test_what_is_appended_is_written_in_place_where_most_of_the_result_is_there(
     kernels = [op for op in modules[1].ops if isinstance(op, KernelOp)]
     joined = [op for k in kernels for op in k.walk() if isinstance(op, ConcatOp)]
     assert len(joined) == (not apart)
+    main = main_function(modules[1])
+    if not past:  # what is computed is the output itself, no part of the arena
+        assert main is not None
+        assert figure(main, "arena_bytes") == 0
     rng = np.random.default_rng(0)
     x, p = (rng.normal(size=s).astype(np.float32) for s in ((4, 8), (4, past, 8)))
     same_numbers(modules, {"x": x, "p": p})
@@ -233,4 +293,8 @@ def test_the_report_names_what_the_plan_does_not_hold():
     assert memory["unknown"]["dims"] == ["n"]
     assert [t["bytes"] for t in memory["unknown"]["sizes"]] == ["16 * n", "16 * n"]
     assert memory["unknown"]["at_most"]["dims"] == {"n": 8}
-    assert "2 tensors of unknown size (n), arena at most" in made.summary("m")
+    text = (
+        "2 tensors of unknown size (n), 2 of them in 0.00 MiB at all sizes, arena 0.00 MiB at n=8"
+    )
+    assert text in made.summary("m")
+    assert memory["unknown"]["placed_bytes"] == 1024

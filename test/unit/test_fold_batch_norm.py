@@ -15,7 +15,8 @@ from ge.dialects.graph.normalization import BatchNormOp
 from ge.dialects.support.tensor_op import TensorOp
 from ge.lowering.driver.compiler import context
 from ge.runtime.data.weights import RandomPayload
-from ge.runtime.device.session import Session, random_inputs
+from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.device.session import Session
 from ge.transforms.graph.eliminate_dead_code import EliminateDeadCodePass
 from ge.transforms.graph.fold_batch_norm import FoldBatchNormPass
 from ge.transforms.graph.prepare_weights import PrepareWeightsPass

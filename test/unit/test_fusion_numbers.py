@@ -25,7 +25,8 @@ from ge.lowering.driver.compiler import lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime import kernels
 from ge.runtime.data.arrays import Array, dense, dtype_of
-from ge.runtime.device.session import Session, random_inputs
+from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.device.session import Session
 
 Make = Callable[[random.Random, SSAValue, list[SSAValue], Block], Any]
 """An op on a value [rows, 16], and others of that shape; None where it does not apply."""

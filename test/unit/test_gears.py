@@ -16,7 +16,8 @@ from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.support.errors import GeError
 from ge.runtime.check.memory import check_plan
 from ge.runtime.check.proof import check_program
-from ge.runtime.device.session import Session, random_inputs
+from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.device.session import Session
 from ge.tools import ge_check, ge_compile, ge_run
 from ge.transforms.analysis.dependencies import Segment
 from ge.transforms.analysis.task_graph import Window

@@ -81,6 +81,9 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "transforms", "lowering/levels", "lowering/plugins",
         "lowering/steps", "lowering/text",
     },
+    "lowering/tiles": {
+        "dialects", "runtime/check", "runtime/data", "runtime/tiles", "transforms/tiles",
+    },
     "lowering/debugging": {
         "dialects", "runtime/data", "transforms/rewriting", "lowering/pipeline", "lowering/text",
     },

@@ -17,7 +17,8 @@ from ge.lowering.pipeline.remedies import WHAT
 from ge.runtime.check.memory import check_plan
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
-from ge.runtime.device.session import Session, random_inputs
+from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.device.session import Session
 from ge.transforms.analysis.task_graph import TaskGraph
 from ge.transforms.memory.over_limit import OverLimitError
 from ge.transforms.memory.spilling import SpillProblem, choose

@@ -19,7 +19,8 @@ from ge.runtime.check.proof import check_program
 from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.runs import simulate_runs
 from ge.runtime.device.device_array import DeviceArray
-from ge.runtime.device.session import Session, random_inputs
+from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.device.session import Session
 
 MODELS = Path(__file__).parents[1] / "models"
 TARGET = Target.load("910b1")

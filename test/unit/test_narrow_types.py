@@ -40,12 +40,11 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.text.files import Outputs
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.check.byte_history import runs_of
-from ge.runtime.data.arrays import array_of, dense, dtype_of
+from ge.runtime.data.arrays import array_of, dense, dtype_of, statistics
 from ge.runtime.data.npz import read_npz
 from ge.runtime.data.packing import packed, unpacked
 from ge.runtime.data.weights import SafetensorsPayload, restored, write_safetensors
 from ge.runtime.device.memory import PackedView
-from ge.runtime.device.session import statistics
 from ge.runtime.kernels import evaluate
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in cast")

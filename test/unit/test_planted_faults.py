@@ -1,6 +1,6 @@
 """Faults in random programs are reported, and edits of program texts refused where they do harm
-(`planted_faults.py` and `planted_edits.py` of `test/bench` plant more); random timings of what the
-compiler makes give the same bits."""
+(`planted_faults.py`, `planted_edits.py` and `planted_tile_faults.py` of `test/bench` plant more);
+random timings of what the compiler makes give the same bits."""
 
 import sys
 from pathlib import Path
@@ -12,13 +12,15 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 
 import planted_edits
 import planted_faults
+import planted_tile_faults
 
 from ge.lowering.driver.compiler import load, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.check.schedule import useless_events
 from ge.runtime.device.function import Function
 from ge.runtime.device.interleave import random_order
-from ge.runtime.device.session import Session, main_of, random_inputs
+from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.device.session import Session, main_of
 
 MODELS = Path(__file__).parents[1] / "models"
 
@@ -27,6 +29,12 @@ def test_faults_are_reported_and_nothing_else() -> None:
     tally = planted_faults.run_cases(faults=15, timings=8)
     assert tally.wrong == []
     assert set(tally.harmful) == {"dropped wait", "shortened lifetime", "shifted offset"}
+
+
+def test_faults_in_tile_programs_are_reported() -> None:
+    counts = planted_tile_faults.run_cases(range(12), seed=1, orders=3)
+    assert not any(verdict.startswith("MISSED") for verdict in counts)
+    assert counts["reported"] > 3
 
 
 def test_edits_that_do_harm_are_refused() -> None:

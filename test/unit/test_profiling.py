@@ -15,7 +15,8 @@ from ge.lowering.driver.compiler import load, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.timeline import Task, Timeline
-from ge.runtime.device.session import Session, random_inputs
+from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.device.session import Session
 from ge.runtime.profile.critical_path import critical_path, slack
 from ge.runtime.profile.tables import op_statistic, time_report
 from ge.runtime.profile.trace import chrome_trace, residences

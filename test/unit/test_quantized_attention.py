@@ -19,7 +19,7 @@ from ge.lowering.text.reading import Source, parse_module
 from ge.runtime import kernels
 from ge.runtime.check.cores import check_core_plans
 from ge.runtime.costs.cost import launch_us
-from ge.runtime.costs.cube import cube_kernel
+from ge.runtime.costs.cube_search import cube_kernel
 from ge.runtime.data.arrays import Array, type_of
 from ge.runtime.device.session import Session
 from ge.transforms.quantization.layers import Layer

@@ -83,7 +83,13 @@ def test_filecheck_example(tmp_path: Path, run: Run):
 
 
 @pytest.mark.parametrize(
-    ("about", "prints"), [("print(session.input_names", "input_ids"), ("run_many", "in us:")]
+    ("about", "prints"),
+    [
+        ("print(session.input_names", "input_ids"),
+        ("run_many", "in us:"),
+        ("tile.kernel", "@softmax: proved, "),
+        ("register_operation", ""),
+    ],
 )
 def test_python_example(
     about: str, prints: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -2,27 +2,26 @@
 overwrites what another one still needs; planted faults of the schedule are found."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 
 import pytest
+from xdsl.dialects.func import FuncOp
 
-from ge.dialects.npu_task.memory import access, owner_of
-from ge.dialects.npu_task.ops import SlotOp
-from ge.dialects.npu_task.places import input_places, output_places
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.lowering.cli.run import run
 from ge.lowering.driver.compiler import load, lower
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
+from ge.runtime.check.overlapping_runs import check_runs
+from ge.runtime.clock import runs as clock_of_runs
 from ge.runtime.clock.clock import simulate
-from ge.runtime.clock.runs import COMPUTE, INPUTS, OUTPUTS, issue_runs, simulate_runs
+from ge.runtime.clock.runs import COMPUTE, INPUTS, OUTPUTS, overlapping, simulate_runs
 from ge.runtime.clock.timeline import Task
+from ge.tools import ge_check, ge_compile
 
 MODELS = Path(__file__).parents[1] / "models"
 TARGET = Target.load("910b1")
@@ -34,67 +33,23 @@ def program(name: str, **options: object) -> Program:
     return loaded
 
 
-def tasks_of(loaded: Program, runs: int, prefetch: int) -> list[Task]:
+def tasks_of(loaded: Program, runs: int, prefetch: int) -> tuple[FuncOp, list[Task]]:
     main = main_function(loaded.module)
     assert main is not None
-    block = main.body.block
-    kind = {p.task: INPUTS for p in input_places(block).values()}
-    kind |= {p.task: OUTPUTS for p in output_places(block).values()}
-    one = simulate(loaded.module, TARGET)
-    return [t for r in issue_runs(one.tasks, kind, runs, prefetch) for t in r]
-
-
-# ---- an independent look at a schedule ---------------------------------------------------------
-
-
-def races(loaded: Program, tasks: Sequence[Task], prefetch: int) -> Iterator[tuple[str, str]]:
-    """Pairs of tasks of different runs on the same bytes, one of which writes, that no chain of
-    waits orders."""
-    main = main_function(loaded.module)
-    assert main is not None
-    block = main.body.block
-    places = (*input_places(block).values(), *output_places(block).values())
-    doubled = {p.value for p in places}
-    before: dict[Task, int] = {}
-    for i, task in enumerate(tasks):
-        before[task] = 1 << i
-        for other in task.after:
-            assert other in before, "a task waits for one that is issued later"
-            before[task] |= before[other]
-    touched: list[list[tuple[str, int, int, int, bool]]] = []
-    for task in tasks:
-        effects = access(task.op)
-        mine = list[tuple[str, int, int, int, bool]]()
-        for values, writes in ((effects.reads, False), (effects.writes, True)):
-            for slot in map(owner_of, values):
-                if isinstance(op := slot.owner, SlotOp):
-                    low = op.offset.value.data
-                    turn = task.run % prefetch if slot in doubled else -1
-                    end = low + byte_size(slot.type)
-                    mine.append((op.segment.data, turn, low, end, writes))
-        touched.append(mine)
-    for (i, a), (j, b) in combinations(enumerate(tasks), 2):
-        if a.run != b.run and not before[b] >> i & 1 and not before[a] >> j & 1:
-            for s, t, low, high, w in touched[i]:
-                if any(
-                    (s, t) == (s2, t2) and low < high2 and low2 < high and (w or w2)
-                    for s2, t2, low2, high2, w2 in touched[j]
-                ):
-                    yield f"{a.name} of run {a.run}", f"{b.name} of run {b.run}"
+    return main, overlapping(main, simulate(loaded.module, TARGET), runs, prefetch)
 
 
 @pytest.mark.parametrize("name", ["bert_base.tiny", "llama_7b_decode.fp16.tiny"])
 @pytest.mark.parametrize("prefetch", [1, 2, 3])
 def test_no_run_overwrites_what_another_one_needs(name: str, prefetch: int):
-    loaded = program(name)
-    assert not list(races(loaded, tasks_of(loaded, 4, prefetch), prefetch))
+    main, tasks = tasks_of(program(name), 4, prefetch)
+    assert not list(check_runs(main, tasks, prefetch))
 
 
 @pytest.mark.parametrize("stage", ["inputs", "compute", "outputs"])
 def test_planted_faults_are_found(stage: str):
     """Each wait of a run for an earlier one is needed, but those that streams keep anyway."""
-    loaded = program("bert_base.tiny")
-    tasks = tasks_of(loaded, 3, 1)
+    main, tasks = tasks_of(program("bert_base.tiny"), 3, 1)
     engines = {"inputs": "dma_in", "outputs": "dma_out"}
 
     def is_of(task: Task) -> bool:
@@ -105,9 +60,34 @@ def test_planted_faults_are_found(stage: str):
     for task in tasks:
         if is_of(task):
             task.after = [b for b in task.after if b.run == task.run]
-    found = list(races(loaded, tasks, 1))
+    found = list(check_runs(main, tasks, 1))
     # Copies of outputs that do not wait for each other still come after what computes them
     assert bool(found) == (stage != "outputs")
+
+
+def test_sets_that_are_too_few_are_found():
+    """Runs that are issued with three sets of inputs and outputs, and have two."""
+    main, tasks = tasks_of(program("bert_base.tiny"), 6, 3)
+    assert "of run 2 touch the same bytes" in str(next(check_runs(main, tasks, 2)))
+
+
+def test_ge_check_proves_runs_that_overlap(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    path = str(tmp_path / "p.mlir")
+    for name, said in (("loop_ts", "its runs do not overlap"), ("bert_base", "so are runs that")):
+        assert ge_compile.main([str(MODELS / f"{name}.tiny.onnx"), "-o", path]) == 0
+        assert ge_check.main([path, "--prefetch", "2"]) == 0
+        assert f"; {said}" in capsys.readouterr().out
+
+    def nothing(tasks: Sequence[Task]) -> Sequence[Task]:
+        return tasks[:0]
+
+    monkeypatch.setattr(clock_of_runs, "starts", nothing)
+    assert ge_check.main([path, "--prefetch", "2"]) == 1
+    result = capsys.readouterr()
+    assert "touch the same bytes, and nothing orders them [runs]" in result.err
+    assert result.out.endswith(": runs disturb each other\n")
 
 
 # ---- time --------------------------------------------------------------------------------------
@@ -122,6 +102,8 @@ def test_runs_follow_at_the_pace_of_the_slowest_stage(name: str):
     one = simulate(program(name).module, TARGET).latency_us
     assert runs.timeline.latency_us < 16 * one * 0.97
     assert runs.timeline.latency_us >= 15 * runs.interval_us
+    for task in runs.timeline.tasks:
+        assert all(before.end_us <= task.start_us + 1e-6 for before in task.after)
 
 
 def test_without_a_second_set_the_next_inputs_wait():

@@ -13,7 +13,8 @@ from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
-from ge.runtime.device.session import Session, random_inputs
+from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.device.session import Session
 
 NETWORK = """
 func.func @main(%x: tensor<4x16xf32> {graph.name = "x"})

@@ -13,7 +13,8 @@ from ge.lowering.driver.compiler import load, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.check.memory import check_plan
 from ge.runtime.data.weights import Payload
-from ge.runtime.device.session import Session, random_inputs
+from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.device.session import Session
 
 MODELS = Path(__file__).parents[1] / "models"
 

@@ -82,7 +82,7 @@ def appended_in_order(module: ModuleOp) -> None:
 
 
 def attention(op: AttentionOp, *last: Any) -> Operation:
-    params = {k: v for k, v in op.properties.items() if k != "operandSegmentSizes"}
+    params: dict[str, Any] = {k: v for k, v in op.properties.items() if k != "operandSegmentSizes"}
     return AttentionOp.of(op.query, op.key, op.value, [*op.masks], None, None, *last, **params)
 
 

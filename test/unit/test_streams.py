@@ -15,7 +15,8 @@ from ge.lowering.driver.compiler import load, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.device_array import DeviceArray
-from ge.runtime.device.session import Session, random_inputs
+from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.device.session import Session
 from ge.runtime.device.staged import Staged
 from ge.runtime.profile.profiler import Profiler
 

@@ -166,7 +166,7 @@ def test_random_orders_keep_to_flags() -> None:
     records = [Record(RUN, 0, -1, 0, ()), Record(SET, 0, 0, 1, ()), Record(WAIT, 1, 0, 2, ())]
     queues = [[0, 1, 0], [0, 2, 0]]
     seen = {tuple(order(queues, records, {}, seed)) for seed in range(40)}
-    assert len(seen) > 3
+    assert len(seen) > 1
     assert all(o.index((0, 1)) < o.index((1, 1)) for o in seen)
 
 
@@ -406,7 +406,31 @@ def test_a_tile_with_gaps_takes_a_piece_for_each_row() -> None:
     pairs = zip(run.cycles(), run.tables.records, strict=True)
     cycles = [(run.tables.ops[r.op].name, c) for c, r in pairs]
     assert ("tile.fill", 24 + 16) in cycles
+    assert ("tile.reduce", 24 + 8 * TARGET.vector_cycles["row_max"]) in cycles
     assert ("tile.move", 24 + 64 * 17) in cycles
+
+
+WIDE = """
+tile.kernel @wide(%x: memref<16x192xf32>, %y: memref<16x1xf32>, %z: memref<1x192xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    %t = tile.alloc at [0] : !tile.tile<16x192xf32, ub>
+    %m = tile.alloc at [12288] : !tile.tile<16x1xf32, ub>
+    %n = tile.alloc at [12352] : !tile.tile<1x192xf32, ub>
+    tile.reduce sum %t to %m
+    tile.reduce min %t to %n
+  }
+}
+"""
+
+
+def test_reductions_by_hand() -> None:
+    """Three repeats a row: 16 x 2 are added in two instructions, then 16 are summed up by rows; of
+    columns all 48 are compared."""
+    run, cycles = kernel(WIDE), TARGET.vector_cycles
+    assert run.cycles() == [
+        3 * 24 + 16 * 2 * cycles["add"] + 16 * cycles["row_sum"], 24 + 48 * cycles["min"]
+    ]  # fmt: skip
 
 
 # ---- cube and vector core together -----------------------------------------------------------
@@ -533,6 +557,11 @@ def test_two_programs_talk_by_fifos() -> None:
     waits = {p.pipe: set(p.waits) for p in time.pipes}
     assert "a tile in fifo %scores" in waits["vector mte2"]
     assert "a tile in fifo %weights" in waits["cube mte2"]
+    again = WEIGHTED.replace(
+        "tile.wait mte3 -> v", "tile.push %p to %weights\n tile.wait mte3 -> v"
+    )
+    with pytest.raises(GeError, match="fifo %weights is not empty when the kernel ends; pop all"):
+        kernel(again.replace("depth 2", "depth 6")).time()
     slow = kernel(WEIGHTED, replace(TARGET, cross_flag_cycles=1000.0)).time()
     assert slow.core_us - time.core_us == pytest.approx(3 * 2 * 0.78)  # there and back, three times
 
@@ -573,7 +602,7 @@ def test_cores_that_issue_the_same_are_simulated_once() -> None:
         (("tile.set mte1 -> m [%s]", "tile.set mte1 -> m [%col]"), "there is no flag 32"),
         (("%k, %c32 : index", "%c32, %k : index\n %x = arith.divui %k, %k : index"),
          "core 0 divides an index by zero"),
-        (("%me to %c5 step %cores", "%me to %c5 step %c0"),
+        (("%me to %c5 step %cores", "%me to %c5 step %me"),
          "a loop goes on by at least 1, not by 0"),
         (("%i, %c16 : index", "%i, %c16 : index\n %m = arith.subi %row, %c16 : index"),
          r"a box of sizes \[16, 32\] at \[-16, 0\] begins before the memref"),
@@ -587,19 +616,15 @@ def test_bad_input(change: tuple[str, str], message: str) -> None:
         kernel(text).time()
 
 
-def test_what_numbers_cannot_be() -> None:
-    text = SOFTMAX.format(t="f32")
-    given = {"x": np.zeros((20, 3, 50), np.float32), "n": np.ones(20, np.int32)}
-    broken = text.replace("%lengths pad 0", "%lengths pad inf")
-    with pytest.raises(GeError, match=r"k.mlir:20:5: error: 'tile.load' cannot be computed"):
-        kernel(broken).run(given)
-    text = text.replace(
+def test_tiles_of_packed_elements() -> None:
+    text = SOFTMAX.format(t="f32").replace(
         "tile.fill %top, 7",
         """
       %five = tile.alloc at [65536] : !tile.tile<1x64xi4, ub>
       tile.fill %five, 7""",
     )
-    with pytest.raises(GeError, match=r"the emulated core has no tiles of i4; load them as i8"):
+    given = {"x": np.zeros((20, 3, 50), np.float32), "n": np.ones(20, np.int32)}
+    with pytest.raises(GeError, match=r"k.mlir:\d+:7: error: the emulated core has no tiles of i4"):
         kernel(text).run(given)
 
 
@@ -635,10 +660,10 @@ def test_ge_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--inputs", inputs, "--outputs", outputs, "--trace", trace, "--report", report]
     assert main([file, *flags, "--fuzz-schedule", "2"]) == 0
     np.testing.assert_array_equal(np.load(outputs)["y"], np.exp(x))
-    shown = capsys.readouterr()
+    shown, start = capsys.readouterr(), B2.kernel_start_us["vector"]
     assert shown.out.startswith("y: float32[16, 64] min")
     assert "2 random orders: the same bits" in shown.err
-    assert "on 1 core of 910b2: start of a vector kernel 1.70" in shown.err
+    assert f"on 1 core of 910b2: start of a vector kernel {start:.2f}" in shown.err
     figures = json.loads(Path(report).read_text("utf-8"))
     assert set(figures) == {"kernel", "target", "numerics", "time"}
     assert list(figures["time"]["pipes"]) == ["vector mte2", "vector mte3", "vector v"]
@@ -652,6 +677,9 @@ def test_ge_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
     assert "--runs is of programs, and this is a kernel" in refused("--runs", "2")
     assert "the target does not state 'gm_to_ub_rate'" in refused("--target", "910b1")
+    Path(file).write_text(f'module attributes {{npu_task.target = "910b3"}} {{{EXP}}}', "utf-8")
+    assert main([file, "--timing-only"]) == 0
+    assert "on 1 core of 910b3" in capsys.readouterr().err
     np.savez(inputs, z=x)
     assert "there is no input 'z'; input 'x' is missing" in refused("--inputs", inputs)
     Path(file).write_text(EXP.replace("v -> mte3 [%c0]", "v -> mte2 [%c0]"), "utf-8")

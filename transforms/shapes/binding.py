@@ -20,7 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.ports import DIM_RANGES, DIMS
 from ge.dialects.npu_task.attributes import HBM, HOST, Engine, is_dynamic, space_of
-from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import (
     BatchCopyOp,
@@ -140,7 +140,7 @@ class Binding(Buffers):
                 self.transfer(op)
             case LaunchOp():
                 self.launch(op)
-            case IfOp():
+            case IfOp() | CaseOp():
                 self.branch(op)
             case LoopOp():
                 self.loop(op)
@@ -212,24 +212,27 @@ class Binding(Buffers):
             sole=frozenset(i for i, v in enumerate(owners) if self.users.get(v) == 1),
             computed=frozenset(
                 i for i, v in enumerate(owners)
-                if isinstance(v.owner, LaunchOp | SlotOp | IfOp | LoopOp)
+                if isinstance(v.owner, LaunchOp | SlotOp | IfOp | CaseOp | LoopOp)
             ),
         )  # fmt: skip
 
     # ---- control flow
 
-    def branch(self, op: IfOp) -> None:
-        """The branch that a known condition takes; both of any other."""
+    def branch(self, op: IfOp | CaseOp) -> None:
+        """The branch that a known condition, or index, takes; all of any other."""
         for value in op.outs:
             self.settled(owner_of(value))
-        condition = self.elements(op.condition)
-        if condition is None:
+        known = self.elements(op.operands[0])
+        number = -1 if known is None else int(known.item())
+        if isinstance(op, IfOp) and known is not None:
+            number = int(not number)
+        if not 0 <= number < len(op.regions):  # not known, or an error of the run
             for inner in op.walk():
                 for value in written(inner):
                     self.settled(owner_of(value))
             ControlFlow(self, self.copy_ops).branch(op)
             return
-        region = op.then if condition.item() else op.otherwise
+        region = op.regions[number]
         last = region.block.last_op
         assert last is not None
         self.copy_ops(region.block)

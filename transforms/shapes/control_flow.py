@@ -2,22 +2,22 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type, is_dynamic
-from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import LOOP_ARGUMENTS
 from ge.dialects.npu_task.ops import CopyOp
 from ge.dialects.support.types import DYNAMIC, array_ints, shape_of
 from ge.transforms.shapes.buffers import Buffers, buffer_type
 
 
-def joined(a: SSAValue | Attribute, b: SSAValue) -> MemRefType[Attribute]:
-    """The type of a buffer that takes both values."""
-    shape = data_type(a.type if isinstance(a, SSAValue) else a)[1]
-    pairs = zip(shape, shape_of(b), strict=True)
+def joined(a: Attribute, b: SSAValue) -> MemRefType[Attribute]:
+    """The type of a buffer that takes values of a type, and another value."""
+    pairs = zip(data_type(a)[1], shape_of(b), strict=True)
     return buffer_type(b, shape=tuple(x if x == y else DYNAMIC for x, y in pairs))
 
 
@@ -43,14 +43,18 @@ class ControlFlow:
         binding.block, binding.at = around, at
         return block, values
 
-    def branch(self, op: IfOp) -> None:
+    def branch(self, op: IfOp | CaseOp) -> None:
         binding = self.binding
-        condition = binding.buffer(op.condition)
-        (then, first), (otherwise, second) = map(self.region, (op.then, op.otherwise))
-        joint = list(map(joined, first, second))
+        condition = binding.buffer(op.operands[0])
+        blocks, values = zip(*map(self.region, op.regions), strict=True)
+        joint = [reduce(joined, row, buffer_type(row[0])) for row in zip(*values, strict=True)]
         outs, order, dynamic = self.destinations(joint, op.order, iter(op.outs), iter(op.results_))
         types = [t for _, t in dynamic]
-        new = IfOp(condition, outs, types, order, Region(then), Region(otherwise))
+        regions = list(map(Region, blocks))
+        if isinstance(op, CaseOp):
+            new = CaseOp(condition, outs, types, order, regions)
+        else:
+            new = IfOp(condition, outs, types, order, *regions)
         binding.add(new)
         binding.buffers.update(zip((v for v, _ in dynamic), new.results_, strict=True))
 

@@ -16,7 +16,7 @@ same for each slot, and it comes back after n steps. So an iteration waits for t
 Otherwise the buffer passes on as a whole, and iterations run one after the other.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -55,7 +55,7 @@ class Unit:
     """Buffers that pass from pipe to pipe together, and their accesses."""
 
     buffers: list[SSAValue]
-    copies: int
+    copies: int  # slots that count: slot s and slot s + copies are one
     accesses: list[Access]
     need: dict[Pair, int] = field(default_factory=dict[Pair, int])  # flags for each pair
 
@@ -67,20 +67,28 @@ class Unit:
         return ", ".join(f"%{b.name_hint or '?'}" for b in self.buffers)
 
 
-def units_of(program: Program) -> list[Unit]:
-    """What the program's pipes share. Buffers whose accesses stand side by side are one unit: they
-    need one flag, which is set after the last and waited for before the first."""
+def accesses_of(program: Program) -> dict[SSAValue, list[Access]]:
+    """The accesses of each buffer that two pipes use; such a memref is also written."""
     accesses: dict[SSAValue, list[Access]] = {}
     _collect(program.regions[0].block, (), accesses, count(), count())
+    return {b: found for b, found in accesses.items() if len({a.pipe for a in found}) > 1}
+
+
+def copies_of(buffer: SSAValue) -> int:
+    return buffer.owner.copies if isinstance(buffer.owner, AllocOp) else 1
+
+
+def units_of(
+    accesses: Mapping[SSAValue, Sequence[Access]], copies: Mapping[SSAValue, int]
+) -> list[Unit]:
+    """What pipes share. Buffers whose accesses stand side by side are one unit: they need one flag,
+    which is set after the last and waited for before the first."""
     units: dict[object, Unit] = {}
     for buffer, found in accesses.items():
-        pipes = {a.pipe for a in found}
-        if len(pipes) == 1:  # a memref that two pipes use is also written
-            continue
-        copies = buffer.owner.copies if isinstance(buffer.owner, AllocOp) else 1
+        number = copies[buffer]
         steps = tuple(dict.fromkeys((a.run, a.index) for a in found))
-        if (unit := units.get((copies, steps))) is None:
-            units[copies, steps] = Unit([buffer], copies, found)
+        if (unit := units.get((number, steps))) is None:
+            units[number, steps] = Unit([buffer], number, [*found])
         else:
             unit.buffers.append(buffer)
             unit.accesses.extend(found)
@@ -340,5 +348,7 @@ def ends_of(loop: ForOp) -> tuple[Sum, Sum]:
     begin, end = known(loop.lb), known(loop.ub)
     if isinstance(begin, int) and isinstance(end, int):
         return Sum((), begin), Sum((), max(begin, end))
-    last = Builder(InsertPoint.before(loop)).insert(MaxSIOp(loop.lb, loop.ub)).result
-    return sum_of(loop.lb), Sum((last,), 0)
+    last = loop.prev_op
+    if not isinstance(last, MaxSIOp) or (last.lhs, last.rhs) != (loop.lb, loop.ub):
+        last = Builder(InsertPoint.before(loop)).insert(MaxSIOp(loop.lb, loop.ub))
+    return sum_of(loop.lb), Sum((last.result,), 0)

@@ -22,8 +22,10 @@ becomes
     tile.wait mte1 -> mte2[%c1]
 
 `hazards.py` says where. A memref that a program both loads and stores counts as one buffer. Flags
-of a pair of pipes are numbered from 0 on; more than the target has are an error. A program that
-has flags stays as it is. So do fifos: a push and its pop need no flags.
+of a pair of pipes are numbered from 0 on. Where the target has fewer, rings get flags for fewer
+slots than they have copies, a part of them (4 copies: 2, then 1): slots that have one flag are used
+one after the other. More buffers than flags are an error. A program that has flags stays as it is.
+So do fifos: a push and its pop need no flags.
 """
 
 from collections import Counter
@@ -37,32 +39,46 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
-from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.diagnostics import error_at, remark
 from ge.dialects.targets.target import target_for
 from ge.dialects.tile.compute import FlagOp, SetOp, WaitOp
 from ge.dialects.tile.kernel import KernelOp, ProgramOp
-from ge.transforms.tiles.hazards import Mark, Marks, Pair, Unit, mark, units_of
+from ge.transforms.tiles.hazards import (
+    Mark,
+    Marks,
+    Pair,
+    Unit,
+    accesses_of,
+    copies_of,
+    mark,
+    units_of,
+)
 from ge.transforms.tiles.indices import Constants, Emit, Sum
 
 Numbers = dict[tuple[int, Pair], int]
 
 
-def number_flags(program: ProgramOp, units: Iterable[Unit], most: int) -> Numbers:
-    """For each unit and pair of pipes the number of its first flag. Raises GeError for more than
-    the target has."""
-    taken, first = Counter[Pair](), Numbers()
-    users: dict[Pair, list[str]] = {}
+def number_flags(units: Iterable[Unit]) -> tuple[Numbers, Counter[Pair]]:
+    """For each unit and pair of pipes the number of its first flag; for each pair how many it
+    takes."""
+    first, taken = Numbers(), Counter[Pair]()
     for unit in units:
         for pair, count in unit.need.items():
             first[id(unit), pair] = taken[pair]
             taken[pair] += count
-            users.setdefault(pair, []).append(f"{unit.names} {count}")
-    for pair, count in taken.items():
-        if count > most:
-            needs = f"{pair[0]} -> {pair[1]} needs {count} flags, the target has {most}"
-            hint = "rings of fewer copies take fewer"
-            raise error_at(program, f"{needs}: {'; '.join(users[pair])}", hint)
-    return first
+    return first, taken
+
+
+def fewer(program: ProgramOp, units: Iterable[Unit], pair: Pair, count: int, most: int) -> Unit:
+    """The unit that does with fewer flags of the pair. Raises GeError where each takes one."""
+    users = [u for u in units if pair in u.need]
+    unit = max(users, key=lambda u: u.need[pair])
+    if unit.need[pair] == 1:
+        needs = f"{pair[0]} -> {pair[1]} needs {count} flags, the target has {most}"
+        names = "; ".join(u.names for u in users)
+        hint = "fewer buffers, or loads that stand side by side, take fewer"
+        raise error_at(program, f"{needs}, one each for {names}", hint)
+    return unit
 
 
 class Writer:
@@ -113,10 +129,22 @@ def after_all(values: Iterable[SSAValue], block: Block) -> InsertPoint:
 def add_flags(program: ProgramOp, most: int) -> None:
     if any(isinstance(op, FlagOp) for op in program.walk()):
         return
-    units, marks = units_of(program), Marks()
-    for unit in units:
-        mark(unit, marks)
-    writer = Writer(program, number_flags(program, units, most))
+    accesses = accesses_of(program)
+    copies = {buffer: copies_of(buffer) for buffer in accesses}
+    while True:
+        units, marks = units_of(accesses, copies), Marks()
+        for unit in units:
+            mark(unit, marks)
+        first, taken = number_flags(units)
+        over = next((pair for pair, count in taken.items() if count > most), None)
+        if over is None:
+            break
+        unit = fewer(program, units, over, taken[over], most)
+        slots = max(n for n in range(1, unit.copies) if unit.copies % n == 0)
+        copies.update(dict.fromkeys(unit.buffers, slots))
+        what = f"{over[0]} -> {over[1]} needs {taken[over]} flags, the target has {most}"
+        remark(program, f"{what}: flags for {slots} of {unit.copies} copies of {unit.names}")
+    writer = Writer(program, first)
     for op, found in marks.before.items():
         writer.write(op, found, InsertPoint.before(op))
     for op, found in marks.after.items():

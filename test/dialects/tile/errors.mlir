@@ -681,3 +681,56 @@ tile.kernel @k() cores 1 {
     tile.fill %l, 0.0
   }
 }
+
+// -----
+
+tile.kernel @k(%x: memref<64x64xi8>) cores 1 {
+  tile.vector {
+    %n = tile.alloc : !tile.tile<16x64xi8, ub>
+    // expected-error@+1 {{1.5 is no i8}}
+    tile.fill %n, 1.5
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64x64xi8>) cores 1 {
+  tile.vector {
+    %n = tile.alloc : !tile.tile<16x64xi8, ub>
+    // expected-error@+1 {{200 is no i8}}
+    tile.fill %n, 200
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64x64xi8>) cores 1 {
+  tile.vector {
+    %n = tile.alloc : !tile.tile<16x64xi8, ub>
+    // expected-error@+1 {{-inf is no i8}}
+    tile.fill %n, -inf
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64x64xi8>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    %n = tile.alloc : !tile.tile<16x64xi8, ub>
+    %box = tile.view %x[%c0, %c0] : memref<64x64xi8> -> !tile.box<16x64xi8>
+    // expected-error@+1 {{-129 is no i8}}
+    tile.load %box to %n pad -129
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  // expected-error@+1 {{the step of a loop is at least 1, not 0}}
+  tile.vector {
+    scf.for %i = %c0 to %c0 step %c0 {
+    }
+  }
+}

@@ -7,11 +7,13 @@
 // RUN: ge-run %t.mlir --dim batch=6 --timing-only 2>&1 | filecheck %s --check-prefix=TIME
 // RUN: ge-check %t.mlir | filecheck %s --check-prefix=OPEN
 // RUN: ge-check %t.mlir --dim batch=1..2 | filecheck %s --check-prefix=RANGE
+// RUN: ge-check %t.mlir --dim batch=1..2000 | filecheck %s --check-prefix=MANY
 // RUN: not ge-check %t.mlir --dim rows=1 2>&1 | filecheck %s --check-prefix=NAME
 
 // OPEN-NOT: optimal
 // OPEN:     nothing is proved of the memory of {{[0-9]+}} tensors whose size is known at run time
 // RANGE:    proved at all 2 sizes of batch=1..2: arena of at most {{[0-9]+}} bytes
+// MANY:     proved unbound (--no-static-shape): {{[0-9]+}} tensors lie in {{[0-9]+}} bytes at all 2000 sizes of batch=1..2000; bound to sizes it is proved at the ends, and nothing between: arena
 // NAME:     error: there is no dimension 'rows'; the program has 'batch'
 
 // A shape that is computed: its kernel goes, and views and matmul take static types. The batch is

@@ -182,3 +182,31 @@ tile.kernel @memory(%x: memref<16x16xf32>) cores 1 {
 // CHECK-NEXT:  }
 // CHECK:         tile.pop %f to %u
 // CHECK-NEXT:  }
+
+// More slots than flags: %q does with three flags for its six copies.
+tile.kernel @fewer(%x: memref<64x64xf32>, %y: memref<64x64xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  tile.vector {
+    %r = tile.alloc : !tile.ring<3 x 16x16xf32, ub>
+    %q = tile.alloc : !tile.ring<6 x 16x16xf32, ub>
+    scf.for %j = %c0 to %c4 step %c1 {
+      %s = tile.slot %r[%j] : !tile.ring<3 x 16x16xf32, ub>
+      %t = tile.slot %q[%j] : !tile.ring<6 x 16x16xf32, ub>
+      %xs = tile.view %x[%j, %c0] : memref<64x64xf32> -> !tile.box<16x16xf32>
+      %ys = tile.view %y[%j, %c0] : memref<64x64xf32> -> !tile.box<16x16xf32>
+      tile.load %xs to %s
+      tile.store %s to %ys
+      tile.load %xs to %t
+      tile.store %t to %ys
+    }
+  }
+}
+// CHECK-LABEL: tile.kernel @fewer
+// CHECK:           %id = arith.remsi %j, %c3 : index
+// CHECK-NEXT:      [[OTHER:%id\S*]] = arith.addi %id, %c3 : index
+// CHECK:           tile.wait mte3 -> mte2[%id]
+// CHECK-NEXT:      tile.load %xs to %s
+// CHECK:           tile.wait mte3 -> mte2[[[OTHER]]]
+// CHECK-NEXT:      tile.load %xs to %t

@@ -1,0 +1,248 @@
+"""`ge.tile`: kernels by hand.
+
+from ge import tile
+
+@tile.kernel(M=64)
+def double(c, x, out, M):
+    t = c.ub(M, x.shape[1])
+    for i in c.share(x.shape[0] // M):
+        c.load(t, x[i * M:])
+        t[:] = t * 2
+        c.store(out[i * M:], t)
+
+program = double.on(x, out, target="910b2")      # traced for these shapes
+program.check()                                  # no order of the pipes changes a result
+program.run(x, out)                              # out is written
+program.time().total_us
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.scf import ForOp, IfOp
+from xdsl.ir import Attribute, Block
+from xdsl.transforms.common_subexpression_elimination import cse
+from xdsl.transforms.dead_code_elimination import region_dce
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.support.errors import GeError
+from ge.dialects.targets import KERNEL_TARGET
+from ge.dialects.targets.target import Target, record_target
+from ge.dialects.tile.kernel import CubeOp, KernelOp, ProgramOp, VectorOp
+from ge.lowering.tiles.indices import ceil_div as ceil_div
+from ge.lowering.tiles.tracing import Side, Tracer, has_instructions, line_of
+from ge.lowering.tiles.values import Argument, ElementLike, element_named
+from ge.lowering.tiles.values import abs as abs
+from ge.lowering.tiles.values import cast as cast
+from ge.lowering.tiles.values import colmax as colmax
+from ge.lowering.tiles.values import colsum as colsum
+from ge.lowering.tiles.values import columns as columns
+from ge.lowering.tiles.values import erf as erf
+from ge.lowering.tiles.values import exp as exp
+from ge.lowering.tiles.values import log as log
+from ge.lowering.tiles.values import maximum as maximum
+from ge.lowering.tiles.values import minimum as minimum
+from ge.lowering.tiles.values import relu as relu
+from ge.lowering.tiles.values import rowmax as rowmax
+from ge.lowering.tiles.values import rowmin as rowmin
+from ge.lowering.tiles.values import rows as rows
+from ge.lowering.tiles.values import rowsum as rowsum
+from ge.lowering.tiles.values import sigmoid as sigmoid
+from ge.lowering.tiles.values import silu as silu
+from ge.lowering.tiles.values import sqrt as sqrt
+from ge.lowering.tiles.values import tanh as tanh
+from ge.lowering.tiles.values import where as where
+from ge.runtime.data.arrays import Array, dtype_of
+from ge.transforms.tiles.tile_flags import TileFlagsPass
+from ge.transforms.tiles.tile_plan import TilePlanPass
+from ge.transforms.tiles.tile_split_loops import TileSplitLoopsPass
+
+if TYPE_CHECKING:
+    from ge.runtime.check.tiles import KernelProof
+    from ge.runtime.tiles.kernel import KernelTime
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Shape and element type of an argument, where there is no array yet."""
+
+    shape: tuple[int, ...]
+    dtype: ElementLike
+
+
+Like: TypeAlias = Any  # a numpy array, or a `Tensor`
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel in Python, for any shapes: `function(c, *arguments, **parameters)`."""
+
+    function: Callable[..., None]
+    parameters: dict[str, Any]
+
+    def on(
+        self,
+        *arguments: Like,
+        cores: int | None = None,
+        target: str = KERNEL_TARGET,
+        **parameters: Any,
+    ) -> "TileProgram":
+        """The program for arguments of these shapes, on so many cores (default: all that the target
+        has of their kind). Raises GeError, which names the line of the kernel."""
+        if unknown := [p for p in parameters if p not in self.parameters]:
+            known = ", ".join(self.parameters) or "none"
+            name = self.function.__name__
+            raise GeError(f"@{name} has no parameter '{unknown[0]}'", hint=f"there are: {known}")
+        return traced(self, arguments, cores, target, {**self.parameters, **parameters})
+
+    def __call__(self, *arrays: Any, **options: Any) -> None:
+        """Run it on arrays, of which those that it stores to are written."""
+        self.on(*arrays, **options).run(*arrays)
+
+    def returning(self, result: Callable[..., Like], **options: Any) -> Callable[..., Array]:
+        """A function of the inputs that returns the last argument, such as the kernel of a
+        `ge.FusedOp`: `result(*inputs)` has its shape and element type. Programs are traced once for
+        each shape of the inputs."""
+        programs: dict[Any, TileProgram] = {}
+
+        def function(*inputs: Array) -> Array:
+            like = result(*inputs)
+            out = np.zeros(like.shape, dtype_of(element_named(like.dtype)))
+            key = tuple((a.shape, str(a.dtype)) for a in (*inputs, out))
+            if key not in programs:
+                programs[key] = self.on(*inputs, out, **options)
+            programs[key].run(*inputs, out)
+            return out
+
+        return function
+
+
+def kernel(*function: Callable[..., None], **parameters: Any) -> Any:
+    """Make a function a kernel: `@tile.kernel` or `@tile.kernel(M=128, ...)`, with parameters that
+    `on(...)` may change."""
+
+    def decorated(f: Callable[..., None]) -> Kernel:
+        return Kernel(f, parameters)
+
+    return decorated(function[0]) if function else decorated
+
+
+@dataclass(frozen=True)
+class TileProgram:
+    """A kernel for arguments of known shapes, on one target."""
+
+    module: ModuleOp
+    kernel: KernelOp
+    target: Target
+
+    @cached_property
+    def mlir(self) -> str:
+        return str(self.module)
+
+    def check(self) -> "KernelProof":
+        """Whether no order of the pipes changes a result (`ge-check`)."""
+        from ge.runtime.check.tiles import check_kernel
+
+        return check_kernel(self.kernel, self.target)
+
+    def run(self, *arrays: Any, seed: int | None = None) -> None:
+        """Run it on the emulated cores; arrays that it stores to are written. With a seed the pipes
+        run in a random legal order. Raises GeError where the arrays are not those it is for."""
+        from ge.runtime.tiles.kernel import TileKernel
+
+        arguments = self.kernel.body.block.args
+        if len(arrays) != len(arguments):
+            raise GeError(f"{len(arrays)} arrays for {len(arguments)} arguments")
+        for array, arg in zip(arrays, arguments, strict=True):
+            if memref_of(array) != arg.type:
+                text = f"%{arg.name_hint} is {arg.type}, not {memref_of(array)}"
+                raise GeError(text, hint="kernel.on(...) makes a program for other shapes")
+        names = [a.name_hint or "" for a in arguments]
+        given = dict(zip(names, arrays, strict=True))
+        for name, result in TileKernel(self.kernel, self.target).run(given, seed).items():
+            given[name][...] = result
+
+    def time(self) -> "KernelTime":
+        """The time that the emulated cores take, by pipe."""
+        from ge.runtime.tiles.kernel import TileKernel
+
+        return TileKernel(self.kernel, self.target).time()
+
+
+def traced(
+    kernel: Kernel,
+    arguments: Sequence[Like],
+    cores: int | None,
+    target_name: str,
+    parameters: dict[str, Any],
+) -> TileProgram:
+    """Trace a kernel, and bring it to what a core runs: loops without branches, flags, offsets."""
+    target = Target.load(target_name)
+    types = [memref_of(a) for a in arguments]
+    block = Block(arg_types=types)
+    names = kernel.function.__code__.co_varnames[1 : 1 + len(types)]
+    given: list[Argument] = []
+    for arg, name, t in zip(block.args, names, types, strict=False):
+        arg.name_hint = name
+        given.append(Argument(arg, t.get_shape(), t.element_type))
+    tracer = Tracer(given, target)
+    try:
+        kernel.function(tracer, *given, **parameters)
+    except VerifyException as e:
+        raise GeError(str(e), line_of(e)) from None
+    except GeError as e:
+        raise GeError(e.message, e.where or line_of(e), e.hint, e.notes) from None
+    if tracer.left:
+        raise GeError("a loop was left before its end", hint="use c.when(...) instead of break")
+    sides = (program_of(tracer.cube, CubeOp), program_of(tracer.vector, VectorOp))
+    programs = [p for p in sides if p is not None]
+    if not programs:
+        raise GeError(f"@{kernel.function.__name__} does nothing")
+    block.add_ops((*tracer.fifos, *programs))
+    if cores is None:
+        cube = any(isinstance(p, CubeOp) for p in programs)
+        cores = target.cube_cores if cube else target.vector_cores
+    op = KernelOp(kernel.function.__name__, cores, block)
+    module = ModuleOp([op])
+    for program in programs:
+        cse(program)
+    record_target(module, target_name)
+    finish(module)
+    return TileProgram(module, op, target)
+
+
+def finish(module: ModuleOp) -> None:
+    """Loops without branches, flags between pipes, offsets of buffers."""
+    for rewrite in (TileSplitLoopsPass(), TileFlagsPass(), TilePlanPass()):
+        rewrite.apply(Context(), module)
+    module.verify()
+
+
+def memref_of(like: Like) -> "MemRefType[Attribute]":
+    return MemRefType(element_named(like.dtype), like.shape)
+
+
+def program_of(side: Side, kind: type[ProgramOp]) -> ProgramOp | None:
+    """The program of one side, without loops, branches and numbers that it has no use for."""
+    program = kind(side.block)
+    prune(side.block)
+    region_dce(program.body)
+    return program if has_instructions(program) else None
+
+
+def prune(block: Block) -> None:
+    """Erase the loops and branches that do nothing."""
+    for op in list(block.ops):
+        if isinstance(op, ForOp | IfOp):
+            if has_instructions(op):
+                for region in op.regions:
+                    for inner in region.blocks:
+                        prune(inner)
+            else:
+                op.detach()
+                op.erase()

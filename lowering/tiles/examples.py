@@ -1,0 +1,101 @@
+"""Kernels by hand, as users write them: what the language is like, and what its tests run."""
+
+# ruff: noqa: E741  as the field writes matrices and sums
+
+from typing import Any
+
+from ge.lowering.tiles import api as tile
+from ge.lowering.tiles.api import cast, ceil_div, exp, maximum, rowmax, rowsum, sqrt
+
+MIN = float("-inf")
+
+
+@tile.kernel(M=128, N=256, K=128)
+def gemm(c: Any, a: Any, b: Any, out: Any, M: int, N: int, K: int) -> None:
+    """out = relu(a b)"""
+    A, B, C = c.l1(M, K, copies=2), c.l1(K, N, copies=2), c.l0c(M, N)
+    across = ceil_div(b.shape[1], N)
+    for i in c.share(ceil_div(a.shape[0], M) * across):
+        m, n = i // across * M, i % across * N
+        for k in c.range(ceil_div(a.shape[1], K)):
+            c.load(A[k], a[m:, k * K :], pad=0)
+            c.load(B[k], b[k * K :, n:], pad=0)
+            c.mmad(C, A[k], B[k], init=k == 0)
+        c.store(out[m:, n:], C, relu=True)
+
+
+@tile.kernel(M=16, epsilon=1e-6)
+def rms_norm(c: Any, x: Any, weight: Any, out: Any, M: int, epsilon: float) -> None:
+    """out = x / sqrt(mean(x * x) + epsilon) * weight, for each row"""
+    N = x.shape[1]
+    w, t, f, s = c.ub(1, N), c.ub(M, N, copies=2), c.ub(M, N, "f32"), c.ub(M, 1, "f32")
+    c.load(w, weight[0:])
+    for i in c.share(ceil_div(x.shape[0], M)):
+        c.load(t[i], x[i * M :], pad=1)
+        f[:] = cast(t[i], "f32")
+        s[:] = rowsum(f * f)
+        t[i] = cast(f / sqrt(s / N + epsilon) * cast(w, "f32"), x.dtype)
+        c.store(out[i * M :], t[i])
+
+
+@tile.kernel(M=64)
+def conv3x3(c: Any, x: Any, w: Any, out: Any, M: int) -> None:
+    """out[h, w] = the 3x3 window of x (padded, channels last) from (h, w) on, times w"""
+    C, O = w.shape[1:]
+    A, B, acc = c.l1(M, C, copies=2), c.l1(C, O, copies=2), c.l0c(M, O)
+    across = ceil_div(out.shape[1], M)
+    for i in c.share(out.shape[0] * across):
+        row, col = i // across, i % across * M
+        for t in c.range(9):
+            c.load(A[t], x[row + t // 3, col + t % 3 :, 0:], pad=0)
+            c.load(B[t], w[t, 0:, 0:])
+            c.mmad(acc, A[t], B[t], init=t == 0)
+        c.store(out[row, col:, 0:], acc)
+
+
+@tile.kernel(M=64, N=128, K=64)
+def w8a16(c: Any, a: Any, w: Any, scale: Any, out: Any, M: int, N: int, K: int) -> None:
+    """out = a (w * scale): codes of 8 bits, with a scale for each column"""
+    A, B, C = c.l1(M, K, copies=2), c.l1(K, N, copies=2), c.l0c(M, N)
+    codes, floats, s = c.ub(K, N, w.dtype, copies=2), c.ub(K, N, copies=2), c.ub(1, N)
+    weights, across = c.queue(floats, 2), ceil_div(w.shape[1], N)
+    for i in c.share(ceil_div(a.shape[0], M) * across):
+        m, n = i // across * M, i % across * N
+        c.load(s, scale[n:], pad=1)
+        for k in c.range(ceil_div(a.shape[1], K)):
+            c.load(codes[k], w[k * K :, n:], pad=0)
+            floats[k] = cast(codes[k], a.dtype) * s
+            weights.push(floats[k])
+            c.mmad(C, c.load(A[k], a[m:, k * K :], pad=0), weights.pop(B[k]), init=k == 0)
+        c.store(out[m:, n:], C)
+
+
+@tile.kernel(M=64, N=128, ahead=1, scale=0.125)
+def flash(c: Any, q: Any, k: Any, v: Any, o: Any, M: int, N: int, ahead: int, scale: float) -> None:
+    """o = softmax(q k^T * scale) v, one head; the cube is `ahead` blocks of keys ahead"""
+    D, blocks, F = q.shape[1], k.shape[0] // N, "f32"
+    Q, K, V, P = c.l1(M, D), c.l1(N, D, copies=2), c.l1(N, D, copies=2), c.l1(M, N, copies=2)
+    S, U, s, p = c.l0c(M, N), c.l0c(M, D), c.ub(M, N, F), c.ub(M, N)
+    u, acc = c.ub(M, D, F), c.ub(M, D, F)
+    l, m, g = c.ub(M, 1, F), c.ub(M, 1, F, copies=2), c.ub(M, 1, F, copies=ahead + 1)
+    scores, weights, sums = c.queue(s, ahead + 1), c.queue(p, ahead + 1), c.queue(u, 2)
+    for i in c.share(q.shape[0] // M):
+        c.load(Q, q[i * M :])
+        m[-1], l[:], acc[:] = MIN, 0, 0
+        for j in c.range(blocks + ahead):
+            with c.when(j < blocks):
+                c.mmad(S, Q, c.load(K[j], k[j * N :]).T, init=True)
+                scores.send(S, s)
+                m[j] = maximum(m[j - 1], rowmax(s) * scale)
+                g[j] = exp(m[j - 1] - m[j])
+                s[:] = exp(s * scale - m[j])
+                l[:] = l * g[j] + rowsum(s)
+                p[:] = cast(s, q.dtype)
+                weights.push(p)
+            with c.when(j >= ahead):
+                b = j - ahead
+                c.mmad(U, weights.pop(P[b]), c.load(V[b], v[b * N :]), init=True)
+                sums.send(U, u)
+                acc[:] = acc * g[b] + u
+        acc[:] = acc / l
+        c.store(o[i * M :], acc)

@@ -1,0 +1,459 @@
+"""Tracing: a kernel in Python becomes a `tile.kernel`.
+
+The function runs once. What it does with `c` is written down twice, in a program for the cube cores
+and in one for the vector cores; each keeps the loops and branches around what it does itself:
+
+    for j in c.range(8):                     tile.cube                    tile.vector
+        c.load(K[j], k[j * N:])              scf.for %j {                 scf.for %j {
+        c.mmad(C, Q, K[j].T, init=True)        tile.load, move, mmad
+        scores.push(C)                         tile.push                    tile.pop
+        scores.pop(s[j])                     }                              tile.map
+        s[j] = exp(s[j])                                                  }
+"""
+
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from traceback import walk_tb
+from typing import TypeVar, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    FileLineColLoc,
+    IndexType,
+    IntAttr,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    f32,
+    i1,
+    i32,
+)
+from xdsl.dialects.scf import ForOp, IfOp, YieldOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.elementwise import CastOp, SelectOp
+from ge.dialects.graph.support.folding import constants
+from ge.dialects.support.element_types import bitwidth, is_float
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import GeOp
+from ge.dialects.support.types import tensor
+from ge.dialects.targets.target import Target
+from ge.dialects.tile import buffers, compute, kernel, transfers
+from ge.dialects.tile.instruction import Instruction
+from ge.dialects.tile.types import FifoType, Memory, RingType, TileType
+from ge.lowering.tiles import values as v
+from ge.lowering.tiles.indices import Condition, Index, LoopIndex, Scalar, SharedIndex, ceil_div
+
+OpT = TypeVar("OpT", bound=Operation)
+
+ROOM = ("tracing", "values", "indices", "api")
+HERE = {str(Path(__file__).with_stem(n)) for n in ROOM} | {contextmanager.__code__.co_filename}
+"""Files whose lines are none of the kernel's."""
+
+
+class Side:
+    """The program of one kind of core, while it is written."""
+
+    def __init__(self) -> None:
+        self.block = Block()
+        self.allocs = 0  # that stand at its beginning
+        self.open = [self.block]
+
+    def add(self, op: OpT) -> OpT:
+        op.location = source_line()
+        self.open[-1].add_op(op)
+        if isinstance(op, GeOp):
+            op.verify_()
+        return op
+
+    def alloc(self, type: TileType | RingType) -> SSAValue:
+        op = buffers.AllocOp(type)
+        op.result.name_hint = f"{type.space}_{self.allocs}"
+        op.location = source_line()
+        at = list(self.block.ops)[self.allocs] if self.allocs < len(self.block.ops) else None
+        self.allocs += 1
+        if at is None:
+            self.block.add_op(op)
+        else:
+            self.block.insert_op_before(op, at)
+        return op.result
+
+    def index(self, number: Scalar) -> SSAValue:
+        """The value of a number, computed here."""
+        if isinstance(number, int):
+            attr = IntegerAttr(number, IndexType())
+            return self.add(arith.ConstantOp(attr)).result
+        if isinstance(number, LoopIndex):
+            if self not in number.values:
+                raise GeError("a loop's variable is used after its loop")
+            return number.values[self]
+        if number.kind in ("core", "cores"):
+            kind = kernel.CoreOp if number.kind == "core" else kernel.CoresOp
+            return self.add(kind()).result
+        a, b = (self.index(n) for n in number.args)
+        return self.add(ARITH[number.kind](a, b)).results[0]
+
+    def condition(self, test: Condition | bool) -> SSAValue:
+        if isinstance(test, bool):
+            return self.add(arith.ConstantOp(IntegerAttr(int(test), i1))).result
+        if test.kind == "andi":
+            left, right = (self.condition(t) for t in test.args)
+            return self.add(arith.AndIOp(left, right)).result
+        a, b = (self.index(n) for n in test.args)
+        return self.add(arith.CmpiOp(a, b, test.kind)).result
+
+
+ARITH: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
+    "addi": arith.AddiOp,
+    "subi": arith.SubiOp,
+    "muli": arith.MuliOp,
+    "floordivsi": arith.FloorDivSIOp,
+    "ceildivsi": arith.CeilDivSIOp,
+    "minsi": arith.MinSIOp,
+}
+
+
+def source_line() -> FileLineColLoc:
+    """Where the kernel's source says what is traced: the innermost line outside of this room."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame.f_back is not None and frame.f_code.co_filename in HERE:
+        frame = frame.f_back
+    name = StringAttr(Path(frame.f_code.co_filename).name)
+    return FileLineColLoc(name, IntAttr(frame.f_lineno), IntAttr(0))
+
+
+def line_of(error: Exception) -> str:
+    """The line of the kernel's source that an error is about."""
+    line = ""
+    for frame, number in list(walk_tb(error.__traceback__))[1:]:  # the first one called the kernel
+        if frame.f_code.co_filename in HERE:
+            break
+        line = f"{Path(frame.f_code.co_filename).name}:{number}"
+    return line
+
+
+@dataclass(frozen=True, eq=False)
+class Queue:
+    """A fifo between the programs."""
+
+    tracer: "Tracer"
+    fifo: SSAValue
+
+    def push(self, tile: v.Tile) -> None:
+        side = self.tracer.side_of(tile)
+        side.add(transfers.PushOp(tile.value(side), self.fifo))
+
+    def pop(self, tile: v.Tile) -> v.Tile:
+        side = self.tracer.side_of(tile)
+        side.add(transfers.PopOp(self.fifo, tile.value(side)))
+        return tile
+
+    def send(self, source: v.Tile, target: v.Tile) -> None:
+        """A push of the one program and its pop by the other."""
+        self.push(source)
+        self.pop(target)
+
+
+@dataclass
+class Tracer:
+    """What a kernel calls `c`."""
+
+    arguments: Sequence[v.Argument]
+    target: Target
+    cube: Side = field(default_factory=Side)
+    vector: Side = field(default_factory=Side)
+    fifos: list[buffers.FifoOp] = field(default_factory=list[buffers.FifoOp])
+    staging: dict[TileType, list[v.Tile]] = field(default_factory=dict[TileType, list[v.Tile]])
+    left: int = 0  # loops that were left before their end
+
+    # ---- cores and loops ----
+
+    @property
+    def core(self) -> Index:
+        """The number of the core, from 0 on."""
+        return Index("core")
+
+    @property
+    def cores(self) -> Index:
+        return Index("cores")
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.cube, self.vector
+
+    def range(self, *bounds: Scalar) -> Iterator[Index]:
+        """Like `range`, for the cores: `for j in c.range(n)`."""
+        low, high, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+        variable = LoopIndex()
+        for side in self.sides:
+            body = Block(arg_types=[IndexType()])
+            args = (side.index(low), side.index(high), side.index(step))
+            side.add(ForOp(*args, [], Region(body)))
+            side.open.append(body)
+            variable.values[side] = body.args[0]
+        self.left += 1
+        yield variable
+        self.left -= 1
+        for side in self.sides:
+            side.add(YieldOp())
+            side.open.pop()
+        variable.values.clear()
+
+    def share(self, count: Scalar) -> Iterator[Index]:
+        """The numbers below `count` that are this core's: every `cores`-th."""
+        for turn in self.range(ceil_div(count - self.core, self.cores)):
+            yield SharedIndex("addi", (self.core, turn * self.cores), turn=turn)
+
+    @contextmanager
+    def when(self, test: Condition | bool) -> Generator[None]:
+        """`with c.when(j < n)`: only then."""
+        for side in self.sides:
+            body = Block()
+            side.add(IfOp(side.condition(test), [], Region(body), Region(Block([YieldOp()]))))
+            side.open.append(body)
+        yield
+        for side in self.sides:
+            side.add(YieldOp())
+            side.open.pop()
+
+    # ---- memories ----
+
+    def l1(
+        self, rows: int, cols: int, dtype: v.ElementLike = None, copies: int | None = None
+    ) -> v.Tile:
+        return self.alloc(Memory.L1, rows, cols, dtype, copies)
+
+    def l0a(
+        self, rows: int, cols: int, dtype: v.ElementLike = None, copies: int | None = None
+    ) -> v.Tile:
+        return self.alloc(Memory.L0A, rows, cols, dtype, copies)
+
+    def l0b(
+        self, rows: int, cols: int, dtype: v.ElementLike = None, copies: int | None = None
+    ) -> v.Tile:
+        return self.alloc(Memory.L0B, rows, cols, dtype, copies)
+
+    def l0c(
+        self, rows: int, cols: int, dtype: v.ElementLike = None, copies: int | None = None
+    ) -> v.Tile:
+        """Sums: of f32, or of i32 where the kernel's first argument is of integers."""
+        if dtype is None:
+            dtype = f32 if is_float(self.arguments[0].element) else i32
+        return self.alloc(Memory.L0C, rows, cols, dtype, copies)
+
+    def ub(
+        self, rows: int, cols: int, dtype: v.ElementLike = None, copies: int | None = None
+    ) -> v.Tile:
+        return self.alloc(Memory.UB, rows, cols, dtype, copies)
+
+    def alloc(
+        self, space: Memory, rows: int, cols: int, dtype: v.ElementLike, copies: int | None
+    ) -> v.Tile:
+        """A tile, or with `copies` a ring of them (typed as a tile, whose `[j]` is a copy). Without
+        a type its elements are those of the kernel's first argument."""
+        element = self.arguments[0].element if dtype is None else v.element_named(dtype)
+        type = TileType(rows, cols, element, space)
+        side = self.vector if space is Memory.UB else self.cube
+        if copies is None:
+            return v.Buffer(self, type, side.alloc(type))
+        ring = v.Ring(self, type, copies, side.alloc(RingType(copies, rows, cols, element, space)))
+        return cast(v.Tile, ring)
+
+    def queue(self, like: "v.Tile | v.Ring", depth: int) -> Queue:
+        """A fifo from one program to the other, of tiles like this one."""
+        fifo = buffers.FifoOp(depth, FifoType(*like.type.shape, like.type.element))
+        fifo.location = source_line()
+        self.fifos.append(fifo)
+        return Queue(self, fifo.result)
+
+    def side_of(self, tile: v.Tile) -> Side:
+        return self.vector if tile.space is Memory.UB else self.cube
+
+    # ---- instructions ----
+
+    def load(self, tile: v.Tile, box: v.Box, pad: float | None = None) -> v.Tile:
+        """From device memory to L1 or UB; returns the tile. Beyond the tensor's end it becomes
+        `pad`."""
+        side = self.side_of(tile)
+        side.add(transfers.LoadOp(box.value(side, tile.shape), tile.value(side), pad))
+        return tile
+
+    def store(self, box: v.Box, tile: v.Tile, relu: bool = False, add: bool = False) -> None:
+        """From L0C or UB to device memory, as its element type."""
+        side = self.side_of(tile)
+        op = transfers.StoreOp(tile.value(side), box.value(side, tile.shape), relu=relu, add=add)
+        side.add(op)
+
+    def move(self, target: v.Tile, source: "v.Tile | v.Transposed") -> None:
+        side = self.side_of(target)
+        tile, turned = (source.tile, True) if isinstance(source, v.Transposed) else (source, False)
+        side.add(transfers.MoveOp(tile.value(side), target.value(side), transposed=turned))
+
+    def fill(self, tile: v.Tile, number: float) -> None:
+        self.vector.add(compute.FillOp(tile.value(self.vector), number))
+
+    def mmad(
+        self,
+        acc: v.Tile,
+        a: "v.Tile | v.Transposed",
+        b: "v.Tile | v.Transposed",
+        init: Condition | bool = False,
+        k: int | None = None,
+    ) -> None:
+        """acc (+)= a b; with `init` the sums begin anew. Operands in L1 pass L0A and L0B in parts
+        of `k`, by default the most of which both hold two."""
+        depth, chunk = a.shape[1], k or self.chunk(a, b)
+        for at in range(0, depth, chunk):
+            size = min(chunk, depth - at)
+            left = self.staged(a, Memory.L0A, (0, at), (a.shape[0], size))
+            right = self.staged(b, Memory.L0B, (at, 0), (size, b.shape[1]))
+            begin = None if at or init is False else self.cube.condition(init)
+            sums, lhs, rhs = (t.value(self.cube) for t in (acc, left, right))
+            self.cube.add(compute.MmadOp(sums, lhs, rhs, begin))
+
+    def chunk(self, a: "v.Tile | v.Transposed", b: "v.Tile | v.Transposed") -> int:
+        """The longest part of the sums' length, of those that halve it at least once (a part is
+        moved while the cube works on another), of which L0A and L0B hold two."""
+        tile = a.tile if isinstance(a, v.Transposed) else a
+        bits, length = bitwidth(tile.element), a.shape[1]
+        least = 256 // bits
+        room, whole = self.target.core_memories, length
+        while length % (2 * least) == 0 and (
+            length == whole
+            or a.shape[0] * length * bits // 4 > room["l0a"]
+            or b.shape[1] * length * bits // 4 > room["l0b"]
+        ):
+            length //= 2
+        return length
+
+    def staged(
+        self, source: "v.Tile | v.Transposed", space: Memory, at: v.Shape, shape: v.Shape
+    ) -> v.Tile:
+        """A part of an operand in L0A or L0B; two tiles take turns."""
+        tile, turned = (source.tile, True) if isinstance(source, v.Transposed) else (source, False)
+        if tile.space is space and not turned and shape == tile.shape:
+            return tile
+        type = TileType(*shape, tile.element, space)
+        if type not in self.staging:
+            self.staging[type] = [v.Buffer(self, type, self.cube.alloc(type)) for _ in range(2)]
+        turn = self.staging[type]
+        turn.append(turn.pop(0))
+        if turned:
+            at, corner_shape = (at[1], at[0]), (shape[1], shape[0])
+        else:
+            corner_shape = shape
+        corner = tile if shape == source.shape else tile.part(*at, corner_shape)
+        self.move(turn[0], corner.T if turned else corner)
+        return turn[0]
+
+    # ---- expressions ----
+
+    def assign(self, target: v.Tile, value: "v.Value | v.Transposed") -> None:
+        """`target[:] = value`."""
+        if isinstance(value, v.Transposed) or (
+            isinstance(value, v.Tile) and value.type == target.type
+        ):
+            return self.move(target, value)
+        if not isinstance(value, v.Expression):
+            return self.fill(target, value)
+        if target.space is not Memory.UB:
+            raise GeError(f"the vector unit computes tiles in ub, not in {target.space}")
+        if value.element != target.element:
+            text = f"{value.element} is assigned to a tile of {target.element}"
+            raise GeError(text, hint=f'write cast(..., "{target.element}")')
+        if any(a not in (1, b) for a, b in zip(value.shape, target.shape, strict=True)):
+            text = "{}x{} is assigned to a tile of {}x{}".format(*value.shape, *target.shape)
+            raise GeError(text)
+        if isinstance(value, v.Reduced) and value.shape == target.shape:
+            return self.reduce(target, value)
+        self.map(target, value)
+        return None
+
+    def reduce(self, target: v.Tile, value: v.Reduced) -> None:
+        source = self.tile_of(value.arg)
+        sides = source.value(self.vector), target.value(self.vector)
+        self.vector.add(compute.ReduceOp(value.kind, *sides))
+
+    def tile_of(self, value: v.Expression) -> v.Tile:
+        """A tile with the elements of an expression."""
+        if isinstance(value, v.Tile):
+            return value
+        new = self.alloc(Memory.UB, *value.shape, value.element, None)
+        if isinstance(value, v.Counted):
+            base = self.vector.index(value.base)
+            self.vector.add(compute.IndexOp(value.axis, base, new.value(self.vector)))
+        else:
+            self.assign(new, value)
+        return new
+
+    def map(self, target: v.Tile, value: v.Expression) -> None:
+        body = Body(self)
+        result = body.value(value)
+        if result.type != (wanted := target.type.tensor):  # repeated along rows or columns
+            result = body.broadcast(result, wanted)
+        body.block.add_op(compute.YieldOp(result))
+        ins = [t.value(self.vector) for t in body.tiles]
+        self.vector.add(compute.MapOp(ins, [target.value(self.vector)], body.block))
+
+
+class Body:
+    """The region of one `tile.map`, while it is written."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self.tracer = tracer
+        self.block = Block()
+        self.tiles: list[v.Tile] = []
+        self.known: dict[v.Expression, SSAValue] = {}
+
+    def value(self, expression: v.Expression) -> SSAValue:
+        if expression not in self.known:
+            self.known[expression] = self.emit(expression)
+        return self.known[expression]
+
+    def emit(self, expression: v.Expression) -> SSAValue:
+        match expression:
+            case v.Apply():
+                args = [self.operand(a, expression) for a in expression.args]
+                op = expression.op.of(*args, **expression.parameters)
+            case v.Cast():
+                op = CastOp.of(self.value(expression.arg), to=expression.element)
+            case _:  # what the vector unit does not compute elementwise is a tile of its own
+                tile = self.tracer.tile_of(expression)
+                self.tiles.append(tile)
+                return self.block.insert_arg(tile.type.tensor, len(self.block.args))
+        self.block.add_op(op)
+        return op.results[0]
+
+    def operand(self, arg: v.Value, user: v.Apply) -> SSAValue:
+        if isinstance(arg, v.Expression):
+            return self.value(arg)
+        others = [a for a in user.args if isinstance(a, v.Expression)]
+        return self.constant(arg, others[-1].element)
+
+    def constant(self, number: float, element: Attribute) -> SSAValue:
+        type = tensor((1, 1), element)
+        value = constants(number if is_float(element) else int(number), type)
+        assert value is not None
+        assert isinstance(value[0], Attribute)
+        op = ConstantOp.make(value[0], type)
+        self.block.add_op(op)
+        return op.result
+
+    def broadcast(self, value: SSAValue, wanted: Attribute) -> SSAValue:
+        """A row or a column repeated to a whole tile."""
+        shape = cast("TensorType[Attribute]", wanted).get_shape()
+        always = constants(1, tensor(shape, i1))
+        assert always is not None
+        assert isinstance(always[0], Attribute)
+        condition = ConstantOp.make(always[0], tensor(shape, i1))
+        op = SelectOp.of(condition.result, value, value)
+        self.block.add_ops((condition, op))
+        return op.results[0]
+
+
+def has_instructions(op: Operation) -> bool:
+    return any(isinstance(o, Instruction) for o in op.walk())

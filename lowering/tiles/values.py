@@ -1,0 +1,430 @@
+"""What a kernel in Python names: tiles, rings, boxes of its arguments, and expressions of tiles.
+
+    s[j] = exp(s[j] * scale - m[j])        a tile.map of three elementwise ops
+    l[:] = l * g[j] + rowsum(s[j])         a tile.reduce, and a tile.map
+
+Operands of an expression have one element type (`cast` changes it); a tile of one row or of one
+column is repeated along the other operand's.
+"""
+
+from abc import ABC
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import cast as cast_type
+
+from xdsl.dialects.builtin import i1, i32
+from xdsl.ir import Attribute, SSAValue
+
+from ge.dialects.graph import activation, elementwise
+from ge.dialects.support.element_types import ELEMENT_TYPES
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.tile.buffers import SlotOp, ViewOp
+from ge.dialects.tile.types import BoxType, Memory, TileType
+from ge.lowering.tiles.indices import Index, Scalar, SharedIndex
+
+if TYPE_CHECKING:
+    from ge.lowering.tiles.tracing import Side, Tracer
+
+Shape: TypeAlias = tuple[int, int]
+
+
+class Expression(ABC):
+    """Elements of tiles, computed by the vector unit."""
+
+    shape: Shape
+    element: Attribute
+
+    def __add__(self, other: "Value") -> "Expression":
+        return binary(elementwise.AddOp, self, other)
+
+    def __radd__(self, other: "Value") -> "Expression":
+        return binary(elementwise.AddOp, other, self)
+
+    def __sub__(self, other: "Value") -> "Expression":
+        return binary(elementwise.SubOp, self, other)
+
+    def __rsub__(self, other: "Value") -> "Expression":
+        return binary(elementwise.SubOp, other, self)
+
+    def __mul__(self, other: "Value") -> "Expression":
+        return binary(elementwise.MulOp, self, other)
+
+    def __rmul__(self, other: "Value") -> "Expression":
+        return binary(elementwise.MulOp, other, self)
+
+    def __truediv__(self, other: "Value") -> "Expression":
+        return binary(elementwise.DivOp, self, other)
+
+    def __rtruediv__(self, other: "Value") -> "Expression":
+        return binary(elementwise.DivOp, other, self)
+
+    def __neg__(self) -> "Expression":
+        return Apply(elementwise.NegOp, (self,), self.shape, self.element)
+
+    def __lt__(self, other: "Value") -> "Expression":
+        return compare("lt", self, other)
+
+    def __le__(self, other: "Value") -> "Expression":
+        return compare("le", self, other)
+
+    def __gt__(self, other: "Value") -> "Expression":
+        return compare("gt", self, other)
+
+    def __ge__(self, other: "Value") -> "Expression":
+        return compare("ge", self, other)
+
+    def __bool__(self) -> bool:
+        raise GeError("elements of a tile are known when the core runs", hint="use where(...)")
+
+
+Value: TypeAlias = "Expression | int | float"
+ElementLike: TypeAlias = Any  # a name, an element type, a numpy dtype
+
+
+def element_named(what: ElementLike) -> Attribute:
+    """Raises GeError for what is no element type."""
+    if isinstance(what, Attribute):
+        return what
+    rows = [r for r in ELEMENT_TYPES if str(what) in (r.name, r.numpy)]
+    if not rows:
+        known = ", ".join(r.name for r in ELEMENT_TYPES)
+        raise GeError(f"no element type '{what}'", hint=f"types are {known}")
+    return rows[0].type
+
+
+class Tile(Expression):
+    """A tile in a memory of the core."""
+
+    def __init__(self, tracer: "Tracer", type: TileType):
+        self.tracer, self.type = tracer, type
+        self.shape, self.element = type.shape, type.element
+
+    def value(self, side: "Side") -> SSAValue:
+        """The tile's value in a program, at the place where it is now traced."""
+        raise NotImplementedError
+
+    @property
+    def space(self) -> Memory:
+        return self.type.space
+
+    @property
+    def T(self) -> "Transposed":
+        return Transposed(self)
+
+    def part(self, row: Scalar, col: Scalar, shape: Shape) -> "Tile":
+        """A sub-tile from (row, col) on."""
+        return Part(self, row, col, shape)
+
+    def __getitem__(self, key: Any) -> "Tile":
+        """`t[a:b]`, `t[:, a:b]`: a sub-tile whose bounds are known while the kernel is traced."""
+        rows, cols = keys_of(key, 2)
+        spans: list[tuple[int, int]] = []
+        for key, size in ((rows, self.shape[0]), (cols, self.shape[1])):
+            at = span(key)
+            if at is None or at.step is not None:
+                hint = "write t[a:b, c:d], or t.part(row, col, shape) for an index of a loop"
+                raise GeError("a sub-tile has two ranges", hint=hint)
+            spans.append((_start(at), size if at.stop is None else at.stop))
+        (r0, r1), (c0, c1) = spans
+        return self if (r1 - r0, c1 - c0) == self.shape else self.part(r0, c0, (r1 - r0, c1 - c0))
+
+    def __setitem__(self, key: Any, value: Value) -> None:
+        self.tracer.assign(self[key], value)
+
+
+class Buffer(Tile):
+    """All of an allocation of one copy."""
+
+    def __init__(self, tracer: "Tracer", type: TileType, allocated: SSAValue):
+        super().__init__(tracer, type)
+        self.allocated = allocated
+
+    def value(self, side: "Side") -> SSAValue:
+        return self.allocated
+
+
+class Slot(Tile):
+    """One copy of a ring."""
+
+    def __init__(self, ring: "Ring", index: Scalar):
+        super().__init__(ring.tracer, ring.type)
+        self.ring, self.index = ring, index
+
+    def value(self, side: "Side") -> SSAValue:
+        return side.add(SlotOp(self.ring.allocated, side.index(self.index))).result
+
+
+class Part(Tile):
+    """A sub-tile."""
+
+    def __init__(self, whole: Tile, row: Scalar, col: Scalar, shape: Shape):
+        kind = TileType(*shape, whole.element, whole.space)
+        super().__init__(whole.tracer, kind)
+        self.whole, self.row, self.col = whole, row, col
+
+    def value(self, side: "Side") -> SSAValue:
+        offsets = [side.index(self.row), side.index(self.col)]
+        return side.add(ViewOp(self.whole.value(side), offsets, self.type)).result
+
+
+@dataclass(frozen=True)
+class Transposed:
+    """A tile with rows and columns exchanged, as an operand of `mmad` or of an assignment."""
+
+    tile: Tile
+
+    @property
+    def shape(self) -> Shape:
+        rows, cols = self.tile.shape
+        return cols, rows
+
+
+@dataclass(frozen=True, eq=False)
+class Ring:
+    """Copies of a tile: `ring[j]` is number j mod copies; for `i` of `c.share`, which grows by the
+    number of cores, the copy of the core's own turn."""
+
+    tracer: "Tracer"
+    type: TileType  # of one copy
+    copies: int
+    allocated: SSAValue
+
+    def __getitem__(self, index: Any) -> Slot:
+        if not isinstance(index, Index | int):
+            raise GeError("a ring is asked for one copy", hint="write ring[j], then ring[j][a:b]")
+        return Slot(self, index.turn if isinstance(index, SharedIndex) else index)
+
+    def __setitem__(self, index: Scalar, value: Value) -> None:
+        self.tracer.assign(self[index], value)
+
+
+@dataclass(frozen=True, eq=False)
+class Argument:
+    """An argument of the kernel: a tensor in device memory."""
+
+    memref: SSAValue
+    shape: tuple[int, ...]
+    element: Attribute
+
+    @property
+    def dtype(self) -> Attribute:
+        return self.element
+
+    def __getitem__(self, key: Any) -> "Box":
+        """`a[i:, h, j:]`: a box from there on; ranges are its rows and columns, whose number the
+        tile says that it is loaded to or stored from; `h` is one index."""
+        keys = keys_of(key, len(self.shape))
+        starts: list[Scalar] = []
+        for at in keys:
+            if (whole := span(at)) is None:
+                starts.append(at)
+            elif whole.stop is not None or whole.step is not None:
+                hint = "write a[i:]: the tile says how far"
+                raise GeError("a box has no end of its own", hint=hint)
+            else:
+                starts.append(_start(whole))
+        spans = tuple(i for i, at in enumerate(keys) if isinstance(at, slice))
+        return Box(self, tuple(starts), spans)
+
+
+def keys_of(key: Any, rank: int) -> tuple[Any, ...]:
+    """An index or a range for each dimension; those that are left out are whole."""
+    keys = cast_type("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,)
+    if len(keys) > rank:
+        raise GeError(f"{len(keys)} indices for {rank} dimensions")
+    return (*keys, *(slice(None),) * (rank - len(keys)))
+
+
+def span(key: Any) -> "slice[Any, Any, Any] | None":
+    return cast_type("slice[Any, Any, Any]", key) if isinstance(key, slice) else None
+
+
+def _start(at: "slice[Any, Any, Any]") -> Any:
+    return 0 if at.start is None else at.start
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """A box of an argument; `spans` are the dimensions along which it has more than one element."""
+
+    argument: Argument
+    starts: tuple[Scalar, ...]
+    spans: tuple[int, ...]
+
+    def value(self, side: "Side", shape: Shape) -> SSAValue:
+        """The box for a tile of this shape."""
+        rows, cols = shape
+        lengths = [rows, cols] if len(self.spans) == 2 else [max(rows, cols)]
+        if not 1 <= len(self.spans) <= 2 or (len(self.spans) == 1 and min(rows, cols) > 1):
+            text = f"{len(self.spans)} ranges for a tile of {rows}x{cols}"
+            raise GeError(text, hint="a[i:, j:] has rows and columns, a[i, j:] is one row")
+        sizes = [1] * len(self.starts)
+        for dim, length in zip(self.spans, lengths, strict=True):
+            sizes[dim] = length
+        kind = BoxType(rows, cols, self.argument.element)
+        offsets = [side.index(i) for i in self.starts]
+        return side.add(ViewOp(self.argument.memref, offsets, kind, sizes)).result
+
+
+# ---- expressions -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Apply(Expression):
+    """A graph op on expressions and numbers."""
+
+    op: type[TensorOp]
+    args: tuple["Value", ...]
+    shape: Shape
+    element: Attribute
+    parameters: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced(Expression):
+    """The largest, the smallest or the sum of each row or column."""
+
+    kind: str
+    arg: Expression
+    shape: Shape
+    element: Attribute
+
+
+@dataclass(frozen=True, eq=False)
+class Counted(Expression):
+    """base, base + 1, ... as a column ("rows") or a row ("columns") of i32."""
+
+    axis: str
+    base: Scalar
+    shape: Shape
+    element: Attribute = i32
+
+
+@dataclass(frozen=True, eq=False)
+class Cast(Expression):
+    """Another element type."""
+
+    arg: Expression
+    shape: Shape
+    element: Attribute
+
+
+def common(*values: Value) -> tuple[Shape, Attribute]:
+    """Shape and element type of an op of these. Raises GeError where they do not fit."""
+    tiles = [v for v in values if isinstance(v, Expression)]
+    if not tiles:
+        raise GeError("an op of numbers alone", hint="one operand is a tile")
+    shape: list[int] = []
+    for sizes in zip(*(t.shape for t in tiles), strict=True):
+        long = {s for s in sizes if s != 1}
+        if len(long) > 1:
+            shapes = " and ".join(f"{a}x{b}" for a, b in (t.shape for t in tiles))
+            raise GeError(f"tiles of {shapes} do not go together")
+        shape.append(max(sizes))
+    elements = {str(t.element): t.element for t in tiles}
+    if len(elements) > 1:
+        text = f"operands of {' and '.join(elements)} in one op"
+        raise GeError(text, hint="cast(x, type) one of them")
+    return (shape[0], shape[1]), tiles[0].element
+
+
+def binary(op: type[TensorOp], a: Value, b: Value) -> Expression:
+    shape, element = common(a, b)
+    return Apply(op, (a, b), shape, element)
+
+
+def compare(predicate: str, a: Value, b: Value) -> Expression:
+    shape, _ = common(a, b)
+    return Apply(elementwise.CompareOp, (a, b), shape, i1, {"predicate": predicate})
+
+
+def unary(op: type[TensorOp], x: Expression, **parameters: Any) -> Expression:
+    return Apply(op, (x,), x.shape, x.element, parameters)
+
+
+def cast(x: Expression, to: ElementLike) -> Expression:
+    """`x` as elements of another type: "f16", "i32", `a.dtype`, a numpy dtype."""
+    return Cast(x, x.shape, element_named(to))
+
+
+def exp(x: Expression) -> Expression:
+    return unary(elementwise.ExpOp, x)
+
+
+def log(x: Expression) -> Expression:
+    return unary(elementwise.LogOp, x)
+
+
+def sqrt(x: Expression) -> Expression:
+    return unary(elementwise.SqrtOp, x)
+
+
+def abs(x: Expression) -> Expression:
+    return unary(elementwise.AbsOp, x)
+
+
+def tanh(x: Expression) -> Expression:
+    return unary(elementwise.TanhOp, x)
+
+
+def erf(x: Expression) -> Expression:
+    return unary(elementwise.ErfOp, x)
+
+
+def relu(x: Expression) -> Expression:
+    return unary(activation.ReluOp, x)
+
+
+def sigmoid(x: Expression) -> Expression:
+    return unary(activation.SigmoidOp, x)
+
+
+def silu(x: Expression) -> Expression:
+    return unary(activation.SiluOp, x)
+
+
+def maximum(a: Value, b: Value) -> Expression:
+    return binary(elementwise.MaximumOp, a, b)
+
+
+def minimum(a: Value, b: Value) -> Expression:
+    return binary(elementwise.MinimumOp, a, b)
+
+
+def where(condition: Expression, a: Value, b: Value) -> Expression:
+    """`a` where the comparison holds, else `b`."""
+    _, element = common(a, b)
+    bits = (Cast(v, v.shape, i1) for v in (a, b) if isinstance(v, Expression))  # for shapes alone
+    shape, _ = common(condition, *bits)
+    return Apply(elementwise.SelectOp, (condition, a, b), shape, element)
+
+
+def rowmax(x: Expression) -> Expression:
+    return Reduced("max", x, (x.shape[0], 1), x.element)
+
+
+def rowmin(x: Expression) -> Expression:
+    return Reduced("min", x, (x.shape[0], 1), x.element)
+
+
+def rowsum(x: Expression) -> Expression:
+    return Reduced("sum", x, (x.shape[0], 1), x.element)
+
+
+def colmax(x: Expression) -> Expression:
+    return Reduced("max", x, (1, x.shape[1]), x.element)
+
+
+def colsum(x: Expression) -> Expression:
+    return Reduced("sum", x, (1, x.shape[1]), x.element)
+
+
+def rows(count: int, base: Scalar = 0) -> Expression:
+    """A column of i32: base, base + 1, ..."""
+    return Counted("rows", base, (count, 1))
+
+
+def columns(count: int, base: Scalar = 0) -> Expression:
+    """A row of i32: base, base + 1, ..."""
+    return Counted("columns", base, (1, count))

@@ -1,0 +1,77 @@
+"""Inputs for modules of which no others are given."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
+
+from ge.dialects.graph.ports import dim_ranges
+from ge.dialects.graph.state import growing_symbol
+from ge.dialects.support.dims import Range, size_of, symbols
+from ge.dialects.support.element_types import is_unsigned
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import DYNAMIC
+from ge.runtime.data.arrays import Array, dtype_of, kind_of
+from ge.runtime.data.machine import machine_bytes
+from ge.runtime.device.gears import GearTable
+from ge.runtime.device.ports import caller_ports, check_inputs
+from ge.runtime.device.session import main_of
+
+
+def _size(name: str, sizes: Mapping[str, int]) -> int:
+    """Of a dimension, with 1 for what is not known."""
+    size = size_of(name, dict.fromkeys(symbols(name), 1) | dict(sizes))
+    return 1 if size is None else size
+
+
+def random_inputs(
+    module: ModuleOp,
+    seed: int = 0,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> dict[str, Array]:
+    """Seeded random inputs of the right types: standard normal floats, integers and truth values
+    0 or 1 (so that they are valid indices). Unknown dimensions come from `shapes` (by input),
+    from `dims` (by symbolic name), else they are those of the largest gear, or 1. Raises GeError
+    for what does not fit."""
+    rng = np.random.default_rng(seed)
+    main = main_of(module)
+    expected = caller_ports(main)
+    sizes = dict(dims or {})
+    for port in expected:
+        for size, name in zip((shapes or {}).get(port.name, ()), port.dims, strict=False):
+            if name and size >= 0:
+                sizes.setdefault(name, size)
+    if table := GearTable.of(main):
+        sizes |= table.largest(sizes)
+    if (growing := growing_symbol(main)) is not None:
+        sizes.setdefault(growing, 0)  # rows of a state that nothing was written to
+    ranges = dim_ranges(main)
+    for name in (s for p in expected for dim in p.dims for s in symbols(dim) if dim):
+        if name not in sizes:
+            sizes[name] = max(1, ranges.get(name, Range()).least)
+    arrays: dict[str, Array] = {}
+    for port in expected:
+        known = (shapes or {}).get(port.name) or (DYNAMIC,) * len(port.shape)
+        names = [name or f"{port.name}[{i}]" for i, name in enumerate(port.dims)]
+        shape = [
+            given if given >= 0 else _size(name, sizes) if size == DYNAMIC else size
+            for given, size, name in zip(known, port.shape, names, strict=True)
+        ]
+        dtype = dtype_of(port.element)
+        if prod(shape) * dtype.itemsize > machine_bytes():
+            raise GeError(f"input {port} is larger than the memory of this machine")
+        arrays[port.name] = random_array(rng, port.element, shape)
+    check_inputs(expected, arrays)
+    return arrays
+
+
+def random_array(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+    """Standard normal floats, integers and truth values 0 or 1."""
+    dtype = dtype_of(element)
+    if kind_of(dtype) in "biu":
+        return rng.integers(0, 2, shape).astype(dtype)
+    values = rng.standard_normal(shape, np.float32)
+    return (np.abs(values) if is_unsigned(element) else values).astype(dtype)

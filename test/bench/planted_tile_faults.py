@@ -1,0 +1,242 @@
+"""Faults planted in tile programs: does the checker report each one that can change a result?
+
+    python test/bench/planted_tile_faults.py --cases 5000 [--seed N] [--orders 6]
+
+A case is one of the example kernels (`lowering/tiles/examples.py`), which must pass the checker
+(`ge.runtime.check.tiles`), with one fault: a flag's set, its wait or both are dropped, or the
+padding of a load; a flag gets another number, a buffer another offset, a slot or a ring's copies
+another number; an instruction is dropped or moved. Then it runs on the emulated cores in random
+legal orders of the pipes. Where an order fails, or two orders differ, the checker must have
+reported the fault. A fault that gives other numbers in all orders alike (the wrong box, say) is not
+the checker's: it is counted as such, as is what the checker reports although no order that was
+tried showed it.
+"""
+
+import argparse
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.arith import AddiOp, ConstantOp
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, i64
+from xdsl.ir import Operation
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.support.errors import GeError
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.buffers import AllocOp, SlotOp
+from ge.dialects.tile.compute import FlagOp, SetOp, WaitOp
+from ge.dialects.tile.instruction import Instruction
+from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.transfers import LoadOp
+from ge.lowering.tiles import examples
+from ge.lowering.tiles.api import TileProgram
+from ge.runtime.check.tiles import check_kernel
+from ge.runtime.tiles.kernel import TileKernel
+
+TARGET = Target.load("910b2")
+Arrays = dict[str, Any]
+
+
+def normal(*shape: int) -> Any:
+    return np.random.default_rng(0).standard_normal(shape).astype("f2")
+
+
+def kernels() -> list[tuple[TileProgram, Arrays]]:
+    """The examples on small arrays, with their inputs by name."""
+    cases: list[tuple[Any, list[Any], dict[str, Any]]] = [
+        (examples.gemm, [normal(100, 96), normal(96, 80)], {"M": 32, "N": 64, "K": 32}),
+        (examples.rms_norm, [normal(70, 64), normal(64)], {"M": 16}),
+        (examples.conv3x3, [normal(4, 18, 16), normal(9, 16, 32)], {"M": 16}),
+        (examples.flash, [normal(64, 32), normal(96, 32), normal(96, 32)], {"M": 32, "N": 32}),
+    ]
+    found: list[tuple[TileProgram, Arrays]] = []
+    for kernel, inputs, parameters in cases:
+        rows, cols = inputs[0].shape[:2]
+        shape = {
+            "gemm": (rows, 80),
+            "conv3x3": (rows - 2, cols - 2, 32),
+        }.get(kernel.function.__name__, (rows, cols))
+        out = np.zeros(shape, "f4" if kernel is examples.flash else "f2")
+        program = kernel.on(*inputs, out, cores=2, target=TARGET.name, **parameters)
+        names = [a.name_hint or "" for a in program.kernel.body.block.args]
+        found.append((program, dict(zip(names, inputs, strict=False))))
+    return found
+
+
+# ---- faults ----------------------------------------------------------------------------------
+
+
+def drop(op: Operation) -> None:
+    op.detach()
+    op.erase()
+
+
+def ops_of(kernel: KernelOp, kind: type[Any]) -> list[Any]:
+    return [op for op in kernel.walk() if isinstance(op, kind)]
+
+
+def drop_flag(kernel: KernelOp, rng: random.Random) -> None:
+    drop(rng.choice(ops_of(kernel, FlagOp)))
+
+
+def drop_pair(kernel: KernelOp, rng: random.Random) -> None:
+    """Both ends of a flag in one block: nothing waits in vain, and nothing is ordered."""
+    flags = ops_of(kernel, FlagOp)
+    first = rng.choice([f for f in flags if isinstance(f, SetOp)] or flags)
+    key = first.source, first.target, first.id, first.parent
+    for op in flags[flags.index(first) + 1 :]:
+        if isinstance(op, WaitOp) and (op.source, op.target, op.id, op.parent) == key:
+            drop(first)
+            drop(op)
+            return
+
+
+def drop_padding(kernel: KernelOp, rng: random.Random) -> None:
+    if loads := [op for op in ops_of(kernel, LoadOp) if "pad" in op.properties]:
+        del rng.choice(loads).properties["pad"]
+
+
+def drop_instruction(kernel: KernelOp, rng: random.Random) -> None:
+    drop(rng.choice([op for op in ops_of(kernel, Instruction) if not isinstance(op, FlagOp)]))
+
+
+def move_index(op: Any, rng: random.Random) -> None:
+    """The op's index plus or minus one."""
+    one = ConstantOp(IntegerAttr(rng.choice((-1, 1)), IndexType()))
+    number = op.index if isinstance(op, SlotOp) else op.id
+    moved = AddiOp(number, one.result)
+    Rewriter.insert_op([one, moved], InsertPoint.before(op))
+    op.operands[list(op.operands).index(number)] = moved.result
+
+
+def renumber_flag(kernel: KernelOp, rng: random.Random) -> None:
+    move_index(rng.choice(ops_of(kernel, FlagOp)), rng)
+
+
+def shift_slot(kernel: KernelOp, rng: random.Random) -> None:
+    move_index(rng.choice(ops_of(kernel, SlotOp) or ops_of(kernel, FlagOp)), rng)
+
+
+def shift_offset(kernel: KernelOp, rng: random.Random) -> None:
+    alloc = rng.choice(ops_of(kernel, AllocOp))
+    offsets = list(alloc.offsets)
+    i = rng.randrange(len(offsets))
+    offsets[i] = max(0, offsets[i] + 512 * rng.choice((-4, -2, -1, 1, 2, 4)))
+    alloc.properties["at"] = DenseArrayBase.from_list(i64, offsets)
+
+
+def join_copies(kernel: KernelOp, rng: random.Random) -> None:
+    """All copies of a ring are one."""
+    rings = [a for a in ops_of(kernel, AllocOp) if a.copies > 1]
+    if rings:
+        alloc = rng.choice(rings)
+        offsets = [alloc.offsets[0]] * alloc.copies
+        alloc.properties["at"] = DenseArrayBase.from_list(i64, offsets)
+
+
+def move_up(kernel: KernelOp, rng: random.Random) -> None:
+    """An instruction trades places with the one before it, if both are of one block."""
+    ops = [op for op in ops_of(kernel, Instruction) if isinstance(op.prev_op, Instruction)]
+    if ops:
+        op = rng.choice(ops)
+        before = op.prev_op
+        op.detach()
+        block = before.parent_block()
+        assert block is not None
+        block.insert_op_before(op, before)
+
+
+FAULTS: list[Callable[[KernelOp, random.Random], None]] = [
+    drop_flag,
+    drop_pair,
+    drop_padding,
+    renumber_flag,
+    shift_slot,
+    shift_offset,
+    join_copies,
+    move_up,
+    drop_instruction,
+]
+
+
+# ---- judging ---------------------------------------------------------------------------------
+
+
+def outcomes(kernel: KernelOp, inputs: Arrays, orders: int, seed: int) -> set[bytes]:
+    """The results of random orders, each once; an order that fails is a result of its own."""
+    found: set[bytes] = set()
+    try:
+        cores = TileKernel(kernel, TARGET)
+    except GeError as e:
+        return {f"error: {e}".encode()}
+    for i in range(orders):
+        try:
+            result = cores.run(inputs, None if not i else seed + i)
+            found.add(b"".join(array.tobytes() for array in result.values()))
+        except GeError as e:
+            found.add(f"error {i}: {e}".encode())
+    return found
+
+
+def judge(
+    program: TileProgram, inputs: Arrays, expected: bytes, rng: random.Random, orders: int
+) -> str:
+    """What becomes of one fault."""
+    module = program.module.clone()
+    kernel = next(op for op in module.ops if isinstance(op, KernelOp))
+    fault = rng.choice(FAULTS)
+    fault(kernel, rng)
+    try:
+        module.verify()
+    except VerifyException:
+        return "refused by a verifier"
+    if str(module) == program.mlir:
+        return "no fault"
+    reported = bool(check_kernel(kernel, TARGET).problems)
+    found = outcomes(kernel, inputs, orders, rng.randrange(1 << 30))
+    changes = len(found) > 1 or any(f.startswith(b"error") for f in found)
+    if changes:
+        return "reported" if reported else f"MISSED ({fault.__name__})\n{module}"
+    if reported:
+        return "reported, no order tried shows it"
+    return "same result" if found == {expected} else "other numbers in all orders, as said above"
+
+
+def run_cases(cases: Iterable[int], seed: int, orders: int) -> Counter[str]:
+    """How many faults met with each verdict."""
+    programs = kernels()
+    results: list[bytes] = []
+    for program, inputs in programs:
+        assert not program.check().problems, program.kernel.sym_name
+        (only,) = outcomes(program.kernel, inputs, 2 * orders, 1)
+        results.append(only)
+    counts = Counter[str]()
+    for case in cases:
+        rng = random.Random(seed * 1_000_003 + case)
+        i = rng.randrange(len(programs))
+        verdict, _, text = judge(*programs[i], results[i], rng, orders).partition("\n")
+        if text:
+            print(f"case {case} of seed {seed}: {verdict}\n{text}", file=sys.stderr)
+        counts[verdict] += 1
+    return counts
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--orders", type=int, default=6)
+    args = parser.parse_args(arguments)
+    counts = run_cases(range(args.cases), args.seed, args.orders)
+    for verdict, count in counts.most_common():
+        print(f"{count:6} {verdict}")
+    return int(any(v.startswith("MISSED") for v in counts))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

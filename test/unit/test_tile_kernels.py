@@ -1,0 +1,246 @@
+"""Kernels in Python: traced, proved, run in any order of the pipes, and timed."""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ge
+from ge.dialects.fused_op import USER_KERNELS, UserKernels
+from ge.dialects.support.errors import GeError
+from ge.lowering.cli import check, run
+from ge.lowering.driver.compiler import context
+from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.tiles import examples
+
+Array = Any
+tile = ge.tile
+
+
+def normal(*shape: int, dtype: str = "f2") -> Array:
+    return np.random.default_rng(0).standard_normal(shape).astype(dtype)
+
+
+def wide(x: Array) -> Array:
+    return x.astype("f4")
+
+
+def gemm_case() -> tuple[list[Array], Array]:
+    a, b = normal(300, 192), normal(192, 272)
+    return [a, b, np.zeros((300, 272), "f2")], np.maximum(wide(a) @ wide(b), 0)
+
+
+def rms_norm_case() -> tuple[list[Array], Array]:
+    x, w = normal(50, 256), normal(256)
+    f = wide(x)
+    return [x, w, np.zeros_like(x)], f / np.sqrt((f * f).mean(1, keepdims=True) + 1e-6) * wide(w)
+
+
+def conv_case() -> tuple[list[Array], Array]:
+    x, w = normal(6, 36, 32), normal(9, 32, 48)
+    parts = [wide(x[i // 3 : i // 3 + 4, i % 3 : i % 3 + 34]) @ wide(w[i]) for i in range(9)]
+    return [x, w, np.zeros((4, 34, 48), "f4")], np.sum(parts, axis=0)
+
+
+def w8a16_case() -> tuple[list[Array], Array]:
+    a, scale = normal(70, 96), normal(144) / 8
+    w = np.random.default_rng(1).integers(-128, 128, (96, 144)).astype("i1")
+    return [a, w, scale, np.zeros((70, 144), "f2")], wide(a) @ (wide(w) * wide(scale))
+
+
+def flash_case() -> tuple[list[Array], Array]:
+    q, k, v = normal(128, 64), normal(384, 64), normal(384, 64)[::-1].copy()
+    s = wide(q) @ wide(k).T / 8
+    e = np.exp(s - s.max(1, keepdims=True))
+    return [q, k, v, np.zeros((128, 64), "f4")], e / e.sum(1, keepdims=True) @ wide(v)
+
+
+CASES: list[tuple[Any, Callable[[], tuple[list[Array], Array]], int, dict[str, Any]]] = [
+    (examples.gemm, gemm_case, 14, {}),
+    (examples.rms_norm, rms_norm_case, 12, {}),
+    (examples.conv3x3, conv_case, 16, {}),
+    (examples.w8a16, w8a16_case, 17, {}),
+    (examples.flash, flash_case, 31, {"ahead": 1}),
+    (examples.flash, flash_case, 31, {"ahead": 2}),
+]
+
+
+@pytest.mark.parametrize(("kernel", "case", "lines", "parameters"), CASES)
+def test_examples(kernel: Any, case: Any, lines: int, parameters: dict[str, Any]):
+    arrays, expected = case()
+    program = kernel.on(*arrays, cores=2, target="910b2", **parameters)
+    assert not program.check().problems
+    program.run(*arrays)
+    out = arrays[-1].copy()
+    np.testing.assert_allclose(wide(out), expected, rtol=4e-3, atol=4e-3 * np.abs(expected).max())
+    for seed in range(4):
+        arrays[-1][...] = 0
+        program.run(*arrays, seed=seed)
+        np.testing.assert_array_equal(arrays[-1], out)
+    assert len(inspect.getsource(kernel.function).splitlines()) <= lines
+
+
+def test_a_block_ahead_is_faster():
+    arrays, _ = flash_case()
+    times = [
+        examples.flash.on(*arrays, cores=2, target="910b2", ahead=n).time().core_us for n in (0, 1)
+    ]
+    assert times[1] < times[0]
+
+
+def test_programs_are_text_that_tools_take(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    """The text names the target that it was traced for."""
+    arrays, _ = rms_norm_case()
+    text = examples.rms_norm.on(*arrays, cores=2, target="910b3").mlir
+    assert "tile.kernel @rms_norm(%x: memref<50x256xf16>" in text
+    assert "tile.set mte2 -> v" in text
+    (tmp_path / "kernel.mlir").write_text(text)
+    assert not check.run([str(tmp_path / "kernel.mlir")])
+    assert not run.run([str(tmp_path / "kernel.mlir"), "--timing-only"])
+    printed = capfd.readouterr()
+    assert "@rms_norm: proved" in printed.out
+    assert "on 2 cores of 910b3" in printed.err
+
+
+def test_a_kernel_of_a_fused_op():
+    """It computes what a pattern replaces, and is compared with that."""
+    text = """
+func.func @main(%a: tensor<32x64xf16>, %b: tensor<64x48xf16>) -> tensor<32x48xf16> {
+  %0 = graph.matmul %a, %b : (tensor<32x64xf16>, tensor<64x48xf16>) -> tensor<32x48xf16>
+  %1 = graph.relu %0 : (tensor<32x48xf16>) -> tensor<32x48xf16>
+  func.return %1 : tensor<32x48xf16>
+}"""
+    module = parse_module(context(), Source("test", text))
+    product = examples.gemm.returning(
+        lambda a, b: tile.Tensor((a.shape[0], b.shape[1]), "f16"), cores=2, M=16, N=16, K=32
+    )
+    pattern = ge.Pattern([ge.OpType("MatMul"), ge.OpType("relu")])
+    a, b = normal(32, 64), normal(64, 48)
+    token = USER_KERNELS.set(UserKernels())
+    try:
+        replaced = ge.FusedOp("ByHand", kernel=product, check=1e-2)
+        assert ge.Graph(module, "by-hand").apply_pattern(pattern, lambda found: replaced) == 1
+        (y,) = ge.Session(module).run({"arg0": a, "arg1": b}).values()
+    finally:
+        USER_KERNELS.reset(token)
+    np.testing.assert_array_equal(y, product(a, b))
+    np.testing.assert_allclose(y, np.maximum(wide(a) @ wide(b), 0), rtol=4e-3, atol=4e-2)
+
+
+@tile.kernel(M=16)
+def masked(c: Any, x: Any, out: Any, M: int):
+    """Softmax of the first 100 columns of each row; the others become 0."""
+    t, e = c.ub(M, x.shape[1]), c.ub(M, x.shape[1])
+    for i in c.share(x.shape[0] // M):
+        c.load(t, x[i * M :])
+        e[:] = tile.where(tile.columns(x.shape[1]) < 100, t, float("-inf"))
+        e[:] = tile.exp(e - tile.rowmax(e))
+        e[:] = e / tile.rowsum(e)
+        c.store(out[i * M :], e)
+
+
+def test_masks():
+    x, out = normal(32, 128, dtype="f4"), np.zeros((32, 128), "f4")
+    program = masked.on(x, out, cores=2)
+    assert not program.check().problems
+    program.run(x, out)
+    e = np.exp(x[:, :100] - x[:, :100].max(1, keepdims=True))
+    np.testing.assert_allclose(out[:, :100], e / e.sum(1, keepdims=True), rtol=1e-5)
+    assert not out[:, 100:].any()
+
+
+# ---- what the author of a kernel does wrong ----
+
+
+def broken(body: Callable[[Any, Any, Any], None], match: str) -> None:
+    x = normal(64, 64, dtype="f4")
+    with pytest.raises(GeError, match=match) as error:
+        tile.kernel(body).on(x, x, cores=1)
+    assert "test_tile_kernels.py:" in str(error.value)
+
+
+def test_errors_name_the_line():
+    def sides(c: Any, x: Any, out: Any):
+        c.load(c.l0a(64, 64), x[0:])
+
+    def types(c: Any, x: Any, out: Any):
+        t = c.ub(64, 64, "f16")
+        t[:] = c.ub(64, 64, "f32") * 2
+
+    def branch(c: Any, x: Any, out: Any):
+        for i in c.range(4):
+            if i < 2:
+                c.load(c.ub(64, 64), x[0:])
+
+    def shapes(c: Any, x: Any, out: Any):
+        t = c.ub(64, 64)
+        t[:] = t + c.ub(32, 64)
+
+    def names(c: Any, x: Any, out: Any):
+        c.ub(64, 64, "float99")
+
+    def ranges(c: Any, x: Any, out: Any):
+        c.load(c.ub(64, 64), x[0:32])
+
+    broken(sides, "a load is to l1 or ub, not to l0a")
+    broken(types, r'f32 is assigned to a tile of f16; write cast\(..., "f16"\)')
+    broken(branch, "known when the core runs, .* write `with c.when")
+    broken(shapes, "tiles of 64x64 and 32x64 do not go together")
+    broken(names, "no element type 'float99'; types are")
+    broken(ranges, "a box has no end of its own; write a")
+
+
+def test_errors_of_the_whole_kernel():
+    x = normal(512, 512, dtype="f4")
+
+    def nothing(c: Any, x: Any):
+        pass
+
+    def large(c: Any, x: Any):
+        t = c.ub(512, 512)
+        c.load(t, x[0:])
+
+    def left(c: Any, x: Any):
+        for _ in c.range(4):
+            break
+
+    with pytest.raises(GeError, match="@nothing does nothing"):
+        tile.kernel(nothing).on(x)
+    with pytest.raises(GeError, match="ub"):
+        tile.kernel(large).on(x)
+    with pytest.raises(GeError, match="left before its end"):
+        tile.kernel(left).on(x)
+    with pytest.raises(GeError, match="no parameter 'K'; there are: M"):
+        masked.on(x, x, K=2)
+    with pytest.raises(GeError, match="1 arrays for 2 arguments"):
+        masked.on(x, x).run(x)
+    with pytest.raises(GeError, match=r"%x is memref<512x512xf32>, not memref<16x16xf32>"):
+        masked.on(x, x).run(x[:16, :16], x)
+
+
+def test_a_race_is_named_with_its_lines():
+    """Flags by hand: the tracer adds none then, and the proof names the two lines."""
+    arrays, _ = rms_norm_case()
+    program = examples.rms_norm.on(*arrays, cores=2)
+    for op in list(program.kernel.walk()):
+        if op.name in ("tile.set", "tile.wait"):
+            op.detach()
+            op.erase()
+    (first, *_) = program.check().problems
+    assert first.kind == "race"
+    assert first.message.count("examples.py:") >= 1
+
+
+PUBLISHED_US = {1024: 15.27, 2048: 80.77, 4096: 525.75}
+"""Square matmuls in 16 bits on a 910B2: cann-bench, bench_lab/tilelang_ascend_bench."""
+
+
+@pytest.mark.parametrize("size", PUBLISHED_US)
+def test_published_times_of_matmuls(size: int):
+    """The example is not the kernel that was measured: within 15 %."""
+    square = tile.Tensor((size, size), "f16")
+    us = examples.gemm.on(square, square, square, target="910b2").time().total_us
+    assert 0.85 < us / PUBLISHED_US[size] < 1.15
