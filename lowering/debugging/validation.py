@@ -28,7 +28,7 @@ from ge.lowering.text.printing import op_text
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload, weights_of, write_safetensors
 from ge.transforms.rewriting.counts import collecting
-from ge.transforms.rewriting.relations import Relation, SameSteps, Ulps, relation_of
+from ge.transforms.rewriting.relations import OtherInputs, Relation, SameSteps, Ulps, relation_of
 
 Outcome = Mapping[str, Array] | GeError
 
@@ -123,11 +123,13 @@ def compared(
     inputs. Raises GeError where states grow from the pass on, and a module cannot be run so."""
     old, new = modules
     relation = relation_of(p)
-    if isinstance(relation, SameSteps):
+    if isinstance(relation, SameSteps | OtherInputs):
         try:
             runner = make_runner(new, payload)
         except GeError as e:
             raise GeError(f"after pass '{p.name}' {e.message}", e.where, e.hint) from None
+        if isinstance(relation, OtherInputs):
+            return Compared(runner, runner.first, None)
         before = runner.run(old)
         if error := next((o for o in before if isinstance(o, GeError)), None):
             text = f"what pass '{p.name}' made runs step by step, what was before it does not"

@@ -224,7 +224,7 @@ def quantization(options: Options) -> Passes:
         return [CalibratePass(), *insertion]
     if SCHEMES[scheme].is_dynamic:
         return [equalize, smooth, *insertion]
-    judge = JudgeAttentionPass("", scheme, options.ranges, target, skip)
+    judge = JudgeAttentionPass("", scheme, skip, target)
     return [CalibratePass(), equalize, smooth, search, judge, *insertion]
 
 

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph.ports import dims_of, name_of
 from ge.dialects.graph.state import STATE, Typed, growing_axis, growing_symbol
@@ -133,5 +133,5 @@ def _without(
     return ArrayAttr[DictionaryAttr](t for i, t in enumerate(tables.data) if i not in indices)
 
 
-def is_state(buffer: Attribute | object) -> bool:
+def is_state(buffer: Operation | Block) -> bool:
     return isinstance(buffer, AllocOp) and STATE_BUFFER in buffer.attributes

@@ -29,6 +29,7 @@ from ge.runtime.check.state import SEGMENT, name_of_state, states_of
 
 
 def check_growing(func: FuncOp, kernels: Mapping[str, KernelOp]) -> Iterator[Problem]:
+    """What is wrong with the states that grow, with their counters and their tables of blocks."""
     axes: dict[SSAValue, int] = {}
     step, blocks = numbers(func, STEP), numbers(func, BLOCK)
     rows = next((n * numel(shape_of(arg)) for arg, n in blocks.items()), None)

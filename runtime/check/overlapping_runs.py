@@ -46,6 +46,7 @@ class Touched(NamedTuple):
 
 
 def check_runs(main: FuncOp, tasks: Sequence[Issued], prefetch: int) -> Iterator[Problem]:
+    """What is wrong with runs that overlap, of which so many copies are made ahead."""
     before: dict[Issued, int] = {}  # a bit for each task that has ended
     for i, task in enumerate(tasks):
         before[task] = 1 << i

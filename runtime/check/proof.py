@@ -95,7 +95,7 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
     if placed:
         sizes = ", ".join(f"{name}={r}" for name, r in ranges.items())
         place = f"{placed} of unknown size lie in {figure(main, 'dynamic_bytes')} bytes more"
-        parts.append(f"{place}, at all sizes of {sizes}")
+        parts.append(f"{place}, at all sizes of {sizes}" if sizes else f"{place}, at the most")
     if dynamic > placed:
         count = f"{dynamic - placed} tensors whose size is known at run time"
         parts.append(f"nothing is proved of the memory of {count}")

@@ -64,6 +64,7 @@ def check_kernels(module: ModuleOp, target: Target | None = None) -> list[Kernel
 
 
 def check_kernel(kernel: KernelOp, target: Target) -> KernelProof:
+    """The proof of one tile program, on a target."""
     problems = Problems()
     cores: list[Core] = []
     try:

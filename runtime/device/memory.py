@@ -22,7 +22,7 @@ from ge.dialects.npu_task.program_info import figure
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import byte_size
 from ge.runtime.data.arrays import Array
-from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
+from ge.runtime.data.machine import WITHOUT_MEMORY, machine_bytes, require_memory
 from ge.runtime.data.packing import is_packed, packed, unpacked
 
 if TYPE_CHECKING:
@@ -124,7 +124,8 @@ class Device:
             if isinstance(op, SlotOp):
                 extent = extent_of(op)
                 sizes[extent.segment] = max(sizes.get(extent.segment, 0), extent.end)
-        if dynamic := figure(func, "dynamic_bytes"):
+        dynamic = figure(func, "dynamic_bytes") or 0
+        if 0 < dynamic <= machine_bytes() // 2:  # else tensors take what they need, as they come
             sizes[DYNAMIC_SEGMENT] = dynamic
         return cls(sizes, poison)
 
@@ -145,6 +146,8 @@ class Device:
                 f"a tensor has {array.nbytes} bytes, and its place {most}",
                 hint="the sizes of inputs are out of the ranges that the program has for them",
             )
+        if DYNAMIC_SEGMENT not in self.pools:
+            return array
         raw = self.bytes(SegmentRange(DYNAMIC_SEGMENT, offset, offset + array.nbytes))
         view = raw.view(array.dtype).reshape(array.shape)
         np.copyto(view, array)

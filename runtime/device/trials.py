@@ -239,6 +239,8 @@ def nudged(array: Array, seed: int) -> Array:
 
 
 class NudgedPayload:
+    """Weights that differ from the payload's by about a rounding error."""
+
     def __init__(self, payload: Payload, seed: int) -> None:
         self.payload, self.seed = payload, seed
 

@@ -81,6 +81,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
+    """What a kernel takes, and what its busiest core does in that time."""
+
     kernel: str
     kind: str  # of those that have a start of their own: see `Target.kernel_start_us`
     cores: int
@@ -308,6 +310,7 @@ class Argument:
 
 
 def arguments_of(op: KernelOp) -> list[Argument]:
+    """The memrefs of a kernel, and what it does to each."""
     reads, writes, added = set[SSAValue](), set[SSAValue](), set[SSAValue]()
     for inner in op.walk():
         if isinstance(inner, LoadOp):

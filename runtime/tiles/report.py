@@ -34,6 +34,7 @@ def share(pipe: PipeTime, time: KernelTime) -> float:
 
 
 def summary_table(time: KernelTime, target: str) -> str:
+    """The time of a kernel, and of each pipe of its busiest core."""
     cores = f"{time.cores} core{'s' * (time.cores > 1)}"
     lines = [
         f"@{visible(time.kernel)}: {time.total_us:,.2f} us on {cores} of {target}: start of a "

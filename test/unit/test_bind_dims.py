@@ -11,8 +11,10 @@ from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.npu_task.program_info import figure
 from ge.dialects.support.dims import Range, size_of, symbols
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.binding import Binder
 from ge.lowering.driver.compiler import context, lower_program
@@ -183,7 +185,7 @@ def test_what_depends_on_data_stays_with_the_device():
     same_numbers(modules, {"x": X, "c": np.array(True), "k": np.array(0)})
 
 
-@pytest.mark.parametrize(("past", "apart"), [(1, False), (3, True)])
+@pytest.mark.parametrize(("past", "apart"), [(0, True), (1, False), (3, True)])
 def test_what_is_appended_is_written_in_place_where_most_of_the_result_is_there(
     past: int, apart: bool
 ):
@@ -200,6 +202,10 @@ def test_what_is_appended_is_written_in_place_where_most_of_the_result_is_there(
     kernels = [op for op in modules[1].ops if isinstance(op, KernelOp)]
     joined = [op for k in kernels for op in k.walk() if isinstance(op, ConcatOp)]
     assert len(joined) == (not apart)
+    main = main_function(modules[1])
+    if not past:  # what is computed is the output itself, no part of the arena
+        assert main is not None
+        assert figure(main, "arena_bytes") == 0
     rng = np.random.default_rng(0)
     x, p = (rng.normal(size=s).astype(np.float32) for s in ((4, 8), (4, past, 8)))
     same_numbers(modules, {"x": x, "p": p})

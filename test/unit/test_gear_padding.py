@@ -229,6 +229,27 @@ UNSAFE = {
   %0 = graph.cumulative "sum" %x axis 1 {reverse = true} : T -> T
   func.return %0 : T
 """,
+    "graph.range": """
+  %n = graph.shape_of %x start 1 end 2 : T -> tensor<1xi64>
+  %s = graph.squeeze %n axes [0] : tensor<1xi64> -> tensor<i64>
+  %minus = graph.constant dense<-1> : tensor<i64>
+  %f = graph.add %s, %minus : (tensor<i64>, tensor<i64>) -> tensor<i64>
+  %r = graph.range %f, %minus, %minus : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+  %0 = graph.cast %r to f32 : (tensor<?xi64>) -> tensor<?xf32>
+  %1 = graph.unsqueeze %0 axes [1] : tensor<?xf32> -> tensor<?x1xf32>
+  %2 = graph.add %x, %1 : (T, tensor<?x1xf32>) -> T
+  func.return %2 : T
+""",
+    "graph.slice": """
+  %n = graph.shape_of %x start 1 end 2 : T -> tensor<1xi64>
+  %c = graph.constant dense<1> : tensor<1xi64>
+  %e = graph.add %n, %c : (tensor<1xi64>, tensor<1xi64>) -> tensor<1xi64>
+  %t = graph.constant dense<1.0> : tensor<64xf32>
+  %s = graph.slice %t starts [0] ends(%e : tensor<1xi64>) axes [0] : tensor<64xf32> -> tensor<?xf32>
+  %0 = graph.reduce "sum" %s axes [0] : tensor<?xf32> -> tensor<1xf32>
+  %1 = graph.add %x, %0 : (T, tensor<1xf32>) -> T
+  func.return %1 : T
+""",
     "graph.cast": """
   %0 = graph.shape_of %x start 1 end 2 : T -> tensor<1xi64>
   %1 = graph.cast %0 to f32 : (tensor<1xi64>) -> tensor<1xf32>

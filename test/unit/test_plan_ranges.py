@@ -59,10 +59,6 @@ def body(module: ModuleOp) -> FuncOp:
     return main
 
 
-def room(module: ModuleOp) -> int:
-    return sum(figure(body(module), f"{n}_bytes") or 0 for n in ("arena", "io", "dynamic"))
-
-
 def values(n: int) -> dict[str, np.ndarray]:
     return {"x": np.random.default_rng(n).normal(size=(n, 64)).astype(np.float32)}
 
@@ -88,7 +84,8 @@ def test_runs_at_any_size_and_timing_are_those_of_the_bound_program(n: int):
     for name, array in want.items():
         np.testing.assert_array_equal(got[name], array)
     session.fuzz_schedule(values(n), 2)
-    assert room(bound) <= room(PROGRAM.module)
+    arena = figure(body(bound), "arena_bytes") or 0
+    assert arena <= PROGRAM.compilation.unknown["at_most"]["peak_bytes"]
 
 
 PROGRAM = compiled()
@@ -108,6 +105,18 @@ def test_what_takes_more_than_it_states_is_refused(program: Program):
     assert not check_program(module).problems  # taken on trust, but a run sees it
     with pytest.raises(GeError, match=r"a tensor has 2560 bytes, and its place 160"):
         Session(module).run(values(10))
+
+
+def test_places_that_this_machine_has_no_memory_for_are_not_made(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+):
+    want = Session(program.module).run(values(9))
+    monkeypatch.setattr("ge.runtime.device.memory.machine_bytes", lambda: 1024)
+    session = Session(program.module)
+    np.testing.assert_array_equal(session.run(values(9))["y"], want["y"])
+    session.run(values(MOST))
+    with pytest.raises(GeError, match="its place"):
+        session.run(values(MOST + 1))
 
 
 # ---- planted faults

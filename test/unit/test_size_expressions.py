@@ -88,6 +88,21 @@ CASES = {
         "tensor<?x2x?x4xf32>",
         ["64 * n * rows", "at most 32 * ((rows - 2) // 2) * n + 32 * n"],
     ),
+    "expand": (
+        ONE,
+        f"%n = graph.shape_of %x end 1 : {T} -> tensor<1xi64>\n"
+        "%four = graph.constant dense<-1> : tensor<1xi64>\n"
+        "%one = graph.constant dense<1> : tensor<3xi64>\n"
+        "%s = graph.concat %n, %n, %four axis 0 : (tensor<1xi64>, tensor<1xi64>, tensor<1xi64>)"
+        " -> tensor<3xi64>\n"
+        '%e = graph.compare "eq" %s, %four : (tensor<3xi64>, tensor<1xi64>) -> tensor<3xi1>\n'
+        "%t = graph.select %e, %one, %s : (tensor<3xi1>, tensor<3xi64>, tensor<3xi64>)"
+        " -> tensor<3xi64>\n"
+        f"%r = graph.unsqueeze %x axes [1] : {T} -> tensor<?x1x4xf32>\n"
+        "%y = graph.broadcast_to %r shape(%t : tensor<3xi64>) : tensor<?x1x4xf32>"
+        " -> tensor<?x?x4xf32>",
+        "tensor<?x?x4xf32>", ["16 * n", "16 * n", "16 * n * n"],
+    ),
     "slice": (
         ONE, f"%y = graph.slice %x starts [1] ends [3] axes [0] : {T} -> {T}", T,
         ["16 * n", "at most 32"],

@@ -602,7 +602,7 @@ def test_cores_that_issue_the_same_are_simulated_once() -> None:
         (("tile.set mte1 -> m [%s]", "tile.set mte1 -> m [%col]"), "there is no flag 32"),
         (("%k, %c32 : index", "%c32, %k : index\n %x = arith.divui %k, %k : index"),
          "core 0 divides an index by zero"),
-        (("%me to %c5 step %cores", "%me to %c5 step %c0"),
+        (("%me to %c5 step %cores", "%me to %c5 step %me"),
          "a loop goes on by at least 1, not by 0"),
         (("%i, %c16 : index", "%i, %c16 : index\n %m = arith.subi %row, %c16 : index"),
          r"a box of sizes \[16, 32\] at \[-16, 0\] begins before the memref"),

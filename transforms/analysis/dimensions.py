@@ -22,7 +22,14 @@ from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
 from ge.dialects.graph.creation import RangeOp
-from ge.dialects.graph.elementwise import CastOp, ClampOp, Elementwise, MulOp
+from ge.dialects.graph.elementwise import (
+    CastOp,
+    ClampOp,
+    CompareOp,
+    Elementwise,
+    MulOp,
+    SelectOp,
+)
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import BatchNormOp, GroupNormOp, SoftmaxLike, TrailingNorm
@@ -83,6 +90,17 @@ class Size:
 ONE = Size(1)
 
 Sizes = tuple[Size, ...]
+
+
+def is_equal(a: Size | None, b: Size | None) -> bool | None:
+    """Whether two elements are equal; None where that is not known. Symbols are not negative."""
+    if a is None or b is None:
+        return None
+    if a == b:
+        return True
+    if a.number is not None and b.number is not None:
+        return False
+    return False if (a.factor < 0) != (b.factor < 0) and a.factor and b.factor else None
 
 
 def volume(sizes: Sequence[Size]) -> Size:
@@ -322,6 +340,17 @@ class Dimensions:
             return None
         return [limit[0]] if limit[0].factor >= 0 else None
 
+    def selected(self, test: CompareOp, op: SelectOp, steps: int) -> list[Size | None] | None:
+        """What exporters write for the target of an expansion: -1 replaced by 1."""
+        parts = [self.elements(v, steps) for v in (test.lhs, test.rhs, op.on_true, op.on_false)]
+        known = [p for p in parts if p is not None]
+        if test.predicate.data != "eq" or len(known) < 4 or len({len(p) for p in known}) > 1:
+            return None
+        return [
+            None if (same := is_equal(a, b)) is None else c if same else d
+            for a, b, c, d in zip(*known, strict=True)
+        ]
+
     def elements(self, value: SSAValue, steps: int = MOST_STEPS) -> list[Size | None] | None:
         """The elements of a short vector or scalar of integers; None for one that is no Size."""
         if not isinstance(value.type, TensorType) or not is_integer(element_type(value)):
@@ -369,5 +398,7 @@ class Dimensions:
                     return None
                 pairs = zip(a, b, strict=True)
                 return [None if s is None or t is None else s * t for s, t in pairs]
+            case SelectOp() if isinstance(test := op.condition.owner, CompareOp):
+                return self.selected(test, op, steps)
             case _:
                 return None

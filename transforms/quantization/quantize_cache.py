@@ -63,7 +63,7 @@ from ge.transforms.quantization.emitting import Emitter, at_run_time
 from ge.transforms.quantization.layers import ConstantValues, argument_name
 from ge.transforms.quantization.movement import with_input
 from ge.transforms.quantization.schemes import CACHE_TYPES
-from ge.transforms.rewriting.relations import Relation, Unbounded
+from ge.transforms.rewriting.relations import OtherInputs, Relation
 
 KINDS: dict[str, Attribute] = dict(zip(CACHE_TYPES, (i8, f8E4M3FN), strict=True))
 SCALE = ".scale"  # behind the name of a cache
@@ -244,7 +244,7 @@ class QuantizeCachePass(ModulePass):
     `to`: int8 or fp8 (f8E4M3FN)."""
 
     name = "quantize-cache"
-    RELATION: ClassVar[Relation] = Unbounded()
+    RELATION: ClassVar[Relation] = OtherInputs()
 
     to: str = "int8"
 

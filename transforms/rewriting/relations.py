@@ -208,6 +208,13 @@ class Unbounded(Relation):
         return "no bound"
 
 
+class OtherInputs(Unbounded):
+    """Any other numbers, of inputs of other types: later passes are held to what comes now."""
+
+    def __str__(self) -> str:
+        return "no bound, and other inputs"
+
+
 class SameSteps(BitExact):
     """Of a module with states that grow, which the caller counted before: the same bits run by run,
     where runs follow each other (`runtime/device/steps.py`)."""

@@ -12,7 +12,7 @@ from ge.dialects.npu_task.attributes import HBM, SpaceAttr, data_type
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.memory import MemoryView, owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, LaunchOp, segments
-from ge.dialects.npu_task.program_info import IO, STATE
+from ge.dialects.npu_task.program_info import IO, STATE, is_outside_arena
 from ge.dialects.support.types import Shape, element_type, numel, shape_of
 from ge.runtime.data.arrays import Array, dense
 
@@ -62,6 +62,13 @@ class Buffers:
         self.known.pop(value, None)
         self.buffers[value] = op.memref
         return op.memref
+
+    def show(self, value: SSAValue) -> None:
+        """All of a new buffer turns out to be an output."""
+        owner, _ = self.views.get(value, (value, 0))
+        if isinstance(op := owner.owner, AllocOp) and op.parent is self.block:
+            if not is_outside_arena(op) and numel(shape_of(owner)) == numel(shape_of(value)):
+                op.attributes[IO] = UnitAttr()
 
     def elements(self, value: SSAValue) -> Array | None:
         """The elements of a value of the program, where they are known."""

@@ -21,19 +21,15 @@ def as_tensor(value: SSAValue | Attribute) -> Attribute:
 
 
 class Flat:
-    """A function that computes what a program computes outside of branches and loops. Values that
-    others make, and buffers that several ops write to, are arguments of it."""
+    """A function that computes what a program computes outside of branches and loops. What these
+    make, and buffers that are written in parts, are arguments of it."""
 
     def __init__(self, module: ModuleOp, main: FuncOp) -> None:
         self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self.block = Block(arg_types=[as_tensor(a) for a in main.args])
         self.func = FuncOp("flat", ((), ()), Region(self.block), arg_attrs=main.arg_attrs)
-        # Value or buffer of the program -> value of the function
+        # Value of the program -> value of the function; of a buffer, what it holds by now
         self.values: dict[SSAValue, SSAValue] = dict(zip(main.args, self.block.args, strict=True))
-        self.writes: dict[SSAValue, int] = {}
-        for op in main.walk():
-            for value in written(op):
-                self.writes[owner_of(value)] = self.writes.get(owner_of(value), 0) + 1
         for op in main.body.block.ops:
             self.copy(op)
 
@@ -48,7 +44,8 @@ class Flat:
             case LaunchOp():
                 self.launch(op)
             case _:
-                pass
+                for value in (v for inner in op.walk() for v in written(inner)):
+                    self.values.pop(owner_of(value), None)
 
     def launch(self, op: LaunchOp) -> None:
         kernel = self.kernels[op.callee]
@@ -63,7 +60,9 @@ class Flat:
         for value in () if last is None else last.operands:
             if is_dynamic(value.type):
                 self.values[next(results)] = inside[value]
-            elif self.writes.get(owner := owner_of(out := next(outs))) == 1:
+            else:
+                owner = owner_of(out := next(outs))
+                self.values.pop(owner, None)
                 if numel(shape_of(out)) == numel(shape_of(owner)):
                     self.values[owner] = inside[value]
 
@@ -74,11 +73,8 @@ class Flat:
         owner, shape = owner_of(value), shape_of(value)
         whole = self.values.get(owner)
         if whole is None or DYNAMIC in shape or not isinstance(value.owner, ReinterpretCastOp):
-            new = self.block.insert_arg(as_tensor(value), len(self.block.args))
-        elif numel(shape) != numel(shape_of(whole)) or view_of(value).offset:
-            new = self.block.insert_arg(as_tensor(value), len(self.block.args))
-        else:
-            self.block.add_op(view := ReshapeOp.of(whole, shape=list(shape), allow_zero=0 in shape))
-            new = view.result
-        self.values[value] = new
-        return new
+            return self.block.insert_arg(as_tensor(value), len(self.block.args))
+        if numel(shape) != numel(shape_of(whole)) or view_of(value).offset:
+            return self.block.insert_arg(as_tensor(value), len(self.block.args))
+        self.block.add_op(view := ReshapeOp.of(whole, shape=list(shape), allow_zero=0 in shape))
+        return view.result

@@ -44,6 +44,8 @@ class Launching:
             elif old in self.op.results:
                 binding.known.pop(old, None)
                 binding.buffers[old] = self.values[value]
+                if old in binding.outputs:
+                    binding.show(self.values[value])
             elif self.values[value] is not targets.get(value):
                 binding.add(CopyOp(self.values[value], binding.place(old)))
 

@@ -7,6 +7,7 @@ hold (`fills.py`). The valid elements of a result must not depend on padded ones
 - a sum along a padded axis is of zeros there (a matmul, where one operand is zero and the other
   finite), a softmax of scores so low that weights are exactly zero (the padded keys of attention,
   behind a mask that is false or very low there);
+- a size of the result is that of the padded axis itself, or does not follow from it;
 - indices count along the axis, or are constants from the front.
 
 All else mixes, and so does what computes with the size itself (a mean).
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import i1
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.attention import AttentionOp
@@ -98,8 +99,18 @@ class Padding:
                 continue
             axes = self.result(op)
             for result in op.results:
+                if not self.sizes.isdisjoint(op.operands) and result not in self.sizes:
+                    self.check_sizes(result, axes)
                 if axes:
                     self.axes[result] = dict(axes)
+
+    def check_sizes(self, result: SSAValue, axes: Axes) -> None:
+        """Raises Mixes where the size of an axis may follow from the padded one in another way."""
+        for axis, size in enumerate(self.dims.of(result)):
+            places = [self.dims.values[number] for number, _ in size.symbols]
+            derived = any(not isinstance(v, BlockArgument) for v in places)
+            if axis not in axes and (derived or self.depends(size)):
+                raise Mixes(result.owner)
 
     def is_known(self, value: SSAValue) -> bool:
         return value in self.axes or value in self.sizes or value in self.folded
@@ -200,6 +211,8 @@ class Padding:
         return axes
 
     def counted(self, op: RangeOp) -> Axes:
+        if op.start in self.sizes or op.delta in self.sizes:
+            raise Mixes(op)
         return self.new_axes(op.results[0], {}, Kind.INDEX)
 
     def broadcast(self, op: BroadcastToOp) -> Axes:

@@ -16,7 +16,7 @@ from ge.dialects.graph.cache import AppendOp
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.creation import Created
 from ge.dialects.graph.detection import NonMaxSuppressionOp
-from ge.dialects.graph.elementwise import Elementwise
+from ge.dialects.graph.elementwise import CompareOp, Elementwise, SelectOp
 from ge.dialects.graph.indexing import (
     CompressOp,
     GatherElementsOp,
@@ -33,7 +33,14 @@ from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.graph.support.parameters import partial_ints
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.interfaces import split_axes
-from ge.dialects.support.types import constant_ints, element_type, normalize_axis, rank_of
+from ge.dialects.support.types import (
+    constant_ints,
+    element_type,
+    normalize_axis,
+    numel,
+    rank_of,
+    shape_of,
+)
 from ge.transforms.analysis.dimensions import Dimensions, Size
 from ge.transforms.shapes.polynomial import Polynomial
 
@@ -177,9 +184,28 @@ class SizeExpressions:
         value = getattr(op, f"{name}_value")
         if value is None:
             return None
-        elements = self.dims.elements(value)
-        size = None if elements is None or index >= len(elements) else elements[index]
+        elements = self.elements(value)
+        size = elements[index] if index < len(elements) else None
         return None if size is None else self.of(size)
+
+    def elements(self, value: SSAValue) -> Sequence[Size | None]:
+        """Of a shape, also one in which another size stands where a given one is (-1, as a rule):
+        sizes of dimensions are never negative."""
+        op = value.owner
+        if not isinstance(op, SelectOp) or not isinstance(test := op.operands[0].owner, CompareOp):
+            return self.dims.elements(value) or ()
+        count, result = numel(shape_of(value)), list[Size | None]()
+        operands = [self.dims.elements(v) or () for v in (*test.operands, *op.operands[1:])]
+        spread = [e * count if len(e) == 1 else e for e in map(tuple, operands)]
+        for a, b, then, other in zip(*spread, strict=False):
+            apart = a is not None and a.number is None and a.factor > 0
+            if test.predicate.data != "eq" or a is None or b is None or b.number is None:
+                result.append(None)
+            elif a.number is not None or (apart and b.number < 0):
+                result.append(then if a.number == b.number else other)
+            else:
+                result.append(None)
+        return result
 
     def sliced(self, op: SliceOp, axis: int) -> Polynomial | None:
         """At most what is between the ends, or all there is."""

@@ -195,7 +195,8 @@ class GrowStatePass(ModulePass):
         kept = [n for n, t in zip(names, tables, strict=True) if STATE in t.data]
         if not any(symbol in n for n in kept):
             known = sorted({name for n in kept for name in n if name})
-            hint = f"those of states are {', '.join(known)}" if known else "states have none"
+            hint = "states have none: export the model with a dynamic axis for what they remember"
+            hint = f"those of states are {', '.join(known)}" if known else hint
             raise error_at(main, f"no state has a dimension '{symbol}'", hint)
         beyond = {
             (arg, i): rows

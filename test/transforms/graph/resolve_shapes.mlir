@@ -210,3 +210,24 @@ func.func @columns_first(%x: tensor<?x?x3xi1>) -> tensor<?x?x1x3xi1> {
 }
 // CHECK-LABEL: func.func @columns_first(
 // CHECK:         graph.gather
+
+// -----
+
+// The target of an expansion, as exporters write it: -1 keeps the dimension.
+func.func @expanded(%x: tensor<?x1x4xf32>, %y: tensor<?x3xf32>) -> tensor<3xi64> {
+  %one = graph.constant dense<1> : tensor<3xi64>
+  %keep = graph.constant dense<-1> : tensor<3xi64>
+  %k = graph.constant dense<-1> : tensor<1xi64>
+  %n = graph.shape_of %y end 1 : tensor<?x3xf32> -> tensor<1xi64>
+  %t = graph.concat %k, %n, %k axis 0 : (tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<3xi64>
+  %e = graph.compare "eq" %t, %keep : (tensor<3xi64>, tensor<3xi64>) -> tensor<3xi1>
+  %s = graph.select %e, %one, %t : (tensor<3xi1>, tensor<3xi64>, tensor<3xi64>) -> tensor<3xi64>
+  %0 = graph.broadcast_to %x shape(%s : tensor<3xi64>) : tensor<?x1x4xf32> -> tensor<?x?x4xf32>
+  %1 = graph.shape_of %0 : tensor<?x?x4xf32> -> tensor<3xi64>
+  func.return %1 : tensor<3xi64>
+}
+// CHECK-LABEL: func.func @expanded(
+// CHECK-DAG:     %[[X:.*]] = graph.shape_of %x end 1
+// CHECK-DAG:     %[[Y:.*]] = graph.shape_of %y end 1
+// CHECK:         %[[S:.*]] = graph.concat %[[X]], %[[Y]], %{{.*}} axis 0
+// CHECK-NEXT:    func.return %[[S]]
