@@ -96,14 +96,17 @@ def combined(parts: Iterable[tuple[TensorOp, int]]) -> Matrices:
 
 
 def macs_per_cycle(element: Attribute, target: Target) -> float:
-    """Multiply-accumulates a cycle a cube core, as large matmuls sustain them. A type the target
-    does not list is scaled from f16 by the square of its width (the area of a multiplier)."""
+    """Multiply-accumulates a cycle a cube core, as large matmuls sustain them."""
+    return peak_macs(element, target) * target.cube_efficiency
+
+
+def peak_macs(element: Attribute, target: Target) -> float:
+    """A type the target does not list is scaled from f16 by the square of its width (the area of a
+    multiplier)."""
     row = row_of(element)
     if row is not None and row.rate_key in target.macs_per_cycle:
-        peak = float(target.macs_per_cycle[row.rate_key])
-    else:
-        peak = target.macs_per_cycle["f16"] * (16 / max(bitwidth(element), 16)) ** 2
-    return peak * target.cube_efficiency
+        return float(target.macs_per_cycle[row.rate_key])
+    return target.macs_per_cycle["f16"] * (16 / max(bitwidth(element), 16)) ** 2
 
 
 def power_above(value: int) -> int:

@@ -31,7 +31,7 @@ REPEAT_BYTES = 256
 # Instructions for each element, by op; `scalar` has one number as an operand. gelu is
 # x / (1 + exp(-1.6 x (1 + 0.045 x^2))), what chips compute for all its variants. Ops that are
 # not here: `VECTOR_COST` instructions as slow as add.
-ELEMENTWISE: Mapping[str, tuple[str, ...]] = {
+ELEMENTWISE: dict[str, tuple[str, ...]] = {
     "abs": ("abs",),
     "add": ("add",),
     "cast": ("cast",),

@@ -16,7 +16,7 @@
     flags       nothing of the pipe's time: `flag_cycles` pass between set and wait
 
 Rates, starts and vector cycles stand in the target's file, each with its source. Products, the
-order of rows and the 16 cycles: TIMES of cann's asc-devkit, catlass and pto-isa, in that order.
+order of rows and the 16 cycles: cann's asc-devkit, catlass and pto-isa, in that order.
 Not modelled: bank conflicts, the limit of 255 repeats an instruction, that the first instruction
 of several may start while another one runs.
 """
@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from math import ceil, log2
 from typing import cast
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
-from ge.dialects.support.element_types import bitwidth, row_of, storage_bytes
+from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_value, element_type, numel, shape_of
 from ge.dialects.targets.target import Target
@@ -36,8 +36,9 @@ from ge.dialects.tile.compute import FillOp, FlagOp, IndexOp, MapOp, MmadOp, Red
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import Memory, Shaped, fifo_type, tile_type
+from ge.runtime.costs.cube import peak_macs
+from ge.runtime.costs.instructions import ELEMENTWISE, REPEAT_BYTES
 
-REPEAT = 256  # bytes that a vector instruction works on at a time
 PARTIAL_CYCLES = 16  # of a repeat that is not full: pto-isa
 
 ORDERING_RATES = ((256, 1.0), (128, 0.8), (64, 0.5), (16, 0.4), (1, 0.3))
@@ -45,34 +46,9 @@ ORDERING_RATES = ((256, 1.0), (128, 0.8), (64, 0.5), (16, 0.4), (1, 0.3))
 catlass, of split cores."""
 FAR_STRIDE, FAR_GBS = 65536, 1.0  # elements; gigabytes a second, where rows lie farther apart
 
-INSTRUCTIONS: dict[str, tuple[str, ...]] = {
-    "graph.add": ("add",),
-    "graph.sub": ("sub",),
-    "graph.mul": ("mul",),
-    "graph.div": ("div",),
-    "graph.maximum": ("max",),
-    "graph.minimum": ("min",),
-    "graph.and": ("compare",),
-    "graph.or": ("compare",),
-    "graph.not": ("compare",),
-    "graph.xor": ("compare",),
-    "graph.compare": ("compare",),
-    "graph.select": ("select",),
-    "graph.cast": ("cast",),
-    "graph.abs": ("abs",),
-    "graph.neg": ("scalar",),
-    "graph.relu": ("relu",),
-    "graph.exp": ("exp",),
-    "graph.log": ("ln",),
-    "graph.sqrt": ("sqrt",),
-    "graph.reciprocal": ("div",),
-    "graph.clamp": ("scalar", "scalar"),
-    "graph.leaky_relu": ("scalar", "max"),
-    "graph.sigmoid": ("scalar", "exp", "scalar", "div"),
-    "graph.silu": ("scalar", "exp", "scalar", "div"),
-    "graph.tanh": ("scalar", "exp", "scalar", "scalar", "div"),
-    # x / (1 + exp(-1.6 (x + 0.045 x^3))), as libraries of the chip have it
-    "graph.gelu": ("mul", "mul", "scalar", "add", "scalar", "exp", "scalar", "div"),
+INSTRUCTIONS = ELEMENTWISE | {
+    **dict.fromkeys(("and", "or", "not", "xor"), ("compare",)),
+    "leaky_relu": ("scalar", "max"),
 }
 """What graph ops are for the vector unit: assumptions, where an op is several instructions. Others
 count as so many `add` as they state element-operations."""
@@ -189,16 +165,7 @@ def mmad_cycles(op: MmadOp, target: Target) -> float:
     lhs, cols = tile_type(op.lhs), tile_type(op.rhs).cols.data
     k0 = 32 * 8 // bitwidth(lhs.element)
     blocks = ceil(lhs.rows.data / 16) * ceil(cols / 16) * ceil(lhs.cols.data / k0)
-    return target.mmad_start_cycles + blocks * k0 * 256 / macs_of(lhs.element, target)
-
-
-def macs_of(element: Attribute, target: Target) -> float:
-    """A cycle; of a type that the target does not list those of f16, less by the square of its
-    width."""
-    row = row_of(element)
-    if row is not None and row.rate_key in target.macs_per_cycle:
-        return target.macs_per_cycle[row.rate_key]
-    return target.macs_per_cycle["f16"] * (16 / max(bitwidth(element), 16)) ** 2
+    return target.mmad_start_cycles + blocks * k0 * 256 / peak_macs(lhs.element, target)
 
 
 # ---- the vector unit -------------------------------------------------------------------------
@@ -207,8 +174,8 @@ def macs_of(element: Attribute, target: Target) -> float:
 def vector_cycles(name: str, rows: int, row_bytes: int, gaps: bool, target: Target) -> float:
     """Of one instruction on as many rows; `gaps`: they do not lie one behind the other."""
     pieces, size = (rows, row_bytes) if gaps else (1, rows * row_bytes)
-    each = ceil(size / REPEAT) * target.vector_cycles_of(name)
-    if size % REPEAT:
+    each = ceil(size / REPEAT_BYTES) * target.vector_cycles_of(name)
+    if size % REPEAT_BYTES:
         each += PARTIAL_CYCLES
     return target.vector_start_cycles + pieces * each
 
@@ -231,13 +198,13 @@ def reduce_cycles(op: ReduceOp, target: Target) -> float:
     if not op.along_rows:
         return on_tile(combine, op.source, target)
     t = tile_type(op.source)
-    repeats = ceil(t.row_bytes / REPEAT)
+    repeats = ceil(t.row_bytes / REPEAT_BYTES)
     name = "row_sum" if op.kind.data == "sum" else "row_max"
     cycles = target.vector_start_cycles + t.rows.data * target.vector_cycles_of(name)
     if repeats > 1:
         cycles += t.rows.data * (repeats - 1) * target.vector_cycles_of(combine)
         cycles += ceil(log2(repeats)) * target.vector_start_cycles
-    return cycles + (PARTIAL_CYCLES if t.row_bytes % REPEAT else 0)
+    return cycles + (PARTIAL_CYCLES if t.row_bytes % REPEAT_BYTES else 0)
 
 
 def map_op_cycles(op: TensorOp, around: MapOp, target: Target) -> float:
@@ -246,7 +213,7 @@ def map_op_cycles(op: TensorOp, around: MapOp, target: Target) -> float:
     rows, cols = (1, 1, *shape_of(result))[-2:]
     width = max(bitwidth(element_type(v)) for v in (*op.operands, result))
     gaps = rows > 1 and any(map(has_gaps, around.operands))
-    names = INSTRUCTIONS.get(op.name) or ("add",) * op.VECTOR_COST
+    names = INSTRUCTIONS.get(op.name.removeprefix("graph.")) or ("add",) * op.VECTOR_COST
     if names[:1] and names[0] in SCALAR_FORMS and any(map(is_one_number, op.operands)):
         names = ("scalar",)
     return sum(vector_cycles(n, rows, cols * width // 8, gaps, target) for n in names)

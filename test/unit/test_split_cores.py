@@ -29,6 +29,7 @@ from ge.runtime.costs.instructions import ELEMENTWISE, ROWS
 from ge.runtime.costs.pipes import Pipes
 from ge.runtime.costs.split_cores import SplitCubeKernel
 from ge.runtime.costs.tiling import choose_tiling, fits, on_core_bytes
+from ge.runtime.tiles.costs import INSTRUCTIONS
 
 TARGET = Target.load("910b2")
 MERGED = Target.load("910b1")
@@ -111,11 +112,12 @@ def test_times_that_were_measured(op: TensorOp, measured: float) -> None:
 
 
 def test_every_instruction_is_one_of_a_target() -> None:
-    used = {i for each in ELEMENTWISE.values() for i in each}
+    used = {i for each in INSTRUCTIONS.values() for i in each}
     used |= {i for parts in ROWS.values() for each in parts for i in each}
     assert used <= set(VECTOR_INSTRUCTIONS)
     names = {op.name.removeprefix("graph.") for op in Graph.operations}
-    assert {*ELEMENTWISE, *ROWS} <= names
+    assert {*INSTRUCTIONS, *ROWS} <= names
+    assert INSTRUCTIONS | ELEMENTWISE == INSTRUCTIONS  # tiles and launches count alike
 
 
 def test_what_a_target_does_not_state_costs_nothing() -> None:
