@@ -191,7 +191,8 @@ class Target:
                 raise GeError(f"'{key}' is a share, at most 1, not {value!r}", where)
         missing = dataclasses.MISSING
         required = [n for n, f in fields.items() if f.default is f.default_factory is missing]
-        required.append("l0c_out_rate" if table.get("split_cores") else "l0c_to_ub_rate")
+        split = table.get("split_cores")
+        required += ("l0c_out_rate", "gm_to_ub_rate") if split else ("l0c_to_ub_rate",)
         if absent := [n for n in required if n not in table]:
             raise GeError(f"missing keys: {', '.join(absent)}", where)
         table["cube_tiles"] = _tile_sizes(table.get("cube_tiles", ()), where)

@@ -28,7 +28,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "hbm_bandwidth": ("hbm_rate",),
     "l2_bandwidth": ("l2_read_rate", "l2_write_rate"),
     "cube": ("macs_per_cycle",),
-    "vector": ("vector_lanes",),
+    "vector": ("vector_lanes", "vector_cycles"),
     "host_link": ("host_link_gbs",),
     "launch": ("launch_us", "host_launch_us"),
 }
@@ -74,6 +74,8 @@ def changed(target: Target, change: str) -> Target:
         raise GeError(f"'{name}' takes a factor", hint=f"write {name}=2x")
     fields = PARTS.get(name, (name,))
     new: dict[str, Any] = {f: _scaled(known[f], number) if factor else number for f in fields}
+    if name == "vector":  # cycles of a faster part are fewer
+        new["vector_cycles"] = _scaled(known["vector_cycles"], 1 / number)
     for field, value in new.items():
         if field.endswith("_efficiency") and value > 1:
             raise GeError(f"'{field}' is a share, at most 1, not {value:g}")

@@ -11,8 +11,9 @@ from xdsl.dialects.builtin import ModuleOp
 import ge
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
-from ge.lowering.driver.compiler import load, lower
+from ge.lowering.driver.compiler import context, load, lower
 from ge.lowering.pipeline.options import Options
+from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.timeline import Task, Timeline
 from ge.runtime.device.random_inputs import random_inputs
@@ -166,6 +167,23 @@ def test_a_field_takes_a_value() -> None:
     target = changed(Target.load(), "launch_us=0.5")
     assert target.launch_us == 0.5
     assert changed(Target.load(), "cube=2x").macs_per_cycle["f16"] == 8192
+
+
+def test_a_vector_unit_whose_instructions_are_stated() -> None:
+    """Twice as fast is half the cycles; the field by its own name is what it says."""
+    target = Target.load("910b2")
+    body = "(%x: tensor<512x512xf32>) -> tensor<512x512xf32>"
+    text = f"""func.func @main{body} {{
+      %0 = graph.gelu %x : (tensor<512x512xf32>) -> tensor<512x512xf32>
+      func.return %0 : tensor<512x512xf32>
+    }}"""
+    module = parse_module(context(), Source("test", text))
+    lower(module, Options(target="910b2"))
+    latency = simulate(module, target).latency_us
+    faster, slower = what_if(module, target, latency, ["vector=100x", "vector=0.01x"])
+    assert faster.latency_us < latency < slower.latency_us
+    assert changed(target, "vector=2x").vector_cycles["div"] == 2
+    assert changed(target, "vector_cycles=2x").vector_cycles["div"] == 8
 
 
 # ---- trace -----------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ def test_a_file_may_say_what_has_a_default() -> None:
         ({"macs_per_cycle": {"f16": 0}}, "'macs_per_cycle' of f16 is positive, not 0"),
         ({"macs_per_cycle": {"f16": "x"}}, "'macs_per_cycle' of f16 is positive, not 'x'"),
         ({"split_cores": 1}, "'split_cores' is true or false, not 1"),
-        ({"split_cores": True}, "missing keys: l0c_out_rate"),
+        ({"split_cores": True}, "missing keys: l0c_out_rate, gm_to_ub_rate"),
         ({"flags": 0}, "'flags' is positive and finite, not 0"),
         ({"flag_cycles": -1.0}, "'flag_cycles' is not negative, and finite, not -1"),
         ({"vector_cycles": 2}, "'vector_cycles' is a table of numbers, not 2"),
@@ -87,7 +87,8 @@ def test_merged_cores_state_the_path_between_them() -> None:
     without = {key: value for key, value in PRESET.items() if key != "l0c_to_ub_rate"}
     with pytest.raises(GeError, match="missing keys: l0c_to_ub_rate"):
         Target.of(without, "my.toml")
-    assert Target.of(without | {"split_cores": True, "l0c_out_rate": 40.0}, "my.toml").split_cores
+    split = {"split_cores": True, "l0c_out_rate": 40.0, "gm_to_ub_rate": 50.0}
+    assert Target.of(without | split, "my.toml").split_cores
 
 
 def test_what_is_not_stated_is_named() -> None:

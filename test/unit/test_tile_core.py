@@ -18,6 +18,7 @@ from ge.dialects.tile.kernel import KernelOp
 from ge.lowering.driver.context import context
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.data.arrays import Array, dtype_of
+from ge.runtime.profile.what_if import changed
 from ge.runtime.tiles.kernel import TileKernel
 from ge.runtime.tiles.queues import (
     POP,
@@ -104,6 +105,12 @@ def test_time_is_not_less_than_that_of_hbm() -> None:
     assert time.total_us == time.start_us + time.hbm_us
     assert time.bound == "hbm"
     assert time.pipes[0].busy_us == pytest.approx(0.046 + 4.096)  # loads take the share of one core
+
+
+def test_a_vector_unit_that_is_twice_as_fast() -> None:
+    """16 repeats of 1 cycle instead of 2; the start stays."""
+    time = kernel(EXP, changed(TARGET, "vector=2x")).time()
+    assert time.pipes[2].busy_us == pytest.approx(0.024 + 0.016)
 
 
 def test_numbers_of_three_instructions() -> None:

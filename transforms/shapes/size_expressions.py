@@ -160,7 +160,7 @@ class SizeExpressions:
             case _ if isinstance(op, SAME):
                 return self.at(op.operands[0], axis)
             case NonZeroOp() | CompressOp() | UniqueOp() | TopKOp() | NonMaxSuppressionOp():
-                return self.by_data(op, axis)
+                return self.by_data(op, value, axis)
             case _:
                 return self.split(op, axis)
 
@@ -255,7 +255,7 @@ class SizeExpressions:
             return ((room + (stride - 1)) // stride + 1).at_most()
         return room // stride + 1
 
-    def by_data(self, op: Operation, axis: int) -> Polynomial | None:
+    def by_data(self, op: Operation, value: SSAValue, axis: int) -> Polynomial | None:
         """The most that there can be of what only data tell."""
         most: Polynomial | None
         match op:
@@ -268,8 +268,10 @@ class SizeExpressions:
                 most = None if known is None or boxes is None else known * boxes
             case CompressOp() | UniqueOp() if op.axis is not None:
                 along = normalize_axis(op.axis.value.data, rank_of(op.input))
-                most = self.at(op.input, along if rank_of(op.results[0]) == 1 else axis)
-                return most if most is None or axis != along else most.at_most()
+                is_whole = value is op.results[0]  # what else unique gives are vectors
+                most = self.at(op.input, axis if is_whole else along)
+                if most is None or (is_whole and axis != along):
+                    return most
             case TopKOp():
                 most = self.at(op.input, axis)
                 if axis != normalize_axis(op.axis.value.data, rank_of(op.input)):
