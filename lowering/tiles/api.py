@@ -153,16 +153,15 @@ class TileProgram:
     def run(self, *arrays: Any, seed: int | None = None) -> None:
         """Run it on the emulated cores; arrays that it stores to are written. With a seed the pipes
         run in a random legal order. Raises GeError where the arrays are not those it is for."""
-        from ge.runtime.tiles.kernel import TileKernel
+        from ge.runtime.tiles.kernel import TileKernel, argument_names
 
-        arguments = self.kernel.body.block.args
+        arguments, names = self.kernel.body.block.args, argument_names(self.kernel)
         if len(arrays) != len(arguments):
             raise GeError(f"{len(arrays)} arrays for {len(arguments)} arguments")
-        for array, arg in zip(arrays, arguments, strict=True):
+        for array, arg, name in zip(arrays, arguments, names, strict=True):
             if memref_of(array) != arg.type:
-                text = f"%{arg.name_hint} is {arg.type}, not {memref_of(array)}"
+                text = f"%{name} is {arg.type}, not {memref_of(array)}"
                 raise GeError(text, hint="kernel.on(...) makes a program for other shapes")
-        names = [a.name_hint or "" for a in arguments]
         given = dict(zip(names, arrays, strict=True))
         for name, result in TileKernel(self.kernel, self.target).run(given, seed).items():
             given[name][...] = result

@@ -12,12 +12,21 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.dialects.arith import CmpiOp
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, i1
 from xdsl.dialects.scf import ForOp, IfOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.tile.buffers import AllocOp, FifoOp, SlotOp, ViewOp, memref_shape, row_stride
+from ge.dialects.tile.buffers import (
+    AllocOp,
+    FifoOp,
+    SlotOp,
+    ViewOp,
+    check_place,
+    memref_shape,
+    row_stride,
+)
 from ge.dialects.tile.compute import FlagOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import CoreOp, CoresOp, KernelOp, ProgramOp
@@ -133,6 +142,7 @@ class Walk:
             value = self.kernel.core_count
         elif op.name == "arith.constant":
             value = cast(IntegerAttr, op.properties["value"]).value.data
+            value = value & 1 if op.results[0].type == i1 else value  # true is kept as -1
         elif isinstance(op, CmpiOp):
             a, b = (self.values[v] for v in op.operands)
             value = int(_compare(op.predicate.value.data, a, b))
@@ -194,18 +204,20 @@ class Walk:
         writes = op.writes()
         step.read_boxes = [self.region(v, op) for v in reads if isinstance(v.type, BoxType)]
         step.written_boxes = [self.region(v, op) for v in writes if isinstance(v.type, BoxType)]
-        step.reads = [self.bytes(v, op) for v in reads if isinstance(v.type, TileType)]
-        step.writes = [self.bytes(v, op) for v in writes if isinstance(v.type, TileType)]
+        box = None  # that cuts what is read or written of a tile
         if isinstance(op, LoadOp) and op.pad is None:
-            step.writes = [_cut(b, step.read_boxes[0], op.target) for b in step.writes]
+            box = step.read_boxes[0]
         elif isinstance(op, StoreOp):
-            step.reads = [_cut(b, step.written_boxes[0], op.source) for b in step.reads]
+            box = step.written_boxes[0]
+        step.reads = [self.bytes(v, op, box) for v in reads if isinstance(v.type, TileType)]
+        step.writes = [self.bytes(v, op, box) for v in writes if isinstance(v.type, TileType)]
         self.steps.append(step)
 
-    def bytes(self, value: SSAValue, user: Operation) -> Bytes:
-        """Where a tile lies."""
+    def bytes(self, value: SSAValue, user: Operation, box: Region | None = None) -> Bytes:
+        """Where a tile lies, or the part of it that a box, cut at the memref's end, has elements
+        for. Bytes that are its only in part are counted."""
         t = cast(TileType, value.type)
-        rows, cols = t.shape
+        rows, cols = t.shape if box is None else (box.rows, box.cols)
         bits, pitch = bitwidth(t.element), row_stride(value)
         at, home = 0, value
         while isinstance(view := home.owner, ViewOp):
@@ -215,6 +227,10 @@ class Walk:
             inside = 0 <= row <= whole.shape[0] - part.shape[0]
             if not (inside and 0 <= col <= whole.shape[1] - part.shape[1]):
                 raise WalkError("bounds", f"a sub-tile at {row}, {col} passes its tile", user)
+            try:
+                check_place(row, col, pitch, part)
+            except VerifyException as e:
+                raise WalkError("bounds", str(e), user) from None
             at += row * pitch + col
             home = view.source
         copy = 0
@@ -226,11 +242,12 @@ class Walk:
         if alloc.offsets is None:
             raise WalkError("buffer", "a buffer has no place: run tile-plan", alloc)
         owner = self.owners.setdefault((home, copy), len(self.owners))
-        low = alloc.offsets[copy] + at * bits // 8
-        width, step = cols * bits // 8, pitch * bits // 8
-        if step == width:
-            return Bytes(t.space, low, 1, rows * width, rows * width, owner)
-        return Bytes(t.space, low, rows, width, step, owner)
+        if cols == pitch:  # one stretch
+            rows, cols = 1, rows * cols
+        low, rest = divmod(at * bits, 8)
+        width = -(-(rest + cols * bits) // 8)
+        place = alloc.offsets[copy] + low
+        return Bytes(t.space, place, rows, width, pitch * bits // 8, owner)
 
     def region(self, value: SSAValue, user: Operation) -> Region:
         view = cast(ViewOp, value.owner)
@@ -248,16 +265,6 @@ class Walk:
         elif kept:
             rows, cols = (1, kept[0]) if rows == 1 else (kept[0], 1)
         return Region(cast(BlockArgument, view.source), bounds, rows, cols)
-
-
-def _cut(of: Bytes, box: Region, tile: SSAValue) -> Bytes:
-    """The part of a tile that a box, cut at the memref's end, has elements for."""
-    t = cast(TileType, tile.type)
-    if (box.rows, box.cols) == t.shape:
-        return of
-    bits = bitwidth(t.element)
-    pitch = of.pitch if of.rows > 1 else row_stride(tile) * bits // 8
-    return Bytes(of.memory, of.low, box.rows, box.cols * bits // 8, pitch, of.owner)
 
 
 def _compare(predicate: int, a: int, b: int) -> bool:

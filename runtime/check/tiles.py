@@ -5,13 +5,15 @@ clocks (Fidge 1988; DJIT+, Pozniansky and Schuster, PPoPP 2003): a pipe's instru
 a wait after the set that it is for, a pop after its push, a push after the pop that made room.
 Whatever two instructions touch, one of them writing, must be ordered so.
 
-What is proved is for the shapes of the kernel's arguments and its number of cores; cores whose
-instructions touch the same bytes of their memories are replayed once. What is looked for:
+What is proved is for the shapes of the kernel's arguments, which share no bytes, and its number of
+cores; cores whose instructions touch the same bytes of their memories are replayed once. Sums that
+several cores add to are the same but for rounding. What is looked for:
 
     race        two accesses of the same bytes of a core's memory, or of device memory, in no order
     unwritten   a read of bytes that nothing wrote, an element of a result that nothing stores
     overwritten a read of a buffer in whose place another one was written
-    bounds      a sub-tile beyond its tile, a box that begins before its memref, a memory too small
+    bounds      a sub-tile beyond its tile or where none can begin, a box that begins before its
+                memref, a memory too small
     event       a flag that is set twice, waited for in vain, left set, or that no target has
     deadlock    pipes that wait for each other; tiles left in a fifo
 
@@ -211,6 +213,7 @@ def compare_cores(
     touches cells twice, one time writing."""
     none = -1
     writer = np.full(grid.shape, none, np.int64)  # the core that wrote each cell last
+    several = np.zeros(grid.shape, bool)  # whether more than one core wrote a cell
     summed = np.zeros(grid.shape, bool)  # whether all writes of a cell so far add to it
     twice, is_read = False, False
     for core, step, region, is_write in rows:
@@ -219,17 +222,20 @@ def compare_cores(
         at = grid.spans(region)
         adds = isinstance(step.op, StoreOp) and step.op.is_atomic
         before = writer[at]
-        if ((before != none) & (before != core) & ~(summed[at] & adds)).any():
+        others = (before != none) & (before != core)
+        if (others & ~(summed[at] & adds)).any():
             text = f"two cores store to the same elements of {name(memref)}, in no order"
             problems.add("race", text, step.op)
         twice = twice or bool((before == core).any())
+        several[at] |= others
         summed[at] = adds & (summed[at] | (before == none))
         writer[at] = core
     for core, step, region, is_write in rows:
         if is_write or (isinstance(step.op, StoreOp) and step.op.is_atomic):
             continue
-        is_read, before = True, writer[grid.spans(region)]
-        if ((before != none) & (before != core)).any():
+        at = grid.spans(region)
+        is_read, before = True, writer[at]
+        if (((before != none) & (before != core)) | several[at]).any():
             text = f"one core reads elements of {name(memref)} that another one stores"
             problems.add("race", text, step.op)
         twice = twice or bool((before == core).any())

@@ -318,9 +318,21 @@ def arguments_of(op: KernelOp) -> list[Argument]:
         elif isinstance(inner, StoreOp):
             (added if inner.is_atomic else writes).add(box_of(inner.target).source)
     return [
-        Argument(a.name_hint or f"arg{i}", a, a in reads, a in writes | added, a in added)
-        for i, a in enumerate(op.body.block.args)
+        Argument(name, a, a in reads, a in writes | added, a in added)
+        for name, a in zip(argument_names(op), op.body.block.args, strict=True)
     ]
+
+
+def argument_names(op: KernelOp) -> list[str]:
+    """The names of a kernel's memrefs, each another one: hints lose their number at the end."""
+    names: list[str] = []
+    for i, arg in enumerate(op.body.block.args):
+        name = hint = arg.name_hint or f"arg{i}"
+        count = 0
+        while name in names:
+            name, count = f"{hint}_{count + 1}", count + 1
+        names.append(name)
+    return names
 
 
 def _array(argument: Argument, given: Mapping[str, Array]) -> Array:

@@ -64,3 +64,80 @@ def test_memories_and_flags_are_those_of_the_target():
     small = replace(Target.load(), ub_bytes=4096, flags=1)
     kinds = {(p.kind, "pass its end" in p.message) for p in proof_of(TWICE, small).problems}
     assert kinds == {("bounds", True), ("event", False)}
+
+
+# ---- what a proof could miss ----
+
+SUMS = """
+tile.kernel @sums(%y: memref<16x64xf32>) cores 2 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  tile.vector {
+    %t = tile.alloc at [0] : !tile.tile<16x64xf32, ub>
+    %me = tile.core
+    %reads = arith.cmpi eq, %me, %READER : index
+    %box = tile.view %y[%c0, %c0] : memref<16x64xf32> -> !tile.box<16x64xf32>
+    tile.fill %t, 1.0
+    tile.set v -> mte3 [%c0]
+    tile.wait v -> mte3 [%c0]
+    tile.store %t to %box add
+    tile.set mte3 -> mte2 [%c0]
+    tile.wait mte3 -> mte2 [%c0]
+    scf.if %reads {
+      tile.load %box to %t
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("reader", ["c0", "c1"])
+def test_no_core_reads_sums_that_another_one_adds_to(reader: str):
+    found = proof_of(SUMS.replace("READER", reader)).problems
+    assert [p.kind for p in found] == ["race"]
+    assert "one core reads elements of %y that another one stores" in found[0].message
+
+
+VECTOR = """
+tile.kernel @k(%y: memref<16x64xf32>, %z: memref<64x1xi4>) cores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %true = arith.constant true
+  tile.vector {
+    %t = tile.alloc at [0] : !tile.tile<16x64xf32, ub>
+    %narrow = tile.alloc at [8192] : !tile.tile<64x1xi4, ub>
+    %one = arith.addi %c0, %c1 : index
+    BODY
+  }
+}
+"""
+FILL = "tile.fill %t, 1.0"
+STORED = """tile.set v -> mte3 [%c0]
+    tile.wait v -> mte3 [%c0]
+    %box = tile.view %y[%c0, %c0] : memref<16x64xf32> -> !tile.box<16x64xf32>
+    tile.store %t to %box"""
+NOT = f"""%same = arith.cmpi eq, %c0, %one : index
+    %branch = arith.xori %same, %true : i1
+    scf.if %branch {{
+      {FILL}
+    }}
+    {STORED}"""
+MISSED = [
+    ("unwritten", "tile.store %narrow to %box", "%z[%c0, %c0] : memref<64x1xi4>", "64x1xi4"),
+    ("bounds", "tile.store %part to %box", "%y[%c0, %c0] : memref<16x64xf32>", "16x32xf32"),
+]
+
+
+@pytest.mark.parametrize(("kind", "store", "source", "box"), MISSED)
+def test_columns_of_few_bits_and_places_of_sub_tiles(kind: str, store: str, source: str, box: str):
+    tile = "tile.tile<16x64xf32, ub> -> !tile.tile<16x32xf32, ub>"
+    view = f"%part = tile.view %t[%c0, %one] : !{tile}\n    " if "%part" in store else ""
+    body = f"{view}%box = tile.view {source} -> !tile.box<{box}>\n    {store}"
+    assert kind in [p.kind for p in proof_of(VECTOR.replace("BODY", body)).problems]
+
+
+def test_not_of_a_condition():
+    """True is kept as -1: what is not true is false."""
+    assert not proof_of(VECTOR.replace("BODY", NOT)).problems
+    (problem,) = proof_of(VECTOR.replace("BODY", NOT.replace("eq,", "ne,"))).problems
+    assert "reads bytes of ub that nothing wrote" in problem.message

@@ -152,6 +152,19 @@ def test_masks():
     assert not out[:, 100:].any()
 
 
+def test_names_that_differ_in_a_number():
+    def difference(c: Any, x_1: Any, x_2: Any, out: Any):
+        s, t = c.ub(16, 64), c.ub(16, 64)
+        c.load(s, x_1[0:])
+        c.load(t, x_2[0:])
+        s[:] = s - t
+        c.store(out[0:], s)
+
+    a, b, out = normal(16, 64), normal(16, 64) * 2, np.zeros((16, 64), "f2")
+    tile.kernel(difference).on(a, b, out, cores=1).run(a, b, out)
+    np.testing.assert_array_equal(out, a - b)
+
+
 # ---- what the author of a kernel does wrong ----
 
 
