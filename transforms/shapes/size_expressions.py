@@ -138,7 +138,7 @@ class SizeExpressions:
                 return self.sliced(op, axis)
             case SplitOp() if axis == normalize_axis(op.axis.value.data, rank_of(value)):
                 size = self.at(op.input, axis)
-                count = len(op.parts)
+                count = 1 if op.sizes or op.sizes_value else len(op.parts)  # sizes may be any
                 return None if size is None else ((size + (count - 1)) // count).at_most()
             case PadOp():
                 return self.padded(op, axis)
