@@ -99,7 +99,9 @@ class KernelTime:
 
     @property
     def bound(self) -> str:
-        """What sets the time: the pipe that is busy longest, or HBM."""
+        """What sets the time: the start, HBM, or the pipe that is busy longest."""
+        if self.start_us >= max(self.core_us, self.hbm_us):
+            return "start"
         if self.hbm_us >= self.core_us or not self.pipes:
             return "hbm"
         return max(self.pipes, key=lambda p: p.busy_us).pipe
@@ -177,12 +179,17 @@ class TileKernel:
     def shares(self, issued: Sequence[Issue]) -> Share:
         loaded, _ = self.traffic(issued)
         rate = hbm_bytes_per_us(self.op.core_count, self.target) / self.target.cycles_per_us
-        each = rate / self.op.core_count
+        each = rate * self.target.hbm_read_efficiency / self.op.core_count
         return Share({m: each * size / min(size, _size(m)) for m, size in loaded.items() if size})
 
-    def hbm_bytes(self, issued: Sequence[Issue]) -> int:
-        traffic = self.traffic(issued)
-        return sum(min(size, _size(m)) for part in traffic for m, size in part.items())
+    def hbm(self, issued: Sequence[Issue]) -> tuple[int, float]:
+        """Bytes that cross HBM, and the microseconds that they take at least."""
+        loaded, stored = (
+            sum(min(size, _size(m)) for m, size in part.items()) for part in self.traffic(issued)
+        )
+        rate = hbm_bytes_per_us(self.op.core_count, self.target)
+        read_rate = rate * self.target.hbm_read_efficiency
+        return loaded + stored, max((loaded + stored) / rate, loaded / read_rate)
 
     # ---- time
 
@@ -200,14 +207,14 @@ class TileKernel:
         different = {id(issue): issue for issue in self.issued}
         simulations = [(self.simulate(issue), issue) for issue in different.values()]
         busiest, issue = max(simulations, key=lambda s: s[0].cycles)
-        per_us, size = self.target.cycles_per_us, self.hbm_bytes(self.issued)
+        per_us, (size, hbm_us) = self.target.cycles_per_us, self.hbm(self.issued)
         return KernelTime(
             self.name,
             self.kind,
             self.op.core_count,
             self.target.kernel_start_us.get(self.kind, 0.0),
             busiest.cycles / per_us,
-            size / hbm_bytes_per_us(self.op.core_count, self.target),
+            hbm_us,
             size,
             tuple(self._pipe_times(busiest, issue)),
             tuple(self._rows(issue)) if with_rows else (),

@@ -38,8 +38,9 @@ from ge.tools.ge_run import main
 B2 = Target.load("910b2")
 # round numbers: 64 bytes a cycle in, 128 out, a cycle a nanosecond
 TARGET = replace(
-    B2, clock_ghz=1.0, hbm_rate=1000.0, hbm_efficiency=1.0, gm_to_ub_rate=64.0, ub_out_rate=128.0,
-    l2_read_rate=64.0, l0c_out_rate=64.0, mte2_start_cycles=46.0, mte1_start_cycles=46.0,
+    B2, clock_ghz=1.0, hbm_rate=1000.0, hbm_efficiency=1.0, hbm_read_efficiency=1.0,
+    gm_to_ub_rate=64.0, ub_out_rate=128.0, l2_read_rate=64.0, l0c_out_rate=64.0,
+    mte2_start_cycles=46.0, mte1_start_cycles=46.0,
     mmad_start_cycles=6.0, vector_start_cycles=24.0, flag_cycles=20.0, cross_flag_cycles=220.0,
     vector_cycles=B2.vector_cycles | {"exp": 2.0, "copy": 1.0},
 )  # fmt: skip
@@ -105,6 +106,14 @@ def test_time_is_not_less_than_that_of_hbm() -> None:
     assert time.total_us == time.start_us + time.hbm_us
     assert time.bound == "hbm"
     assert time.pipes[0].busy_us == pytest.approx(0.046 + 4.096)  # loads take the share of one core
+    time = kernel(EXP, replace(slow, hbm_read_efficiency=0.25)).time()  # of reading alone
+    assert time.hbm_us == pytest.approx(4 * 4.096)
+    assert time.pipes[0].busy_us == pytest.approx(0.046 + 4 * 4.096)
+
+
+def test_a_short_kernel_is_bound_by_its_start() -> None:
+    time = kernel(EXP, replace(TARGET, kernel_start_us={"vector": 2.5})).time()
+    assert time.bound == "start"
 
 
 def test_a_vector_unit_that_is_twice_as_fast() -> None:
