@@ -19,6 +19,8 @@ program.time().total_us
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -182,9 +184,15 @@ def traced(
 ) -> TileProgram:
     """Trace a kernel, and bring it to what a core runs: loops without branches, flags, offsets."""
     target = Target.load(target_name)
+    code = kernel.function.__code__
+    place = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+    try:
+        signature(kernel.function).bind(None, *arguments, **parameters)
+    except TypeError as e:
+        raise GeError(f"@{kernel.function.__name__}: {e}", place) from None
     types = [memref_of(a) for a in arguments]
     block = Block(arg_types=types)
-    names = kernel.function.__code__.co_varnames[1 : 1 + len(types)]
+    names = code.co_varnames[1 : 1 + len(types)]
     given: list[Argument] = []
     for arg, name, t in zip(block.args, names, types, strict=False):
         arg.name_hint = name
@@ -211,7 +219,10 @@ def traced(
     for program in programs:
         cse(program)
     record_target(module, target_name)
-    finish(module)
+    try:
+        finish(module)
+    except VerifyException as e:
+        raise GeError(f"@{kernel.function.__name__}: {e}", place) from None
     return TileProgram(module, op, target)
 
 

@@ -3,6 +3,7 @@
 They are expressions, and become `arith` ops where an instruction uses them.
 """
 
+import operator
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
 
@@ -14,6 +15,15 @@ Scalar: TypeAlias = "Index | int"
 def _unknown(what: str) -> NoReturn:
     hint = "write `with c.when(...)`, or use a parameter of the kernel"
     raise GeError(f"{what} is known when the core runs, not while the kernel is traced", hint=hint)
+
+
+def whole(number: Any) -> int:
+    """A whole number, of Python or numpy. Raises GeError for any other."""
+    try:
+        return operator.index(number)
+    except TypeError:
+        text = f"a whole number is wanted, not {number!r}"
+        raise GeError(text, hint="divide with // or ceil_div") from None
 
 
 @dataclass(frozen=True, eq=False)

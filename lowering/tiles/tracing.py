@@ -46,7 +46,15 @@ from ge.dialects.tile import buffers, compute, kernel, transfers
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.types import FifoType, Memory, RingType, TileType
 from ge.lowering.tiles import values as v
-from ge.lowering.tiles.indices import Condition, Index, LoopIndex, Scalar, SharedIndex, ceil_div
+from ge.lowering.tiles.indices import (
+    Condition,
+    Index,
+    LoopIndex,
+    Scalar,
+    SharedIndex,
+    ceil_div,
+    whole,
+)
 
 OpT = TypeVar("OpT", bound=Operation)
 
@@ -84,8 +92,8 @@ class Side:
 
     def index(self, number: Scalar) -> SSAValue:
         """The value of a number, computed here."""
-        if isinstance(number, int):
-            attr = IntegerAttr(number, IndexType())
+        if not isinstance(number, Index):
+            attr = IntegerAttr(whole(number), IndexType())
             return self.add(arith.ConstantOp(attr)).result
         if isinstance(number, LoopIndex):
             if self not in number.values:
@@ -256,6 +264,7 @@ class Tracer:
         """A tile, or with `copies` a ring of them (typed as a tile, whose `[j]` is a copy). Without
         a type its elements are those of the kernel's first argument."""
         element = self.arguments[0].element if dtype is None else v.element_named(dtype)
+        rows, cols = whole(rows), whole(cols)
         type = TileType(rows, cols, element, space)
         side = self.vector if space is Memory.UB else self.cube
         if copies is None:
@@ -267,11 +276,12 @@ class Tracer:
         """A fifo from one program to the other, of tiles like this one."""
         fifo = buffers.FifoOp(depth, FifoType(*like.type.shape, like.type.element))
         fifo.location = source_line()
+        fifo.verify_()
         self.fifos.append(fifo)
         return Queue(self, fifo.result)
 
     def side_of(self, tile: v.Tile) -> Side:
-        return self.vector if tile.space is Memory.UB else self.cube
+        return self.vector if v.tile_of(tile).space is Memory.UB else self.cube
 
     # ---- instructions ----
 
@@ -279,14 +289,15 @@ class Tracer:
         """From device memory to L1 or UB; returns the tile. Beyond the tensor's end it becomes
         `pad`."""
         side = self.side_of(tile)
-        side.add(transfers.LoadOp(box.value(side, tile.shape), tile.value(side), pad))
+        place = v.box_of(box).value(side, tile.shape)
+        side.add(transfers.LoadOp(place, tile.value(side), pad))
         return tile
 
     def store(self, box: v.Box, tile: v.Tile, relu: bool = False, add: bool = False) -> None:
         """From L0C or UB to device memory, as its element type."""
         side = self.side_of(tile)
-        op = transfers.StoreOp(tile.value(side), box.value(side, tile.shape), relu=relu, add=add)
-        side.add(op)
+        place = v.box_of(box).value(side, tile.shape)
+        side.add(transfers.StoreOp(tile.value(side), place, relu=relu, add=add))
 
     def move(self, target: v.Tile, source: "v.Tile | v.Transposed") -> None:
         side = self.side_of(target)
@@ -306,6 +317,8 @@ class Tracer:
     ) -> None:
         """acc (+)= a b; with `init` the sums begin anew. Operands in L1 pass L0A and L0B in parts
         of `k`, by default the most of which both hold two."""
+        for operand in (acc, a, b):
+            v.tile_of(operand.tile if isinstance(operand, v.Transposed) else operand)
         depth, chunk = a.shape[1], k or self.chunk(a, b)
         for at in range(0, depth, chunk):
             size = min(chunk, depth - at)
@@ -359,7 +372,7 @@ class Tracer:
         ):
             return self.move(target, value)
         if not isinstance(value, v.Expression):
-            return self.fill(target, value)
+            return self.fill(target, v.operand(value))
         if target.space is not Memory.UB:
             raise GeError(f"the vector unit computes tiles in ub, not in {target.space}")
         if value.element != target.element:

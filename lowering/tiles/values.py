@@ -9,7 +9,8 @@ column is repeated along the other operand's.
 
 from abc import ABC
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from typing import cast as cast_type
 
 from xdsl.dialects.builtin import i1, i32
@@ -267,6 +268,42 @@ class Box:
         return side.add(ViewOp(self.argument.memref, offsets, kind, sizes)).result
 
 
+# ---- what is not what is wanted --------------------------------------------------------------
+
+
+WAYS_OUT: dict[type[Any], tuple[str, str]] = {
+    Ring: ("a ring", "write ring[j], one of its copies"),
+    Argument: ("an argument of the kernel", "write x[i:], a box that begins there"),
+    Box: ("a box of an argument", "c.load(tile, x[i:]) reads it, c.store(x[i:], tile) writes it"),
+    Transposed: ("a transposed tile", "assign it to a tile first: t[:] = s.T"),
+    Index: ("an index", "rows(n, base) and columns(n, base) are tiles of numbers"),
+}
+
+
+def refuse(what: Any, wanted: str) -> NoReturn:
+    other = f"a value of type {type(what).__name__}", "tiles are what c.ub, c.l1 and the like give"
+    kind, hint = next((row for t, row in WAYS_OUT.items() if isinstance(what, t)), other)
+    raise GeError(f"{kind} stands where {wanted} is wanted", hint=hint)
+
+
+def tile_of(what: Any) -> Tile:
+    return what if isinstance(what, Tile) else refuse(what, "a tile")
+
+
+def box_of(what: Any) -> Box:
+    return what if isinstance(what, Box) else refuse(what, "a box, x[i:],")
+
+
+def expression(what: Any) -> Expression:
+    return what if isinstance(what, Expression) else refuse(what, "a tile")
+
+
+def operand(what: Any) -> Any:
+    """A `Value`, or a number of numpy."""
+    known = isinstance(what, Expression | Real)
+    return what if known else refuse(what, "a tile or a number")
+
+
 # ---- expressions -----------------------------------------------------------------------------
 
 
@@ -312,7 +349,7 @@ class Cast(Expression):
 
 def common(*values: Value) -> tuple[Shape, Attribute]:
     """Shape and element type of an op of these. Raises GeError where they do not fit."""
-    tiles = [v for v in values if isinstance(v, Expression)]
+    tiles = [v for v in map(operand, values) if isinstance(v, Expression)]
     if not tiles:
         raise GeError("an op of numbers alone", hint="one operand is a tile")
     shape: list[int] = []
@@ -340,12 +377,12 @@ def compare(predicate: str, a: Value, b: Value) -> Expression:
 
 
 def unary(op: type[TensorOp], x: Expression, **parameters: Any) -> Expression:
-    return Apply(op, (x,), x.shape, x.element, parameters)
+    return Apply(op, (expression(x),), x.shape, x.element, parameters)
 
 
 def cast(x: Expression, to: ElementLike) -> Expression:
     """`x` as elements of another type: "f16", "i32", `a.dtype`, a numpy dtype."""
-    return Cast(x, x.shape, element_named(to))
+    return Cast(expression(x), x.shape, element_named(to))
 
 
 def exp(x: Expression) -> Expression:
@@ -401,23 +438,23 @@ def where(condition: Expression, a: Value, b: Value) -> Expression:
 
 
 def rowmax(x: Expression) -> Expression:
-    return Reduced("max", x, (x.shape[0], 1), x.element)
+    return Reduced("max", expression(x), (x.shape[0], 1), x.element)
 
 
 def rowmin(x: Expression) -> Expression:
-    return Reduced("min", x, (x.shape[0], 1), x.element)
+    return Reduced("min", expression(x), (x.shape[0], 1), x.element)
 
 
 def rowsum(x: Expression) -> Expression:
-    return Reduced("sum", x, (x.shape[0], 1), x.element)
+    return Reduced("sum", expression(x), (x.shape[0], 1), x.element)
 
 
 def colmax(x: Expression) -> Expression:
-    return Reduced("max", x, (1, x.shape[1]), x.element)
+    return Reduced("max", expression(x), (1, x.shape[1]), x.element)
 
 
 def colsum(x: Expression) -> Expression:
-    return Reduced("sum", x, (1, x.shape[1]), x.element)
+    return Reduced("sum", expression(x), (1, x.shape[1]), x.element)
 
 
 def rows(count: int, base: Scalar = 0) -> Expression:

@@ -168,7 +168,7 @@ def test_names_that_differ_in_a_number():
 # ---- what the author of a kernel does wrong ----
 
 
-def broken(body: Callable[[Any, Any, Any], None], match: str) -> None:
+def broken(body: Callable[..., None], match: str) -> None:
     x = normal(64, 64, dtype="f4")
     with pytest.raises(GeError, match=match) as error:
         tile.kernel(body).on(x, x, cores=1)
@@ -204,6 +204,62 @@ def test_errors_name_the_line():
     broken(shapes, "tiles of 64x64 and 32x64 do not go together")
     broken(names, "no element type 'float99'; types are")
     broken(ranges, "a box has no end of its own; write a")
+
+
+def test_what_is_no_tile_box_or_index():
+    def ring(c: Any, x: Any, out: Any):
+        c.load(c.ub(64, 64, copies=2), x[0:])
+
+    def rings(c: Any, x: Any, out: Any):
+        t = c.ub(64, 64)
+        t[:] = t + c.ub(64, 64, copies=2)
+
+    def product(c: Any, x: Any, out: Any):
+        c.mmad(c.l0c(64, 64), c.l1(64, 64, copies=2), c.l1(64, 64))
+
+    def argument(c: Any, x: Any, out: Any):
+        c.load(c.ub(64, 64), x)
+
+    def swapped(c: Any, x: Any, out: Any):
+        c.store(c.ub(64, 64), out[0:])
+
+    def assigned(c: Any, x: Any, out: Any):
+        c.ub(64, 64)[:] = x[0:]
+
+    def index(c: Any, x: Any, out: Any):
+        for i in c.range(4):
+            t = c.ub(64, 64)
+            t[:] = t * i
+
+    def number(c: Any, x: Any, out: Any):
+        tile.exp(x.shape[0])
+
+    def divided(c: Any, x: Any, out: Any):
+        for _ in c.range(x.shape[0] / 16):
+            pass
+
+    def size(c: Any, x: Any, out: Any):
+        c.ub(x.shape[0] / 4, 64)
+
+    def pushed(c: Any, x: Any, out: Any):
+        t = c.ub(64, 64)
+        t[:] = 1
+        c.queue(t, 1).push(t)
+
+    def fewer(c: Any, x: Any):
+        pass
+
+    for body in (ring, rings, product):
+        broken(body, r"a ring stands where a tile .*is wanted; write ring\[j\]")
+    broken(argument, r"an argument of the kernel stands where a box, x\[i:\], is wanted")
+    broken(swapped, r"a box of an argument stands where a tile is wanted; c.load\(tile, x")
+    broken(assigned, "a box of an argument stands where a tile or a number is wanted")
+    broken(index, r"an index stands where a tile or a number is wanted; rows\(n, base\)")
+    broken(number, "a value of type int stands where a tile is wanted")
+    broken(divided, "a whole number is wanted, not 4.0; divide with //")
+    broken(size, "a whole number is wanted, not 16.0")
+    broken(pushed, "@pushed: one program pushes to a fifo, and the other pops from it")
+    broken(fewer, "@fewer: too many positional arguments")
 
 
 def test_errors_of_the_whole_kernel():
