@@ -33,7 +33,7 @@ from ge.dialects.tile.kernel import CoreOp, CoresOp, KernelOp, ProgramOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import BoxType, Memory, Pipe, TileType
 
-MOST_INSTRUCTIONS = 1 << 21  # of one core
+MOST_INSTRUCTIONS = 1 << 21  # of one core, and rounds of its loops
 
 
 class WalkError(Exception):
@@ -101,6 +101,7 @@ class Walk:
     program: ProgramOp
     core: int
     steps: list[Step] = field(default_factory=list[Step])
+    trips: int = 0  # rounds of all loops so far
     values: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     owners: dict[tuple[SSAValue, int], int] = field(default_factory=dict[tuple[SSAValue, int], int])
 
@@ -130,6 +131,9 @@ class Walk:
             raise WalkError("loop", f"the step of a loop is at least 1, not {step}", op)
         body = op.body.block
         for i in range(low, high, step):
+            self.trips += 1
+            if self.trips > MOST_INSTRUCTIONS:
+                raise WalkError("loop", f"more than {MOST_INSTRUCTIONS} rounds of loops", op)
             self.values[body.args[0]] = i
             self.block(body)
 
@@ -154,6 +158,8 @@ class Walk:
         name = op.name.removeprefix("arith.")
         if ("div" in name or "rem" in name) and not n[1]:
             raise WalkError("loop", f"{op.name} by zero", op)
+        if name.endswith("ui") and min(n) < 0:
+            raise WalkError("loop", f"{op.name} of a negative number, {min(n)}", op)
         match name:
             case "addi":
                 return n[0] + n[1]

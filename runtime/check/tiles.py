@@ -17,8 +17,12 @@ several cores add to are the same but for rounding. What is looked for:
     event       a flag that is set twice, waited for in vain, left set, or that no target has
     deadlock    pipes that wait for each other; tiles left in a fifo
 
+    capacity    more cores than the target has
+
 Not proved: that numbers are right, nor that padding is masked: only what a load without `pad` left
-unwritten is found when it is read.
+unwritten is found when it is read. Tiles lie in memory row by row here, not in the fractals of L1
+and L0, which matters only where buffers overlap in parts. Elements that nothing stores are not
+looked for in a memref that is also read, or added to.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -105,8 +109,13 @@ class Problems:
 
 
 def check_memories(kernel: KernelOp, target: Target, problems: Problems) -> None:
-    """Buffers end where their memory does."""
-    sizes = target.core_memories
+    """There are as many cores, and buffers end where their memory does."""
+    sizes, most = target.core_memories, target.vector_cores
+    if kernel.cube is not None:
+        most = target.cube_cores if kernel.vector is None else min(target.cube_cores, most)
+    if kernel.core_count > most:
+        text = f"the kernel takes {kernel.core_count} cores, and {target.name} has {most}"
+        problems.add("capacity", text, kernel)
     for program in kernel.programs:
         for alloc in program.allocs:
             size, space = alloc.tile.bytes, alloc.tile.space

@@ -35,7 +35,13 @@ def test_each_flag_is_needed(line: str):
     assert proof_of(TWICE.replace(line + "\n", "", 1)).problems
 
 
+FIRST = "  %c0 = arith.constant 0 : index\n"
+NUMBERS = """
+  %minus = arith.constant -1 : index
+"""
 FAULTS = [
+    (") cores 2 {", ") cores 1000 {", "capacity", "1000 cores, and 910b1 has 48"),
+    ("arith.muli %i, %c16", "arith.divui %minus, %c16", "loop", "of a negative number, -1"),
     ("  // ONE", None, "deadlock", "core 0 stands still"),
     ("  // LAST", None, "event", "is left set"),
     ("at [0, 4096]", "at [0, 2048]", "overwritten", "that another one was written over"),
@@ -55,7 +61,7 @@ def test_planted_faults_are_named(old: str, new: str | None, kind: str, text: st
         changed = "".join(s for s in TWICE.splitlines(keepends=True) if old not in s)
     else:
         assert old in TWICE
-        changed = TWICE.replace(old, new)
+        changed = TWICE.replace(old, new).replace(FIRST, FIRST + NUMBERS)
     found = proof_of(changed).problems
     assert any(p.kind == kind and text in p.message for p in found), [str(p) for p in found]
 
@@ -141,3 +147,19 @@ def test_not_of_a_condition():
     assert not proof_of(VECTOR.replace("BODY", NOT)).problems
     (problem,) = proof_of(VECTOR.replace("BODY", NOT.replace("eq,", "ne,"))).problems
     assert "reads bytes of ub that nothing wrote" in problem.message
+
+
+def test_loops_that_never_end_are_left():
+    endless = """tile.kernel @endless(%x: memref<128x64xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %many = arith.constant 1000000000000 : index
+  tile.vector {
+    %t = tile.alloc at [0] : !tile.tile<16x64xf32, ub>
+    scf.for %i = %c0 to %many step %c1 {
+    }
+    tile.fill %t, 0.0
+  }
+}"""
+    (problem,) = proof_of(endless).problems
+    assert "rounds of loops" in problem.message
