@@ -1,7 +1,9 @@
 """Instructions of the `tile` dialect that move data: between device memory and a core's memories,
 between those, and between a cube core and its vector core."""
 
+from abc import ABC
 from collections.abc import Sequence
+from typing import Self
 
 from xdsl.dialects.builtin import UnitAttr, f32, i32
 from xdsl.ir import Attribute, SSAValue
@@ -211,8 +213,31 @@ class MoveOp(Instruction):
             check_same_element(source, target)
 
 
+class FifoInstruction(Instruction, ABC):
+    """One end of a queue: its first operand goes to its second one."""
+
+    def __init__(self, source: SSAValue, target: SSAValue):
+        super().__init__(operands=[source, target])
+
+    def reads(self) -> Sequence[SSAValue]:
+        return self.operands[:1]
+
+    def writes(self) -> Sequence[SSAValue]:
+        return self.operands[1:]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        op = cls(*parse_ends(parser))
+        parse_end(parser, op)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        print_ends(printer, *self.operands)
+        print_end(printer, self)
+
+
 @irdl_op_definition
-class PushOp(Instruction):
+class PushOp(FifoInstruction):
     """Puts a tile of L0C or UB in a queue, when it has room. Sums of L0C become the queue's element
     type.
 
@@ -223,34 +248,15 @@ class PushOp(Instruction):
     source = operand_def(TileType)
     target = operand_def(FifoType)
 
-    def __init__(self, source: SSAValue, target: SSAValue):
-        super().__init__(operands=[source, target])
-
     def pipe(self) -> Pipe:
         return OUT[tile_type(self.source).space]
-
-    def reads(self) -> Sequence[SSAValue]:
-        return (self.source,)
-
-    def writes(self) -> Sequence[SSAValue]:
-        return (self.target,)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> "PushOp":
-        op = cls(*parse_ends(parser))
-        parse_end(parser, op)
-        return op
-
-    def print(self, printer: Printer) -> None:
-        print_ends(printer, self.source, self.target)
-        print_end(printer, self)
 
     def verify_(self) -> None:
         check_way_out("a push", tile_type(self.source), fifo_type(self.target))
 
 
 @irdl_op_definition
-class PopOp(Instruction):
+class PopOp(FifoInstruction):
     """Takes the oldest tile of a queue to UB or L1, when there is one.
 
     tile.pop %scores to %s
@@ -260,27 +266,8 @@ class PopOp(Instruction):
     source = operand_def(FifoType)
     target = operand_def(TileType)
 
-    def __init__(self, source: SSAValue, target: SSAValue):
-        super().__init__(operands=[source, target])
-
     def pipe(self) -> Pipe:
         return Pipe.MTE2
-
-    def reads(self) -> Sequence[SSAValue]:
-        return (self.source,)
-
-    def writes(self) -> Sequence[SSAValue]:
-        return (self.target,)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> "PopOp":
-        op = cls(*parse_ends(parser))
-        parse_end(parser, op)
-        return op
-
-    def print(self, printer: Printer) -> None:
-        print_ends(printer, self.source, self.target)
-        print_end(printer, self)
 
     def verify_(self) -> None:
         source, target = fifo_type(self.source), tile_type(self.target)

@@ -170,40 +170,33 @@ class RingType(Shaped):
             raise VerifyException(f"a ring has at least one copy, not {self.copies}")
 
 
+class Unplaced(Shaped):
+    """Rows and columns in no memory of a core."""
+
+    def __init__(self, rows: int, cols: int, element: Attribute):
+        super().__init__(IntAttr(rows), IntAttr(cols), element)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return _shape(parser)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.text()}>")
+
+
 @irdl_attr_definition
-class BoxType(Shaped):
+class BoxType(Unplaced):
     """A box of a memref's elements; what lies beyond the memref's end does not exist."""
 
     name = "tile.box"
 
-    def __init__(self, rows: int, cols: int, element: Attribute):
-        super().__init__(IntAttr(rows), IntAttr(cols), element)
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            return _shape(parser)
-
-    def print_parameters(self, printer: Printer) -> None:
-        printer.print_string(f"<{self.text()}>")
-
 
 @irdl_attr_definition
-class FifoType(Shaped):
+class FifoType(Unplaced):
     """A queue of tiles between the two programs of a kernel."""
 
     name = "tile.fifo"
-
-    def __init__(self, rows: int, cols: int, element: Attribute):
-        super().__init__(IntAttr(rows), IntAttr(cols), element)
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            return _shape(parser)
-
-    def print_parameters(self, printer: Printer) -> None:
-        printer.print_string(f"<{self.text()}>")
 
 
 @irdl_attr_definition

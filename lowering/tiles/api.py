@@ -205,11 +205,12 @@ def traced(
     except GeError as e:
         raise GeError(e.message, e.where or line_of(e), e.hint, e.notes) from None
     if tracer.left:
-        raise GeError("a loop was left before its end", hint="use c.when(...) instead of break")
+        hint = "use c.when(...) instead of break"
+        raise GeError("a loop was left before its end", place, hint)
     sides = (program_of(tracer.cube, CubeOp), program_of(tracer.vector, VectorOp))
     programs = [p for p in sides if p is not None]
     if not programs:
-        raise GeError(f"@{kernel.function.__name__} does nothing")
+        raise GeError(f"@{kernel.function.__name__} does nothing", place)
     block.add_ops((*tracer.fifos, *programs))
     if cores is None:
         cube = any(isinstance(p, CubeOp) for p in programs)

@@ -70,6 +70,7 @@ class Index:
     def __ge__(self, other: Scalar) -> "Condition":
         return Condition("sge", (self, other))
 
+    # As of numpy's arrays, a comparison is a value of its own: known when the core runs.
     def __eq__(self, other: object) -> "Condition":  # type: ignore[override]
         return Condition("eq", (self, other))
 

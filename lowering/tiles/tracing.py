@@ -195,6 +195,9 @@ class Tracer:
 
     def range(self, *bounds: Scalar) -> Iterator[Index]:
         """Like `range`, for the cores: `for j in c.range(n)`."""
+        if not 1 <= len(bounds) <= 3:
+            hint = "write c.range(n), c.range(low, high) or c.range(low, high, step)"
+            raise GeError(f"a range has one to three numbers, not {len(bounds)}", hint=hint)
         low, high, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
         variable = LoopIndex()
         for side in self.sides:

@@ -7,7 +7,7 @@ Operands of an expression have one element type (`cast` changes it); a tile of o
 column is repeated along the other operand's.
 """
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -101,9 +101,9 @@ class Tile(Expression):
         self.tracer, self.type = tracer, type
         self.shape, self.element = type.shape, type.element
 
+    @abstractmethod
     def value(self, side: "Side") -> SSAValue:
         """The tile's value in a program, at the place where it is now traced."""
-        raise NotImplementedError
 
     @property
     def space(self) -> Memory:
@@ -123,9 +123,10 @@ class Tile(Expression):
         spans: list[tuple[int, int]] = []
         for key, size in ((rows, self.shape[0]), (cols, self.shape[1])):
             at = span(key)
-            if at is None or at.step is not None:
+            known = at is not None and not any(isinstance(i, Index) for i in (at.start, at.stop))
+            if at is None or not known or at.step is not None:
                 hint = "write t[a:b, c:d], or t.part(row, col, shape) for an index of a loop"
-                raise GeError("a sub-tile has two ranges", hint=hint)
+                raise GeError("a sub-tile has two ranges of numbers", hint=hint)
             spans.append((_start(at), size if at.stop is None else at.stop))
         (r0, r1), (c0, c1) = spans
         return self if (r1 - r0, c1 - c0) == self.shape else self.part(r0, c0, (r1 - r0, c1 - c0))

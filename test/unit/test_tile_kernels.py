@@ -198,6 +198,17 @@ def test_errors_name_the_line():
     def ranges(c: Any, x: Any, out: Any):
         c.load(c.ub(64, 64), x[0:32])
 
+    def moving(c: Any, x: Any, out: Any):
+        t = c.ub(64, 64)
+        for i in c.range(4):
+            t[i * 16 : i * 16 + 16] = 0
+
+    def endless(c: Any, x: Any, out: Any):
+        for _ in c.range():
+            c.load(c.ub(64, 64), x[0:])
+
+    broken(moving, r"two ranges of numbers; write .*t.part\(row, col, shape\)")
+    broken(endless, "a range has one to three numbers, not 0")
     broken(sides, "a load is to l1 or ub, not to l0a")
     broken(types, r'f32 is assigned to a tile of f16; write cast\(..., "f16"\)')
     broken(branch, "known when the core runs, .* write `with c.when")
@@ -276,11 +287,13 @@ def test_errors_of_the_whole_kernel():
         for _ in c.range(4):
             break
 
-    with pytest.raises(GeError, match="@nothing does nothing"):
+    with pytest.raises(GeError, match=r"test_tile_kernels.py:\d+: error: @nothing does nothing"):
         tile.kernel(nothing).on(x)
     with pytest.raises(GeError, match="ub"):
         tile.kernel(large).on(x)
-    with pytest.raises(GeError, match="left before its end"):
+    with pytest.raises(
+        GeError, match=r"test_tile_kernels.py:\d+: error: a loop was left before its end"
+    ):
         tile.kernel(left).on(x)
     with pytest.raises(GeError, match="no parameter 'K'; there are: M"):
         masked.on(x, x, K=2)
