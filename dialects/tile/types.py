@@ -173,9 +173,6 @@ class RingType(Shaped):
 class Unplaced(Shaped):
     """Rows and columns in no memory of a core."""
 
-    def __init__(self, rows: int, cols: int, element: Attribute):
-        super().__init__(IntAttr(rows), IntAttr(cols), element)
-
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
@@ -191,12 +188,18 @@ class BoxType(Unplaced):
 
     name = "tile.box"
 
+    def __init__(self, rows: int, cols: int, element: Attribute):
+        super().__init__(IntAttr(rows), IntAttr(cols), element)
+
 
 @irdl_attr_definition
 class FifoType(Unplaced):
     """A queue of tiles between the two programs of a kernel."""
 
     name = "tile.fifo"
+
+    def __init__(self, rows: int, cols: int, element: Attribute):
+        super().__init__(IntAttr(rows), IntAttr(cols), element)
 
 
 @irdl_attr_definition
