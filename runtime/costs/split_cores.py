@@ -35,7 +35,14 @@ from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.around import fixpipe_ops
 from ge.runtime.costs.core_tiles import bytes_of
-from ge.runtime.costs.cube import AttentionKernel, CubeKernel, Matrices, matmuls, round_up
+from ge.runtime.costs.cube import (
+    AttentionKernel,
+    CubeKernel,
+    Matrices,
+    matmuls,
+    power_above,
+    round_up,
+)
 from ge.runtime.costs.instructions import REPEAT_BYTES
 from ge.runtime.costs.pipes import Pipes
 
@@ -109,9 +116,14 @@ class SplitCubeKernel(CubeKernel):
         )
 
     def l1_step(self, m: int, n: int, k: int, buffers: int = 2) -> int:
-        """The step of k in L1: several steps of L0."""
-        most = self.target.l1_bytes // (buffers * self.width * (m + n))
-        return min(max(most // k, 1) * k, round_up(self.p.k, k))
+        """The step of k in L1: several steps of L0, and not all of k at once, so that the cube
+        begins before the last operands come."""
+        return min(max(self.l1_most(m, n, buffers) // k, 1) * k, round_up(ceil(self.p.k / 2), k))
+
+    def l1_most(self, m: int, n: int, buffers: int = 2) -> int:
+        """The k that fits into L1 beside tiles of the next powers of two: so that a smaller tile
+        has no longer steps than a larger one, and does not begin later."""
+        return self.target.l1_bytes // (buffers * self.width * (power_above(m) + power_above(n)))
 
     def own_buffers(self, m: int, n: int, k: int, buffers: int) -> list[tuple[str, str, int, int]]:
         step = self.l1_step(m, n, k, buffers)
@@ -133,8 +145,8 @@ class SplitCubeKernel(CubeKernel):
         t = self.target
         lhs, rhs = self.rows(m) * self.lhs.bytes, n * self.p.k * self.rhs.bytes
         size = max(lhs / self.lhs_share + rhs / self.rhs_share, t.full_rate_bytes)
-        most = t.l1_bytes // (2 * self.width * (m + n)) or 1
-        starts = 2 * ceil(self.p.k / most) * t.mte2_start_cycles
+        steps = max(ceil(self.p.k / max(self.l1_most(m, n), 1)), 2)
+        starts = 2 * steps * t.mte2_start_cycles
         return size / t.l2_read_rate + starts, lhs + rhs
 
     @property
