@@ -99,10 +99,12 @@ class KernelOp(GeOp):
     engine = prop_def(EngineAttr)
     tiling = opt_prop_def(TilingAttr)
     core = opt_prop_def(CorePlanAttr)
+    tiles = opt_prop_def(SymbolNameConstraint())  # the tile.kernel that computes the same
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
     assembly_format = (
-        "$sym_name `on` $engine (`tiling` $tiling^)? (`core` $core^)? attr-dict-with-keyword $body"
+        "$sym_name `on` $engine (`tiling` $tiling^)? (`core` $core^)? (`tiles` $tiles^)?"
+        " attr-dict-with-keyword $body"
     )
 
     def __init__(self, name: str, engine: Engine, tiling: TilingAttr | None, block: Block):

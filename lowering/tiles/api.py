@@ -18,7 +18,7 @@ program.time().total_us
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -26,18 +26,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp
-from xdsl.dialects.scf import ForOp, IfOp
 from xdsl.ir import Attribute, Block
-from xdsl.transforms.common_subexpression_elimination import cse
-from xdsl.transforms.dead_code_elimination import region_dce
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import KERNEL_TARGET
 from ge.dialects.targets.target import Target, record_target
-from ge.dialects.tile.kernel import CubeOp, KernelOp, ProgramOp, VectorOp
+from ge.dialects.tile.kernel import KernelOp
 from ge.lowering.tiles.indices import ceil_div as ceil_div
-from ge.lowering.tiles.tracing import Side, Tracer, has_instructions, line_of
+from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Argument, ElementLike, element_named
 from ge.lowering.tiles.values import abs as abs
 from ge.lowering.tiles.values import cast as cast
@@ -59,6 +56,7 @@ from ge.lowering.tiles.values import silu as silu
 from ge.lowering.tiles.values import sqrt as sqrt
 from ge.lowering.tiles.values import tanh as tanh
 from ge.lowering.tiles.values import where as where
+from ge.lowering.tiles.writing import written_kernel
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.transforms.tiles.tile_flags import TileFlagsPass
 from ge.transforms.tiles.tile_plan import TilePlanPass
@@ -197,34 +195,24 @@ def traced(
     for arg, name, t in zip(block.args, names, types, strict=False):
         arg.name_hint = name
         given.append(Argument(arg, t.get_shape(), t.element_type))
-    tracer = Tracer(given, target)
-    try:
-        kernel.function(tracer, *given, **parameters)
-    except VerifyException as e:
-        raise GeError(str(e), line_of(e)) from None
-    except GeError as e:
-        raise GeError(e.message, e.where or line_of(e), e.hint, e.notes) from None
-    if tracer.left:
-        hint = "use c.when(...) instead of break"
-        raise GeError("a loop was left before its end", place, hint)
-    sides = (program_of(tracer.cube, CubeOp), program_of(tracer.vector, VectorOp))
-    programs = [p for p in sides if p is not None]
-    if not programs:
-        raise GeError(f"@{kernel.function.__name__} does nothing", place)
-    block.add_ops((*tracer.fifos, *programs))
-    if cores is None:
-        cube = any(isinstance(p, CubeOp) for p in programs)
-        cores = target.cube_cores if cube else target.vector_cores
-    op = KernelOp(kernel.function.__name__, cores, block)
+    write = partial(call, kernel.function, given, parameters)
+    op = written_kernel(kernel.function.__name__, block, given, write, cores, target, place)
     module = ModuleOp([op])
-    for program in programs:
-        cse(program)
     record_target(module, target_name)
     try:
         finish(module)
     except VerifyException as e:
         raise GeError(f"@{kernel.function.__name__}: {e}", place) from None
     return TileProgram(module, op, target)
+
+
+def call(
+    function: Callable[..., None],
+    arguments: Sequence[Argument],
+    parameters: dict[str, Any],
+    c: Tracer,
+) -> None:
+    function(c, *arguments, **parameters)
 
 
 def finish(module: ModuleOp) -> None:
@@ -236,24 +224,3 @@ def finish(module: ModuleOp) -> None:
 
 def memref_of(like: Like) -> "MemRefType[Attribute]":
     return MemRefType(element_named(like.dtype), like.shape)
-
-
-def program_of(side: Side, kind: type[ProgramOp]) -> ProgramOp | None:
-    """The program of one side, without loops, branches and numbers that it has no use for."""
-    program = kind(side.block)
-    prune(side.block)
-    region_dce(program.body)
-    return program if has_instructions(program) else None
-
-
-def prune(block: Block) -> None:
-    """Erase the loops and branches that do nothing."""
-    for op in list(block.ops):
-        if isinstance(op, ForOp | IfOp):
-            if has_instructions(op):
-                for region in op.regions:
-                    for inner in region.blocks:
-                        prune(inner)
-            else:
-                op.detach()
-                op.erase()

@@ -58,7 +58,7 @@ from ge.lowering.tiles.indices import (
 
 OpT = TypeVar("OpT", bound=Operation)
 
-ROOM = ("tracing", "values", "indices", "api")
+ROOM = ("tracing", "values", "indices", "writing", "api")
 HERE = {str(Path(__file__).with_stem(n)) for n in ROOM} | {contextmanager.__code__.co_filename}
 """Files whose lines are none of the kernel's."""
 

@@ -40,6 +40,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from ge.dialects.support.diagnostics import error_at, remark
+from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import target_for
 from ge.dialects.tile.compute import FlagOp, SetOp, WaitOp
 from ge.dialects.tile.kernel import KernelOp, ProgramOp
@@ -161,7 +162,7 @@ class TileFlagsPass(ModulePass):
     """Preset name, or path of a target file."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        most = target_for(op, self.target).flags
+        most = target_for(main_function(op) or op, self.target).flags
         for kernel in op.ops:
             if isinstance(kernel, KernelOp):
                 for program in kernel.programs:

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 from xdsl.passes import ModulePass
 
 from ge.dialects.support.diagnostics import error_at, listing
+from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up
 from ge.dialects.targets.target import Target, target_for
 from ge.dialects.tile.buffers import AllocOp
@@ -70,7 +71,7 @@ class TilePlanPass(ModulePass):
     """Preset name, or path of a target file."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = target_for(op, self.target)
+        target = target_for(main_function(op) or op, self.target)
         for kernel in op.ops:
             if isinstance(kernel, KernelOp):
                 for program in kernel.programs:

@@ -1,0 +1,97 @@
+"""What a lowering of kernels to tiles is given, and what it returns.
+
+A lowering is a function `Launch -> Written`: it looks at what one launch computes, and returns a
+function that writes the tile program with the calls of `ge.tile`, as authors of kernels do. It
+raises `NotLowered`, with a reason, for what it has no program for.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.fused_op import Body, FusedOp
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.npu_task.attributes import TilingAttr
+from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.types import Shape, numel, shape_of
+from ge.dialects.targets.target import Target
+from ge.lowering.tiles.tracing import Tracer
+from ge.lowering.tiles.values import Argument
+
+
+class NotLowered(Exception):
+    """There is no tile program for a kernel; the text says why."""
+
+
+Arguments: TypeAlias = Mapping[SSAValue, Argument]
+"""The tile program's argument for each input and each output of the launch's body."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """How a tile program is written, and on how many cores it runs.
+
+    `shapes`: those of memrefs that are not the values' own; the elements are the same, in the same
+    order.
+    """
+
+    write: Callable[[Tracer, Arguments], None]
+    cores: int
+    shapes: Mapping[SSAValue, Shape] = field(default_factory=dict[SSAValue, Shape])
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What one kernel computes, and for which target."""
+
+    kernel: KernelOp
+    target: Target
+
+    @cached_property
+    def body(self) -> Body:
+        return Body.of(self.kernel.main)
+
+    @property
+    def tiling(self) -> TilingAttr | None:
+        return self.kernel.tiling
+
+    @cached_property
+    def operands(self) -> dict[SSAValue, SSAValue]:
+        """The value of the kernel for each input of the body: its argument, or a constant."""
+        main = self.kernel.main
+        if isinstance(main, FusedOp):
+            return dict(zip(self.body.inputs, main.operands, strict=True))
+        return {v: v for v in self.body.inputs}
+
+    def constant(self, value: SSAValue) -> ConstantOp | None:
+        """The constant that an input of the body is."""
+        owner = self.operands.get(value, value).owner
+        return owner if isinstance(owner, ConstantOp) else None
+
+    @cached_property
+    def constants(self) -> list[ConstantOp]:
+        """The constants in device memory: those of more than one element. Others are in the
+        program's text."""
+        found = (self.constant(v) for v in self.body.inputs)
+        several = (c for c in found if c is not None and numel(shape_of(c.result)) > 1)
+        return list(dict.fromkeys(several))
+
+    def in_memory(self) -> list[tuple[str, list[SSAValue]]]:
+        """The arguments of the tile program: the name of each, and the values of the body that it
+        is. They are the kernel's arguments, its constants in device memory, its results."""
+        block, main = self.kernel.body.block, self.kernel.main
+        users: dict[SSAValue, list[SSAValue]] = {a: [] for a in block.args}
+        users |= {c.result: [] for c in self.constants}
+        for value, operand in self.operands.items():
+            if operand in users:
+                users[operand].append(value)
+        for arg in block.args:
+            users[arg] = users[arg] or [arg]  # that nothing reads
+        inputs = [(f"in{i}", values) for i, values in enumerate(users.values())]
+        last = block.last_op
+        assert last is not None
+        results = [self.body.outputs[main.results.index(v)] for v in last.operands]
+        return inputs + [(f"out{i}", [v]) for i, v in enumerate(results)]

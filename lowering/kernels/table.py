@@ -1,0 +1,19 @@
+"""Which lowering writes the tile program of a kernel: one row for each kind."""
+
+from collections.abc import Callable
+
+from ge.dialects.npu_task.attributes import Engine
+from ge.lowering.kernels.launch import Launch, NotLowered, Written
+from ge.lowering.kernels.vector import lower_vector
+
+LOWERINGS: dict[Engine, Callable[[Launch], Written]] = {
+    Engine.VECTOR: lower_vector,
+}
+
+
+def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
+    """Raises NotLowered where there is none."""
+    engine = launch.kernel.engine.data
+    if engine not in LOWERINGS:
+        raise NotLowered(f"nothing is lowered for engine {engine}")
+    return LOWERINGS[engine]

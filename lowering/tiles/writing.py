@@ -1,0 +1,71 @@
+"""A `tile.kernel` of what a function writes with a tracer: the last step of tracing."""
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects.scf import ForOp, IfOp
+from xdsl.ir import Block
+from xdsl.transforms.common_subexpression_elimination import cse
+from xdsl.transforms.dead_code_elimination import region_dce
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.support.errors import GeError
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.kernel import CubeOp, KernelOp, ProgramOp, VectorOp
+from ge.lowering.tiles.tracing import Side, Tracer, has_instructions, line_of
+from ge.lowering.tiles.values import Argument
+
+
+def written_kernel(
+    name: str,
+    block: Block,
+    arguments: Sequence[Argument],
+    write: Callable[[Tracer], None],
+    cores: int | None,
+    target: Target,
+    place: str,
+) -> KernelOp:
+    """The kernel with `block` for its body, whose arguments are the memrefs. `cores` None: all that
+    the target has of their kind. Raises GeError, at the line that writes what is wrong or at
+    `place`."""
+    tracer = Tracer(arguments, target)
+    try:
+        write(tracer)
+    except VerifyException as e:
+        raise GeError(str(e), line_of(e)) from None
+    except GeError as e:
+        raise GeError(e.message, e.where or line_of(e), e.hint, e.notes) from None
+    if tracer.left:
+        hint = "use c.when(...) instead of break"
+        raise GeError("a loop was left before its end", place, hint)
+    sides = (program_of(tracer.cube, CubeOp), program_of(tracer.vector, VectorOp))
+    programs = [p for p in sides if p is not None]
+    if not programs:
+        raise GeError(f"@{name} does nothing", place)
+    block.add_ops((*tracer.fifos, *programs))
+    if cores is None:
+        cube = any(isinstance(p, CubeOp) for p in programs)
+        cores = target.cube_cores if cube else target.vector_cores
+    for program in programs:
+        cse(program)
+    return KernelOp(name, cores, block)
+
+
+def program_of(side: Side, kind: type[ProgramOp]) -> ProgramOp | None:
+    """The program of one side, without loops, branches and numbers that it has no use for."""
+    program = kind(side.block)
+    prune(side.block)
+    region_dce(program.body)
+    return program if has_instructions(program) else None
+
+
+def prune(block: Block) -> None:
+    """Erase the loops and branches that do nothing."""
+    for op in list(block.ops):
+        if isinstance(op, ForOp | IfOp):
+            if has_instructions(op):
+                for region in op.regions:
+                    for inner in region.blocks:
+                        prune(inner)
+            else:
+                op.detach()
+                op.erase()
