@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from pathlib import Path
 from traceback import walk_tb
 from typing import TypeVar, cast
@@ -136,11 +137,12 @@ def source_line() -> FileLineColLoc:
 
 def line_of(error: Exception) -> str:
     """The line of the kernel's source that an error is about."""
+    frames = [(f.f_code.co_filename, n) for f, n in walk_tb(error.__traceback__)]
     line = ""
-    for frame, number in list(walk_tb(error.__traceback__))[1:]:  # the first one called the kernel
-        if frame.f_code.co_filename in HERE:
+    for file, number in dropwhile(lambda frame: frame[0] in HERE, frames):
+        if file in HERE:
             break
-        line = f"{Path(frame.f_code.co_filename).name}:{number}"
+        line = f"{Path(file).name}:{number}"
     return line
 
 
