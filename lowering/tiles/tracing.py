@@ -129,6 +129,7 @@ ARITH: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
     "floordivsi": arith.FloorDivSIOp,
     "ceildivsi": arith.CeilDivSIOp,
     "minsi": arith.MinSIOp,
+    "maxsi": arith.MaxSIOp,
 }
 
 
@@ -226,6 +227,12 @@ class Tracer:
         """The numbers below `count` that are this core's: every `cores`-th."""
         for turn in self.range(ceil_div(count - self.core, self.cores)):
             yield SharedIndex("addi", (self.core, turn * self.cores), turn=turn)
+
+    def fixed(self, number: Scalar) -> Scalar:
+        """The number, computed here: a condition of a loop compares with what stands before it."""
+        if not isinstance(number, Index):
+            return number
+        return LoopIndex(values={side: side.index(number) for side in self.sides})
 
     @contextmanager
     def when(self, test: Condition | bool) -> Generator[None]:
