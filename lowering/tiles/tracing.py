@@ -290,12 +290,20 @@ class Tracer:
 
     # ---- instructions ----
 
-    def load(self, tile: v.Tile, box: v.Box, pad: float | None = None) -> v.Tile:
-        """From device memory to L1 or UB; returns the tile. Beyond the tensor's end it becomes
-        `pad`."""
+    def load(
+        self,
+        tile: v.Tile,
+        box: v.Box,
+        pad: float | None = None,
+        rows: tuple[Scalar, int, int] | None = None,
+    ) -> v.Tile:
+        """From device memory to L1 or UB; returns the tile. Outside of the tensor it becomes `pad`.
+        `rows` (first, count, step): the box becomes these rows of it, and others stay."""
         side = self.side_of(tile)
-        place = v.box_of(box).value(side, tile.shape)
-        side.add(transfers.LoadOp(place, tile.value(side), pad))
+        shape = tile.shape if rows is None else (rows[1], tile.shape[1])
+        place = v.box_of(box).value(side, shape)
+        apart = None if rows is None else (side.index(rows[0]), whole(rows[2]))
+        side.add(transfers.LoadOp(place, tile.value(side), pad, apart))
         return tile
 
     def store(self, box: v.Box, tile: v.Tile, relu: bool = False, add: bool = False) -> None:
@@ -310,7 +318,8 @@ class Tracer:
         side.add(transfers.MoveOp(tile.value(side), target.value(side), transposed=turned))
 
     def fill(self, tile: v.Tile, number: float) -> None:
-        self.vector.add(compute.FillOp(tile.value(self.vector), number))
+        side = self.side_of(tile)
+        side.add(compute.FillOp(tile.value(side), number))
 
     def mmad(
         self,
