@@ -116,6 +116,14 @@ class SharedIndex(Index):
 
 
 @dataclass(frozen=True, eq=False)
+class ReadIndex(Index):
+    """A number in device memory, in `span`."""
+
+    box: Any = field(kw_only=True)  # a `values.Box` of one element
+    span: range = field(kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
 class Condition:
     """A comparison of two numbers, or "andi" of two conditions."""
 
