@@ -56,7 +56,9 @@ What is not there:
 
 - More than one vector core beside a cube core: on split targets of two the second is idle in
   kernels of both programs. Kernels of a `tile.vector` alone may use all.
-- Gathers by indices in a tile; arguments of unknown shape, and scalar arguments.
+- Gathers by indices in a tile: the scalar unit reads one number at a time (`tile.read`), and says
+  in which range it is, since nothing else is known of it before the kernel runs.
+- Arguments of unknown shape, and scalar arguments.
 - Bias and scales of FIX beyond a cast and `relu`; the bias table of the cube.
 - Buffers that share bytes: `tile-plan` keeps each for the whole program. Offsets by hand may
   overlap; then `tile-flags` does not know, and the checker tells.
@@ -68,8 +70,8 @@ What is not there:
 from xdsl.ir import Dialect
 
 from ge.dialects.support.modules import attributes_of, ops_of
-from ge.dialects.tile import buffers, compute, kernel, transfers, types
+from ge.dialects.tile import buffers, compute, kernel, reading, transfers, types
 
-FAMILIES = (types, kernel, buffers, transfers, compute)
+FAMILIES = (types, kernel, buffers, reading, transfers, compute)
 
 Tile = Dialect("tile", ops_of(*FAMILIES), attributes_of(*FAMILIES))

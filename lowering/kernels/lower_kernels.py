@@ -18,7 +18,6 @@ the program's choice. A kernel without a program stays as it is, and a remark sa
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
@@ -34,6 +33,7 @@ from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.kernels.launch import Launch, NotLowered, Written
 from ge.lowering.kernels.table import lowering_of
 from ge.lowering.steps.lower_to_tasks import symbols_of
+from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Argument
 from ge.lowering.tiles.writing import written_kernel
 
@@ -82,6 +82,9 @@ def program_of(launch: Launch, name: str, written: Written) -> TileKernelOp:
         arg = block.insert_arg(MemRefType(element, shape), number)
         arg.name_hint = memref
         arguments.update(dict.fromkeys(values, Argument(arg, shape, element)))
-    write = partial(written.write, arguments=arguments)
+
+    def write(c: Tracer) -> None:
+        written.write(c, arguments)
+
     given, place = list(arguments.values()), str(location_of(launch.kernel))
     return written_kernel(name, block, given, write, written.cores, launch.target, place)

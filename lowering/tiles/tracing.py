@@ -45,12 +45,14 @@ from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import Target
 from ge.dialects.tile import buffers, compute, kernel, transfers
 from ge.dialects.tile.instruction import Instruction
+from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.types import FifoType, Memory, RingType, TileType
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import (
     Condition,
     Index,
     LoopIndex,
+    ReadIndex,
     Scalar,
     SharedIndex,
     ceil_div,
@@ -103,6 +105,10 @@ class Side:
         if number.kind in ("core", "cores"):
             kind = kernel.CoreOp if number.kind == "core" else kernel.CoresOp
             return self.add(kind()).result
+        if isinstance(number, ReadIndex):
+            offsets = [self.index(n) for n in number.box.starts]
+            memref, span = number.box.argument.memref, number.span
+            return self.add(ReadOp(memref, offsets, span.stop, span.start)).result
         a, b = (self.index(n) for n in number.args)
         return self.add(ARITH[number.kind](a, b)).results[0]
 
@@ -287,6 +293,13 @@ class Tracer:
 
     def side_of(self, tile: v.Tile) -> Side:
         return self.vector if v.tile_of(tile).space is Memory.UB else self.cube
+
+    def read(self, box: v.Box, below: int, least: int = 0) -> Index:
+        """The integer at one place of an argument, `c.read(ids[i], below=n)`: at least `least` and
+        below `below`."""
+        if v.box_of(box).spans:
+            raise GeError("one number is read", hint="write c.read(ids[i], below=n)")
+        return ReadIndex("read", box=box, span=range(least, below))
 
     # ---- instructions ----
 

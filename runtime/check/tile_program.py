@@ -30,6 +30,7 @@ from ge.dialects.tile.buffers import (
 from ge.dialects.tile.compute import FlagOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import CoreOp, CoresOp, KernelOp, ProgramOp
+from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import BoxType, Memory, Pipe, TileType, box_type
 
@@ -103,6 +104,7 @@ class Walk:
     kernel: KernelOp
     program: ProgramOp
     core: int
+    largest: bool = True  # of the numbers that a `tile.read` may find, or the least
     steps: list[Step] = field(default_factory=list[Step])
     trips: int = 0  # rounds of all loops so far
     values: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
@@ -147,6 +149,11 @@ class Walk:
             value = self.core
         elif isinstance(op, CoresOp):
             value = self.kernel.core_count
+        elif isinstance(op, ReadOp):
+            at = [self.values[v] for v in op.offsets]
+            if not all(0 <= i < n for i, n in zip(at, memref_shape(op.source), strict=True)):
+                raise WalkError("bounds", f"a number is read at {at}, outside of its memref", op)
+            value = op.span[-1 if self.largest else 0]
         elif op.name == "arith.constant":
             value = cast(IntegerAttr, op.properties["value"]).value.data
             value = value & 1 if op.results[0].type == i1 else value  # true is kept as -1

@@ -14,15 +14,17 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.element_types import elements_per_byte
 from ge.dialects.support.types import constant_value
 from ge.dialects.tile.buffers import ViewOp, box_of, within
 from ge.dialects.tile.compute import FillOp, IndexOp, MapOp, MmadOp, ReduceOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.scalars import number_of
 from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
-from ge.dialects.tile.types import tile_type
+from ge.dialects.tile.types import box_type, tile_type
 from ge.runtime import kernels
 from ge.runtime.data.arrays import NARROW_FLOATS, Array, array_of
+from ge.runtime.data.packing import packed
 from ge.runtime.tiles.memory import CoreMemory, TileAt
 
 Action = Callable[..., None]
@@ -102,13 +104,12 @@ class Box:
 
 
 def load(op: LoadOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Action:
-    view, target = box_of(op.source), core.tile(op.target)
-    box, step, rows = Box(view, memrefs[view.source]), op.row_step, view.result.type.rows.data
+    view, t = box_of(op.source), tile_type(op.target)
+    box, step, rows = Box(view, memrefs[view.source]), op.row_step, box_type(op.source).rows.data
     pad = None if op.pad is None else number_of(op.pad)
-    most = tile_type(op.target).rows.data - (rows - 1) * step  # rows that it may begin at
+    most = t.rows.data - (rows - 1) * step  # rows that it may begin at
 
-    def run(offsets: Offsets, at: int, first: int = -1) -> None:
-        tile = target(at)
+    def fill(tile: Array, offsets: Offsets, first: int = -1) -> None:
         if op.first is not None:
             if not 0 <= first < most:
                 raise error_at(op, f"{rows} rows from {first} on, {step} apart, pass the tile")
@@ -118,6 +119,19 @@ def load(op: LoadOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Act
             tile.fill(pad)
         if part.size:
             grid[...] = part.reshape(grid.shape)
+
+    if elements_per_byte(t.element) > 1:  # those that share bytes with others stay as they were
+        elements, rows_of = core.elements(op.target), core.rows(op.target)
+
+        def run_packed(offsets: Offsets, at: int, *first: int) -> None:
+            fill(tile := elements(at), offsets, *first)
+            rows_of(at)[...] = packed(tile)
+
+        return run_packed
+    target = core.tile(op.target)
+
+    def run(offsets: Offsets, at: int, *first: int) -> None:
+        fill(target(at), offsets, *first)
 
     return run
 
@@ -168,7 +182,7 @@ def multiply(a: Array, b: Array, dtype: "np.dtype[Any]") -> Array:
 
 
 def map_tiles(op: MapOp, core: CoreMemory) -> Action:
-    ins, outs = [core.tile(v) for v in op.ins], [core.tile(v) for v in op.outs]
+    ins, outs = [core.elements(v) for v in op.ins], [core.tile(v) for v in op.outs]
     block = op.body.block
     places: dict[SSAValue, int] = {v: i for i, v in enumerate(block.args)}
     constants: list[Array] = []

@@ -14,7 +14,7 @@ computed as well, `v1` takes the operands: offsets of tiles in their memories, o
 Indices are taken as numbers of any size; what is unsigned must not be negative.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -38,8 +38,10 @@ from ge.dialects.tile.buffers import (
 from ge.dialects.tile.compute import FlagOp, SetOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import CoreOp, CoresOp, KernelOp, ProgramOp
+from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp
 from ge.dialects.tile.types import BoxType, FifoType, Pipe, TileType
+from ge.runtime.data.arrays import Array
 from ge.runtime.tiles.queues import POP, PUSH, RUN, SET, WAIT, Record
 
 PIPES = tuple(Pipe)
@@ -82,6 +84,7 @@ class Tables:
     channels: list[str] = field(default_factory=list[str])  # what they are called
     fifos: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     depths: dict[int, int] = field(default_factory=dict[int, int])  # of fifos
+    arrays: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])  # of a run
     _numbers: dict[Record, int] = field(default_factory=dict[Record, int])
     _flags: dict[tuple[int, Pipe, Pipe, int], int] = field(
         default_factory=dict[tuple[int, Pipe, Pipe, int], int]
@@ -208,6 +211,10 @@ class _Translation:
                     self.names[op.result] = "core"
                 case CoresOp():
                     self.names[op.result] = str(self.cores)
+                case ReadOp():
+                    at = ", ".join(self.names[o] for o in op.offsets)
+                    read = self.known("read", _reader(op, self.tables.arrays, self.with_values))
+                    self.define(op.result, f"{read}({at})")
                 case AllocOp() | SlotOp() | ViewOp():
                     if self.with_values and isinstance(op.result.type, TileType):
                         self.tile(op)
@@ -341,6 +348,24 @@ def _span(op: ForOp) -> Callable[[int, int, int], range]:
         return steps
 
     return span
+
+
+def _reader(op: ReadOp, arrays: Mapping[SSAValue, Array], with_values: bool) -> Callable[..., int]:
+    """What the scalar unit reads; without values the largest number that it may be."""
+    span, shape = op.span, memref_shape(op.source)
+
+    def read(*at: int) -> int:
+        if not all(0 <= i < size for i, size in zip(at, shape, strict=True)):
+            raise error_at(op, f"a number is read at {[*at]}, outside of {op.source.type}")
+        if not with_values:
+            return span[-1]
+        value = int(arrays[op.source][at])
+        if value not in span:
+            promised = f"at least {span.start} and below {span.stop}"
+            raise error_at(op, f"the number read at {[*at]} is {value}, not {promised}")
+        return value
+
+    return read
 
 
 def _part(op: ViewOp) -> Callable[[int, int, int], int]:

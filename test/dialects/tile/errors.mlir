@@ -791,3 +791,47 @@ tile.kernel @k(%x: memref<64xf32>) cores 1 {
     }
   }
 }
+
+// -----
+
+tile.kernel @k(%x: memref<64xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    // expected-error@+1 {{the scalar unit reads integers, not memref<64xf32>}}
+    %n = tile.read %x[%c0] below 8 : memref<64xf32>
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64xi32>) cores 1 {
+  %c64 = arith.constant 64 : index
+  tile.vector {
+    // expected-error@+1 {{offset 64 is outside of a dimension of 64}}
+    %n = tile.read %x[%c64] below 8 : memref<64xi32>
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64xi32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    // expected-error@+1 {{no number is at least 8 and below 8}}
+    %n = tile.read %x[%c0] from 8 below 8 : memref<64xi32>
+  }
+}
+
+// -----
+
+// expected-error@+1 {{a memref that tile.read reads is stored to}}
+tile.kernel @k(%x: memref<64xi32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    %t = tile.alloc : !tile.tile<1x64xi32, ub>
+    %n = tile.read %x[%c0] below 8 : memref<64xi32>
+    tile.fill %t, 0
+    %b = tile.view %x[%n] : memref<64xi32> -> !tile.box<1x64xi32>
+    tile.store %t to %b
+  }
+}

@@ -163,3 +163,23 @@ tile.kernel @rest(%q: memref<64x4x32xf16>, %l: memref<64xi32>, %o: memref<64x32x
 // CHECK:       tile.fill %u, 1.5
 // CHECK-NEXT:  tile.fill %u, -1.0e+30
 // CHECK:       tile.store %u to %b add
+
+// -----
+
+// The scalar unit reads numbers: of a row to load, of blocks.
+// CHECK-LABEL: tile.kernel @rows
+tile.kernel @rows(%x: memref<100x64xf32>, %ids: memref<8xi64>, %y: memref<8x64xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  %c5 = arith.constant 5 : index
+  tile.vector {
+    %t = tile.alloc : !tile.tile<1x64xf32, ub>
+    // CHECK: %row = tile.read %ids[%c5] below 100 : memref<8xi64>
+    %row = tile.read %ids[%c5] below 100 : memref<8xi64>
+    // CHECK: %last = tile.read %ids[%c0] from -100 below 100 : memref<8xi64>
+    %last = tile.read %ids[%c0] from -100 below 100 : memref<8xi64>
+    %box = tile.view %x[%row, %c0] sizes [1, 64] : memref<100x64xf32> -> !tile.box<1x64xf32>
+    tile.load %box to %t
+    %out = tile.view %y[%c0, %c0] sizes [1, 64] : memref<8x64xf32> -> !tile.box<1x64xf32>
+    tile.store %t to %out
+  }
+}
