@@ -88,7 +88,7 @@ class Index:
 
 @dataclass(frozen=True, eq=False)
 class LoopIndex(Index):
-    """The variable of a loop, and its value in each program that has the loop."""
+    """A number that has a value in each program: the variable of a loop, and what `now` computes."""
 
     kind: str = "loop"
     values: dict[Any, Any] = field(default_factory=dict[Any, Any])

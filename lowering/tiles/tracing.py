@@ -227,6 +227,10 @@ class Tracer:
         for turn in self.range(ceil_div(count - self.core, self.cores)):
             yield SharedIndex("addi", (self.core, turn * self.cores), turn=turn)
 
+    def now(self, number: Index) -> Index:
+        """The number, computed here and not where it is used, such as in a loop."""
+        return LoopIndex(values={side: side.index(number) for side in self.sides})
+
     @contextmanager
     def when(self, test: Condition | bool) -> Generator[None]:
         """`with c.when(j < n)`: only then."""
