@@ -73,8 +73,8 @@ class Product:
         element, other = element_type(op.lhs), element_type(op.rhs)
         if element != other or element not in MULTIPLIED:
             raise NotLowered(f"the cube does not multiply {element} by {other}")
-        lhs = Operand.of(op.lhs, op.transpose_lhs.value.data)
-        rhs = Operand.of(op.rhs, op.transpose_rhs.value.data)
+        lhs = Operand.of(op.lhs, bool(op.transpose_lhs.value.data))
+        rhs = Operand.of(op.rhs, bool(op.transpose_rhs.value.data))
         if prod(rhs.batch) == 1 and not lhs.turned:  # one matrix for all rows
             lhs = Operand(op.lhs, (), prod(batch) * m, k, False)
             batch, m = (), prod(batch) * m

@@ -51,6 +51,7 @@ from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import (
     Condition,
     Index,
+    KnownIndex,
     LoopIndex,
     ReadIndex,
     Scalar,
@@ -101,6 +102,8 @@ class Side:
         if isinstance(number, LoopIndex):
             if self not in number.values:
                 raise GeError("a loop's variable is used after its loop")
+            return number.values[self]
+        if isinstance(number, KnownIndex):
             return number.values[self]
         if number.kind in ("core", "cores"):
             kind = kernel.CoreOp if number.kind == "core" else kernel.CoresOp
@@ -222,14 +225,15 @@ class Tracer:
             side.open.pop()
         variable.values.clear()
 
-    def share(self, count: Scalar) -> Iterator[Index]:
+    def share(self, count: Scalar) -> Iterator[SharedIndex]:
         """The numbers below `count` that are this core's: every `cores`-th."""
         for turn in self.range(ceil_div(count - self.core, self.cores)):
             yield SharedIndex("addi", (self.core, turn * self.cores), turn=turn)
 
     def now(self, number: Index) -> Index:
         """The number, computed here and not where it is used, such as in a loop."""
-        return LoopIndex(values={side: side.index(number) for side in self.sides})
+        values = {side: side.index(number) for side in self.sides}
+        return KnownIndex("known", (number,), values=values)
 
     @contextmanager
     def when(self, test: Condition | bool) -> Generator[None]:

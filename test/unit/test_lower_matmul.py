@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,8 @@ from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tile_lowering import compare, lowered
+
+Batch: TypeAlias = tuple[list[int], list[int], list[int]]
 
 
 def text(shapes: list[list[int]], element: str, result: str, flags: str = "") -> str:
@@ -28,7 +31,7 @@ def matmul(
     n: int,
     k: int,
     element: str = "f16",
-    batch: tuple[list[int], list[int], list[int]] = ([], [], []),
+    batch: Batch = ([], [], []),
     turned: tuple[bool, bool] = (False, False),
 ) -> str:
     lhs = [*batch[0], k, m] if turned[0] else [*batch[0], m, k]
@@ -39,7 +42,7 @@ def matmul(
     return text([lhs, rhs, [*batch[2], m, n]], element, result, f"{{{flags}}}" if flags else "")
 
 
-BATCHES = [
+BATCHES: list[Batch] = [
     ([], [], []),
     ([3], [3], [3]),
     ([3], [], [3]),
@@ -60,7 +63,7 @@ BATCHES = [
 def test_all_layouts(
     sizes: tuple[int, int, int],
     element: str,
-    batch: tuple[list[int], list[int], list[int]],
+    batch: Batch,
     turned: tuple[bool, bool],
 ) -> None:
     compare(matmul(*sizes, element, batch, turned), all_lowered=True)
