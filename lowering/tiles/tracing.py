@@ -82,6 +82,20 @@ class Side:
             op.verify_()
         return op
 
+    @contextmanager
+    def at(self, level: int) -> Generator[None]:
+        """What is added meanwhile stands in `open[level]`, before the loop or branch in it that is
+        open now."""
+        block, inner = self.open[level], self.open[level + 1 :]
+        del self.open[level + 1 :]
+        last = block.last_op
+        yield
+        self.open += inner
+        if inner and last is not None:
+            while (op := last.next_op) is not None:
+                op.detach()
+                block.insert_op_before(op, last)
+
     def alloc(self, type: TileType | RingType) -> SSAValue:
         op = buffers.AllocOp(type)
         op.result.name_hint = f"{type.space}_{self.allocs}"
@@ -458,6 +472,10 @@ class Body:
             case v.Apply():
                 args = [self.operand(a, expression) for a in expression.args]
                 op = expression.op.of(*args, **expression.parameters)
+            case v.Copied():
+                op = expression.op.with_operands([self.value(a) for a in expression.args])
+            case v.Number():
+                return self.constant(expression.number, expression.element)
             case v.Cast():
                 op = CastOp.of(self.value(expression.arg), to=expression.element)
             case _:  # what the vector unit does not compute elementwise is a tile of its own
