@@ -32,7 +32,7 @@ from ge.dialects.npu_task.attributes import number
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import GeOp
-from ge.dialects.support.types import array_ints
+from ge.dialects.support.types import align_up, array_ints
 from ge.dialects.tile.instruction import Program, print_end
 from ge.dialects.tile.types import (
     BLOCK,
@@ -44,6 +44,9 @@ from ge.dialects.tile.types import (
     TileType,
     tile_type,
 )
+
+ALIGNMENT = {Memory.L0A: 512, Memory.L0B: 512, Memory.L0C: 512}
+"""Bytes that offsets are multiples of: a fractal in L0, `BLOCK` in other memories."""
 
 
 @irdl_op_definition
@@ -72,6 +75,11 @@ class AllocOp(GeOp):
     @property
     def copies(self) -> int:
         return t.copies if isinstance(t := self.result.type, RingType) else 1
+
+    @property
+    def copy_bytes(self) -> int:
+        """Of one copy, with what is left free behind it."""
+        return align_up(self.tile.bytes, ALIGNMENT.get(self.tile.space, BLOCK))
 
     @property
     def offsets(self) -> tuple[int, ...] | None:

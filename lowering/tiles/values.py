@@ -334,6 +334,25 @@ class Apply(Expression):
 
 
 @dataclass(frozen=True, eq=False)
+class Copied(Expression):
+    """An op of a graph, on tiles in place of its operands."""
+
+    op: TensorOp
+    args: tuple[Expression, ...]
+    shape: Shape
+    element: Attribute
+
+
+@dataclass(frozen=True, eq=False)
+class Number(Expression):
+    """One number of an element type."""
+
+    number: float
+    shape: Shape
+    element: Attribute
+
+
+@dataclass(frozen=True, eq=False)
 class Reduced(Expression):
     """The largest, the smallest or the sum of each row or column."""
 
