@@ -10,7 +10,8 @@ instead of -inf, so that rows without a key get weights 0 and not nan. Positions
 tile of keys has some to leave out; tiles that no query of a tile sees are not loaded.
 
 Weights are rounded to the element type before they are multiplied. Where a mask of 16 bits is
-added, rows are rounded to its type while their largest score *so far* is low (see `graph.attention`).
+added, rows are rounded to its type while their largest score *so far* is low: see
+`graph.attention`.
 """
 
 from contextlib import nullcontext
@@ -24,7 +25,7 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.support.types import element_type, shape_of
 from ge.lowering.kernels.attention_tiles import Tiles, tiles_for
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
-from ge.lowering.tiles.indices import Scalar, minimum
+from ge.lowering.tiles.indices import Index, Scalar, minimum
 from ge.lowering.tiles.indices import maximum as larger
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import (
@@ -45,6 +46,7 @@ from ge.lowering.tiles.values import (
 from ge.lowering.tiles.values import minimum as smaller
 
 NONE, LOWEST = float("-inf"), -3.4028234663852886e38
+ALWAYS = -1  # a tile before all others
 LOW = -1024.0  # rows whose scores are all below it are rounded: see `graph.attention`
 
 
@@ -92,6 +94,11 @@ class Mask:
         return given[at[0], at[1], r:, k:]
 
 
+def known(c: Tracer, number: Scalar) -> Scalar:
+    """The number, computed before the loop whose conditions compare with it."""
+    return c.now(number) if isinstance(number, Index) else number
+
+
 @dataclass(frozen=True)
 class Place:
     """What one tile of queries is: of which batch and head, from which query on."""
@@ -134,20 +141,19 @@ class Attention:
             return given[at.batch, token:, head, 0:]
         return given[at.batch, head, token:, 0:]
 
-    def span(self, row: Scalar) -> tuple[Scalar, Scalar, Scalar | None]:
+    def span(self, row: Scalar) -> tuple[Scalar, Scalar, Scalar]:
         """The tiles of keys that a tile of queries meets, from the first to the one after the last;
-        and
-        from which on some key of it may not take part (None: of any)."""
+        and from which one on some key may not take part (ALWAYS: in any)."""
         M, N = self.tiles.rows, self.tiles.keys
         first: Scalar = 0
         last: Scalar = ceil(self.keys / N)
-        masked: Scalar | None = self.keys // N
+        masked: Scalar = self.keys // N
         if self.right >= 0:
             seen = row + (self.offset + self.right + 1)  # keys that the first query sees
             last = minimum(last, (seen + (M - 1 + N - 1)) // N)
             masked = minimum(self.keys // N, seen // N)
         if self.left >= 0:
-            first, masked = larger(0, (row + (self.offset - self.left)) // N), None
+            first, masked = larger(0, (row + (self.offset - self.left)) // N), ALWAYS
         return first, last, masked
 
     # ---- the program ----
@@ -166,9 +172,7 @@ class Attention:
         for i in c.share(self.items):
             at = self.place(i)
             key_head = at.head // (self.heads // self.key_heads)
-            first, last, masked = self.span(at.row)
-            first, last = c.fixed(first), c.fixed(last)
-            masked = None if masked is None else c.fixed(masked)
+            first, last, masked = (known(c, n) for n in self.span(at.row))
             c.load(Q[i], self.box("query", q, at, at.head, at.row), pad=0)
             vector.begin(at, first)
             for j in c.range(first, last + ahead):
@@ -219,7 +223,7 @@ class Vector:
             else:
                 bound[:] = maximum(rows(M, at.row + (a.offset - a.left)), 0)
 
-    def weights(self, at: Place, j: Scalar, s: Tile, p: Tile, masked: Scalar | None) -> None:
+    def weights(self, at: Place, j: Scalar, s: Tile, p: Tile, masked: Scalar) -> None:
         a, scale = self.a, self.a.scale
         if not a.plain:
             s[:] = self.biased(at, j, s)
@@ -247,12 +251,13 @@ class Vector:
             x = x + (tile if tile.element == f32 else cast(tile, f32))
         return x
 
-    def leave_out(self, j: Scalar, s: Tile, masked: Scalar | None) -> None:
+    def leave_out(self, j: Scalar, s: Tile, masked: Scalar) -> None:
         """Keys that do not take part."""
         a, N = self.a, self.a.tiles.keys
         if not self.bounds and a.keys % N == 0:
             return
-        with nullcontext() if masked is None else self.c.when(j >= masked):
+        always = isinstance(masked, int) and masked == ALWAYS
+        with nullcontext() if always else self.c.when(j >= masked):
             for bound, is_last in self.bounds:
                 at = columns(N, j * N)
                 s[:] = where(at <= bound if is_last else at >= bound, s, NONE)

@@ -17,9 +17,9 @@ from ge.lowering.kernels.launch import NotLowered
 ROWS, KEYS = (256, 128, 64, 32, 16), (512, 256, 128, 64, 32, 16)
 LONGEST_PART = 128  # of a sum's length that is in L0A and L0B
 
-# Cycles of a split core of 910B, for the choice alone: for each score 10 instructions of 64 elements
-# on the vector core, and 4 bytes out of L0C; for each tile of keys the starts of its instructions;
-# for each tile of queries the way through both cores and back.
+# Cycles of a split core of 910B, for the choice alone: for each score 10 vector instructions of 64
+# elements, and 4 bytes out of L0C; for each tile of keys the starts of its instructions; for each
+# tile of queries the way through both cores and back.
 SCORE, SUM, OUT, START, FILL = 10 / 64, 4 / 64, 4 / 46, 500, 3000
 MORE_FOR_A_MASK = 4 / 64
 

@@ -6,9 +6,11 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.lowering.kernels.attention import lower_attention
 from ge.lowering.kernels.launch import Launch, NotLowered, Written
+from ge.lowering.kernels.matmul import lower_matmul
 from ge.lowering.kernels.vector import lower_vector
 
 LOWERINGS: dict[Engine, Callable[[Launch], Written]] = {
+    Engine.CUBE: lower_matmul,
     Engine.VECTOR: lower_vector,
 }
 
