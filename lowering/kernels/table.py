@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 from ge.dialects.npu_task.attributes import Engine
 from ge.lowering.kernels.launch import Launch, NotLowered, Written
+from ge.lowering.kernels.matmul import lower_matmul
 from ge.lowering.kernels.vector import lower_vector
 
 LOWERINGS: dict[Engine, Callable[[Launch], Written]] = {
+    Engine.CUBE: lower_matmul,
     Engine.VECTOR: lower_vector,
 }
 

@@ -40,7 +40,7 @@ class Index:
         """A number that divides this one, whatever it is when the core runs."""
         parts = [divisor_of(a) for a in self.args]
         match self.kind:
-            case "addi" | "subi" | "minsi":
+            case "addi" | "subi" | "minsi" | "known":
                 return gcd(*parts)
             case "muli":
                 return prod(parts)
@@ -105,6 +105,13 @@ class LoopIndex(Index):
     """The variable of a loop, and its value in each program that has the loop."""
 
     kind: str = "loop"
+    values: dict[Any, Any] = field(default_factory=dict[Any, Any])
+
+
+@dataclass(frozen=True, eq=False)
+class KnownIndex(Index):
+    """A number that was computed before it is used, and its value in each program."""
+
     values: dict[Any, Any] = field(default_factory=dict[Any, Any])
 
 
