@@ -1,6 +1,7 @@
 """Tensors taken apart and put together along axes: concat, split, slice and pad."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 from typing import ClassVar
 
@@ -40,6 +41,8 @@ from ge.dialects.graph.support.parameters import (
     same_static_type,
     vector_parameter,
 )
+from ge.dialects.support.boxes import Box, element_span, plus, window_span
+from ge.dialects.support.boxes import times as multiple
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.interfaces import (
     Permuted,
@@ -73,6 +76,10 @@ class ConcatOp(Movement, OneResultOp, SplitInterface, PermuteInterface, ShapeCom
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         joined = element_axis(self.axis.value.data, len(shape_of(self.result)))
         return None if axis == joined else (axis,) * len(self.inputs)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        axis = element_axis(self.axis.value.data, len(box.sizes))
+        return shifted(box, axis, -sum(shape_of(v)[axis] for v in self.inputs[:index]))
 
     def infer(self) -> Sequence[Attribute]:
         if not self.inputs:
@@ -109,6 +116,10 @@ class ConcatOp(Movement, OneResultOp, SplitInterface, PermuteInterface, ShapeCom
     def unchanged(self) -> SSAValue | None:
         one = len(self.inputs) == 1 and self.inputs[0].type == self.result.type
         return self.inputs[0] if one else None
+
+
+def shifted(box: Box, axis: int, by: int) -> Box:
+    return Box.of([(plus(o, by if i == axis else 0), n) for i, (o, n) in enumerate(box.spans)])
 
 
 @irdl_op_definition
@@ -151,6 +162,11 @@ class SplitOp(Movement, SliceInterface, PermuteInterface):
         sizes = [shape_of(part)[axis] for part in self.parts]
         starts = accumulate(sizes[:-1], initial=0)
         return [[s if d == axis else 0 for d in range(rank)] for s in starts]
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        axis = element_axis(self.axis.value.data, len(box.sizes))
+        before = sum(shape_of(part)[axis] for part in self.parts[:result])
+        return shifted(box, axis, before) if index == 0 else None
 
     def permuted(self, order: Sequence[int]) -> Permuted | None:
         axis = order.index(element_axis(self.axis.value.data, len(order)))
@@ -256,6 +272,20 @@ class SliceOp(
         steps = (1,) * len(axes) if one else partial_ints(self, "steps") or unknown
         return list(zip(axes, starts, ends, steps, strict=True))
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        spans, shape, bounds = box.spans, shape_of(self.input), self.bounds()
+        if index or bounds is None:
+            return None
+        for axis, start, end, step in bounds:
+            if start is None or end is None or step is None:
+                spans[axis] = (0, shape[axis])
+                continue
+            offset, size = spans[axis]
+            first, extent = slice_bounds(start, end, step, shape[axis])[0], (size - 1) * abs(step)
+            begin = first if step > 0 else first - extent
+            spans[axis] = plus(multiple(offset, step), begin), extent + 1
+        return Box.of(spans)
+
     def infer(self) -> Sequence[Attribute]:
         shape, bounds = list(shape_of(self.input)), self.bounds()
         if bounds is None:
@@ -346,9 +376,37 @@ class PadOp(Movement, OneResultOp, PermuteInterface, HasFolderInterface):
         axes = distinct_axes(self.ints("axes") or range(len(order)), len(order))
         return Permuted((0,), order, {"axes": [order.index(a) for a in axes]})
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        """What is beyond the input is `value`; in the other modes nothing is."""
+        spans, shape, pads = box.spans, shape_of(self.input), self.ints("pads")
+        axes = self.ints("axes") if self.axes or self.axes_value else range(len(shape))
+        if index or pads is None or axes is None:
+            return None
+        axes = distinct_axes(axes, len(shape))
+        for i, axis in enumerate(axes):
+            before, dim = pads[i], shape[axis]
+            if self.mode.data == "constant":
+                spans[axis] = window_span(spans[axis], 1, -before, 1)
+            else:
+                low, high = max(-before, 0), dim + min(pads[i + len(axes)], 0)
+                inner = partial(padding_source, self.mode.data, low, high)
+                spans[axis] = element_span(spans[axis], dim, lambda i: (inner(i - before),))
+        return Box.of(spans)
+
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         plain = (pads := self.ints("pads")) is not None and not any(pads)
         return (self.input,) if plain and self.input.type == self.result.type else None
+
+
+def padding_source(mode: str, low: int, high: int, index: int) -> int:
+    """The element of low .. high - 1 that stands at an index, which may be outside of them."""
+    if mode == "edge":
+        return min(max(index, low), high - 1)
+    size, at = high - low, index - low
+    if mode == "wrap":
+        return low + at % size
+    at %= max(2 * (size - 1), 1)
+    return low + min(at, 2 * (size - 1) - at)
 
 
 def padded(shape: Shape, axes: Sequence[int], pads: Elements) -> Shape:

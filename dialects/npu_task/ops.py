@@ -132,6 +132,14 @@ class KernelOp(GeOp):
         *_, op = (o for o in self.body.block.ops if isinstance(o, TensorOp))
         return op
 
+    @property
+    def constants(self) -> list[Operation]:
+        """The constants of more than one element that `main` reads, in order: a tile program takes
+        them from device memory."""
+        found = (v.owner for v in self.main.operands if not set(data_type(v.type)[1]) <= {1})
+        constants = (o for o in found if isinstance(o, Operation) and o.has_trait(ConstantLike))
+        return list(dict.fromkeys(constants))
+
     def accepts_strided(self) -> bool:
         """Whether launches may read and write strided views."""
         op = self.main

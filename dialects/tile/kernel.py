@@ -19,6 +19,7 @@ side; `tile.set` and `tile.wait` order them.
 
 kernel.py     kernels and programs           buffers.py    buffers, views, fifos
 transfers.py  instructions that move data    compute.py    instructions that compute, and flags
+reading.py    numbers in device memory
 """
 
 from abc import ABC
@@ -52,10 +53,11 @@ from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import GeOp
 from ge.dialects.support.types import is_static
-from ge.dialects.tile.buffers import AllocOp, FifoOp, SlotOp, ViewOp, constant_index
+from ge.dialects.tile.buffers import AllocOp, FifoOp, SlotOp, ViewOp, buffer_of, constant_index
 from ge.dialects.tile.compute import MapOp
 from ge.dialects.tile.instruction import Instruction, Program, program_of
-from ge.dialects.tile.transfers import PopOp, PushOp
+from ge.dialects.tile.reading import ReadOp, reads_of
+from ge.dialects.tile.transfers import PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import Memory, Pipe
 
 INDEX_OPS = frozenset(
@@ -139,7 +141,7 @@ class CoresOp(GeOp):
         super().__init__(result_types=[IndexType()])
 
 
-RUN = (Instruction, AllocOp, SlotOp, ViewOp, CoreOp, CoresOp, ForOp, IfOp, YieldOp)
+RUN = (Instruction, AllocOp, SlotOp, ViewOp, CoreOp, CoresOp, ReadOp, ForOp, IfOp, YieldOp)
 """What a program consists of, besides `INDEX_OPS`."""
 
 
@@ -216,6 +218,9 @@ class KernelOp(GeOp):
                 raise VerifyException(f"{op.name} stands in a program, not before it")
         for fifo in self.fifos:
             check_fifo(fifo)
+        for op in self.walk():
+            if isinstance(op, StoreOp) and reads_of(buffer_of(op.target)):
+                raise VerifyException("a memref that tile.read reads is stored to")
 
 
 def check_argument(t: Attribute) -> None:

@@ -16,7 +16,7 @@ from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.npu_task.attributes import TilingAttr
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.support.types import Shape, numel, shape_of
+from ge.dialects.support.types import Shape
 from ge.dialects.targets.target import Target
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Argument
@@ -71,20 +71,12 @@ class Launch:
         owner = self.operands.get(value, value).owner
         return owner if isinstance(owner, ConstantOp) else None
 
-    @cached_property
-    def constants(self) -> list[ConstantOp]:
-        """The constants in device memory: those of more than one element. Others are in the
-        program's text."""
-        found = (self.constant(v) for v in self.body.inputs)
-        several = (c for c in found if c is not None and numel(shape_of(c.result)) > 1)
-        return list(dict.fromkeys(several))
-
     def in_memory(self) -> list[tuple[str, list[SSAValue]]]:
         """The arguments of the tile program: the name of each, and the values of the body that it
         is. They are the kernel's arguments, its constants in device memory, its results."""
         block, main = self.kernel.body.block, self.kernel.main
         users: dict[SSAValue, list[SSAValue]] = {a: [] for a in block.args}
-        users |= {c.result: [] for c in self.constants}
+        users |= {c.results[0]: [] for c in self.kernel.constants}
         for value, operand in self.operands.items():
             if operand in users:
                 users[operand].append(value)

@@ -18,24 +18,21 @@ the program's choice. A kernel without a program stays as it is, and a remark sa
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
-from xdsl.ir import Block, SSAValue
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
-from ge.dialects.npu_task.attributes import data_type, is_dynamic
+from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.support.diagnostics import location_of, remark
+from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
-from ge.lowering.kernels.launch import Launch, NotLowered, Written
+from ge.lowering.kernels.launch import Launch, NotLowered
+from ge.lowering.kernels.programs import program_of
 from ge.lowering.kernels.table import lowering_of
 from ge.lowering.steps.lower_to_tasks import symbols_of
-from ge.lowering.tiles.values import Argument
-from ge.lowering.tiles.writing import written_kernel
 
 
 @dataclass(frozen=True)
@@ -70,18 +67,3 @@ def tile_program(kernel: KernelOp, name: str, target: Target) -> TileKernelOp:
         raise NotLowered("its shapes are not known")
     launch = Launch(kernel, target)
     return program_of(launch, name, lowering_of(launch)(launch))
-
-
-def program_of(launch: Launch, name: str, written: Written) -> TileKernelOp:
-    """The program that a lowering writes."""
-    arguments: dict[SSAValue, Argument] = {}
-    block = Block()
-    for number, (memref, values) in enumerate(launch.in_memory()):
-        element, shape = data_type(values[0].type)
-        shape = next((written.shapes[v] for v in values if v in written.shapes), shape)
-        arg = block.insert_arg(MemRefType(element, shape), number)
-        arg.name_hint = memref
-        arguments.update(dict.fromkeys(values, Argument(arg, shape, element)))
-    write = partial(written.write, arguments=arguments)
-    given, place = list(arguments.values()), str(location_of(launch.kernel))
-    return written_kernel(name, block, given, write, written.cores, launch.target, place)

@@ -5,7 +5,7 @@
 from typing import Any
 
 from ge.lowering.tiles import api as tile
-from ge.lowering.tiles.api import cast, ceil_div, exp, maximum, rowmax, rowsum, sqrt
+from ge.lowering.tiles.api import cast, ceil_div, columns, exp, maximum, rowmax, rowsum, sqrt, where
 
 MIN = float("-inf")
 
@@ -54,17 +54,17 @@ def conv3x3(c: Any, x: Any, w: Any, out: Any, M: int) -> None:
 
 
 @tile.kernel(M=64, N=128, K=64)
-def w8a16(c: Any, a: Any, w: Any, scale: Any, out: Any, M: int, N: int, K: int) -> None:
-    """out = a (w * scale): codes of 8 bits, with a scale for each column"""
+def w4a16(c: Any, a: Any, w: Any, scale: Any, out: Any, M: int, N: int, K: int) -> None:
+    """out = a (w * scale): codes of 4 or 8 bits, scales for each column of each K rows"""
     A, B, C = c.l1(M, K, copies=2), c.l1(K, N, copies=2), c.l0c(M, N)
-    codes, floats, s = c.ub(K, N, w.dtype, copies=2), c.ub(K, N, copies=2), c.ub(1, N)
+    codes, floats, s = c.ub(K, N, w.dtype, copies=2), c.ub(K, N, copies=2), c.ub(1, N, copies=2)
     weights, across = c.queue(floats, 2), ceil_div(w.shape[1], N)
     for i in c.share(ceil_div(a.shape[0], M) * across):
         m, n = i // across * M, i % across * N
-        c.load(s, scale[n:], pad=1)
         for k in c.range(ceil_div(a.shape[1], K)):
             c.load(codes[k], w[k * K :, n:], pad=0)
-            floats[k] = cast(codes[k], a.dtype) * s
+            c.load(s[k], scale[k, n:], pad=1)
+            floats[k] = cast(codes[k], a.dtype) * s[k]
             weights.push(floats[k])
             c.mmad(C, c.load(A[k], a[m:, k * K :], pad=0), weights.pop(B[k]), init=k == 0)
         c.store(out[m:, n:], C)
@@ -99,3 +99,68 @@ def flash(c: Any, q: Any, k: Any, v: Any, o: Any, M: int, N: int, ahead: int, sc
                 acc[:] = acc * g[b] + u
         acc[:] = acc / l
         c.store(o[i * M :], acc)
+
+
+@tile.kernel(M=128, N=256, K=128)
+def grouped_gemm(c: Any, a: Any, w: Any, expert: Any, out: Any, M: int, N: int, K: int) -> None:
+    """out = a w[expert]: rows that one expert has stand together, in blocks of M"""
+    A, B, C = c.l1(M, K, copies=2), c.l1(K, N, copies=2), c.l0c(M, N)
+    across = ceil_div(w.shape[2], N)
+    for i in c.share(expert.shape[0] * across):
+        m, n = i // across, i % across * N
+        e = c.read(expert[m], below=w.shape[0])
+        for k in c.range(ceil_div(a.shape[1], K)):
+            c.load(A[k], a[m * M :, k * K :], pad=0)
+            c.load(B[k], w[e, k * K :, n:], pad=0)
+            c.mmad(C, A[k], B[k], init=k == 0)
+        c.store(out[m * M :, n:], C)
+
+
+@tile.kernel(M=16, ahead=1, scale=0.125)
+def paged_decode(
+    c: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    table: Any,
+    lengths: Any,
+    o: Any,
+    M: int,
+    ahead: int,
+    scale: float,
+) -> None:
+    """o = softmax(q k^T * scale) v for one query a sequence, whose keys and values are in the pages
+    that `table` names; heads that share keys are rows of a tile"""
+    (_, H, D), (pages, P, heads, _), F = q.shape, k.shape, "f32"
+    G, most = H // heads, table.shape[1]
+    Q, K, V, W = c.l1(M, D), c.l1(P, D, copies=2), c.l1(P, D, copies=2), c.l1(M, P, copies=2)
+    S, U, s, p = c.l0c(M, P), c.l0c(M, D), c.ub(M, P, F), c.ub(M, P)
+    u, acc = c.ub(M, D, F), c.ub(M, D, F)
+    l, m, g = c.ub(M, 1, F), c.ub(M, 1, F, copies=2), c.ub(M, 1, F, copies=ahead + 1)
+    scores, weights, sums = c.queue(s, ahead + 1), c.queue(p, ahead + 1), c.queue(u, 2)
+    for i in c.share(q.shape[0] * heads):
+        b, h = i // heads, i % heads
+        n = c.read(lengths[b], below=most * P + 1, least=1)
+        c.load(Q, q[b, h * G :, 0:], pad=0)
+        m[-1], l[:], acc[:] = MIN, 0, 0
+        for j in c.range(ceil_div(n, P) + ahead):
+            with c.when(j < ceil_div(n, P)):
+                page = c.read(table[b, j], below=pages)
+                c.mmad(S, Q, c.load(K[j], k[page, 0:, h, 0:]).T, init=True)
+                scores.send(S, s)
+                s[:] = where(columns(P, j * P - n) < 0, s * scale, MIN)
+                m[j] = maximum(m[j - 1], rowmax(s))
+                g[j] = exp(m[j - 1] - m[j])
+                s[:] = exp(s - m[j])
+                l[:] = l * g[j] + rowsum(s)
+                p[:] = cast(s, q.dtype)
+                weights.push(p)
+            with c.when(j >= ahead):
+                before = j - ahead
+                page = c.read(table[b, before], below=pages)
+                c.load(V[before], v[page, 0:, h, 0:])
+                c.mmad(U, weights.pop(W[before]), V[before], init=True)
+                sums.send(U, u)
+                acc[:] = acc * g[before] + u
+        acc[:] = acc / l
+        c.store(o[b, h * G :, 0:], acc[:G])

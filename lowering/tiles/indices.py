@@ -5,8 +5,10 @@ They are expressions, and become `arith` ops where an instruction uses them.
 
 import operator
 from dataclasses import dataclass, field
+from math import gcd, prod
 from typing import Any, NoReturn, TypeAlias
 
+from ge.dialects.support.boxes import divisor_of
 from ge.dialects.support.errors import GeError
 
 Scalar: TypeAlias = "Index | int"
@@ -32,6 +34,18 @@ class Index:
 
     kind: str
     args: tuple[Any, ...] = ()
+
+    @property
+    def divisor(self) -> int:
+        """A number that divides this one, whatever it is when the core runs."""
+        parts = [divisor_of(a) for a in self.args]
+        match self.kind:
+            case "addi" | "subi" | "minsi" | "known":
+                return gcd(*parts)
+            case "muli":
+                return prod(parts)
+            case _:
+                return 1
 
     def __add__(self, other: Scalar) -> "Index":
         return Index("addi", (self, other))
@@ -95,10 +109,25 @@ class LoopIndex(Index):
 
 
 @dataclass(frozen=True, eq=False)
+class KnownIndex(Index):
+    """A number that was computed before it is used, and its value in each program."""
+
+    values: dict[Any, Any] = field(default_factory=dict[Any, Any])
+
+
+@dataclass(frozen=True, eq=False)
 class SharedIndex(Index):
     """A number that is one core's, of those that cores share; `turn` counts the core's own."""
 
     turn: Index = field(kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class ReadIndex(Index):
+    """A number in device memory, in `span`."""
+
+    box: Any = field(kw_only=True)  # a `values.Box` of one element
+    span: range = field(kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +146,10 @@ class Condition:
 
 def minimum(a: Scalar, b: Scalar) -> Scalar:
     return min(a, b) if isinstance(a, int) and isinstance(b, int) else Index("minsi", (a, b))
+
+
+def maximum(a: Scalar, b: Scalar) -> Scalar:
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else Index("maxsi", (a, b))
 
 
 def ceil_div(a: Scalar, b: Scalar) -> Scalar:

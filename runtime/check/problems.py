@@ -40,3 +40,23 @@ def require_none(problems: Sequence[Problem], what: str) -> None:
 def placed(op: Operation) -> str:
     location = str(location_of(op))
     return f"{name_of(op)} ({location})" if location else name_of(op)
+
+
+MOST_PROBLEMS = 20  # of one kernel
+
+
+@dataclass
+class Problems:
+    """Problems by what is said and where, each once."""
+
+    found: dict[tuple[str, Operation, Operation | None], Problem] = field(
+        default_factory=dict[tuple[str, Operation, Operation | None], Problem]
+    )
+
+    @property
+    def full(self) -> bool:
+        return len(self.found) >= MOST_PROBLEMS
+
+    def add(self, kind: str, text: str, op: Operation, other: Operation | None = None) -> None:
+        if not self.full:
+            self.found.setdefault((kind, op, other), Problem(kind, text, op))

@@ -12,12 +12,16 @@ several cores add to are the same but for rounding. What is looked for:
     race        two accesses of the same bytes of a core's memory, or of device memory, in no order
     unwritten   a read of bytes that nothing wrote, an element of a result that nothing stores
     overwritten a read of a buffer in whose place another one was written
-    bounds      a sub-tile beyond its tile or where none can begin, a box that begins before its
-                memref, a memory too small
+    bounds      a sub-tile or rows beyond their tile or where none can begin, a memory too small, a
+                box that begins before its memref and is not loaded with padding
     event       a flag that is set twice, waited for in vain, left set, or that no target has
     deadlock    pipes that wait for each other; tiles left in a fifo
 
     capacity    more cores than the target has
+
+Numbers that a kernel reads (`tile.read`) are taken at their least and at their largest. That proves
+it for all where they only say which box is loaded; where loops and conditions depend on them, the
+summary says that it is proved for these two alone.
 
 Not proved: that numbers are right, nor that padding is masked: only what a load without `pad` left
 unwritten is found when it is read. Tiles lie in memory row by row here, not in the fractals of L1
@@ -29,21 +33,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from xdsl.dialects.arith import AddiOp, MuliOp, SubiOp
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.buffers import FifoOp, memref_shape
+from ge.dialects.tile.buffers import FifoOp, ViewOp, constant_index, memref_shape
 from ge.dialects.tile.compute import SetOp, WaitOp
 from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import PopOp, PushOp, StoreOp
-from ge.dialects.tile.types import Memory, Pipe
-from ge.runtime.check.problems import Problem
+from ge.dialects.tile.types import BoxType, Memory, Pipe
+from ge.runtime.check.problems import Problem, Problems
 from ge.runtime.check.tile_history import UNWRITTEN, Clock, Grains, Grid, History, Span, cells
 from ge.runtime.check.tile_program import Bytes, Region, Step, Walk, WalkError
-
-MOST_PROBLEMS = 20  # of one kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +58,16 @@ class KernelProof:
     cores: int
     instructions: int  # of all cores
     problems: tuple[Problem, ...]
+    # Whether more than the place of loads depends on numbers that the kernel reads
+    for_some_numbers: bool = False
 
     @property
     def summary(self) -> str:
         if self.problems:
             return f"@{self.name}: {len(self.problems)} problems"
         text = f"{self.instructions} instructions on {self.cores} cores, in any order of the pipes"
+        if self.for_some_numbers:
+            text += ", for the least and the largest of each number that it reads, not for all"
         return f"@{self.name}: proved, {text}"
 
 
@@ -72,11 +80,26 @@ def check_kernels(module: ModuleOp, target: Target | None = None) -> list[Kernel
 def check_kernel(kernel: KernelOp, target: Target) -> KernelProof:
     """The proof of one tile program, on a target."""
     problems = Problems()
+    reads = [op for op in kernel.walk() if isinstance(op, ReadOp)]
+    check_memories(kernel, target, problems)
+    both = (True, False) if reads else (True,)
+    steps = [check_cores(kernel, target, problems, largest) for largest in both]
+    return KernelProof(
+        kernel.sym_name.data,
+        kernel.core_count,
+        max(steps),
+        tuple(problems.found.values()),
+        not all(map(only_chooses_boxes, reads)),
+    )
+
+
+def check_cores(kernel: KernelOp, target: Target, problems: Problems, largest: bool) -> int:
+    """Replay all cores, where each number read is the largest or the least that it may be. The
+    number of their instructions."""
     cores: list[Core] = []
     try:
-        check_memories(kernel, target, problems)
         for number in range(kernel.core_count):
-            cores.append(Core.walk(kernel, number))
+            cores.append(Core.walk(kernel, number, largest))
     except WalkError as e:
         problems.add(e.kind, str(e), e.op)
     else:
@@ -86,26 +109,33 @@ def check_kernel(kernel: KernelOp, target: Target) -> KernelProof:
             if (shape := core.shape(shared)) not in seen and not problems.full:
                 seen.add(shape)
                 Replay(core, shared, target.flags, problems).run()
-    steps = sum(len(q) for core in cores for q in core.queues.values())
-    name = kernel.sym_name.data
-    return KernelProof(name, kernel.core_count, steps, tuple(problems.found.values()))
+    return sum(len(q) for core in cores for q in core.queues.values())
 
 
-@dataclass
-class Problems:
-    """Problems by what is said and where, each once."""
+def only_chooses_boxes(op: ReadOp) -> bool:
+    """Whether a number that is read says nothing but where boxes of memrefs begin that are only
+    loaded from, at a multiple of it and more: what is true of the largest and of the least number
+    is then true of those between."""
+    values: list[SSAValue] = [op.result]
+    while values:
+        for use in values.pop().uses:
+            user = use.operation
+            if isinstance(user, AddiOp | SubiOp):
+                values.append(user.results[0])
+            elif isinstance(user, MuliOp) and any(
+                constant_index(o) is not None for o in user.operands
+            ):
+                values.append(user.results[0])
+            elif not (isinstance(user, ViewOp) and _is_loaded_box(user)):
+                return False
+    return True
 
-    found: dict[tuple[str, Operation, Operation | None], Problem] = field(
-        default_factory=dict[tuple[str, Operation, Operation | None], Problem]
-    )
 
-    @property
-    def full(self) -> bool:
-        return len(self.found) >= MOST_PROBLEMS
-
-    def add(self, kind: str, text: str, op: Operation, other: Operation | None = None) -> None:
-        if not self.full:
-            self.found.setdefault((kind, op, other), Problem(kind, text, op))
+def _is_loaded_box(view: ViewOp) -> bool:
+    if not isinstance(view.result.type, BoxType):
+        return False
+    boxes = (u.operation for u in view.source.uses if isinstance(u.operation, ViewOp))
+    return not any(isinstance(u.operation, StoreOp) for b in boxes for u in b.result.uses)
 
 
 def check_memories(kernel: KernelOp, target: Target, problems: Problems) -> None:
@@ -139,10 +169,10 @@ class Core:
     queues: dict[Queue, list[Step]]
 
     @classmethod
-    def walk(cls, kernel: KernelOp, number: int) -> "Core":
+    def walk(cls, kernel: KernelOp, number: int, largest: bool = True) -> "Core":
         queues: dict[Queue, list[Step]] = {}
         for i, program in enumerate(kernel.programs):
-            for step in Walk(kernel, program, number).run():
+            for step in Walk(kernel, program, number, largest).run():
                 queues.setdefault((i, step.pipe), []).append(step)
         return cls(number, queues)
 

@@ -14,15 +14,17 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.element_types import elements_per_byte
 from ge.dialects.support.types import constant_value
-from ge.dialects.tile.buffers import ViewOp
+from ge.dialects.tile.buffers import ViewOp, box_of, within
 from ge.dialects.tile.compute import FillOp, IndexOp, MapOp, MmadOp, ReduceOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.scalars import number_of
 from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
+from ge.dialects.tile.types import box_type, tile_type
 from ge.runtime import kernels
 from ge.runtime.data.arrays import NARROW_FLOATS, Array, array_of
-from ge.runtime.tiles.costs import box_of
+from ge.runtime.data.packing import packed
 from ge.runtime.tiles.memory import CoreMemory, TileAt
 
 Action = Callable[..., None]
@@ -76,40 +78,60 @@ def on_two(source: TileAt, target: TileAt, act: Callable[[Array, Array], object]
 
 
 class Box:
-    """The elements of a box that lie within its memref, by its offsets."""
+    """The elements of a box, by its offsets, and where they stand in a tile."""
 
     def __init__(self, view: ViewOp, array: Array) -> None:
-        self.array, self.sizes = array, view.box_sizes
-        shaped = view.result.type
-        self.is_column = shaped.cols.data == 1 and shaped.rows.data > 1
+        self.array, self.view = array, view
+        self.sizes, self.steps = view.box_sizes, view.box_steps
+        dims = zip(array.shape, self.sizes, self.steps, strict=True)
+        self.last = tuple(extent - 1 - (size - 1) * step for extent, size, step in dims)
         self.kept = [i for i, size in enumerate(self.sizes) if size > 1]
+        self.shape = tuple(self.sizes[i] for i in self.kept)
 
-    def part(self, offsets: Offsets) -> Array:
-        pairs = zip(offsets, self.sizes, strict=True)
-        return self.array[tuple(slice(at, at + size) for at, size in pairs)]
-
-    def shape(self, part: Array) -> tuple[int, int]:
-        """Rows and columns of a part."""
-        if not part.size:
-            return 0, 0
-        sizes = [part.shape[i] for i in self.kept]
-        if len(sizes) == 2:
-            return sizes[0], sizes[1]
-        count = sizes[0] if sizes else 1
-        return (count, 1) if self.is_column else (1, count)
+    def parts(self, offsets: Offsets, tile: Array) -> tuple[Array, Array]:
+        """The elements within the memref, and their places in the tile."""
+        grid = tile.reshape(self.shape)  # a view, since it only cuts rows and columns
+        ends = zip(offsets, self.last, strict=True)
+        if all(0 <= at <= last for at, last in ends):
+            spans = [(0, size) for size in self.sizes]
+        else:
+            spans = within(self.view, offsets)
+            if self.kept:
+                grid = grid[tuple(slice(*spans[i]) for i in self.kept)]
+        dims = zip(offsets, spans, self.steps, strict=True)
+        cut = tuple(slice(at + low * n, at + high * n, n) for at, (low, high), n in dims)
+        return self.array[cut], grid
 
 
 def load(op: LoadOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Action:
-    view, target = box_of(op.source), core.tile(op.target)
-    box = Box(view, memrefs[view.source])
+    view, t = box_of(op.source), tile_type(op.target)
+    box, step, rows = Box(view, memrefs[view.source]), op.row_step, box_type(op.source).rows.data
     pad = None if op.pad is None else number_of(op.pad)
+    most = t.rows.data - (rows - 1) * step  # rows that it may begin at
 
-    def run(offsets: Offsets, at: int) -> None:
-        part, tile = box.part(offsets), target(at)
-        rows, cols = box.shape(part)
-        if (rows, cols) != tile.shape and pad is not None:
+    def fill(tile: Array, offsets: Offsets, first: int = -1) -> None:
+        if op.first is not None:
+            if not 0 <= first < most:
+                raise error_at(op, f"{rows} rows from {first} on, {step} apart, pass the tile")
+            tile = tile[first : first + (rows - 1) * step + 1 : step]
+        part, grid = box.parts(offsets, tile)
+        if pad is not None and part.size < tile.size:
             tile.fill(pad)
-        tile[:rows, :cols] = part.reshape(rows, cols)
+        if part.size:
+            grid[...] = part.reshape(grid.shape)
+
+    if elements_per_byte(t.element) > 1:  # those that share bytes with others stay as they were
+        elements, rows_of = core.elements(op.target), core.rows(op.target)
+
+        def run_packed(offsets: Offsets, at: int, *first: int) -> None:
+            fill(tile := elements(at), offsets, *first)
+            rows_of(at)[...] = packed(tile)
+
+        return run_packed
+    target = core.tile(op.target)
+
+    def run(offsets: Offsets, at: int, *first: int) -> None:
+        fill(target(at), offsets, *first)
 
     return run
 
@@ -120,9 +142,9 @@ def store(op: StoreOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> A
     has_relu, adds = op.has_relu, op.is_atomic
 
     def run(at: int, offsets: Offsets) -> None:
-        part, tile = box.part(offsets), source(at)
-        rows, cols = box.shape(part)
-        values = tile[:rows, :cols]
+        part, values = box.parts(offsets, source(at))
+        if not part.size:
+            return
         if has_relu:
             values = np.maximum(values, 0)
         values = values.reshape(part.shape).astype(part.dtype)
@@ -160,7 +182,7 @@ def multiply(a: Array, b: Array, dtype: "np.dtype[Any]") -> Array:
 
 
 def map_tiles(op: MapOp, core: CoreMemory) -> Action:
-    ins, outs = [core.tile(v) for v in op.ins], [core.tile(v) for v in op.outs]
+    ins, outs = [core.elements(v) for v in op.ins], [core.tile(v) for v in op.outs]
     block = op.body.block
     places: dict[SSAValue, int] = {v: i for i, v in enumerate(block.args)}
     constants: list[Array] = []

@@ -13,7 +13,8 @@ to device memory goes by the cores' numbers, so that the sums are the same each 
 
 Limits: an operand larger than L2 still crosses HBM once; a vector core beside each cube core is
 used in kernels that have both programs, where a target has two; which buffers are in HBM and which
-in L2 when the kernel begins is not known: all are in HBM.
+in L2 when the kernel begins is not known: all are in HBM. The time of a kernel that reads numbers
+(`tile.read`) is that for the largest that they may be; reading them takes no time.
 """
 
 from collections import Counter
@@ -32,13 +33,15 @@ from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.buffers import box_of
 from ge.dialects.tile.compute import ReduceOp
 from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, StoreOp
 from ge.runtime.costs.pipes import hbm_bytes_per_us
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
-from ge.runtime.tiles.costs import Share, box_of, cycles_of
+from ge.runtime.tiles.costs import Share, cycles_of
 from ge.runtime.tiles.instructions import prepare
 from ge.runtime.tiles.limits import check_fits, explained
 from ge.runtime.tiles.memory import CoreMemory, poisoned
@@ -262,6 +265,7 @@ class TileKernel:
             random.shuffle(cores)
         with np.errstate(all="ignore"):
             memory = CoreMemory(self.target.core_memories, self.op.fifos)
+            self.tables.arrays.update(memrefs)
             self.walk(0, with_values=True)
             actions = [at_op(op, prepare, op, memory, memrefs) for op in self.tables.ops]
             for core in cores:
@@ -324,6 +328,8 @@ def arguments_of(op: KernelOp) -> list[Argument]:
     for inner in op.walk():
         if isinstance(inner, LoadOp):
             reads.add(box_of(inner.source).source)
+        elif isinstance(inner, ReadOp):
+            reads.add(inner.source)
         elif isinstance(inner, StoreOp):
             (added if inner.is_atomic else writes).add(box_of(inner.target).source)
     return [

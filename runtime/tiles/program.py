@@ -14,7 +14,7 @@ computed as well, `v1` takes the operands: offsets of tiles in their memories, o
 Indices are taken as numbers of any size; what is unsigned must not be negative.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -33,12 +33,15 @@ from ge.dialects.tile.buffers import (
     constant_index,
     memref_shape,
     row_stride,
+    within,
 )
 from ge.dialects.tile.compute import FlagOp, SetOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import CoreOp, CoresOp, KernelOp, ProgramOp
-from ge.dialects.tile.transfers import PopOp, PushOp
+from ge.dialects.tile.reading import ReadOp
+from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp
 from ge.dialects.tile.types import BoxType, FifoType, Pipe, TileType
+from ge.runtime.data.arrays import Array
 from ge.runtime.tiles.queues import POP, PUSH, RUN, SET, WAIT, Record
 
 PIPES = tuple(Pipe)
@@ -81,6 +84,7 @@ class Tables:
     channels: list[str] = field(default_factory=list[str])  # what they are called
     fifos: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     depths: dict[int, int] = field(default_factory=dict[int, int])  # of fifos
+    arrays: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])  # of a run
     _numbers: dict[Record, int] = field(default_factory=dict[Record, int])
     _flags: dict[tuple[int, Pipe, Pipe, int], int] = field(
         default_factory=dict[tuple[int, Pipe, Pipe, int], int]
@@ -207,6 +211,10 @@ class _Translation:
                     self.names[op.result] = "core"
                 case CoresOp():
                     self.names[op.result] = str(self.cores)
+                case ReadOp():
+                    at = ", ".join(self.names[o] for o in op.offsets)
+                    read = self.known("read", _reader(op, self.tables.arrays, self.with_values))
+                    self.define(op.result, f"{read}({at})")
                 case AllocOp() | SlotOp() | ViewOp():
                     if self.with_values and isinstance(op.result.type, TileType):
                         self.tile(op)
@@ -295,10 +303,11 @@ class _Translation:
         extents, sizes = memref_shape(view.source), view.box_sizes
         offsets = [self.names[o] for o in view.offsets]
         clip = _Clip(op, view, lambda s: self.tables.number(Record(RUN, pipe, -1, number, s)))
+        last = [e - (n - 1) * s - 1 for e, n, s in zip(extents, sizes, view.box_steps, strict=True)]
         free = [
-            f"0 <= {at} <= {extent - size}"
-            for at, extent, size in zip(offsets, extents, sizes, strict=True)
-            if not (at.startswith("(") and 0 <= int(at[1:-1]) <= extent - size)
+            f"0 <= {at} <= {most}"
+            for at, most in zip(offsets, last, strict=True)
+            if not (at.startswith("(") and 0 <= int(at[1:-1]) <= most)
         ]
         whole = str(clip.whole())
         if not free:
@@ -341,6 +350,24 @@ def _span(op: ForOp) -> Callable[[int, int, int], range]:
     return span
 
 
+def _reader(op: ReadOp, arrays: Mapping[SSAValue, Array], with_values: bool) -> Callable[..., int]:
+    """What the scalar unit reads; without values the largest number that it may be."""
+    span, shape = op.span, memref_shape(op.source)
+
+    def read(*at: int) -> int:
+        if not all(0 <= i < size for i, size in zip(at, shape, strict=True)):
+            raise error_at(op, f"a number is read at {[*at]}, outside of {op.source.type}")
+        if not with_values:
+            return span[-1]
+        value = int(arrays[op.source][at])
+        if value not in span:
+            promised = f"at least {span.start} and below {span.stop}"
+            raise error_at(op, f"the number read at {[*at]} is {value}, not {promised}")
+        return value
+
+    return read
+
+
 def _part(op: ViewOp) -> Callable[[int, int, int], int]:
     """Offset of a tile, row, column -> offset of the sub-tile."""
     source, part = cast(TileType, op.source.type), cast(TileType, op.result.type)
@@ -368,9 +395,9 @@ class _Clip:
         return self.number(self.view.box_sizes)
 
     def __call__(self, *offsets: int) -> int:
-        extents = memref_shape(self.view.source)
-        if min(offsets) < 0:
+        if min(offsets) < 0 and not (isinstance(self.op, LoadOp) and self.op.pad is not None):
             box = f"a box of sizes {[*self.view.box_sizes]} at {[*offsets]}"
-            raise error_at(self.op, f"{box} begins before the memref")
-        sizes = zip(offsets, extents, self.view.box_sizes, strict=True)
-        return self.number(tuple(max(0, min(size, e - at)) for at, e, size in sizes))
+            raise error_at(
+                self.op, f"{box} begins before the memref", "a load of such a box has `pad`"
+            )
+        return self.number(tuple(high - low for low, high in within(self.view, offsets)))

@@ -29,6 +29,7 @@ ROOMS: dict[str, set[str]] = {
     "runtime/check": {"dialects"},
     "runtime/device": {
         "dialects", "runtime/check", "runtime/data", "runtime/kernels", "runtime/profile",
+        "runtime/tiles",
     },
     "runtime/host": {
         "dialects", "runtime/check", "runtime/clock", "runtime/costs", "runtime/data",
@@ -74,6 +75,7 @@ ROOMS: dict[str, set[str]] = {
     "transforms/tiles": {"dialects"},
     "lowering/text": {"dialects", "runtime/data"},
     "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},
+    "lowering/kernels": {"dialects", "lowering/steps", "lowering/tiles", "runtime/costs"},
     "lowering/steps": {"dialects", "runtime/costs", "transforms/analysis"},
     "lowering/levels": {"dialects", "runtime/check", "runtime/costs", "transforms/analysis"},
     "lowering/plugins": {"dialects", "transforms", "lowering/levels", "lowering/text"},

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ml_dtypes import int4
 
 import ge
 from ge.dialects.fused_op import USER_KERNELS, UserKernels
@@ -45,10 +46,16 @@ def conv_case() -> tuple[list[Array], Array]:
     return [x, w, np.zeros((4, 34, 48), "f4")], np.sum(parts, axis=0)
 
 
+def w4a16_case() -> tuple[list[Array], Array]:
+    a, scale = normal(70, 96), normal(2, 144) / 8
+    w = np.random.default_rng(1).integers(-8, 8, (96, 144)).astype(int4)
+    scales = np.repeat(wide(scale), 64, axis=0)[:96]
+    return [a, w, scale, np.zeros((70, 144), "f2")], wide(a) @ (wide(w) * scales)
+
+
 def w8a16_case() -> tuple[list[Array], Array]:
-    a, scale = normal(70, 96), normal(144) / 8
-    w = np.random.default_rng(1).integers(-128, 128, (96, 144)).astype("i1")
-    return [a, w, scale, np.zeros((70, 144), "f2")], wide(a) @ (wide(w) * wide(scale))
+    (a, w, scale, out), expected = w4a16_case()
+    return [a, w.astype("i1"), scale, out], expected
 
 
 def flash_case() -> tuple[list[Array], Array]:
@@ -58,13 +65,35 @@ def flash_case() -> tuple[list[Array], Array]:
     return [q, k, v, np.zeros((128, 64), "f4")], e / e.sum(1, keepdims=True) @ wide(v)
 
 
+def paged_case() -> tuple[list[Array], Array]:
+    """Two sequences, of which one ends within its second page."""
+    q, k, v = normal(2, 8, 64), normal(6, 16, 2, 64), normal(6, 16, 2, 64)[::-1].copy()
+    table, lengths = np.array([[4, 0, 2], [1, 5, 3]]), np.array([48, 17], "i4")
+    expected = np.zeros((2, 8, 64), "f4")
+    for b, n in enumerate(lengths):
+        keys, values = (wide(x[table[b]]).reshape(-1, 2, 64)[:n] for x in (k, v))
+        for h in range(8):
+            e = np.exp(keys[:, h // 4] @ wide(q[b, h]) / 8)
+            expected[b, h] = e / e.sum() @ values[:, h // 4]
+    return [q, k, v, table, lengths, np.zeros_like(expected)], expected
+
+
+def grouped_case() -> tuple[list[Array], Array]:
+    a, w, expert = normal(384, 96), normal(4, 96, 80), np.array([2, 0, 3])
+    parts = [wide(x) @ wide(w[e]) for x, e in zip(np.split(a, 3), expert, strict=True)]
+    return [a, w, expert, np.zeros((384, 80), "f4")], np.concatenate(parts)
+
+
 CASES: list[tuple[Any, Callable[[], tuple[list[Array], Array]], int, dict[str, Any]]] = [
     (examples.gemm, gemm_case, 14, {}),
     (examples.rms_norm, rms_norm_case, 12, {}),
     (examples.conv3x3, conv_case, 16, {}),
-    (examples.w8a16, w8a16_case, 17, {}),
+    (examples.w4a16, w4a16_case, 15, {}),
+    (examples.w4a16, w8a16_case, 15, {}),
     (examples.flash, flash_case, 31, {"ahead": 1}),
     (examples.flash, flash_case, 31, {"ahead": 2}),
+    (examples.paged_decode, paged_case, 48, {}),
+    (examples.grouped_gemm, grouped_case, 13, {}),
 ]
 
 
@@ -81,6 +110,27 @@ def test_examples(kernel: Any, case: Any, lines: int, parameters: dict[str, Any]
         program.run(*arrays, seed=seed)
         np.testing.assert_array_equal(arrays[-1], out)
     assert len(inspect.getsource(kernel.function).splitlines()) <= lines
+
+
+def test_numbers_that_are_read():
+    """Proved for all of them, or it is said for which; those out of range are refused."""
+    arrays, _ = grouped_case()
+    program = examples.grouped_gemm.on(*arrays, cores=2)
+    assert program.check().summary.endswith("in any order of the pipes")
+    arrays[2][1] = 4
+    with pytest.raises(GeError, match=r"the number read at \[1\] is 4, not at least 0 and below 4"):
+        program.run(*arrays)
+    proof = examples.paged_decode.on(*paged_case()[0], cores=2).check()
+    assert proof.summary.endswith(
+        "the least and the largest of each number that it reads, not for all"
+    )
+
+    @tile.kernel
+    def rows(c: Any, ids: Any, out: Any) -> None:
+        c.load(c.ub(1, 8), out[c.read(ids[0:], below=8) :])
+
+    with pytest.raises(GeError, match="one number is read"):
+        rows.on(arrays[2], normal(8))
 
 
 def test_a_block_ahead_is_faster():

@@ -1,0 +1,149 @@
+"""Kernels both ways: by their bodies, and by the tile programs that are written for them.
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tile_lowering import compare
+
+compare("func.func @main(...) ...")         # some kernel has a program, and it is right
+compare(text, all_lowered=True)             # all of them have
+compare(text, exact=True)                   # bit for bit: no sum is reordered
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
+
+from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.diagnostics import Diagnostic, diagnostic_handler
+from ge.dialects.targets.target import Target, record_target
+from ge.dialects.tile.kernel import KernelOp as TileKernelOp
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.kernels.lower_kernels import LowerKernelsPass
+from ge.lowering.levels.level import Level, level_of
+from ge.lowering.pipeline.options import Options
+from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.tiles.api import finish
+from ge.runtime.check.tiles import check_kernel
+from ge.runtime.data.arrays import Array, float_limits, kind_of
+from ge.runtime.device.interpreter import KernelCode
+from ge.runtime.device.random_inputs import random_array
+from ge.runtime.device.tiled import TiledCode
+
+Make = Callable[[np.random.Generator, Attribute, Sequence[int]], Array]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A module after the passes, and why kernels have no tile program."""
+
+    module: ModuleOp
+    target: Target
+    reasons: list[str]
+
+    @property
+    def pairs(self) -> list[tuple[KernelOp, TileKernelOp]]:
+        programs = {k.sym_name.data: k for k in self.module.ops if isinstance(k, TileKernelOp)}
+        kernels = [k for k in self.module.ops if isinstance(k, KernelOp)]
+        return [(k, programs[k.tiles.data]) for k in kernels if k.tiles is not None]
+
+
+def lowered(module: ModuleOp | str, target: str = "910b2", **options: Any) -> Lowered:
+    """A graph function (or a module of tasks) compiled with these options as far as its kernels,
+    and their tile programs."""
+    if isinstance(module, str):
+        module = parse_module(context(), Source("test", module))
+    if level_of(module) is Level.GRAPH:
+        lower(module, Options(target=target, **options), until=Level.TASKS)
+    record_target(module, target)
+    found: list[Diagnostic] = []
+    with diagnostic_handler(found.append):
+        LowerKernelsPass(target).apply(Context(), module)
+    reasons = [d.message for d in found]
+    finish(module)
+    return Lowered(module, Target.load(target), reasons)
+
+
+def compare(
+    module: ModuleOp | str,
+    target: str = "910b2",
+    *,
+    all_lowered: bool = False,
+    exact: bool = False,
+    tolerance: float | None = None,
+    make: Make = random_array,
+    orders: int = 0,
+    proved: bool = True,
+    seed: int = 0,
+    **options: Any,
+) -> Lowered:
+    """Run each kernel that has a tile program both ways on random inputs (those of `make`), and in
+    random orders of the pipes; the results are equal but for what rounding makes of sums
+    in another order, and the program is proved."""
+    result = lowered(module, target, **options)
+    assert result.pairs, result.reasons
+    assert not (all_lowered and result.reasons), result.reasons
+    for kernel, program in result.pairs:
+        if proved:
+            proof = check_kernel(program, result.target)
+            assert not proof.problems, f"{[p.message for p in proof.problems]}\n{program}"
+        run_both_ways(kernel, program, result.target, exact, tolerance, make, orders, seed)
+    return result
+
+
+def run_both_ways(
+    kernel: KernelOp,
+    program: TileKernelOp,
+    target: Target,
+    exact: bool,
+    tolerance: float | None,
+    make: Make,
+    orders: int,
+    seed: int,
+) -> None:
+    rng = np.random.default_rng(seed)
+    inputs = [make(rng, *data_type(t)) for t in kernel.input_types]
+    nowhere = [None] * len(kernel.output_types)
+    with np.errstate(all="ignore"):
+        wanted = KernelCode(kernel, {}).run(inputs, nowhere)
+    tiles = TiledCode(kernel, program, target, {})
+    results = tiles.run(inputs, nowhere)
+    for result, want in zip(results, wanted, strict=True):
+        assert_close(result, want, exact, tolerance, f"{kernel}\n{program}")
+    for number in range(orders):
+        for again, result in zip(tiles.run(inputs, nowhere, number), results, strict=True):
+            assert again.tobytes() == result.tobytes(), f"order {number}\n{program}"
+
+
+def assert_close(
+    got: Array, want: Array, exact: bool, tolerance: float | None, text: str = ""
+) -> None:
+    """Floats within 4 units in the last place of the largest element (8 of float32, whose sums have
+    no wider type), integers and truth values bit for bit."""
+    assert (got.shape, got.dtype) == (want.shape, want.dtype)
+    if exact or kind_of(want.dtype) != "f":
+        wrong = _bits(got) != _bits(want)
+    else:
+        if tolerance is None:
+            units = 8 if want.dtype.itemsize > 2 else 4
+            tolerance = units * float(float_limits(want.dtype).eps)
+        wide_got, wide_want = got.astype(np.float64), want.astype(np.float64)
+        finite = wide_want[np.isfinite(wide_want)]
+        most = np.abs(finite).max() if finite.size else 0.0
+        wrong = ~np.isclose(wide_got, wide_want, tolerance, tolerance * most, equal_nan=True)
+    if wrong.any():
+        where = tuple(np.argwhere(wrong)[0].tolist())
+        count = f"{int(wrong.sum())} of {wrong.size} elements differ"
+        raise AssertionError(f"{count}, first at {where}: {got[where]}, not {want[where]}\n{text}")
+
+
+def _bits(array: Array) -> Array:
+    """Elements as integers; all nan are one, and so are both zeros."""
+    if kind_of(array.dtype) != "f":
+        return array
+    plain = np.where(np.isnan(array), np.array(np.nan, array.dtype), array + array.dtype.type(0))
+    return plain.view(f"u{array.dtype.itemsize}")
