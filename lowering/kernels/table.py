@@ -7,6 +7,7 @@ from ge.dialects.npu_task.attributes import Engine
 from ge.lowering.kernels.attention import lower_attention
 from ge.lowering.kernels.launch import Launch, NotLowered, Written
 from ge.lowering.kernels.matmul import lower_matmul
+from ge.lowering.kernels.moves import lower_moves, moves
 from ge.lowering.kernels.vector import lower_vector
 
 LOWERINGS: dict[Engine, Callable[[Launch], Written]] = {
@@ -20,6 +21,8 @@ def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
     if any(isinstance(op, AttentionOp) for op in launch.body.ops):
         return lower_attention
     engine = launch.kernel.engine.data
+    if engine is Engine.VECTOR and moves(launch):
+        return lower_moves
     if engine not in LOWERINGS:
         raise NotLowered(f"nothing is lowered for engine {engine}")
     return LOWERINGS[engine]
