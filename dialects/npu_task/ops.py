@@ -70,6 +70,8 @@ from ge.dialects.support.operation import GeOp, segments
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense
 
+NO_TILES = "no_tiles"  # attribute of a kernel: why it has no tile program
+
 SHAPED = BaseAttr(TensorType) | BaseAttr(MemRefType)
 
 
@@ -139,6 +141,11 @@ class KernelOp(GeOp):
         found = (v.owner for v in self.main.operands if not set(data_type(v.type)[1]) <= {1})
         constants = (o for o in found if isinstance(o, Operation) and o.has_trait(ConstantLike))
         return list(dict.fromkeys(constants))
+
+    @property
+    def types_in_memory(self) -> list[Attribute]:
+        """Those of the arguments of a tile program."""
+        return [*self.input_types, *(c.results[0].type for c in self.constants), *self.output_types]
 
     def accepts_strided(self) -> bool:
         """Whether launches may read and write strided views."""

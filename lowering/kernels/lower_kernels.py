@@ -14,7 +14,8 @@ becomes
 The kernel's body stays: it says what the program computes, and computes it where a run is not on
 tiles. The program's arguments are the kernel's arguments, its constants of more than one element,
 and its results, in this order; each has the elements of the tensor in the same order, in a shape of
-the program's choice. A kernel without a program stays as it is, and a remark says why.
+the program's choice. A kernel without a program stays as it is, and a remark and its attribute
+`no_tiles` say why.
 """
 
 from dataclasses import dataclass
@@ -23,10 +24,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import data_type, is_dynamic
-from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.npu_task.ops import NO_TILES, KernelOp
 from ge.dialects.support.diagnostics import location_of, remark
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
@@ -36,6 +39,9 @@ from ge.lowering.steps.lower_to_tasks import symbols_of
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Argument
 from ge.lowering.tiles.writing import written_kernel
+from ge.transforms.tiles.tile_flags import TileFlagsPass
+from ge.transforms.tiles.tile_plan import TilePlanPass
+from ge.transforms.tiles.tile_split_loops import TileSplitLoopsPass
 
 
 @dataclass(frozen=True)
@@ -47,20 +53,43 @@ class LowerKernelsPass(ModulePass):
     target: str = ""
     """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
 
+    finish: bool = False
+    """Cut the loops of programs, put in flags and give buffers their places, too; a program for
+    which that fails is dropped."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target, taken = target_for(main_function(op) or op, self.target), symbols_of(op)
-        for kernel in [k for k in op.ops if isinstance(k, KernelOp)]:
+        for kernel in [k for k in op.ops if isinstance(k, KernelOp) and k.tiles is None]:
             name = f"{kernel.sym_name.data}_tiles"
             while name in taken:
                 name += "_"
             try:
                 program = tile_program(kernel, name, target)
+                if self.finish:
+                    self.finished(program)
             except NotLowered as e:
+                kernel.attributes[NO_TILES] = StringAttr(str(e))
                 remark(kernel, f"@{kernel.sym_name.data} has no tile program: {e}")
                 continue
             taken.add(name)
+            kernel.attributes.pop(NO_TILES, None)
             op.body.block.insert_op_after(program, kernel)
             kernel.properties["tiles"] = StringAttr(name)
+
+    def finished(self, program: TileKernelOp) -> None:
+        """Bring a program to what a core runs. Raises NotLowered where that fails."""
+        module = ModuleOp([program])
+        try:
+            for rewrite in finishing(self.target):
+                rewrite.apply(Context(), module)
+        except (GeError, VerifyException) as e:
+            raise NotLowered(e.message if isinstance(e, GeError) else str(e)) from None
+        program.detach()
+
+
+def finishing(target: str) -> list[ModulePass]:
+    """The passes from what is written to what a core runs."""
+    return [TileSplitLoopsPass(), TileFlagsPass(target), TilePlanPass(target)]
 
 
 def tile_program(kernel: KernelOp, name: str, target: Target) -> TileKernelOp:

@@ -12,11 +12,12 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task import ops as npu
-from ge.dialects.npu_task.attributes import HOST
+from ge.dialects.npu_task.attributes import HOST, data_type
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.rules import misuses
 from ge.dialects.support.types import Dense, byte_size, numel, shape_of
 from ge.dialects.targets.target import Target
+from ge.dialects.tile import kernel as tile
 from ge.runtime.costs.tiling import fits, on_core_bytes
 from ge.transforms.analysis.views import view_offsets
 
@@ -28,6 +29,7 @@ class Surroundings:
     main: FuncOp
     target: Target
     kernels: Mapping[str, npu.KernelOp]
+    programs: Mapping[str, tile.KernelOp] = field(default_factory=dict[str, tile.KernelOp])
     # Events that were recorded before, in program order
     recorded: set[int] = field(default_factory=set[int])
 
@@ -65,6 +67,25 @@ def kernel_fits(op: Operation, around: Surroundings) -> Iterator[str]:
         yield (
             f"the tiling of @{op.sym_name.data} takes more than a core of {around.target.name} "
             f"has: {sizes} bytes"
+        )
+
+
+def tiles_match(op: Operation, around: Surroundings) -> Iterator[str]:
+    """A kernel's tile program takes what the kernel does, in memrefs of any shape."""
+    assert isinstance(op, npu.KernelOp)
+    if op.tiles is None:
+        return
+    if (program := around.programs.get(op.tiles.data)) is None:
+        yield f"there is no tile.kernel @{op.tiles.data}"
+        return
+    have, want = (
+        [(element, numel(shape)) for element, shape in map(data_type, types)]
+        for types in (program.body.block.arg_types, op.types_in_memory)
+    )
+    if have != want:
+        yield (
+            f"@{op.tiles.data} does not take what @{op.sym_name.data} does: its arguments, its "
+            f"constants of several elements and its results"
         )
 
 

@@ -76,17 +76,18 @@ def on_two(source: TileAt, target: TileAt, act: Callable[[Array, Array], object]
 
 
 class Box:
-    """The elements of a box that lie within its memref, by its offsets."""
+    """The elements of a box that lie within its memref, by its offsets. The arrays of memrefs may
+    be others in each run."""
 
-    def __init__(self, view: ViewOp, array: Array) -> None:
-        self.array, self.sizes = array, view.box_sizes
+    def __init__(self, view: ViewOp, memrefs: Mapping[SSAValue, Array]) -> None:
+        self.memrefs, self.memref, self.sizes = memrefs, view.source, view.box_sizes
         shaped = view.result.type
         self.is_column = shaped.cols.data == 1 and shaped.rows.data > 1
         self.kept = [i for i, size in enumerate(self.sizes) if size > 1]
 
     def part(self, offsets: Offsets) -> Array:
         pairs = zip(offsets, self.sizes, strict=True)
-        return self.array[tuple(slice(at, at + size) for at, size in pairs)]
+        return self.memrefs[self.memref][tuple([slice(at, at + size) for at, size in pairs])]
 
     def shape(self, part: Array) -> tuple[int, int]:
         """Rows and columns of a part."""
@@ -101,7 +102,7 @@ class Box:
 
 def load(op: LoadOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Action:
     view, target = box_of(op.source), core.tile(op.target)
-    box = Box(view, memrefs[view.source])
+    box = Box(view, memrefs)
     pad = None if op.pad is None else number_of(op.pad)
 
     def run(offsets: Offsets, at: int) -> None:
@@ -116,7 +117,7 @@ def load(op: LoadOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Act
 
 def store(op: StoreOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Action:
     view, source = box_of(op.target), core.tile(op.source)
-    box = Box(view, memrefs[view.source])
+    box = Box(view, memrefs)
     has_relu, adds = op.has_relu, op.is_atomic
 
     def run(at: int, offsets: Offsets) -> None:
