@@ -31,6 +31,7 @@ from ge.dialects.graph.support.parameters import (
     vector_parameter,
 )
 from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Box, aligned_box, spread
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
@@ -206,6 +207,10 @@ class TransposeOp(Movement, OneResultOp, SplitInterface, HasFolderInterface):
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         return (array_ints(self.permutation)[axis],)
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        order = array_ints(self.permutation)
+        return Box.of([box.spans[order.index(i)] for i in range(len(order))])
+
     def infer(self) -> Sequence[Attribute]:
         shape, order = shape_of(self.input), array_ints(self.permutation)
         if sorted(order) != list(range(len(shape))):
@@ -319,6 +324,9 @@ class BroadcastToOp(Movement, OneResultOp, ShapeComputation):
     def static_work(self) -> Work:
         return Work(0, numel(shape_of(self.result)), *self.traffic())
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        return aligned_box(box, shape_of(self.input)) if index == 0 else None
+
     def elements(self, steps: int) -> Elements | None:
         known = elements_of(self.input, steps)
         shape = shape_of(self.result)
@@ -351,6 +359,12 @@ class TileOp(Movement, OneResultOp, HasFolderInterface):
             raise VerifyException(f"repeats {list(repeats)} has a negative number")
         pairs = zip(shape, repeats, strict=True)
         return (tensor([DYNAMIC if r is None else times(d, r) for d, r in pairs], element),)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        if index:
+            return None
+        pairs = zip(box.spans, shape_of(self.input), shape_of(self.result), strict=True)
+        return Box.of([spread(s, (n // max(d, 1), d))[1] for s, d, n in pairs])
 
     def static_work(self) -> Work:
         return Work(0, numel(shape_of(self.result)), *self.traffic())

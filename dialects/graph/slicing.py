@@ -40,6 +40,8 @@ from ge.dialects.graph.support.parameters import (
     same_static_type,
     vector_parameter,
 )
+from ge.dialects.support.boxes import Box, plus
+from ge.dialects.support.boxes import times as multiple
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.interfaces import (
     Permuted,
@@ -73,6 +75,10 @@ class ConcatOp(Movement, OneResultOp, SplitInterface, PermuteInterface, ShapeCom
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         joined = element_axis(self.axis.value.data, len(shape_of(self.result)))
         return None if axis == joined else (axis,) * len(self.inputs)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        axis = element_axis(self.axis.value.data, len(box.sizes))
+        return shifted(box, axis, -sum(shape_of(v)[axis] for v in self.inputs[:index]))
 
     def infer(self) -> Sequence[Attribute]:
         if not self.inputs:
@@ -109,6 +115,10 @@ class ConcatOp(Movement, OneResultOp, SplitInterface, PermuteInterface, ShapeCom
     def unchanged(self) -> SSAValue | None:
         one = len(self.inputs) == 1 and self.inputs[0].type == self.result.type
         return self.inputs[0] if one else None
+
+
+def shifted(box: Box, axis: int, by: int) -> Box:
+    return Box.of([(plus(o, by if i == axis else 0), n) for i, (o, n) in enumerate(box.spans)])
 
 
 @irdl_op_definition
@@ -151,6 +161,11 @@ class SplitOp(Movement, SliceInterface, PermuteInterface):
         sizes = [shape_of(part)[axis] for part in self.parts]
         starts = accumulate(sizes[:-1], initial=0)
         return [[s if d == axis else 0 for d in range(rank)] for s in starts]
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        axis = element_axis(self.axis.value.data, len(box.sizes))
+        before = sum(shape_of(part)[axis] for part in self.parts[:result])
+        return shifted(box, axis, before) if index == 0 else None
 
     def permuted(self, order: Sequence[int]) -> Permuted | None:
         axis = order.index(element_axis(self.axis.value.data, len(order)))
@@ -255,6 +270,20 @@ class SliceOp(
         one = self.steps is None and self.steps_value is None
         steps = (1,) * len(axes) if one else partial_ints(self, "steps") or unknown
         return list(zip(axes, starts, ends, steps, strict=True))
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        spans, shape, bounds = box.spans, shape_of(self.input), self.bounds()
+        if index or bounds is None:
+            return None
+        for axis, start, end, step in bounds:
+            if start is None or end is None or step is None:
+                spans[axis] = (0, shape[axis])
+                continue
+            offset, size = spans[axis]
+            first, extent = slice_bounds(start, end, step, shape[axis])[0], (size - 1) * abs(step)
+            begin = first if step > 0 else first - extent
+            spans[axis] = plus(multiple(offset, step), begin), extent + 1
+        return Box.of(spans)
 
     def infer(self) -> Sequence[Attribute]:
         shape, bounds = list(shape_of(self.input)), self.bounds()

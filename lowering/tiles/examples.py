@@ -54,17 +54,17 @@ def conv3x3(c: Any, x: Any, w: Any, out: Any, M: int) -> None:
 
 
 @tile.kernel(M=64, N=128, K=64)
-def w8a16(c: Any, a: Any, w: Any, scale: Any, out: Any, M: int, N: int, K: int) -> None:
-    """out = a (w * scale): codes of 8 bits, with a scale for each column"""
+def w4a16(c: Any, a: Any, w: Any, scale: Any, out: Any, M: int, N: int, K: int) -> None:
+    """out = a (w * scale): codes of 4 or 8 bits, scales for each column of each K rows"""
     A, B, C = c.l1(M, K, copies=2), c.l1(K, N, copies=2), c.l0c(M, N)
-    codes, floats, s = c.ub(K, N, w.dtype, copies=2), c.ub(K, N, copies=2), c.ub(1, N)
+    codes, floats, s = c.ub(K, N, w.dtype, copies=2), c.ub(K, N, copies=2), c.ub(1, N, copies=2)
     weights, across = c.queue(floats, 2), ceil_div(w.shape[1], N)
     for i in c.share(ceil_div(a.shape[0], M) * across):
         m, n = i // across * M, i % across * N
-        c.load(s, scale[n:], pad=1)
         for k in c.range(ceil_div(a.shape[1], K)):
             c.load(codes[k], w[k * K :, n:], pad=0)
-            floats[k] = cast(codes[k], a.dtype) * s
+            c.load(s[k], scale[k, n:], pad=1)
+            floats[k] = cast(codes[k], a.dtype) * s[k]
             weights.push(floats[k])
             c.mmad(C, c.load(A[k], a[m:, k * K :], pad=0), weights.pop(B[k]), init=k == 0)
         c.store(out[m:, n:], C)

@@ -5,8 +5,10 @@ They are expressions, and become `arith` ops where an instruction uses them.
 
 import operator
 from dataclasses import dataclass, field
+from math import gcd, prod
 from typing import Any, NoReturn, TypeAlias
 
+from ge.dialects.support.boxes import divisor_of
 from ge.dialects.support.errors import GeError
 
 Scalar: TypeAlias = "Index | int"
@@ -32,6 +34,18 @@ class Index:
 
     kind: str
     args: tuple[Any, ...] = ()
+
+    @property
+    def divisor(self) -> int:
+        """A number that divides this one, whatever it is when the core runs."""
+        parts = [divisor_of(a) for a in self.args]
+        match self.kind:
+            case "addi" | "subi" | "minsi":
+                return gcd(*parts)
+            case "muli":
+                return prod(parts)
+            case _:
+                return 1
 
     def __add__(self, other: Scalar) -> "Index":
         return Index("addi", (self, other))

@@ -14,14 +14,17 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.element_types import elements_per_byte
 from ge.dialects.support.types import constant_value
 from ge.dialects.tile.buffers import ViewOp
 from ge.dialects.tile.compute import FillOp, IndexOp, MapOp, MmadOp, ReduceOp
 from ge.dialects.tile.instruction import Instruction
-from ge.dialects.tile.scalars import number_of
+from ge.dialects.tile.scalars import Number, number_of
 from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
+from ge.dialects.tile.types import tile_type
 from ge.runtime import kernels
 from ge.runtime.data.arrays import NARROW_FLOATS, Array, array_of
+from ge.runtime.data.packing import packed
 from ge.runtime.tiles.costs import box_of
 from ge.runtime.tiles.memory import CoreMemory, TileAt
 
@@ -101,9 +104,12 @@ class Box:
 
 
 def load(op: LoadOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Action:
-    view, target = box_of(op.source), core.tile(op.target)
+    view = box_of(op.source)
     box = Box(view, memrefs)
     pad = None if op.pad is None else number_of(op.pad)
+    if elements_per_byte(tile_type(op.target).element) > 1:
+        return load_packed(box, pad, core, op.target)
+    target = core.tile(op.target)
 
     def run(offsets: Offsets, at: int) -> None:
         part, tile = box.part(offsets), target(at)
@@ -111,6 +117,21 @@ def load(op: LoadOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Act
         if (rows, cols) != tile.shape and pad is not None:
             tile.fill(pad)
         tile[:rows, :cols] = part.reshape(rows, cols)
+
+    return run
+
+
+def load_packed(box: Box, pad: Number | None, core: CoreMemory, target: SSAValue) -> Action:
+    """A load of elements that share bytes: those that are loaded, and the others as they were."""
+    elements, rows_of = core.elements(target), core.rows(target)
+
+    def run(offsets: Offsets, at: int) -> None:
+        part, tile = box.part(offsets), elements(at)
+        rows, cols = box.shape(part)
+        if pad is not None:
+            tile.fill(pad)
+        tile[:rows, :cols] = part.reshape(rows, cols)
+        rows_of(at)[...] = packed(tile)
 
     return run
 
@@ -161,7 +182,7 @@ def multiply(a: Array, b: Array, dtype: "np.dtype[Any]") -> Array:
 
 
 def map_tiles(op: MapOp, core: CoreMemory) -> Action:
-    ins, outs = [core.tile(v) for v in op.ins], [core.tile(v) for v in op.outs]
+    ins, outs = [core.elements(v) for v in op.ins], [core.tile(v) for v in op.outs]
     block = op.body.block
     places: dict[SSAValue, int] = {v: i for i, v in enumerate(block.args)}
     constants: list[Array] = []

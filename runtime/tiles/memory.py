@@ -10,11 +10,12 @@ from math import prod
 import numpy as np
 from xdsl.ir import SSAValue
 
-from ge.dialects.support.element_types import elements_per_byte
+from ge.dialects.support.element_types import elements_per_byte, storage_bytes
 from ge.dialects.support.errors import GeError
 from ge.dialects.tile.buffers import FifoOp, row_stride
 from ge.dialects.tile.types import Memory, Shaped, fifo_type, tile_type
 from ge.runtime.data.arrays import Array, dtype_of
+from ge.runtime.data.packing import unpacked
 
 POISON = 0xFF
 TileAt = Callable[[int], Array]  # offset in the memory -> the elements
@@ -34,8 +35,23 @@ class CoreMemory:
         for fifo in self.fifos.values():
             fifo.reset()
 
+    def elements(self, value: SSAValue) -> TileAt:
+        """The elements of a tile, by its offset, to be read only."""
+        t = tile_type(value)
+        if elements_per_byte(t.element) == 1:
+            return self.tile(value)
+        dtype, rows = dtype_of(t.element), self.rows(value)
+        return lambda offset: unpacked(rows(offset), dtype, t.cols.data)
+
+    def rows(self, value: SSAValue) -> TileAt:
+        """The bytes of each row of a tile, by its offset."""
+        t, pool = tile_type(value), self.pools[tile_type(value).space]
+        stride = storage_bytes(row_stride(value), t.element)
+        shape = t.rows.data, storage_bytes(t.cols.data, t.element)
+        return lambda offset: np.ndarray(shape, np.uint8, pool.data, offset, (stride, 1))
+
     def tile(self, value: SSAValue) -> TileAt:
-        """The elements of a tile, by its offset."""
+        """The elements of a tile, by its offset, in their place."""
         t = tile_type(value)
         dtype = dtype_of(_unpacked(t).element)
         strides = row_stride(value) * dtype.itemsize, dtype.itemsize
@@ -81,8 +97,8 @@ def poisoned(shape: tuple[int, ...], dtype: "np.dtype[np.generic]") -> Array:
 
 
 def _unpacked(t: Shaped) -> Shaped:
-    """Raises GeError for elements that share bytes."""
+    """Raises GeError for elements that share bytes: they are loaded, and read by maps."""
     if elements_per_byte(t.element) > 1:
-        hint = "load them as i8, and unpack them by a map"
-        raise GeError(f"the emulated core has no tiles of {t.element}", hint=hint)
+        hint = "cast them to a wider type first"
+        raise GeError(f"a tile of {t.element} is loaded and read by maps, nothing else", hint=hint)
     return t

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ml_dtypes import int4
 
 import ge
 from ge.dialects.fused_op import USER_KERNELS, UserKernels
@@ -45,10 +46,16 @@ def conv_case() -> tuple[list[Array], Array]:
     return [x, w, np.zeros((4, 34, 48), "f4")], np.sum(parts, axis=0)
 
 
+def w4a16_case() -> tuple[list[Array], Array]:
+    a, scale = normal(70, 96), normal(2, 144) / 8
+    w = np.random.default_rng(1).integers(-8, 8, (96, 144)).astype(int4)
+    scales = np.repeat(wide(scale), 64, axis=0)[:96]
+    return [a, w, scale, np.zeros((70, 144), "f2")], wide(a) @ (wide(w) * scales)
+
+
 def w8a16_case() -> tuple[list[Array], Array]:
-    a, scale = normal(70, 96), normal(144) / 8
-    w = np.random.default_rng(1).integers(-128, 128, (96, 144)).astype("i1")
-    return [a, w, scale, np.zeros((70, 144), "f2")], wide(a) @ (wide(w) * wide(scale))
+    (a, w, scale, out), expected = w4a16_case()
+    return [a, w.astype("i1"), scale, out], expected
 
 
 def flash_case() -> tuple[list[Array], Array]:
@@ -81,7 +88,8 @@ CASES: list[tuple[Any, Callable[[], tuple[list[Array], Array]], int, dict[str, A
     (examples.gemm, gemm_case, 14, {}),
     (examples.rms_norm, rms_norm_case, 12, {}),
     (examples.conv3x3, conv_case, 16, {}),
-    (examples.w8a16, w8a16_case, 17, {}),
+    (examples.w4a16, w4a16_case, 15, {}),
+    (examples.w4a16, w8a16_case, 15, {}),
     (examples.flash, flash_case, 31, {"ahead": 1}),
     (examples.flash, flash_case, 31, {"ahead": 2}),
     (examples.paged_decode, paged_case, 48, {}),

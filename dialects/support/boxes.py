@@ -1,0 +1,157 @@
+"""Which box of an operand an op needs for a box of a result.
+
+    %t = graph.transpose %x permutation [1, 0] : (tensor<6x8xf32>) -> tensor<8x6xf32>
+    op.operand_box(0, Box((4, 0), (2, 6)))          # Box((0, 4), (6, 2)): rows 4 and 5 of %t
+
+Shapes are static, and sizes of boxes are known; offsets may be numbers that a core computes when it
+runs. A box may pass the ends of its value at both sides (so a window does where it meets padding):
+what lies beyond is of no meaning. The box is as small as it can be: where that depends on offsets
+that are not known, for any of them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+from typing import Any, TypeAlias
+
+from ge.dialects.support.access import Access
+from ge.dialects.support.in_place import InPlaceInterface
+from ge.dialects.support.types import Shape, shape_of
+
+Offset: TypeAlias = Any
+"""An int, or a number with its own + - * // and `divisor`: see `divisor_of`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Elements `offsets[i] .. offsets[i] + sizes[i] - 1` along each dimension i."""
+
+    offsets: tuple[Offset, ...]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def whole(cls, shape: Shape) -> "Box":
+        return cls((0,) * len(shape), shape)
+
+    @classmethod
+    def of(cls, spans: Sequence["Span"]) -> "Box":
+        return cls(tuple(s[0] for s in spans), tuple(s[1] for s in spans))
+
+    @property
+    def spans(self) -> list["Span"]:
+        return list(zip(self.offsets, self.sizes, strict=True))
+
+
+Span: TypeAlias = tuple[Offset, int]
+"""Offset and size of a box along one dimension."""
+
+
+class BoxInterface(InPlaceInterface):
+    """Ops that say which box of an operand a box of a result needs. What follows from `ACCESS` is
+    the default."""
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        """The box of operand `index` that a box of a result needs; None where it may need any
+        element. Where an op of the access VIEW needs as many elements as the box has, they are the
+        same elements in the same order."""
+        shape, whole = shape_of(self.operands[index]), shape_of(self.results[result])
+        if self.ACCESS is Access.VIEW and index == 0:
+            return view_box(box, shape, whole)
+        pointwise = self.ACCESS is Access.POINTWISE and len(shape) <= len(whole)
+        return aligned_box(box, shape) if pointwise else None
+
+
+def aligned_box(box: Box, shape: Shape) -> Box:
+    """The box of an operand that broadcasts to a result."""
+    last = box.spans[len(box.sizes) - len(shape) :]
+    return Box.of([(0, 1) if d == 1 else s for d, s in zip(shape, last, strict=True)])
+
+
+def view_box(box: Box, source: Shape, target: Shape) -> Box | None:
+    """The box of a tensor of shape `source` whose elements a box of its reshape to `target` is."""
+    if 0 in source:
+        return None
+    spans, i, j = list[Span](), 0, 0
+    for k, m in groups(source, target):
+        spans += spread(joined(box.spans[j:m], target[j:m]), source[i:k])
+        i, j = k, m
+    return Box.of(spans)
+
+
+def groups(source: Shape, target: Shape) -> Iterator[tuple[int, int]]:
+    """Where dimensions of two shapes end that have the same number of elements."""
+    i = j = 0
+    a = b = 1
+    while i < len(source) or j < len(target):
+        if j == len(target) or (a <= b and i < len(source)):
+            a, i = a * source[i], i + 1
+        else:
+            b, j = b * target[j], j + 1
+        if a == b:
+            yield i, j
+
+
+# ---- spans: arithmetic that leaves out what changes nothing --------------------------------------
+
+
+def plus(a: Offset, b: Offset) -> Offset:
+    if isinstance(b, int) and b == 0:
+        return a
+    return b if isinstance(a, int) and a == 0 else a + b
+
+
+def times(offset: Offset, number: int) -> Offset:
+    return offset if number == 1 else offset * number
+
+
+def divisor_of(offset: Offset) -> int:
+    """A number that divides the offset, whatever it is when the core runs; 0 divides 0 alone."""
+    return abs(offset) if isinstance(offset, int) else offset.divisor
+
+
+def remainder(offset: Offset, number: int) -> Offset:
+    """offset % number"""
+    return 0 if divisor_of(offset) % number == 0 else offset % number
+
+
+def blocks(span: Span, block: int) -> Span:
+    """The blocks of `block` elements that a span has elements of."""
+    offset, size = span
+    if block == 1:
+        return span
+    before = block - gcd(divisor_of(offset), block)  # at most, in the first block
+    if isinstance(offset, int):
+        before = offset % block
+    return offset // block, (before + size - 1) // block + 1
+
+
+def in_blocks(span: Span, block: int) -> Span:
+    """The elements of the blocks that a span has elements of."""
+    first, count = blocks(span, block)
+    return times(first, block), count * block
+
+
+def joined(spans: Sequence[Span], shape: Shape) -> Span:
+    """From the first to the last element of a box, in memory order."""
+    offset, last = 0, 0
+    for i, ((own, size), dim) in enumerate(zip(spans, shape, strict=True)):
+        stride = prod(shape[i + 1 :])
+        last += (size - 1) * stride
+        if dim > 1:
+            offset = plus(offset, times(own, stride))
+    return offset, last + 1
+
+
+def spread(span: Span, shape: Shape) -> list[Span]:
+    """The box of a tensor that has the elements of a span, in memory order."""
+    spans = list[Span]()
+    for i, dim in enumerate(shape):
+        stride = prod(shape[i + 1 :])
+        if dim == 1:
+            spans.append((0, 1))
+            continue
+        spans.append(own := blocks(span, stride))
+        if own[1] > 1:
+            return spans + [(0, d) for d in shape[i + 1 :]]
+        span = remainder(span[0], stride), span[1]
+    return spans
