@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task import ops as npu
-from ge.dialects.npu_task.attributes import HOST, data_type
+from ge.dialects.npu_task.attributes import HOST
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.rules import misuses
 from ge.dialects.support.types import Dense, byte_size, numel, shape_of
@@ -78,15 +78,10 @@ def tiles_match(op: Operation, around: Surroundings) -> Iterator[str]:
     if (program := around.programs.get(op.tiles.data)) is None:
         yield f"there is no tile.kernel @{op.tiles.data}"
         return
-    have, want = (
-        [(element, numel(shape)) for element, shape in map(data_type, types)]
-        for types in (program.body.block.arg_types, op.types_in_memory)
-    )
-    if have != want:
-        yield (
-            f"@{op.tiles.data} does not take what @{op.sym_name.data} does: its arguments, its "
-            f"constants of several elements and its results"
-        )
+    try:
+        op.check_program(program.body.block.arg_types)
+    except VerifyException as e:
+        yield str(e)
 
 
 def launch_matches(op: Operation, around: Surroundings) -> Iterator[str]:

@@ -6,9 +6,11 @@ from random import Random
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
@@ -52,6 +54,11 @@ class Tiles:
         if program is None:
             assert code is not None
             return code
+        try:
+            op.check_program(program.body.block.arg_types)
+        except VerifyException as e:
+            hint = "write it anew: drop both, then ge-opt -p lower-kernels"
+            raise GeError(str(e), str(location_of(program)), hint) from None
         name = program.sym_name.data
         if name not in self.prepared:
             self.prepared[name] = TileKernel(program, self.target)

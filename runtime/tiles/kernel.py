@@ -348,7 +348,8 @@ class TileKernel:
             cycles = self.cycles()
         except GeError:  # the target does not say what instructions take: one legal order
             cycles = [1.0] * len(records)
-        return by_time(simulate(issue, records, cycles, depths, Latencies(0, 0), keep_steps=True))
+        latencies = Latencies(self.target.flag_cycles, self.target.cross_flag_cycles)
+        return by_time(simulate(issue, records, cycles, depths, latencies, keep_steps=True))
 
 
 def at_op(op: Operation, function: Callable[..., T], *arguments: Any) -> T:
