@@ -152,8 +152,8 @@ class KernelOp(GeOp):
             (e, prod(shape)) for e, shape in map(data_type, types)
         ]:
             raise VerifyException(
-                f"the tile program of @{self.sym_name.data} does not take what the kernel does: its "
-                "arguments, its constants of several elements and its results"
+                f"the tile program of @{self.sym_name.data} does not take what the kernel does: "
+                "its arguments, its constants of several elements and its results"
             )
 
     def accepts_strided(self) -> bool:

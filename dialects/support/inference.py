@@ -138,6 +138,17 @@ class InferenceInterface(GeOp):
             set_type(value, t)
         return op
 
+    def with_operands(self, operands: Sequence[SSAValue]) -> Self:
+        """The same op on other operands, of which its result types follow."""
+        op = type(self).create(
+            operands=operands,
+            result_types=[UNKNOWN] * len(self.results),
+            properties=dict(self.properties),
+        )
+        for value, t in zip(op.results, op.infer(), strict=True):
+            set_type(value, t)
+        return op
+
     @classmethod
     @cache
     def operand_slots(cls) -> Slots:

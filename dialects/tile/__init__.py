@@ -23,6 +23,13 @@ Why so:
 - **Always two dimensions, always static.** The core's instructions have rows and columns. Boxes of
   memrefs have any rank, and `sizes` says which dimensions the two are. Ends are of boxes alone:
   loads pad there and stores leave out, so that no other instruction has a mask.
+- **Windows of convolutions are boxes.** A box may begin before its memref, where a load pads, has
+  steps, and its columns may be several dimensions (lines of an image); `rows` of a load says which
+  rows of the tile it becomes. So a window of kernel element k is a box, moved by k, that becomes
+  every K-th row of the right operand (channels and kernel elements by pixels): what a transfer that
+  brings rows into the cube's order does anyway, with a distance between the rows it writes. Weights
+  stay as they are, since the sums run over channels and kernel elements in their order. It costs
+  K loads of the same bytes from L2. A box with steps along its columns costs 32 bytes an element.
 - **`tile.map` has graph ops in it**, whose kernels and costs there are, and rows and columns
   broadcast as at the levels above.
 - **Layout rules are of types**: multiples of 16 outside of UB, rows of 32 bytes in UB. What does
@@ -38,12 +45,15 @@ What was rejected:
   while the hardware has eight for each pair of pipes, which a pass has to count anyway.
 - Flags on `tile.alloc` that the engine would follow by itself: then none could be missing, and the
   emulated core could not show it.
+- `tile.unfold` (windows from L1 to L0A, as the hardware has it): there the channels of a pixel lie
+  side by side, 32 bytes of them, and tensors here have pixels side by side. Either each launch
+  would begin with a transposition of its input on vector cores, through device memory, or layouts
+  of tensors would be chosen for whole graphs. Its place is here once they are.
 - A type for the number of a flag, or flags by name: they are numbers in the hardware, computed from
   the slot.
 
 What is not there:
 
-- `tile.unfold`, the windows of convolutions from L1 to L0A.
 - More than one vector core beside a cube core: on split targets of two the second is idle in
   kernels of both programs. Kernels of a `tile.vector` alone may use all.
 - Gathers by indices in a tile: the scalar unit reads one number at a time (`tile.read`), and says

@@ -1,6 +1,7 @@
 """Buffers of the `tile` dialect: allocations, slots of rings, views, queues."""
 
 from collections.abc import Sequence
+from math import prod
 from typing import cast
 
 from xdsl.dialects.arith import ConstantOp
@@ -31,7 +32,7 @@ from ge.dialects.npu_task.attributes import number
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import GeOp
-from ge.dialects.support.types import array_ints
+from ge.dialects.support.types import align_up, array_ints
 from ge.dialects.tile.instruction import Program, print_end
 from ge.dialects.tile.types import (
     BLOCK,
@@ -43,6 +44,9 @@ from ge.dialects.tile.types import (
     TileType,
     tile_type,
 )
+
+ALIGNMENT = {Memory.L0A: 512, Memory.L0B: 512, Memory.L0C: 512}
+"""Bytes that offsets are multiples of: a fractal in L0, `BLOCK` in other memories."""
 
 
 @irdl_op_definition
@@ -71,6 +75,11 @@ class AllocOp(GeOp):
     @property
     def copies(self) -> int:
         return t.copies if isinstance(t := self.result.type, RingType) else 1
+
+    @property
+    def copy_bytes(self) -> int:
+        """Of one copy, with what is left free behind it."""
+        return align_up(self.tile.bytes, ALIGNMENT.get(self.tile.space, BLOCK))
 
     @property
     def offsets(self) -> tuple[int, ...] | None:
@@ -145,21 +154,28 @@ class ViewOp(GeOp):
 
         %b = tile.view %q[%t, %h, %c0] sizes [128, 1, 64]
             : memref<512x8x64xf16> -> !tile.box<128x64xf16>
+        %w = tile.view %x[%c0, %y, %z] sizes [16, 4, 64] steps [1, 2, 2]
+            : memref<64x56x56xf16> -> !tile.box<16x256xf16>
         %u = tile.view %s[%r, %c0] : !tile.tile<64x64xf16, ub> -> !tile.tile<16x64xf16, ub>
 
-    A box may pass the memref's end: loads find padding there, stores leave it out. Its rows and
-    columns are the `sizes` that are not 1, in order; without `sizes` the last two dimensions. A
-    single row may be seen as a column. A sub-tile keeps the row stride and lies within its tile.
+    A box may pass the memref's end: loads find padding there, stores leave it out. It may begin
+    before the memref, where it is loaded with padding. Its rows and columns are the `sizes` that
+    are not 1, in order; without `sizes` the last two dimensions. Where there are more than two, the
+    first ones together are the rows and the others the columns (above: the columns are 4 lines of
+    64). A single row may be seen as a column. `steps`: how many elements of a dimension lie from
+    one of the box to the next. A sub-tile keeps the row stride and lies within its tile.
     """
 
     name = "tile.view"
     source = operand_def(MemRefType | TileType)
     offsets = var_operand_def(IndexType)
     sizes = opt_prop_def(DenseArrayBase.constr(i64))
+    steps = opt_prop_def(DenseArrayBase.constr(i64))
     result = result_def(Shaped)
     traits = traits_def(Pure())
     assembly_format = (
-        "$source `[` $offsets `]` (`sizes` $sizes^)? attr-dict `:` type($source) `->` type($result)"
+        "$source `[` $offsets `]` (`sizes` $sizes^)? (`steps` $steps^)? attr-dict `:` "
+        "type($source) `->` type($result)"
     )
 
     def __init__(
@@ -168,9 +184,17 @@ class ViewOp(GeOp):
         offsets: Sequence[SSAValue],
         t: BoxType | TileType,
         sizes: Sequence[int] | None = None,
+        steps: Sequence[int] | None = None,
     ):
-        dims = None if sizes is None else DenseArrayBase.from_list(i64, list(sizes))
-        super().__init__(operands=[source, offsets], result_types=[t], properties={"sizes": dims})
+        numbers = {"sizes": sizes, "steps": steps}
+        super().__init__(
+            operands=[source, offsets],
+            result_types=[t],
+            properties={
+                name: None if n is None else DenseArrayBase.from_list(i64, list(n))
+                for name, n in numbers.items()
+            },
+        )
 
     @property
     def box_sizes(self) -> tuple[int, ...]:
@@ -181,6 +205,21 @@ class ViewOp(GeOp):
         if rank == 1:
             return (self.result.type.count,)
         return (1,) * (rank - 2) + shape
+
+    @property
+    def box_steps(self) -> tuple[int, ...]:
+        """Of a box: elements of each dimension of the memref from one of the box to the next."""
+        return (1,) * len(self.offsets) if self.steps is None else array_ints(self.steps)
+
+    @property
+    def box_dims(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Of a box: the dimensions of the memref that its rows and its columns are."""
+        sizes = self.box_sizes
+        kept = tuple(i for i, size in enumerate(sizes) if size > 1)
+        count = 0
+        while prod(sizes[i] for i in kept[:count]) < self.result.type.rows.data:
+            count += 1
+        return kept[:count], kept[count:]
 
     def verify_(self) -> None:
         source, result = self.source.type, self.result.type
@@ -202,17 +241,19 @@ class ViewOp(GeOp):
         sizes = self.box_sizes
         if len(sizes) != len(shape) or min(sizes, default=0) < 1:
             raise VerifyException(f"a memref of rank {len(shape)} has as many sizes, at least 1")
-        kept = [s for s in sizes if s != 1]
         rows, cols = result.shape
-        if kept != [s for s in (rows, cols) if s != 1]:
+        if prod(sizes) != rows * cols or prod(sizes[i] for i in self.box_dims[0]) != rows:
             raise VerifyException(f"a box of sizes {[*sizes]} is not {rows} x {cols}")
-        for offset, size in zip(self.offsets, shape, strict=True):
+        steps = self.box_steps
+        if len(steps) != len(shape) or min(steps, default=1) < 1:
+            raise VerifyException(f"a memref of rank {len(shape)} has as many steps, at least 1")
+        for offset, size, count, step in zip(self.offsets, shape, sizes, steps, strict=True):
             at = constant_index(offset)
-            if at is not None and not 0 <= at < size:
+            if at is not None and not -(count - 1) * step <= at < size:
                 raise VerifyException(f"offset {at} is outside of a dimension of {size}")
 
     def _check_tile(self, source: TileType, result: TileType) -> None:
-        if self.sizes is not None or len(self.offsets) != 2:
+        if self.sizes is not None or self.steps is not None or len(self.offsets) != 2:
             raise VerifyException("a sub-tile has two offsets, and its sizes are in its type")
         if result.space != source.space:
             raise VerifyException(f"a sub-tile stays in {source.space}: {result}")
@@ -290,6 +331,24 @@ def row_stride(value: SSAValue) -> int:
     while isinstance(owner := value.owner, ViewOp):
         value = owner.source
     return tile_type(value).cols.data
+
+
+def box_of(value: SSAValue) -> ViewOp:
+    """The view that a box is."""
+    view = value.owner
+    assert isinstance(view, ViewOp)
+    return view
+
+
+def within(box: ViewOp, offsets: Sequence[int]) -> list[tuple[int, int]]:
+    """Along each dimension of the memref: the numbers of those elements of a box at these offsets
+    that exist, from the first one to the one behind the last."""
+    found: list[tuple[int, int]] = []
+    dims = zip(offsets, memref_shape(box.source), box.box_sizes, box.box_steps, strict=True)
+    for at, extent, size, step in dims:
+        low = min(max(0, -(at // step)), size)
+        found.append((low, max(low, min(size, -((at - extent) // step)))))
+    return found
 
 
 def memref_shape(value: SSAValue) -> tuple[int, ...]:

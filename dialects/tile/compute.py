@@ -309,9 +309,12 @@ class IndexOp(VectorInstruction):
             raise VerifyException(f"numbers of rows and columns are i32 or f32, not {element}")
 
 
+FILLS = {Memory.UB: Pipe.V, Memory.L1: Pipe.MTE2}
+
+
 @irdl_op_definition
-class FillOp(VectorInstruction):
-    """One number in all elements.
+class FillOp(Instruction):
+    """One number in all elements of a tile in UB or L1.
 
     tile.fill %m, -inf
     """
@@ -323,6 +326,9 @@ class FillOp(VectorInstruction):
     def __init__(self, target: SSAValue, value: Number):
         attr = number_attr(value, tile_type(target).element)
         super().__init__(operands=[target], properties={"value": attr})
+
+    def pipe(self) -> Pipe:
+        return FILLS[tile_type(self.target).space]
 
     def writes(self) -> Sequence[SSAValue]:
         return (self.target,)
@@ -342,8 +348,9 @@ class FillOp(VectorInstruction):
         print_end(printer, self)
 
     def verify_(self) -> None:
-        super().verify_()
-        check_number(self.value, tile_type(self.target).element)
+        if (t := tile_type(self.target)).space not in FILLS:
+            raise VerifyException(f"tiles in ub and l1 are filled, not {t}")
+        check_number(self.value, t.element)
 
 
 # ---- flags -----------------------------------------------------------------------------------

@@ -5,14 +5,16 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import Self
 
-from xdsl.dialects.builtin import UnitAttr, f32, i32
+from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, UnitAttr, f32, i32
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.element_types import is_float
+from ge.dialects.tile.buffers import box_of, constant_index
 from ge.dialects.tile.instruction import Instruction, parse_end, parse_value, print_end
 from ge.dialects.tile.scalars import Number, check_number, number_attr, parse_scalar, scalar_text
 from ge.dialects.tile.types import (
@@ -40,20 +42,36 @@ OUT = {Memory.L0C: Pipe.FIX, Memory.UB: Pipe.MTE3}  # the ways out of a core
 
 @irdl_op_definition
 class LoadOp(Instruction):
-    """Copies a box to a tile in L1 or UB. What lies beyond the memref's end becomes `pad`; without
-    it the tile's bytes there stay as they are.
+    """Copies a box to a tile in L1 or UB. What lies outside of the memref becomes `pad`; without it
+    the tile's bytes there stay as they are, and the box begins within the memref. With `rows` the
+    box's rows become those of the tile from `first` on, `step` apart, and others stay.
 
         tile.load %box to %t pad 0.0
+        tile.load %box to %t rows %first step 9 pad 0.0
     """
 
     name = "tile.load"
     source = operand_def(BoxType)
     target = operand_def(TileType)
+    first = opt_operand_def(IndexType)
+    step = opt_prop_def(IntegerAttr[I64])
     pad = opt_prop_def(Attribute)
 
-    def __init__(self, source: SSAValue, target: SSAValue, pad: Number | None = None):
+    def __init__(
+        self,
+        source: SSAValue,
+        target: SSAValue,
+        pad: Number | None = None,
+        rows: tuple[SSAValue, int] | None = None,
+    ):
         value = None if pad is None else number_attr(pad, tile_type(target).element)
-        super().__init__(operands=[source, target], properties={"pad": value})
+        first, step = (None, None) if rows is None else (rows[0], number(rows[1]))
+        super().__init__(operands=[source, target, first], properties={"pad": value, "step": step})
+
+    @property
+    def row_step(self) -> int:
+        """Rows of the tile from one of the box to the next."""
+        return 1 if self.step is None else self.step.value.data
 
     def pipe(self) -> Pipe:
         return Pipe.MTE2
@@ -67,13 +85,22 @@ class LoadOp(Instruction):
     @classmethod
     def parse(cls, parser: Parser) -> "LoadOp":
         source, target = parse_ends(parser)
+        rows = None
+        if parser.parse_optional_keyword("rows"):
+            first = parser.parse_operand(IndexType())
+            parser.parse_keyword("step")
+            rows = first, parser.parse_integer(allow_boolean=False)
         pad = parse_scalar(parser) if parser.parse_optional_keyword("pad") else None
-        op = cls(source, target, pad)
+        op = cls(source, target, pad, rows)
         parse_end(parser, op)
         return op
 
     def print(self, printer: Printer) -> None:
         print_ends(printer, self.source, self.target)
+        if self.first is not None:
+            printer.print_string(" rows ")
+            printer.print_operand(self.first)
+            printer.print_string(f" step {self.row_step}")
         if self.pad is not None:
             printer.print_string(f" pad {scalar_text(self.pad)}")
         print_end(printer, self)
@@ -82,7 +109,16 @@ class LoadOp(Instruction):
         source, target = box_type(self.source), tile_type(self.target)
         if target.space not in (Memory.L1, Memory.UB):
             raise VerifyException(f"a load is to l1 or ub, not to {target.space}")
-        check_same_shape(source, target)
+        if (first := self.first) is None:
+            check_same_shape(source, target)
+        else:
+            at = constant_index(first) or 0
+            rows, step = source.rows.data, self.row_step
+            last = at + (rows - 1) * step
+            fits = source.cols == target.cols and min(at, last) >= 0 and last < target.rows.data
+            if not fits or step < 1:
+                text = f"{rows} rows from {at} on, {step} apart"
+                raise VerifyException(f"{source} does not fit into {target}: {text}")
         check_same_element(source, target)
         if self.pad is not None:
             check_number(self.pad, target.element)
@@ -146,6 +182,8 @@ class StoreOp(Instruction):
     def verify_(self) -> None:
         source, target = tile_type(self.source), box_type(self.target)
         check_way_out("a store", source, target)
+        if any(step > 1 for step in box_of(self.target).box_steps):
+            raise VerifyException("a store is to elements side by side: its box has no steps")
         if self.has_relu and source.space is not Memory.L0C:
             raise VerifyException("relu is of stores from l0c: what is in ub has passed a tile.map")
 

@@ -21,24 +21,22 @@ the program's choice. A kernel without a program stays as it is, and a remark an
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
-from xdsl.ir import Block, SSAValue
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.npu_task.attributes import data_type, is_dynamic
+from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.ops import NO_TILES, KernelOp
-from ge.dialects.support.diagnostics import location_of, remark
+from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.targets.target import Target, target_for
+from ge.dialects.targets.target import TARGET, Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
-from ge.lowering.kernels.launch import Launch, NotLowered, Written
+from ge.lowering.kernels.launch import Launch, NotLowered
+from ge.lowering.kernels.programs import program_of
 from ge.lowering.kernels.table import lowering_of
 from ge.lowering.steps.lower_to_tasks import symbols_of
-from ge.lowering.tiles.tracing import Tracer
-from ge.lowering.tiles.values import Argument
-from ge.lowering.tiles.writing import written_kernel
 from ge.transforms.tiles.tile_flags import TileFlagsPass
 from ge.transforms.tiles.tile_plan import TilePlanPass
 from ge.transforms.tiles.tile_split_loops import TileSplitLoopsPass
@@ -58,7 +56,8 @@ class LowerKernelsPass(ModulePass):
     which that fails is dropped."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target, taken = target_for(main_function(op) or op, self.target), symbols_of(op)
+        around, taken = main_function(op) or op, symbols_of(op)
+        target = target_for(around, self.target)
         for kernel in [k for k in op.ops if isinstance(k, KernelOp) and k.tiles is None]:
             name = f"{kernel.sym_name.data}_tiles"
             while name in taken:
@@ -66,7 +65,7 @@ class LowerKernelsPass(ModulePass):
             try:
                 program = tile_program(kernel, name, target)
                 if self.finish:
-                    self.finished(program)
+                    finish(program, self.target, around)
             except NotLowered as e:
                 kernel.attributes[NO_TILES] = StringAttr(str(e))
                 remark(kernel, f"@{kernel.sym_name.data} has no tile program: {e}")
@@ -76,20 +75,18 @@ class LowerKernelsPass(ModulePass):
             op.body.block.insert_op_after(program, kernel)
             kernel.properties["tiles"] = StringAttr(name)
 
-    def finished(self, program: TileKernelOp) -> None:
-        """Bring a program to what a core runs. Raises NotLowered where that fails."""
-        module = ModuleOp([program])
-        try:
-            for rewrite in finishing(self.target):
-                rewrite.apply(Context(), module)
-        except (GeError, VerifyException) as e:
-            raise NotLowered(e.message if isinstance(e, GeError) else str(e)) from None
-        program.detach()
 
-
-def finishing(target: str) -> list[ModulePass]:
-    """The passes from what is written to what a core runs."""
-    return [TileSplitLoopsPass(), TileFlagsPass(target), TilePlanPass(target)]
+def finish(program: TileKernelOp, target: str, around: Operation) -> None:
+    """Bring a program to what a core runs, of the target or else of that which `around` names.
+    Raises NotLowered where that fails."""
+    named = around.attributes.get(TARGET)
+    module = ModuleOp([program], {} if named is None else {TARGET: named})
+    try:
+        for rewrite in (TileSplitLoopsPass(), TileFlagsPass(target), TilePlanPass(target)):
+            rewrite.apply(Context(), module)
+    except (GeError, VerifyException) as e:
+        raise NotLowered(e.message if isinstance(e, GeError) else str(e)) from None
+    program.detach()
 
 
 def tile_program(kernel: KernelOp, name: str, target: Target) -> TileKernelOp:
@@ -99,21 +96,3 @@ def tile_program(kernel: KernelOp, name: str, target: Target) -> TileKernelOp:
         raise NotLowered("its shapes are not known")
     launch = Launch(kernel, target)
     return program_of(launch, name, lowering_of(launch)(launch))
-
-
-def program_of(launch: Launch, name: str, written: Written) -> TileKernelOp:
-    """The program that a lowering writes."""
-    arguments: dict[SSAValue, Argument] = {}
-    block = Block()
-    for number, (memref, values) in enumerate(launch.in_memory()):
-        element, shape = data_type(values[0].type)
-        shape = next((written.shapes[v] for v in values if v in written.shapes), shape)
-        arg = block.insert_arg(MemRefType(element, shape), number)
-        arg.name_hint = memref
-        arguments.update(dict.fromkeys(values, Argument(arg, shape, element)))
-
-    def write(c: Tracer) -> None:
-        written.write(c, arguments)
-
-    given, place = list(arguments.values()), str(location_of(launch.kernel))
-    return written_kernel(name, block, given, write, written.cores, launch.target, place)

@@ -16,7 +16,7 @@ program.run(x, out)                              # out is written
 program.time().total_us
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from inspect import signature
@@ -85,20 +85,35 @@ class Kernel:
     function: Callable[..., None]
     parameters: dict[str, Any]
 
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
     def on(
         self,
         *arguments: Like,
         cores: int | None = None,
         target: str = KERNEL_TARGET,
+        tunings: str = "",
         **parameters: Any,
     ) -> "TileProgram":
         """The program for arguments of these shapes, on so many cores (default: all that the target
-        has of their kind). Raises GeError, which names the line of the kernel."""
+        has of their kind). Parameters that are not given are those that the file `tunings` of
+        `ge-tune` has for these types, or the kernel's own. Raises GeError, which names the line of
+        the kernel."""
         if unknown := [p for p in parameters if p not in self.parameters]:
             known = ", ".join(self.parameters) or "none"
-            name = self.function.__name__
-            raise GeError(f"@{name} has no parameter '{unknown[0]}'", hint=f"there are: {known}")
-        return traced(self, arguments, cores, target, {**self.parameters, **parameters})
+            raise GeError(
+                f"@{self.name} has no parameter '{unknown[0]}'", hint=f"there are: {known}"
+            )
+        tuned = self._tuned(tunings, arguments, target) if tunings else {}
+        return traced(self, arguments, cores, target, {**self.parameters, **tuned, **parameters})
+
+    def _tuned(self, path: str, arguments: Sequence[Like], target: str) -> Mapping[str, Any]:
+        from ge.lowering.tiles.tuning import Tunings, type_text
+
+        types = [type_text(memref_of(a)) for a in arguments]
+        return Tunings.read(path).parameters(self, types, Target.load(target).name)
 
     def __call__(self, *arrays: Any, **options: Any) -> None:
         """Run it on arrays, of which those that it stores to are written."""
@@ -187,7 +202,7 @@ def traced(
     try:
         signature(kernel.function).bind(None, *arguments, **parameters)
     except TypeError as e:
-        raise GeError(f"@{kernel.function.__name__}: {e}", place) from None
+        raise GeError(f"@{kernel.name}: {e}", place) from None
     types = [memref_of(a) for a in arguments]
     block = Block(arg_types=types)
     names = code.co_varnames[1 : 1 + len(types)]
@@ -196,13 +211,13 @@ def traced(
         arg.name_hint = name
         given.append(Argument(arg, t.get_shape(), t.element_type))
     write = partial(call, kernel.function, given, parameters)
-    op = written_kernel(kernel.function.__name__, block, given, write, cores, target, place)
+    op = written_kernel(kernel.name, block, given, write, cores, target, place)
     module = ModuleOp([op])
     record_target(module, target_name)
     try:
         finish(module)
     except VerifyException as e:
-        raise GeError(f"@{kernel.function.__name__}: {e}", place) from None
+        raise GeError(f"@{kernel.name}: {e}", place) from None
     return TileProgram(module, op, target)
 
 

@@ -40,7 +40,7 @@ class Index:
         """A number that divides this one, whatever it is when the core runs."""
         parts = [divisor_of(a) for a in self.args]
         match self.kind:
-            case "addi" | "subi" | "minsi":
+            case "addi" | "subi" | "minsi" | "known":
                 return gcd(*parts)
             case "muli":
                 return prod(parts)
@@ -109,6 +109,13 @@ class LoopIndex(Index):
 
 
 @dataclass(frozen=True, eq=False)
+class KnownIndex(Index):
+    """A number that was computed before it is used, and its value in each program."""
+
+    values: dict[Any, Any] = field(default_factory=dict[Any, Any])
+
+
+@dataclass(frozen=True, eq=False)
 class SharedIndex(Index):
     """A number that is one core's, of those that cores share; `turn` counts the core's own."""
 
@@ -139,6 +146,10 @@ class Condition:
 
 def minimum(a: Scalar, b: Scalar) -> Scalar:
     return min(a, b) if isinstance(a, int) and isinstance(b, int) else Index("minsi", (a, b))
+
+
+def maximum(a: Scalar, b: Scalar) -> Scalar:
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else Index("maxsi", (a, b))
 
 
 def ceil_div(a: Scalar, b: Scalar) -> Scalar:

@@ -51,6 +51,7 @@ from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import (
     Condition,
     Index,
+    KnownIndex,
     LoopIndex,
     ReadIndex,
     Scalar,
@@ -81,6 +82,20 @@ class Side:
             op.verify_()
         return op
 
+    @contextmanager
+    def at(self, level: int) -> Generator[None]:
+        """What is added meanwhile stands in `open[level]`, before the loop or branch in it that is
+        open now."""
+        block, inner = self.open[level], self.open[level + 1 :]
+        del self.open[level + 1 :]
+        last = block.last_op
+        yield
+        self.open += inner
+        if inner and last is not None:
+            while (op := last.next_op) is not None:
+                op.detach()
+                block.insert_op_before(op, last)
+
     def alloc(self, type: TileType | RingType) -> SSAValue:
         op = buffers.AllocOp(type)
         op.result.name_hint = f"{type.space}_{self.allocs}"
@@ -101,6 +116,8 @@ class Side:
         if isinstance(number, LoopIndex):
             if self not in number.values:
                 raise GeError("a loop's variable is used after its loop")
+            return number.values[self]
+        if isinstance(number, KnownIndex):
             return number.values[self]
         if number.kind in ("core", "cores"):
             kind = kernel.CoreOp if number.kind == "core" else kernel.CoresOp
@@ -129,6 +146,7 @@ ARITH: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
     "floordivsi": arith.FloorDivSIOp,
     "ceildivsi": arith.CeilDivSIOp,
     "minsi": arith.MinSIOp,
+    "maxsi": arith.MaxSIOp,
 }
 
 
@@ -222,10 +240,15 @@ class Tracer:
             side.open.pop()
         variable.values.clear()
 
-    def share(self, count: Scalar) -> Iterator[Index]:
+    def share(self, count: Scalar) -> Iterator[SharedIndex]:
         """The numbers below `count` that are this core's: every `cores`-th."""
         for turn in self.range(ceil_div(count - self.core, self.cores)):
             yield SharedIndex("addi", (self.core, turn * self.cores), turn=turn)
+
+    def now(self, number: Index) -> Index:
+        """The number, computed here and not where it is used, such as in a loop."""
+        values = {side: side.index(number) for side in self.sides}
+        return KnownIndex("known", (number,), values=values)
 
     @contextmanager
     def when(self, test: Condition | bool) -> Generator[None]:
@@ -303,12 +326,20 @@ class Tracer:
 
     # ---- instructions ----
 
-    def load(self, tile: v.Tile, box: v.Box, pad: float | None = None) -> v.Tile:
-        """From device memory to L1 or UB; returns the tile. Beyond the tensor's end it becomes
-        `pad`."""
+    def load(
+        self,
+        tile: v.Tile,
+        box: v.Box,
+        pad: float | None = None,
+        rows: tuple[Scalar, int, int] | None = None,
+    ) -> v.Tile:
+        """From device memory to L1 or UB; returns the tile. Outside of the tensor it becomes `pad`.
+        `rows` (first, count, step): the box becomes these rows of it, and others stay."""
         side = self.side_of(tile)
-        place = v.box_of(box).value(side, tile.shape)
-        side.add(transfers.LoadOp(place, tile.value(side), pad))
+        shape = tile.shape if rows is None else (rows[1], tile.shape[1])
+        place = v.box_of(box).value(side, shape)
+        apart = None if rows is None else (side.index(rows[0]), whole(rows[2]))
+        side.add(transfers.LoadOp(place, tile.value(side), pad, apart))
         return tile
 
     def store(self, box: v.Box, tile: v.Tile, relu: bool = False, add: bool = False) -> None:
@@ -323,7 +354,8 @@ class Tracer:
         side.add(transfers.MoveOp(tile.value(side), target.value(side), transposed=turned))
 
     def fill(self, tile: v.Tile, number: float) -> None:
-        self.vector.add(compute.FillOp(tile.value(self.vector), number))
+        side = self.side_of(tile)
+        side.add(compute.FillOp(tile.value(side), number))
 
     def mmad(
         self,
@@ -450,6 +482,10 @@ class Body:
             case v.Apply():
                 args = [self.operand(a, expression) for a in expression.args]
                 op = expression.op.of(*args, **expression.parameters)
+            case v.Copied():
+                op = expression.op.with_operands([self.value(a) for a in expression.args])
+            case v.Number():
+                return self.constant(expression.number, expression.element)
             case v.Cast():
                 op = CastOp.of(self.value(expression.arg), to=expression.element)
             case _:  # what the vector unit does not compute elementwise is a tile of its own

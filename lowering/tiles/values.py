@@ -8,7 +8,7 @@ column is repeated along the other operand's.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from typing import cast as cast_type
@@ -22,7 +22,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.tile.buffers import SlotOp, ViewOp
 from ge.dialects.tile.types import BoxType, Memory, TileType
-from ge.lowering.tiles.indices import Index, Scalar, SharedIndex
+from ge.lowering.tiles.indices import Index, Scalar, SharedIndex, whole
 
 if TYPE_CHECKING:
     from ge.lowering.tiles.tracing import Side, Tracer
@@ -215,19 +215,18 @@ class Argument:
 
     def __getitem__(self, key: Any) -> "Box":
         """`a[i:, h, j:]`: a box from there on; ranges are its rows and columns, whose number the
-        tile says that it is loaded to or stored from; `h` is one index."""
+        tile says that it is loaded to or stored from; `h` is one index. `a[i::2]`: every second."""
         keys = keys_of(key, len(self.shape))
         starts: list[Scalar] = []
+        steps: list[int] = []
         for at in keys:
-            if (whole := span(at)) is None:
-                starts.append(at)
-            elif whole.stop is not None or whole.step is not None:
+            if (part := span(at)) is not None and part.stop is not None:
                 hint = "write a[i:]: the tile says how far"
                 raise GeError("a box has no end of its own", hint=hint)
-            else:
-                starts.append(_start(whole))
+            starts.append(at if part is None else _start(part))
+            steps.append(1 if part is None or part.step is None else whole(part.step))
         spans = tuple(i for i, at in enumerate(keys) if isinstance(at, slice))
-        return Box(self, tuple(starts), spans)
+        return Box(self, tuple(starts), spans, tuple(steps))
 
 
 def keys_of(key: Any, rank: int) -> tuple[Any, ...]:
@@ -253,20 +252,35 @@ class Box:
     argument: Argument
     starts: tuple[Scalar, ...]
     spans: tuple[int, ...]
+    steps: tuple[int, ...]
+    lengths: tuple[int, ...] = ()
+
+    def sized(self, *lengths: int) -> "Box":
+        """The box with as many elements along its ranges: of more than two, the first ones together
+        are the rows of its tile, and the others the columns."""
+        if len(lengths) != len(self.spans):
+            raise GeError(f"{len(lengths)} sizes for {len(self.spans)} ranges")
+        return replace(self, lengths=lengths)
 
     def value(self, side: "Side", shape: Shape) -> SSAValue:
         """The box for a tile of this shape."""
+        if self.lengths:
+            return self.view(side, shape, self.lengths)
         rows, cols = shape
-        lengths = [rows, cols] if len(self.spans) == 2 else [max(rows, cols)]
+        lengths = (rows, cols) if len(self.spans) == 2 else (max(rows, cols),)
         if not 1 <= len(self.spans) <= 2 or (len(self.spans) == 1 and min(rows, cols) > 1):
             text = f"{len(self.spans)} ranges for a tile of {rows}x{cols}"
             raise GeError(text, hint="a[i:, j:] has rows and columns, a[i, j:] is one row")
+        return self.view(side, shape, lengths)
+
+    def view(self, side: "Side", shape: Shape, lengths: tuple[int, ...]) -> SSAValue:
         sizes = [1] * len(self.starts)
         for dim, length in zip(self.spans, lengths, strict=True):
             sizes[dim] = length
-        kind = BoxType(rows, cols, self.argument.element)
+        kind = BoxType(*shape, self.argument.element)
         offsets = [side.index(i) for i in self.starts]
-        return side.add(ViewOp(self.argument.memref, offsets, kind, sizes)).result
+        steps = self.steps if any(step > 1 for step in self.steps) else None
+        return side.add(ViewOp(self.argument.memref, offsets, kind, sizes, steps)).result
 
 
 # ---- what is not what is wanted --------------------------------------------------------------
@@ -317,6 +331,25 @@ class Apply(Expression):
     shape: Shape
     element: Attribute
     parameters: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, eq=False)
+class Copied(Expression):
+    """An op of a graph, on tiles in place of its operands."""
+
+    op: TensorOp
+    args: tuple[Expression, ...]
+    shape: Shape
+    element: Attribute
+
+
+@dataclass(frozen=True, eq=False)
+class Number(Expression):
+    """One number of an element type."""
+
+    number: float
+    shape: Shape
+    element: Attribute
 
 
 @dataclass(frozen=True, eq=False)

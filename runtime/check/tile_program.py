@@ -32,7 +32,7 @@ from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import CoreOp, CoresOp, KernelOp, ProgramOp
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
-from ge.dialects.tile.types import BoxType, Memory, Pipe, TileType
+from ge.dialects.tile.types import BoxType, Memory, Pipe, TileType, box_type
 
 MOST_INSTRUCTIONS = 1 << 21  # of one core, and rounds of its loops
 
@@ -62,14 +62,17 @@ class Bytes:
         return self.low + (self.rows - 1) * self.pitch + self.width
 
 
+Part = tuple[int, int, int, int]  # of a tile: row, rows, column, columns
+
+
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A box of a memref, cut at the memref's end: [start, end) along each dimension."""
+    """A box of a memref, cut at the memref's ends: [start, end) along each dimension, those between
+    two of its elements included. `parts`: what exists of it, in rows and columns of a tile."""
 
     memref: BlockArgument
     bounds: tuple[tuple[int, int], ...]
-    rows: int  # of the tile that it is loaded to or stored from, which exist
-    cols: int
+    parts: tuple[Part, ...]
 
     @property
     def is_empty(self) -> bool:
@@ -222,26 +225,47 @@ class Walk:
             box = step.read_boxes[0]
         elif isinstance(op, StoreOp):
             box = step.written_boxes[0]
-        step.reads = [self.bytes(v, op, box) for v in reads if isinstance(v.type, TileType)]
-        step.writes = [self.bytes(v, op, box) for v in writes if isinstance(v.type, TileType)]
+        step.reads = self.touched(reads, op, box)
+        step.writes = self.touched(writes, op, box)
         self.steps.append(step)
 
-    def bytes(self, value: SSAValue, user: Operation, box: Region | None = None) -> Bytes:
-        """Where a tile lies, or the part of it that a box, cut at the memref's end, has elements
-        for. Bytes that are its only in part are counted."""
+    def touched(
+        self, values: Sequence[SSAValue], user: Instruction, box: Region | None
+    ) -> list[Bytes]:
+        """What an instruction touches of its tiles: all, or where a box has elements."""
+        found: list[Bytes] = []
+        for value in values:
+            if isinstance(t := value.type, TileType):
+                rows, cols = box_type(user.source).shape if isinstance(user, LoadOp) else t.shape
+                for part in ((0, rows, 0, cols),) if box is None else box.parts:
+                    found.append(self.bytes(value, user, part))
+        return found
+
+    def rows(self, user: Instruction, t: TileType) -> tuple[int, int]:
+        """The first row of a tile that an instruction touches, and how far they are apart."""
+        if not isinstance(user, LoadOp) or user.first is None:
+            return 0, 1
+        first, step, count = self.values[user.first], user.row_step, box_type(user.source).shape[0]
+        if first < 0 or first + (count - 1) * step >= t.shape[0]:
+            text = f"{count} rows from {first} on, {step} apart, pass the tile"
+            raise WalkError("bounds", text, user)
+        return first, step
+
+    def bytes(self, value: SSAValue, user: Instruction, part: Part) -> Bytes:
+        """Where a part of a tile lies. Bytes that are its only in part are counted."""
         t = cast(TileType, value.type)
-        rows, cols = t.shape if box is None else (box.rows, box.cols)
+        (skipped, rows, left, cols), (first, step) = part, self.rows(user, t)
         bits, pitch = bitwidth(t.element), row_stride(value)
-        at, home = 0, value
+        at, home = (first + skipped * step) * pitch + left, value
         while isinstance(view := home.owner, ViewOp):
             row, col = (self.values[v] for v in view.offsets)
             whole = cast(TileType, view.source.type)
-            part = cast(TileType, home.type)
-            inside = 0 <= row <= whole.shape[0] - part.shape[0]
-            if not (inside and 0 <= col <= whole.shape[1] - part.shape[1]):
+            inner = cast(TileType, home.type)
+            inside = 0 <= row <= whole.shape[0] - inner.shape[0]
+            if not (inside and 0 <= col <= whole.shape[1] - inner.shape[1]):
                 raise WalkError("bounds", f"a sub-tile at {row}, {col} passes its tile", user)
             try:
-                check_place(row, col, pitch, part)
+                check_place(row, col, pitch, inner)
             except VerifyException as e:
                 raise WalkError("bounds", str(e), user) from None
             at += row * pitch + col
@@ -255,29 +279,45 @@ class Walk:
         if alloc.offsets is None:
             raise WalkError("buffer", "a buffer has no place: run tile-plan", alloc)
         owner = self.owners.setdefault((home, copy), len(self.owners))
-        if cols == pitch:  # one stretch
+        if cols == pitch and step == 1:  # one stretch
             rows, cols = 1, rows * cols
         low, rest = divmod(at * bits, 8)
         width = -(-(rest + cols * bits) // 8)
         place = alloc.offsets[copy] + low
-        return Bytes(t.space, place, rows, width, pitch * bits // 8, owner)
+        return Bytes(t.space, place, rows, width, pitch * step * bits // 8, owner)
 
     def region(self, value: SSAValue, user: Operation) -> Region:
         view = cast(ViewOp, value.owner)
-        shape, sizes = memref_shape(view.source), view.box_sizes
+        shape, sizes, steps = memref_shape(view.source), view.box_sizes, view.box_steps
         starts = [self.values[v] for v in view.offsets]
-        if min(starts) < 0:
+        if min(starts) < 0 and not (isinstance(user, LoadOp) and user.pad is not None):
             raise WalkError("bounds", f"a box begins at {starts}, before the memref", user)
-        bounds = tuple((a, min(a + n, d)) for a, n, d in zip(starts, sizes, shape, strict=True))
-        kept = [max(b - a, 0) for (a, b), n in zip(bounds, sizes, strict=True) if n != 1]
-        if any(a >= b for a, b in bounds):
-            return Region(cast(BlockArgument, view.source), bounds, 0, 0)
-        rows, cols = cast(BoxType, value.type).shape
-        if len(kept) == 2:
-            rows, cols = kept
-        elif kept:
-            rows, cols = (1, kept[0]) if rows == 1 else (kept[0], 1)
-        return Region(cast(BlockArgument, view.source), bounds, rows, cols)
+        bounds: list[tuple[int, int]] = []
+        exist: list[range] = []  # the numbers of those elements that do, along each dimension
+        for at, size, step, extent in zip(starts, sizes, steps, shape, strict=True):
+            low = max(0, (step - 1 - at) // step)
+            exist.append(range(low, min(size, (extent - at + step - 1) // step)))
+            inside = range(at, at + size * step, step)[exist[-1].start : exist[-1].stop]
+            bounds.append((inside[0], inside[-1] + 1) if exist[-1] else (0, 0))
+        memref, parts = cast(BlockArgument, view.source), ()
+        if all(exist):
+            rows, cols = (
+                _stretches([(exist[d], sizes[d]) for d in dims]) for dims in view.box_dims
+            )
+            parts = tuple((*r, *c) for r in rows for c in cols)
+        return Region(memref, tuple(bounds), parts)
+
+
+def _stretches(dims: Sequence[tuple[range, int]]) -> list[tuple[int, int]]:
+    """Where numbers exist along several dimensions seen as one: stretches from, count."""
+    found, length = [(0, 1)], 1
+    for exist, size in reversed(dims):
+        if found == [(0, length)]:  # all so far: longer stretches
+            found = [(exist.start * length, len(exist) * length)]
+        else:
+            found = [(i * length + at, count) for i in exist for at, count in found]
+        length *= size
+    return found
 
 
 def _compare(predicate: int, a: int, b: int) -> bool:

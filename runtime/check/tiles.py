@@ -12,8 +12,8 @@ several cores add to are the same but for rounding. What is looked for:
     race        two accesses of the same bytes of a core's memory, or of device memory, in no order
     unwritten   a read of bytes that nothing wrote, an element of a result that nothing stores
     overwritten a read of a buffer in whose place another one was written
-    bounds      a sub-tile beyond its tile or where none can begin, a box that begins before its
-                memref, a memory too small
+    bounds      a sub-tile or rows beyond their tile or where none can begin, a memory too small, a
+                box that begins before its memref and is not loaded with padding
     event       a flag that is set twice, waited for in vain, left set, or that no target has
     deadlock    pipes that wait for each other; tiles left in a fifo
 

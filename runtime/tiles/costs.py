@@ -2,7 +2,9 @@
 
     load        mte2_start + bytes / rate; the rate is the core's into L1 or UB, and not more than
                 its share of HBM (`Share`). Rows that go to L1 are brought into the cube's order on
-                the way, at full rate only where they lie at certain strides (`ORDERING_RATES`)
+                the way, at full rate only where they lie at certain strides (`ORDERING_RATES`).
+                Elements that do not lie side by side take 32 bytes each, the unit of a transfer
+    fill        of L1: as a load of its bytes at full rate (an assumption); of UB: a vector copy
     move        L1 to L0A, L0B: mte1_start + bytes / rate; L0C to L1: bytes / rate; in UB: a copy
     mmad        mmad_start + ceil(m/16) ceil(n/16) ceil(k/k0) k0 256 / macs a cycle, where k0 is as
                 many elements as 32 bytes are: the cube multiplies blocks
@@ -23,7 +25,6 @@ of several may start while another one runs.
 
 from dataclasses import dataclass
 from math import ceil, log2
-from typing import cast
 
 from xdsl.ir import SSAValue
 
@@ -31,11 +32,11 @@ from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_value, element_type, numel, shape_of
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.buffers import ViewOp, memref_shape, row_stride
+from ge.dialects.tile.buffers import ViewOp, box_of, memref_element, memref_shape, row_stride
 from ge.dialects.tile.compute import FillOp, FlagOp, IndexOp, MapOp, MmadOp, ReduceOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
-from ge.dialects.tile.types import Memory, Shaped, fifo_type, tile_type
+from ge.dialects.tile.types import BLOCK, Memory, fifo_type, tile_type
 from ge.runtime.costs.cube import peak_macs
 from ge.runtime.costs.instructions import ELEMENTWISE, REPEAT_BYTES
 
@@ -76,7 +77,7 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
             return load_cycles(op, sizes, share, target)
         case StoreOp():
             memory = tile_type(op.source).space
-            return _bytes(sizes, cast(Shaped, op.target.type)) / out_rate(memory, target)
+            return box_bytes(box_of(op.target), sizes) / out_rate(memory, target)
         case MoveOp():
             return move_cycles(op, target)
         case PushOp():
@@ -91,6 +92,8 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
             return sum(map_op_cycles(member, op, target) for member in op.members)
         case ReduceOp():
             return reduce_cycles(op, target)
+        case FillOp() if tile_type(op.target).space is Memory.L1:
+            return target.mte2_start_cycles + tile_type(op.target).bytes / target.l2_read_rate
         case IndexOp() | FillOp():
             return on_tile("copy", op.target, target)
         case _:
@@ -103,7 +106,7 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
 def load_cycles(op: LoadOp, sizes: tuple[int, ...], share: Share, target: Target) -> float:
     view, t = box_of(op.source), tile_type(op.target)
     rate = min(load_rate(t.space, target), share.of(view.source))
-    size = _bytes(sizes, t)
+    size = box_bytes(view, sizes)
     if t.space is Memory.L1 and target.split_cores and t.rows.data > 1:
         stride = box_row_stride(view)
         if stride >= FAR_STRIDE:
@@ -141,21 +144,28 @@ def move_cycles(op: MoveOp, target: Target) -> float:
     return target.mte1_start_cycles + source.bytes / rate
 
 
-def box_of(value: SSAValue) -> ViewOp:
-    view = value.owner
-    assert isinstance(view, ViewOp)
-    return view
-
-
 def box_row_stride(view: ViewOp) -> int:
     """Elements from one row of a box to the next."""
-    dims = [i for i, size in enumerate(view.box_sizes) if size > 1]
-    row = dims[0] if len(dims) > 1 else -1
-    return numel(memref_shape(view.source)[row + 1 :]) if row >= 0 else 1
+    rows, cols = view.box_dims
+    return _stride(view, rows[-1]) if rows and cols else 1
 
 
-def _bytes(sizes: tuple[int, ...], t: Shaped) -> int:
-    return storage_bytes(numel(sizes), t.element)
+def _stride(view: ViewOp, dim: int) -> int:
+    """Elements from one of a box to the next, along a dimension."""
+    return numel(memref_shape(view.source)[dim + 1 :]) * view.box_steps[dim]
+
+
+def box_bytes(view: ViewOp, sizes: tuple[int, ...]) -> int:
+    """What crosses for the elements of a box that exist. Those that do not lie side by side come in
+    blocks of 32 bytes each."""
+    side_by_side = 1
+    for dim in reversed(range(len(sizes))):
+        if sizes[dim] > 1:
+            if _stride(view, dim) != side_by_side:
+                break
+            side_by_side *= sizes[dim]
+    element = memref_element(view.source)
+    return numel(sizes) // side_by_side * max(storage_bytes(side_by_side, element), BLOCK)
 
 
 # ---- the cube --------------------------------------------------------------------------------

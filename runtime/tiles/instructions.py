@@ -6,7 +6,7 @@ The cube multiplies f16, bf16 and f32 and adds in f32; i8 it adds in i32, which 
 Maps run the numpy kernels of their graph ops; what reduces narrow floats adds in f32.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -16,16 +16,15 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.element_types import elements_per_byte
 from ge.dialects.support.types import constant_value
-from ge.dialects.tile.buffers import ViewOp
+from ge.dialects.tile.buffers import ViewOp, box_of, memref_shape, within
 from ge.dialects.tile.compute import FillOp, IndexOp, MapOp, MmadOp, ReduceOp
 from ge.dialects.tile.instruction import Instruction
-from ge.dialects.tile.scalars import Number, number_of
+from ge.dialects.tile.scalars import number_of
 from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
-from ge.dialects.tile.types import tile_type
+from ge.dialects.tile.types import box_type, tile_type
 from ge.runtime import kernels
 from ge.runtime.data.arrays import NARROW_FLOATS, Array, array_of
 from ge.runtime.data.packing import packed
-from ge.runtime.tiles.costs import box_of
 from ge.runtime.tiles.memory import CoreMemory, TileAt
 
 Action = Callable[..., None]
@@ -79,59 +78,69 @@ def on_two(source: TileAt, target: TileAt, act: Callable[[Array, Array], object]
 
 
 class Box:
-    """The elements of a box that lie within its memref, by its offsets. The arrays of memrefs may
-    be others in each run."""
+    """The elements of a box, by its offsets, and where they stand in a tile. The arrays of memrefs
+    may be others in each run."""
 
     def __init__(self, view: ViewOp, memrefs: Mapping[SSAValue, Array]) -> None:
-        self.memrefs, self.memref, self.sizes = memrefs, view.source, view.box_sizes
-        shaped = view.result.type
-        self.is_column = shaped.cols.data == 1 and shaped.rows.data > 1
+        self.memrefs, self.memref, self.view = memrefs, view.source, view
+        self.sizes, self.steps = view.box_sizes, view.box_steps
+        dims = zip(memref_shape(view.source), self.sizes, self.steps, strict=True)
+        self.last = tuple(extent - 1 - (size - 1) * step for extent, size, step in dims)
         self.kept = [i for i, size in enumerate(self.sizes) if size > 1]
+        self.shape = tuple(self.sizes[i] for i in self.kept)
+        self.whole = [(0, size) for size in self.sizes]
+
+    def spans(self, offsets: Offsets) -> Sequence[tuple[int, int]]:
+        """Which of them lie within the memref, along each dimension."""
+        ends = zip(offsets, self.last, strict=True)
+        if all([0 <= at <= last for at, last in ends]):
+            return self.whole
+        return within(self.view, offsets)
 
     def part(self, offsets: Offsets) -> Array:
-        pairs = zip(offsets, self.sizes, strict=True)
-        return self.memrefs[self.memref][tuple([slice(at, at + size) for at, size in pairs])]
+        """The elements within the memref."""
+        dims = zip(offsets, self.spans(offsets), self.steps, strict=True)
+        cut = tuple([slice(at + low * n, at + high * n, n) for at, (low, high), n in dims])
+        return self.memrefs[self.memref][cut]
 
-    def shape(self, part: Array) -> tuple[int, int]:
-        """Rows and columns of a part."""
-        if not part.size:
-            return 0, 0
-        sizes = [part.shape[i] for i in self.kept]
-        if len(sizes) == 2:
-            return sizes[0], sizes[1]
-        count = sizes[0] if sizes else 1
-        return (count, 1) if self.is_column else (1, count)
+    def parts(self, offsets: Offsets, tile: Array) -> tuple[Array, Array]:
+        """The same, and their places in the tile."""
+        grid = tile.reshape(self.shape)  # a view, since it only cuts rows and columns
+        spans = self.spans(offsets)
+        if self.kept and spans is not self.whole:
+            grid = grid[tuple([slice(*spans[i]) for i in self.kept])]
+        return self.part(offsets), grid
 
 
 def load(op: LoadOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Action:
-    view = box_of(op.source)
-    box = Box(view, memrefs)
+    view, t = box_of(op.source), tile_type(op.target)
+    box, step, rows = Box(view, memrefs), op.row_step, box_type(op.source).rows.data
     pad = None if op.pad is None else number_of(op.pad)
-    if elements_per_byte(tile_type(op.target).element) > 1:
-        return load_packed(box, pad, core, op.target)
+    most = t.rows.data - (rows - 1) * step  # rows that it may begin at
+
+    def fill(tile: Array, offsets: Offsets, first: int = -1) -> None:
+        if op.first is not None:
+            if not 0 <= first < most:
+                raise error_at(op, f"{rows} rows from {first} on, {step} apart, pass the tile")
+            tile = tile[first : first + (rows - 1) * step + 1 : step]
+        part, grid = box.parts(offsets, tile)
+        if pad is not None and part.size < tile.size:
+            tile.fill(pad)
+        if part.size:
+            grid[...] = part.reshape(grid.shape)
+
+    if elements_per_byte(t.element) > 1:  # those that share bytes with others stay as they were
+        elements, rows_of = core.elements(op.target), core.rows(op.target)
+
+        def run_packed(offsets: Offsets, at: int, *first: int) -> None:
+            fill(tile := elements(at), offsets, *first)
+            rows_of(at)[...] = packed(tile)
+
+        return run_packed
     target = core.tile(op.target)
 
-    def run(offsets: Offsets, at: int) -> None:
-        part, tile = box.part(offsets), target(at)
-        rows, cols = box.shape(part)
-        if (rows, cols) != tile.shape and pad is not None:
-            tile.fill(pad)
-        tile[:rows, :cols] = part.reshape(rows, cols)
-
-    return run
-
-
-def load_packed(box: Box, pad: Number | None, core: CoreMemory, target: SSAValue) -> Action:
-    """A load of elements that share bytes: those that are loaded, and the others as they were."""
-    elements, rows_of = core.elements(target), core.rows(target)
-
-    def run(offsets: Offsets, at: int) -> None:
-        part, tile = box.part(offsets), elements(at)
-        rows, cols = box.shape(part)
-        if pad is not None:
-            tile.fill(pad)
-        tile[:rows, :cols] = part.reshape(rows, cols)
-        rows_of(at)[...] = packed(tile)
+    def run(offsets: Offsets, at: int, *first: int) -> None:
+        fill(target(at), offsets, *first)
 
     return run
 
@@ -142,9 +151,9 @@ def store(op: StoreOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> A
     has_relu, adds = op.has_relu, op.is_atomic
 
     def run(at: int, offsets: Offsets) -> None:
-        part, tile = box.part(offsets), source(at)
-        rows, cols = box.shape(part)
-        values = tile[:rows, :cols]
+        part, values = box.parts(offsets, source(at))
+        if not part.size:
+            return
         if has_relu:
             values = np.maximum(values, 0)
         values = values.reshape(part.shape).astype(part.dtype)

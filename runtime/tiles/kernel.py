@@ -34,6 +34,7 @@ from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.buffers import box_of
 from ge.dialects.tile.compute import ReduceOp
 from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.reading import ReadOp
@@ -41,7 +42,7 @@ from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.runtime.costs.pipes import hbm_bytes_per_us
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
-from ge.runtime.tiles.costs import Share, box_of, cycles_of
+from ge.runtime.tiles.costs import Share, cycles_of
 from ge.runtime.tiles.instructions import Box, prepare
 from ge.runtime.tiles.limits import check_fits, explained
 from ge.runtime.tiles.memory import CoreMemory, poisoned

@@ -33,12 +33,13 @@ from ge.dialects.tile.buffers import (
     constant_index,
     memref_shape,
     row_stride,
+    within,
 )
 from ge.dialects.tile.compute import FlagOp, SetOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import CoreOp, CoresOp, KernelOp, ProgramOp
 from ge.dialects.tile.reading import ReadOp
-from ge.dialects.tile.transfers import PopOp, PushOp
+from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp
 from ge.dialects.tile.types import BoxType, FifoType, Pipe, TileType
 from ge.runtime.data.arrays import Array
 from ge.runtime.tiles.queues import POP, PUSH, RUN, SET, WAIT, Record
@@ -302,10 +303,11 @@ class _Translation:
         extents, sizes = memref_shape(view.source), view.box_sizes
         offsets = [self.names[o] for o in view.offsets]
         clip = _Clip(op, view, lambda s: self.tables.number(Record(RUN, pipe, -1, number, s)))
+        last = [e - (n - 1) * s - 1 for e, n, s in zip(extents, sizes, view.box_steps, strict=True)]
         free = [
-            f"0 <= {at} <= {extent - size}"
-            for at, extent, size in zip(offsets, extents, sizes, strict=True)
-            if not (at.startswith("(") and 0 <= int(at[1:-1]) <= extent - size)
+            f"0 <= {at} <= {most}"
+            for at, most in zip(offsets, last, strict=True)
+            if not (at.startswith("(") and 0 <= int(at[1:-1]) <= most)
         ]
         whole = str(clip.whole())
         if not free:
@@ -393,9 +395,9 @@ class _Clip:
         return self.number(self.view.box_sizes)
 
     def __call__(self, *offsets: int) -> int:
-        extents = memref_shape(self.view.source)
-        if min(offsets) < 0:
+        if min(offsets) < 0 and not (isinstance(self.op, LoadOp) and self.op.pad is not None):
             box = f"a box of sizes {[*self.view.box_sizes]} at {[*offsets]}"
-            raise error_at(self.op, f"{box} begins before the memref")
-        sizes = zip(offsets, extents, self.view.box_sizes, strict=True)
-        return self.number(tuple(max(0, min(size, e - at)) for at, e, size in sizes))
+            raise error_at(
+                self.op, f"{box} begins before the memref", "a load of such a box has `pad`"
+            )
+        return self.number(tuple(high - low for low, high in within(self.view, offsets)))

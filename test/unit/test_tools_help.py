@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ge.lowering.cli import calibrate, check, compile, import_model, opt_arguments, run
-from ge.tools import ge_calibrate, ge_check, ge_compile, ge_import, ge_opt, ge_run
+from ge.lowering.cli import calibrate, check, compile, import_model, opt_arguments, run, tune
+from ge.tools import ge_calibrate, ge_check, ge_compile, ge_import, ge_opt, ge_run, ge_tune
 
 Main = Callable[[Sequence[str]], int]
 
@@ -20,6 +20,7 @@ PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "ge-import": import_model.build_parser,
     "ge-opt": opt_arguments.build_parser,
     "ge-run": run.build_parser,
+    "ge-tune": tune.build_parser,
 }
 TOOLS: dict[str, Main] = {
     "ge-calibrate": ge_calibrate.main,
@@ -28,6 +29,7 @@ TOOLS: dict[str, Main] = {
     "ge-import": ge_import.main,
     "ge-run": ge_run.main,
     "ge-opt": ge_opt.main,
+    "ge-tune": ge_tune.main,
 }
 
 TEXT = """\

@@ -22,18 +22,15 @@ from ge.dialects.support.diagnostics import error_at, listing
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up
 from ge.dialects.targets.target import Target, target_for
-from ge.dialects.tile.buffers import AllocOp
+from ge.dialects.tile.buffers import ALIGNMENT, AllocOp
 from ge.dialects.tile.kernel import KernelOp, ProgramOp
 from ge.dialects.tile.types import BLOCK, Memory
-
-ALIGNMENT = {Memory.L0A: 512, Memory.L0B: 512, Memory.L0C: 512}
-"""Bytes that offsets are multiples of: a fractal in L0, `BLOCK` in other memories."""
 
 
 def place_buffers(program: ProgramOp, memory: Memory, target: Target) -> None:
     """Raises GeError for more bytes than the memory has."""
     allocs = [op for op in program.allocs if op.tile.space is memory]
-    sizes = {op: align_up(op.tile.bytes, ALIGNMENT.get(memory, BLOCK)) for op in allocs}
+    sizes = {op: op.copy_bytes for op in allocs}
     top = max((max(op.offsets) + sizes[op] for op in allocs if op.offsets is not None), default=0)
     top = align_up(top, ALIGNMENT.get(memory, BLOCK))
     for op in allocs:

@@ -246,6 +246,63 @@ tile.kernel @k(%x: memref<64x64xf32>) cores 1 {
 
 tile.kernel @k(%x: memref<64x64xf32>) cores 1 {
   %c0 = arith.constant 0 : index
+  %before = arith.constant -31 : index
+  tile.vector {
+    // expected-error@+1 {{offset -31 is outside of a dimension of 64}}
+    %e = tile.view %x[%c0, %before] steps [1, 2] : memref<64x64xf32> -> !tile.box<16x16xf32>
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64x64xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    // expected-error@+1 {{a memref of rank 2 has as many steps, at least 1}}
+    %e = tile.view %x[%c0, %c0] steps [1, 0] : memref<64x64xf32> -> !tile.box<16x16xf32>
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64x8x64xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    // expected-error@+1 {{a box of sizes [4, 6, 8] is not 16 x 12}}
+    %e = tile.view %x[%c0, %c0, %c0] sizes [4, 6, 8] : memref<64x8x64xf32> -> !tile.box<16x12xf32>
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64x64xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    %t = tile.alloc : !tile.tile<16x16xf32, ub>
+    %e = tile.view %x[%c0, %c0] steps [2, 1] : memref<64x64xf32> -> !tile.box<16x16xf32>
+    // expected-error@+1 {{a store is to elements side by side: its box has no steps}}
+    tile.store %t to %e
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64x64xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  tile.vector {
+    %t = tile.alloc : !tile.tile<16x16xf32, ub>
+    %e = tile.view %x[%c0, %c0] : memref<64x64xf32> -> !tile.box<8x16xf32>
+    tile.load %e to %t rows %c1 step 2
+    // expected-error@+1 {{does not fit into !tile.tile<16x16xf32, ub>: 8 rows from 1 on, 3 apart}}
+    tile.load %e to %t rows %c1 step 3
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64x64xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
   tile.vector {
     // expected-error@+1 {{a view keeps the element type f32, not f16}}
     %e = tile.view %x[%c0, %c0] : memref<64x64xf32> -> !tile.box<16x16xf16>
@@ -676,8 +733,8 @@ tile.kernel @k() cores 1 {
 
 tile.kernel @k() cores 1 {
   tile.cube {
-    %l = tile.alloc : !tile.tile<64x32xf16, l1>
-    // expected-error@+1 {{the vector unit works on ub, not on !tile.tile<64x32xf16, l1>}}
+    %l = tile.alloc : !tile.tile<64x32xf16, l0a>
+    // expected-error@+1 {{tiles in ub and l1 are filled, not !tile.tile<64x32xf16, l0a>}}
     tile.fill %l, 0.0
   }
 }

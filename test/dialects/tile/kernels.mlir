@@ -97,6 +97,7 @@ tile.kernel @rest(%q: memref<64x4x32xf16>, %l: memref<64xi32>, %o: memref<64x32x
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c16 = arith.constant 16 : index
+  %before = arith.constant -1 : index
   %scores = tile.fifo depth 2 : !tile.fifo<64x64xf32>
   %weights = tile.fifo depth 4 : !tile.fifo<64x64xf16>
   tile.cube {
@@ -114,6 +115,9 @@ tile.kernel @rest(%q: memref<64x4x32xf16>, %l: memref<64xi32>, %o: memref<64x32x
     %slot = tile.slot %P[%c1] : !tile.ring<3 x 64x64xf16, l1>
     tile.pop %weights to %slot
     %part = tile.view %slot[%c16, %c16] : !tile.tile<64x64xf16, l1> -> !tile.tile<16x32xf16, l1>
+    tile.fill %part, 0.0
+    %odd = tile.view %q[%before, %c0, %c1] sizes [7, 4, 16] steps [1, 1, 2] : memref<64x4x32xf16> -> !tile.box<7x64xf16>
+    tile.load %odd to %slot rows %c1 step 9 pad 0.0
     tile.move %acc to %slot
   }
   tile.vector {
@@ -150,6 +154,9 @@ tile.kernel @rest(%q: memref<64x4x32xf16>, %l: memref<64xi32>, %o: memref<64x32x
 // CHECK-NEXT:  tile.push %acc to %scores
 // CHECK:       tile.pop %weights to %slot
 // CHECK-NEXT:  %part = tile.view %slot[%c16, %c16] : !tile.tile<64x64xf16, l1> -> !tile.tile<16x32xf16, l1>
+// CHECK:       tile.fill %part, 0.0
+// CHECK:       %odd = tile.view %q[%before, %c0, %c1] sizes [7, 4, 16] steps [1, 1, 2] : memref<64x4x32xf16> -> !tile.box<7x64xf16>
+// CHECK-NEXT:  tile.load %odd to %slot rows %c1 step 9 pad 0.0
 // CHECK:       %length = tile.view %l[%c0] : memref<64xi32> -> !tile.box<64x1xi32>
 // CHECK-NEXT:  tile.load %length to %lengths pad 0
 // CHECK:       tile.index columns %c0 to %n

@@ -1,0 +1,155 @@
+"""ge-tune: the fastest parameters of a kernel in Python, by the time that emulated cores take."""
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ge.dialects.targets import KERNEL_TARGET
+from ge.lowering.cli.arguments import argument
+from ge.lowering.cli.command_line import ArgumentParser
+from ge.lowering.text.values import whole
+
+if TYPE_CHECKING:
+    from ge.lowering.tiles.api import Kernel
+    from ge.lowering.tiles.tuning import Trial
+
+EPILOG = """examples:
+  ge-tune kernels.py:gemm a=1024x1024xf16 b=1024x1024xf16 out=1024x1024xf16 M=64,128 N=128,256
+  ge-tune ge.lowering.tiles.examples:rms_norm x=4096x4096xf16 weight=4096xf16 out=4096x4096xf16 \\
+      M=2,4,8 -o tunings.json
+
+Arguments of the kernel get a type, parameters the values to try; without any parameter each number
+among them, its half and its double. A kernel takes what is kept by kernel.on(..., tunings=FILE).
+"""
+
+TYPE = re.compile(r"(?:(\d+(?:x\d+)*)x)([a-z]+\d*)")
+
+
+def build_parser() -> ArgumentParser:
+    parser = ArgumentParser("ge-tune", __doc__, EPILOG)
+    add = parser.add_argument
+    add("kernel", metavar="FILE.py:KERNEL", help="a kernel of a file, or of a module by its name")
+    add("what", nargs="*", metavar="NAME=WHAT",
+        help="type of an argument (512x256xf16), or values of a parameter (64,128)")  # fmt: skip
+    add("-o", "--output", metavar="FILE.json",
+        help="where the result is kept, beside what the file has (default: nowhere)")  # fmt: skip
+    add("--target", default=KERNEL_TARGET, metavar="NAME",
+        help=f"a preset, or the path of a target file (default: {KERNEL_TARGET})")  # fmt: skip
+    add("--cores", type=argument(whole(1)), metavar="N", help="on so many cores (default: all)")
+    add("--limit", type=argument(whole(1)), default=64, metavar="N",
+        help="try no more programs (default: 64)")  # fmt: skip
+    add("--debug", action="store_true", help="print Python's traceback with an error")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    return tune_kernel(build_parser().parse_args(arguments))
+
+
+def tune_kernel(args: argparse.Namespace) -> int:
+    from ge.lowering.text.files import Outputs
+    from ge.lowering.tiles.tuning import Tunings, tune
+
+    kernel = kernel_of(args.kernel)
+    types, choices = read_words(kernel, args.what)
+    kept = Tunings.read(args.output) if args.output else None
+    tuning = tune(kernel, types, choices, args.target, args.cores, args.limit, show)
+    print(tuning.summary)
+    if kept is not None:
+        with Outputs() as out:
+            out.json(args.output, kept.with_entry(tuning.entry).rows())
+    return 0
+
+
+def show(trial: "Trial") -> None:
+    text = ", ".join(f"{k}={v}" for k, v in trial.parameters.items())
+    time = f"{'-':>12}     {trial.why}" if trial.us is None else f"{trial.us:12,.2f} us"
+    print(
+        f"{text:24} {time}" + (f"  bound by {trial.bound}" if trial.bound else ""), file=sys.stderr
+    )
+
+
+def kernel_of(place: str) -> "Kernel":
+    """The kernel that `FILE.py:NAME` or `MODULE:NAME` names. Raises GeError."""
+    from ge.dialects.support.errors import GeError
+    from ge.lowering.text.values import did_you_mean
+    from ge.lowering.tiles.api import Kernel
+
+    path, _, name = place.rpartition(":")
+    if not path or not name:
+        raise GeError(f"'{place}' names no kernel", hint="write FILE.py:KERNEL")
+    names = vars(module_of(path))
+    kernels = [n for n, v in names.items() if isinstance(v, Kernel)]
+    if name not in kernels:
+        hint = did_you_mean(name, kernels, f"; there are: {', '.join(kernels) or 'none'}")
+        raise GeError(f"{path} has no kernel '{name}'{hint}")
+    return names[name]
+
+
+def module_of(path: str) -> Any:
+    from importlib import import_module
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    from ge.dialects.support.errors import GeError
+
+    try:
+        if not path.endswith(".py"):
+            return import_module(path)
+        spec = spec_from_file_location("kernels_to_tune", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except GeError:
+        raise
+    except Exception as e:
+        raise GeError(f"it cannot be imported: {type(e).__name__}: {e}", path) from e
+    return module
+
+
+def read_words(
+    kernel: "Kernel", words: Sequence[str]
+) -> tuple[list[Any], dict[str, list[int | float]]]:
+    """The types of all arguments in their order, and the values of parameters. Raises GeError."""
+    from inspect import signature
+
+    from ge.dialects.support.errors import GeError
+    from ge.lowering.text.values import did_you_mean
+
+    given = dict(word.partition("=")[::2] for word in words)
+    _, *names = signature(kernel.function).parameters
+    for name in given:
+        if name not in names:
+            raise GeError(f"@{kernel.name} has no '{name}'{did_you_mean(name, names)}")
+    arguments = [n for n in names if n not in kernel.parameters]
+    if missing := [n for n in arguments if n not in given]:
+        hint = f"write {missing[0]}=512x256xf16"
+        raise GeError(f"@{kernel.name} needs a type for '{missing[0]}'", hint=hint)
+    choices = {n: values_of(n, text) for n, text in given.items() if n in kernel.parameters}
+    return [tensor_of(n, given[n]) for n in arguments], choices
+
+
+def tensor_of(name: str, text: str) -> Any:
+    from ge.dialects.support.errors import GeError
+    from ge.lowering.tiles.api import Tensor
+
+    if not (match := TYPE.fullmatch(text)):
+        raise GeError(f"{name}: a type such as 512x256xf16, not '{text}'")
+    return Tensor(tuple(map(int, match[1].split("x"))), match[2])
+
+
+def values_of(name: str, text: str) -> list[int | float]:
+    from ge.dialects.support.errors import GeError
+
+    values: list[int | float] = []
+    for word in text.split(","):
+        try:
+            values.append(int(word))
+        except ValueError:
+            try:
+                values.append(float(word))
+            except ValueError:
+                raise GeError(f"{name}: numbers such as 64,128, not '{text}'") from None
+    return values

@@ -1,0 +1,42 @@
+"""The program that a lowering writes, and whether it fits into a core."""
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Block, SSAValue
+
+from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.support.diagnostics import location_of
+from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.types import Memory
+from ge.lowering.kernels.launch import Launch, Written
+from ge.lowering.tiles.tracing import Tracer
+from ge.lowering.tiles.values import Argument
+from ge.lowering.tiles.writing import written_kernel
+
+
+def program_of(launch: Launch, name: str, written: Written) -> KernelOp:
+    """The program that a lowering writes."""
+    arguments: dict[SSAValue, Argument] = {}
+    block = Block()
+    for number, (memref, values) in enumerate(launch.in_memory()):
+        element, shape = data_type(values[0].type)
+        shape = next((written.shapes[v] for v in values if v in written.shapes), shape)
+        arg = block.insert_arg(MemRefType(element, shape), number)
+        arg.name_hint = memref
+        arguments.update(dict.fromkeys(values, Argument(arg, shape, element)))
+
+    def write(c: Tracer) -> None:
+        written.write(c, arguments)
+
+    given, place = list(arguments.values()), str(location_of(launch.kernel))
+    return written_kernel(name, block, given, write, written.cores, launch.target, place)
+
+
+def bytes_left(launch: Launch, written: Written) -> dict[Memory, int]:
+    """Of each memory of a core that a program uses: the bytes that it leaves free, less than 0
+    where it does not fit."""
+    program, room = program_of(launch, "program", written), launch.target.core_memories
+    left: dict[Memory, int] = {}
+    for op in (op for p in program.programs for op in p.allocs):
+        memory = op.tile.space
+        left[memory] = left.get(memory, room[memory]) - op.copies * op.copy_bytes
+    return left

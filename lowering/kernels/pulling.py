@@ -1,0 +1,243 @@
+"""Tiles of values, pulled through the body of a launch from its inputs.
+
+A lowering picks a box of a result and asks for its tile. What an input has there is loaded; what an
+op computes there is computed from the tiles of the boxes that it needs of its operands:
+
+    pull = Pull(c, launch, arguments)
+    for i in c.share(tiles):
+        pull.store(result, Box((i * 16, 0), (16, 768)))
+
+The tile of a box has a row for each index of its first long dimension, a column for each of its
+second one; where one dimension is long, it is a row, or a column if that is asked for.
+
+A chain of elementwise ops is one `tile.map`. Each box is loaded once, before the loops that its
+place does not depend on; in loops it has two slots, so that the next box is loaded while this one
+is computed. Loads are padded with 1, which no elementwise op of the compiler stumbles over.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from xdsl.ir import Block, SSAValue
+
+from ge.dialects.graph.elementwise import ClampOp
+from ge.dialects.graph.support.elementwise_bases import Elementwise
+from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Box
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import constant_value, element_type, numel, shape_of
+from ge.dialects.tile.types import Memory, TileType
+from ge.lowering.kernels.launch import Arguments, Launch, NotLowered
+from ge.lowering.tiles import values as v
+from ge.lowering.tiles.indices import Index, LoopIndex, ReadIndex, Scalar
+from ge.lowering.tiles.tracing import Tracer
+
+PAD = 1
+CHEAP = 2  # vector instructions that are rather repeated than kept in a tile
+
+
+def long_dims(box: Box) -> list[int]:
+    """The dimensions along which a box has several elements."""
+    return [i for i, size in enumerate(box.sizes) if size > 1]
+
+
+def is_pointwise(op: object) -> bool:
+    """Whether a `tile.map` has the op as it is."""
+    return isinstance(op, Elementwise | ClampOp)
+
+
+def tile_shape(box: Box, column: bool) -> v.Shape:
+    """Raises NotLowered for a box of more than two long dimensions."""
+    sizes = [box.sizes[i] for i in long_dims(box)]
+    if len(sizes) > 2:
+        raise NotLowered(f"a tile has two dimensions, not {sizes}")
+    if len(sizes) == 2:
+        return sizes[0], sizes[1]
+    size = sizes[0] if sizes else 1
+    return (size, 1) if column else (1, size)
+
+
+Key: TypeAlias = tuple[Any, ...]
+
+
+def key_of(number: Scalar) -> Any:
+    """Equal for equal expressions."""
+    if isinstance(number, LoopIndex):
+        return ("loop", id(number))
+    if isinstance(number, ReadIndex):
+        return ("read", id(number.box.argument), *map(key_of, number.box.starts))
+    return (number.kind, *map(key_of, number.args)) if isinstance(number, Index) else number
+
+
+def loops_of(number: Scalar) -> list[LoopIndex]:
+    """The loops whose variables a number depends on."""
+    if isinstance(number, LoopIndex):
+        return [number]
+    args = number.args if isinstance(number, Index) else ()
+    args = number.box.starts if isinstance(number, ReadIndex) else args
+    return [loop for arg in args for loop in loops_of(arg)]
+
+
+@dataclass
+class Pull:
+    """`given`: tiles of values that are there already, whatever box of them is asked for."""
+
+    c: Tracer
+    launch: Launch
+    arguments: Arguments
+    given: Mapping[SSAValue, v.Tile] = field(default_factory=dict[SSAValue, v.Tile])
+    copies: int = 2
+    known: dict[Block, dict[Key, v.Expression]] = field(
+        default_factory=dict[Block, dict[Key, v.Expression]]
+    )
+    buffers: list[tuple[Block, Any]] = field(default_factory=list[tuple[Block, Any]])
+
+    # ---- values
+
+    def tile(
+        self, value: SSAValue, box: Box, column: bool = False, into: v.Tile | None = None
+    ) -> v.Tile:
+        """The elements of a box in UB; in the tile `into` if it is given."""
+        found = self.expression(value, box, column)
+        if isinstance(found, v.Tile) and into is None:
+            return found
+        target = self.buffer(*tile_shape(box, column), value) if into is None else into
+        self.c.assign(target, found)
+        self._keep(self.here, value, box, column, target)
+        return target
+
+    def expression(self, value: SSAValue, box: Box, column: bool = False) -> v.Expression:
+        """The elements of a box, as an operand of what is computed of them."""
+        if value in self.given:
+            return self.given[value]
+        key = self._key(value, box, column)
+        for block in self.open:
+            if (found := self.known.get(block, {}).get(key)) is not None:
+                return found
+        if (constant := self.launch.constant(value)) is not None and numel(shape_of(value)) == 1:
+            return number(constant.result)
+        op = value.owner
+        if not isinstance(op, TensorOp) or value in self.launch.body.inputs:
+            return self._load(value, box, column)
+        new = self.computed(op, value, box, column)
+        if len(list(value.uses)) > 1 and op.VECTOR_COST > CHEAP and not isinstance(new, v.Tile):
+            target = self.buffer(*tile_shape(box, column), value)
+            self.c.assign(target, new)
+            new = target
+        self._keep(self.here, value, box, column, new)
+        return new
+
+    def computed(self, op: TensorOp, value: SSAValue, box: Box, column: bool) -> v.Expression:
+        """What an op computes. Raises NotLowered where it has no tiles."""
+        shape, long = tile_shape(box, column), long_dims(box)
+        if not is_pointwise(op) and op.ACCESS is not Access.VIEW:
+            raise NotLowered(f"there are no tiles for {op.name}")
+        args: list[v.Expression] = []
+        for index, operand in enumerate(op.operands):
+            needed = op.operand_box(index, box)
+            if needed is None:
+                raise NotLowered(f"{op.name} needs any element of {operand.type}")
+            if op.ACCESS is Access.VIEW:
+                if tile_shape(needed, shape[0] > 1) != shape:
+                    raise NotLowered(f"a box of {op.name} is none of its operand")
+                return self.expression(operand, needed, column)
+            skip = len(box.sizes) - len(needed.sizes)
+            is_column = [i + skip for i in long_dims(needed)] == long[:1]
+            args.append(self.expression(operand, needed, is_column and (len(long) == 2 or column)))
+        return v.Copied(op, tuple(args), shape, element_type(value))
+
+    def store(self, value: SSAValue, box: Box, column: bool = False) -> None:
+        """Compute a box of a result, and write it to device memory."""
+        found = self.expression(value, box, column)
+        if not isinstance(found, v.Tile):
+            loops = self._loops(box)
+            found = self._slot(self.here, tile_shape(box, column), value, loops)
+            self.tile(value, box, column, found)
+        self.c.store(self.box(value, box), found)
+
+    # ---- memory
+
+    def box(self, value: SSAValue, box: Box) -> v.Box:
+        """A box of an argument."""
+        argument = self.arguments[value]
+        rank = len(argument.shape)
+        if not box.sizes:
+            return v.Box(argument, (0,) * rank, (0,), (1,) * rank)
+        return v.Box(argument, box.offsets, tuple(long_dims(box)) or (rank - 1,), (1,) * rank)
+
+    def buffer(self, rows: int, cols: int, like: SSAValue) -> v.Tile:
+        """A tile for what is computed here."""
+        return self._alloc(self.here, (rows, cols), like, None)
+
+    def _load(self, value: SSAValue, box: Box, column: bool) -> v.Tile:
+        loops, side = self._loops(box), self.c.vector
+        bodies = [loop.values[side] for loop in loops]
+        inner = [i for i, block in enumerate(self.open) if block.args and block.args[0] in bodies]
+        level = max(inner, default=0)
+        loop = next(
+            (i for i in range(level + 1, len(self.open)) if self.open[i].args), len(self.open)
+        )
+        with side.at(loop - 1):
+            tile = self._slot(self.here, tile_shape(box, column), value, loops)
+            extents = zip(shape_of(value), box.offsets, box.sizes, strict=True)
+            whole = all(isinstance(at, int) and at + n <= extent for extent, at, n in extents)
+            self.c.load(tile, self.box(value, box), pad=None if whole else PAD)
+            self._keep(self.here, value, box, column, tile)
+        return tile
+
+    def _slot(
+        self, block: Block, shape: v.Shape, like: SSAValue, loops: Sequence[LoopIndex]
+    ) -> v.Tile:
+        """A tile that a transfer fills or empties: in loops one of a ring."""
+        if not loops:
+            return self._alloc(block, shape, like, None)
+        places = {loop: self.open.index(loop.values[self.c.vector].owner) for loop in loops}
+        innermost = max(loops, key=lambda loop: places[loop])
+        return self._alloc(block, shape, like, self.copies)[innermost]
+
+    def _alloc(self, block: Block, shape: v.Shape, like: SSAValue, copies: int | None) -> Any:
+        """A new buffer, or one of a loop that is over."""
+        element = element_type(like)
+        kind = TileType(*shape, element, Memory.UB)
+        for i, (owner, buffer) in enumerate(self.buffers):
+            same = buffer.type == kind and getattr(buffer, "copies", None) == copies
+            if same and owner not in self.open:
+                self.buffers[i] = block, buffer
+                return buffer
+        self.buffers.append((block, self.c.ub(*shape, element, copies)))
+        return self.buffers[-1][1]
+
+    # ---- what is known
+
+    @property
+    def open(self) -> list[Block]:
+        return self.c.vector.open
+
+    @property
+    def here(self) -> Block:
+        return self.open[-1]
+
+    def _loops(self, box: Box) -> list[LoopIndex]:
+        return [loop for at in box.offsets for loop in loops_of(at)]
+
+    def _key(self, value: SSAValue, box: Box, column: bool) -> Key:
+        return (
+            value,
+            tuple(map(key_of, box.offsets)),
+            box.sizes,
+            column and len(long_dims(box)) == 1,
+        )
+
+    def _keep(
+        self, block: Block, value: SSAValue, box: Box, column: bool, found: v.Expression
+    ) -> None:
+        self.known.setdefault(block, {})[self._key(value, box, column)] = found
+
+
+def number(constant: SSAValue) -> v.Expression:
+    """A constant of one element. Raises NotLowered where the text does not have it."""
+    dense = constant_value(constant)
+    if dense is None:
+        raise NotLowered("a constant of one element is not in the text")
+    return v.Number(dense.get_values()[0], (1, 1), element_type(constant))

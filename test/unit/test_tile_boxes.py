@@ -1,0 +1,146 @@
+"""Boxes that begin before their memref, that take every second element, whose columns are several
+dimensions, and loads to rows that are apart: against numpy, proved, and what they cost."""
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ge
+from ge.dialects.support.errors import GeError
+from ge.dialects.targets.target import Target
+from ge.lowering.tiles.tracing import Tracer
+
+Array = Any
+B2 = Target.load("910b2")
+LARGE = 8.0  # beside the random numbers, all of which are smaller
+
+
+def box_of(x: Array, starts: list[int], sizes: list[int], steps: list[int], pad: float) -> Array:
+    """The box with its padding."""
+    ends = [max(0, a + n * s - d) for a, n, s, d in zip(starts, sizes, steps, x.shape, strict=True)]
+    widths = [(max(0, -a), end) for a, end in zip(starts, ends, strict=True)]
+    whole = np.pad(x, widths, constant_values=pad)
+    firsts = [max(0, a) for a in starts]
+    cut = zip(firsts, sizes, steps, strict=True)
+    return whole[tuple(slice(a, a + n * s, s) for a, n, s in cut)]
+
+
+def result_of(kernel: Any, *arrays: Array) -> Array:
+    """What the last argument becomes, in the simulated order and in random ones, once proved."""
+    program = kernel.on(*arrays, cores=1)
+    assert not (problems := program.check().problems), problems
+    results: list[Array] = []
+    for seed in (None, 0, 1):
+        out = arrays[-1].copy()
+        program.run(*arrays[:-1], out, seed=seed)
+        results.append(out)
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)
+    return results[0]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_boxes_are_those_of_numpy(data: st.DataObject) -> None:
+    def ints(low: int, high: int) -> list[int]:
+        return data.draw(st.lists(st.integers(low, high), min_size=3, max_size=3))
+
+    shape, steps, starts = ints(2, 9), ints(1, 3), ints(-6, 8)
+    sizes = [data.draw(st.sampled_from((1, 3, 8))), data.draw(st.integers(1, 5)), 8]
+    x = np.random.default_rng(0).random(shape).astype("f4")
+    rows, cols = sizes[0], prod(sizes[1:])
+
+    @ge.tile.kernel
+    def copy(c: Tracer, x: Any, y: Any) -> None:
+        t = c.ub(rows, cols)
+        slices = [slice(a, None, s) for a, s in zip(starts, steps, strict=True)]
+        box = x[tuple(slices)].sized(*sizes)
+        starts_of_core = [c.core * 0 + a for a in starts]  # not known before the core runs
+        box = replace(box, starts=tuple(starts_of_core))
+        c.load(t, box, pad=LARGE)
+        c.store(y[0:, 0:], t)
+
+    expected = box_of(x, starts, sizes, steps, LARGE).reshape(rows, cols)
+    found = result_of(copy, x, np.zeros((rows, cols), "f4"))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_stores_of_several_dimensions() -> None:
+    """A ragged end of each dimension is left out."""
+    x = np.random.default_rng(0).random((16, 64)).astype("f4")
+
+    @ge.tile.kernel
+    def spread(c: Tracer, x: Any, y: Any) -> None:
+        t = c.ub(16, 64)
+        c.store(y[0, 0:, 0:, 0:].sized(16, 4, 16), c.load(t, x[0:, 0:]))
+
+    found = result_of(spread, x, np.zeros((1, 14, 3, 10), "f4"))
+    np.testing.assert_array_equal(found[0], x.reshape(16, 4, 16)[:14, :3, :10])
+
+
+def test_loads_to_rows_that_are_apart() -> None:
+    """What they do not write has to be there: tails are filled."""
+    x, w = (np.random.default_rng(i).random((5, 16)).astype("f2") for i in range(2))
+    for filled in (False, True):
+
+        @ge.tile.kernel
+        def spread(c: Tracer, x: Any, w: Any, y: Any) -> None:
+            rows, left = c.l1(16, 16), c.l1(16, 16)
+            acc = c.l0c(16, 16)
+            if filled:
+                c.fill(rows, 0)
+            for i in c.range(3):
+                c.load(rows, x[0:, 0:].sized(5, 16), rows=(i, 5, 3), pad=0)
+            c.load(left, w[0:, 0:], pad=0)
+            c.mmad(acc, left, rows, init=True)
+            c.store(y[0:, 0:], acc)
+
+        y = np.zeros((5, 16), "f4")
+        if filled:
+            rows = np.zeros((16, 16), "f4")
+            rows[:15] = np.repeat(x, 3, axis=0)
+            np.testing.assert_allclose(result_of(spread, x, w, y), w.astype("f4") @ rows, 1e-3)
+        else:
+            problems = spread.on(x, w, y, cores=1).check().problems
+            assert "that nothing wrote" in str(problems[0])
+
+
+@pytest.mark.parametrize(("at", "pad"), [(-1, None), (13, 0.0)])
+def test_boxes_and_rows_that_pass_an_end(at: int, pad: float | None) -> None:
+    @ge.tile.kernel
+    def load(c: Tracer, x: Any, y: Any) -> None:
+        t = c.ub(16, 16)
+        first = c.core * 0 + at
+        if pad is None:
+            c.load(t, x[first:, 0:])
+        else:
+            c.load(t, x[0:, 0:].sized(4, 16), pad=pad, rows=(first, 4, 1))
+        c.store(y[0:, 0:], t)
+
+    x = np.zeros((16, 16), "f4")
+    text = "before the memref" if pad is None else "4 rows from 13 on, 1 apart, pass the tile"
+    assert text in str(load.on(x, x, cores=1).check().problems[0])
+    with pytest.raises(GeError, match=text):
+        load.on(x, x, cores=1).run(x, x.copy())
+
+
+def test_elements_apart_take_a_block_each() -> None:
+    """16 x 64 elements of 4 bytes: 4096 bytes side by side, 32768 where they are not."""
+
+    def cycles(step: int) -> float:
+        @ge.tile.kernel
+        def copy(c: Tracer, x: Any, y: Any) -> None:
+            c.store(y[0:, 0:], c.load(c.ub(16, 64), x[0:, 0::step]))
+
+        x, y = np.zeros((16, 64 * step), "f4"), np.zeros((16, 64), "f4")
+        time = copy.on(x, y, cores=1).time()
+        (load,) = (p for p in time.pipes if p.pipe == "vector mte2")
+        return load.busy_us * B2.cycles_per_us
+
+    side_by_side = (cycles(1) - B2.mte2_start_cycles) / 4096
+    assert cycles(2) == pytest.approx(B2.mte2_start_cycles + 16 * 64 * 32 * side_by_side)
