@@ -161,9 +161,10 @@ class Pull:
     def box(self, value: SSAValue, box: Box) -> v.Box:
         """A box of an argument."""
         argument = self.arguments[value]
+        rank = len(argument.shape)
         if not box.sizes:
-            return v.Box(argument, (0,) * len(argument.shape), (0,))
-        return v.Box(argument, box.offsets, tuple(long_dims(box)) or (len(box.sizes) - 1,))
+            return v.Box(argument, (0,) * rank, (0,), (1,) * rank)
+        return v.Box(argument, box.offsets, tuple(long_dims(box)) or (rank - 1,), (1,) * rank)
 
     def buffer(self, rows: int, cols: int, like: SSAValue) -> v.Tile:
         """A tile for what is computed here."""
