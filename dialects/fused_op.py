@@ -34,6 +34,7 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, ReturnLike
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Box, hull
 from ge.dialects.support.in_place import same_bytes
 from ge.dialects.support.interfaces import SplitInterface, split_axes
 from ge.dialects.support.operation import GeOp
@@ -216,6 +217,17 @@ class FusedOp(SplitInterface, ABC):
             fitting = [r for r, result in enumerate(self.results) if same_bytes(result, value)]
             if fitting and (following := self.following(arg)) is not None:
                 yield from ((r, i) for r in fitting if self.yielded[r] in following)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        """Propagated backwards from the result. None where users need boxes that have none in
+        common as far as is known."""
+        boxes: dict[SSAValue, Box | None] = {self.yielded[result]: box}
+        for op in reversed(self.members):
+            for number, own in [(r, boxes[v]) for r, v in enumerate(op.results) if v in boxes]:
+                for i, operand in enumerate(op.operands):
+                    need = None if own is None else op.operand_box(i, own, number)
+                    boxes[operand] = need if operand not in boxes else hull(boxes[operand], need)
+        return boxes.get(self.block.args[index], Box.nothing(shape_of(self.inputs[index])))
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         """Propagated backwards from the results. None where an op needs all of what another one

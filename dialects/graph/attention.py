@@ -72,6 +72,7 @@ from ge.dialects.graph.support.parameters import (
     parameter,
 )
 from ge.dialects.support.access import Access, aligned_axes
+from ge.dialects.support.boxes import Box, Span, aligned_box, blocks, element_span
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.interfaces import SplitInterface
@@ -192,6 +193,41 @@ class AttentionLike(OneResultOp, SplitInterface, ABC):
         axes += [] if self.offset_value is None else [None]
         return tuple(axes)
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        """Of attention: batch, heads and tokens of the query, all of its keys. Keys that positions
+        leave out are not needed."""
+        batch, heads, queries, last = (box.spans[self.dimension("result", i)] for i in range(4))
+        shape = shape_of(self.operands[index])
+        if index > len(self.KEYED) + len(self.masks):
+            lengths = (
+                self.key_lengths is not None and index == len(self.KEYED) + len(self.masks) + 1
+            )
+            return Box.of([batch]) if lengths else None
+        keys = self.needed_keys(queries, last)
+        if index > len(self.KEYED):
+            return aligned_box(Box.of([batch, heads, queries, keys]), shape)
+        name, size = ("query", *self.KEYED)[index], self.sizes("query")[3]
+        spans = [batch, heads, queries, (0, size)]
+        if index:
+            group = self.sizes("query")[1] // self.sizes("key")[1]
+            spans = [batch, blocks(heads, group), keys, last if name == "value" else (0, size)]
+        return Box.of([spans[self.dimension(name, i)] for i in range(4)])
+
+    def needed_keys(self, queries: Span, last: Span) -> Span:
+        """The keys whose scores a span of queries needs: those at positions that take part."""
+        keys, (first, count) = self.sizes("key")[2], queries
+        offset = self.ints("offset") or (0,)
+        moved = self.offset_value is not None or (
+            self.key_lengths is not None and self.offset is None
+        )
+        if moved or not isinstance(first, int):
+            return 0, keys
+        left, right = self.left_window.value.data, self.right_window.value.data
+        right = 0 if self.causal.value.data else right
+        begin = 0 if left < 0 else max(first + offset[0] - left, 0)
+        end = keys if right < 0 else min(first + count + offset[0] + right, keys)
+        return begin, max(end - begin, 0)
+
     def scores_work(self, size: int, vector: int = SCORE_VECTOR_COST) -> Work:
         count = numel((*self.sizes("query")[:3], self.sizes("key")[2]))
         return Work(count * size, vector * count, *self.traffic())
@@ -304,6 +340,11 @@ class AttentionOp(AttentionLike):
         shape = swap_heads(shape) if self.tokens_first("result") else shape
         return (tensor(shape, f32 if self.is_integer else element_type(self.query)),)
 
+    def needed_keys(self, queries: Span, last: Span) -> Span:
+        """Keys lie elsewhere where there is a table of blocks."""
+        in_order = self.table is None
+        return super().needed_keys(queries, last) if in_order else (0, self.sizes("key")[2])
+
     def local_parts(self, index: int) -> int | None:
         """A row of the result needs one row of the query, and all keys and values."""
         queries = shape_of(self.query)
@@ -333,6 +374,9 @@ class AttentionScoresOp(AttentionLike):
         check_floats(self.query, self.key)
         return (tensor(self.scores_shape(), element_type(self.query)),)
 
+    def needed_keys(self, queries: Span, last: Span) -> Span:
+        return super().needed_keys(queries, last) if self.stage.data == "weights" else last
+
     def static_work(self) -> Work:
         return self.scores_work(self.sizes("query")[3])
 
@@ -359,6 +403,22 @@ class RotaryEmbeddingOp(OneResultOp):
     def local_parts(self, index: int) -> int | None:
         """The other element of a pair lies in the same row."""
         return numel(shape_of(self.input)[:-1]) if index == 0 else None
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        shape, span = shape_of(self.operands[index]), box.spans[-1]
+        full, table = self.full_tables.value.data, shape_of(self.cos)[-1]
+        rotated = table if full else 2 * table
+        half = rotated // 2
+
+        def needed(i: int) -> tuple[int, ...]:
+            if index == 0 and i < rotated:
+                return i, i ^ 1 if self.interleaved.value.data else (i + half) % rotated
+            if index == 0 or i >= rotated:
+                return () if index else (i,)
+            return (i if full else i // 2 if self.interleaved.value.data else i % half,)
+
+        others = aligned_box(Box.of(box.spans[:-1]), shape[:-1]).spans
+        return Box.of([*others, element_span(span, shape[-1], needed)])
 
     assembly_format = f"$input `,` $cos `,` $sin {TYPES}"
 

@@ -18,6 +18,7 @@ from ge.dialects.graph.support.parameters import (
     element_axis,
 )
 from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.types import (
     byte_size,
@@ -62,6 +63,11 @@ class AppendOp(Movement, OneResultOp):
             if i != axis:
                 merge_dims(m, n)
         return (self.cache.type,)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        axis = element_axis(self.axis.value.data, len(box.sizes))
+        own = box.along(shape_of(self.operands[index]), (axis,)) if index == 1 else None
+        return own if index else box
 
     def local_parts(self, index: int) -> int | None:
         return numel(shape_of(self.cache)) if index == 0 else None

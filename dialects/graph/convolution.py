@@ -26,6 +26,7 @@ from ge.dialects.graph.support.parameters import (
     partial_ints,
 )
 from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, spatial_dims
+from ge.dialects.support.boxes import Box, Span, blocks, joined, scaled
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
@@ -91,6 +92,12 @@ class Convolution(WindowedOp, OneResultOp, ABC):
         if channels != DYNAMIC and channels % self.groups:
             raise VerifyException(f"{channels} {what} do not divide into {self.groups} groups")
 
+    def operand_of(self, box: Box, channels: Span, spatial: Sequence[Span]) -> Box:
+        """The box of the input of these channels and spatial dimensions."""
+        if self.input_channels_last.value.data:
+            return Box.of([box.spans[0], *spatial, channels])
+        return Box.of([box.spans[0], channels, *spatial])
+
     def bias_work(self) -> int:
         return 0 if self.bias is None else numel(shape_of(self.result))
 
@@ -139,6 +146,15 @@ class ConvOp(Convolution, SplitInterface):
             return (None, 0, *(0 for _ in whole))
         return None
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        channels, weight = box.spans[1], shape_of(self.weight)
+        if index:
+            return Box.part(shape_of(self.operands[index]), {0: channels})
+        groups = blocks(channels, weight[0] // self.groups)
+        window = self.window().resolved(self.spatial())
+        read = scaled(groups, weight[1])
+        return self.operand_of(box, read, window.read(box.spans[2:]))
+
     def static_work(self) -> Work:
         macs = numel(shape_of(self.result)) * numel(shape_of(self.weight)[1:])
         return Work(macs, self.bias_work(), *self.traffic())
@@ -182,6 +198,18 @@ class ConvTransposeOp(Convolution):
         window = self.transposed_window(weight[2:])
         output = [transposed_dim(window, extra, i, size) for i, size in enumerate(spatial)]
         return (tensor((batch, out_channels, *output), element),)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        channels, weight = box.spans[1], shape_of(self.weight)
+        if index == 2:
+            return Box.of([channels])
+        groups = blocks(channels, weight[1])
+        read = scaled(groups, weight[0] // self.groups)
+        if index:
+            one = self.groups == 1
+            return Box.part(weight, {0: read, 1: channels} if one else {0: read})
+        window = self.transposed_window(weight[2:])
+        return self.operand_of(box, read, window.reaching(box.spans[2:], self.spatial()))
 
     def static_work(self) -> Work:
         macs = numel(shape_of(self.input)) * numel(shape_of(self.weight)[1:])
@@ -253,6 +281,16 @@ class DeformConvOp(WindowedOp, OneResultOp):
         check_shape(self.bias, "bias", (weight[0],), element)
         return (tensor((shape[0], weight[0], *output), element),)
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        batch, channels, *places = box.spans
+        shape, weight = shape_of(self.operands[index]), shape_of(self.weight)
+        if index == 1 or len(shape) == 1:
+            return Box.part(shape, {0: channels})
+        if index > 1:
+            return Box.part(shape, {0: batch, 2: places[0], 3: places[1]})
+        groups = blocks(channels, weight[0] // self.group.value.data)
+        return Box.part(shape, {0: batch, 1: scaled(groups, weight[1])})
+
     def static_work(self) -> Work:
         weight = shape_of(self.weight)
         macs = numel(shape_of(self.result)) * prod(weight[1:])
@@ -312,6 +350,16 @@ class Col2ImOp(WindowedOp, OneResultOp):
                 f"{name} is a vector of integers of known size, not {operand.type}"
             )
         return (DYNAMIC,) * shape[0]
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        image, block = self.ints("image_shape"), self.ints("block_shape")
+        if index or image is None or block is None:
+            return None
+        window, (batch, channels, *places) = self.window_over(block), box.spans
+        window, size = window.resolved(image), prod(block)
+        counts = window.output(image)
+        columns = joined(window.reaching(places, counts), counts)
+        return Box.of([batch, scaled(channels, size), columns])
 
     def static_work(self) -> Work:
         return Work(0, numel(shape_of(self.input)), *self.traffic())

@@ -29,6 +29,7 @@ from ge.dialects.graph.support.parameters import (
     vector_parameter,
 )
 from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -170,3 +171,6 @@ class TriOp(Movement, OneResultOp):
             raise VerifyException(f"expected one matrix or several, not {self.input.type}")
         scalar_parameter(self, "k")
         return (self.input.type,)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        return None if index else box

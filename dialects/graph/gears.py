@@ -11,6 +11,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import INTS
+from ge.dialects.support.boxes import Box
 from ge.dialects.support.index_map import IndexMap, table_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
@@ -90,6 +91,9 @@ class AssumeShapeOp(TensorOp):
         if not fits:
             raise VerifyException(f"{self.input.type} has no shape {shape_text(shape)}")
         return (tensor(shape, element_type(self.input)),)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        return box
 
     def static_work(self) -> Work:
         return Work()

@@ -23,6 +23,7 @@ from ge.dialects.graph.support.parameters import (
 )
 from ge.dialects.graph.support.window import spatial_dims
 from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Box, blocks
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.types import (
@@ -174,6 +175,30 @@ class ResizeOp(OneResultOp):
         scale = fitted_scale(size, sizes, policy)
         return [floor(scale * s + 0.5) for s in size]
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        """All along the axes that change, unless each element comes a number of times."""
+        if index:
+            return None
+        shape, repeats = shape_of(self.input), self.repeats()
+        spans = [blocks(s, repeats.get(i) or 1) for i, s in enumerate(box.spans)]
+        return Box.of(spans).along(shape, [i for i, n in repeats.items() if n is None])
+
+    def repeats(self) -> dict[int, int | None]:
+        """How often each element along the resized axes comes, None where that is no number."""
+        axes, shape, target = self.resized_axes(), shape_of(self.input), shape_of(self.result)
+        kind, nearest = self.coordinates.data, self.nearest_mode.data
+        whole = kind == "asymmetric" and nearest == "floor"
+        whole |= kind.endswith("half_pixel") and nearest.startswith("round")
+        scales = self.scale_values() or [target[a] / max(shape[a], 1) for a in axes]
+        stretch = self.keep_aspect_ratio_policy.data == "stretch" and self.roi is None
+
+        def times(axis: int, scale: float) -> int | None:
+            exact = stretch and scale * shape[axis] == target[axis]
+            repeated = self.mode.data == "nearest" and whole and scale == int(scale)
+            return int(scale) if exact and (repeated or scale == 1) else None
+
+        return {a: times(a, s) for a, s in zip(axes, scales, strict=True)}
+
     def static_work(self) -> Work:
         taps = {"nearest": 1, "linear": 2, "cubic": 4}[self.mode.data]
         elements = numel(shape_of(self.result))
@@ -216,6 +241,12 @@ class GridSampleOp(OneResultOp):
         batch = merge_dims(shape[0], grid[0], text)
         return (tensor((batch, shape[1], *grid[1:-1]), element_type(self.input)),)
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        batch, channels, *places = box.spans
+        if index:
+            return Box.of([batch, *places, (0, len(places))])
+        return Box.part(shape_of(self.input), {0: batch, 1: channels})
+
     def static_work(self) -> Work:
         taps = {"nearest": 1, "linear": 2, "cubic": 4}[self.mode.data]
         rank = len(shape_of(self.input)) - 2
@@ -249,6 +280,10 @@ class AffineGridOp(OneResultOp):
         elif len(size) != rank + 2 or any(s is not None and s < 0 for s in size):
             raise VerifyException(f"size has {rank + 2} dimensions, got {list(size)}")
         return (tensor((theta[0], *dims(size[2:]), rank), element),)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        ends = {0: box.spans[0], 1: box.spans[-1]}
+        return None if index else Box.part(shape_of(self.theta), ends)
 
     def static_work(self) -> Work:
         return Work(0, numel(shape_of(self.result)) * 2 * shape_of(self.theta)[2], *self.traffic())

@@ -36,6 +36,7 @@ from ge.dialects.graph.support.parameters import (
     vector_length,
 )
 from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Box
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import check_computed
 from ge.dialects.support.tensor_op import TensorOp
@@ -98,6 +99,16 @@ class GatherOp(Picking, ShapeComputation):
         result = (*shape[:axis], *shape_of(self.indices), *shape[axis + 1 :])
         return (tensor(result, element_type(self.input)),)
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        shape, rank = shape_of(self.input), rank_of(self.indices)
+        axis = element_axis(self.axis.value.data, len(shape))
+        before, own, after = (
+            box.spans[:axis],
+            box.spans[axis : axis + rank],
+            box.spans[axis + rank :],
+        )
+        return Box.of(own if index else [*before, (0, shape[axis]), *after])
+
     def elements(self, steps: int) -> Elements | None:
         if rank_of(self.input) != 1:
             return None
@@ -121,6 +132,10 @@ class GatherElementsOp(Picking):
         check_indices(self.indices, "indices")
         check_inside(shape_of(self.indices), shape_of(self.input), axis)
         return (tensor(shape_of(self.indices), element_type(self.input)),)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        axis = element_axis(self.axis.value.data, len(box.sizes))
+        return box if index else box.along(shape_of(self.input), (axis,))
 
 
 def check_inside(indices: Shape, shape: Shape, axis: int) -> None:
@@ -152,6 +167,14 @@ class GatherNdOp(Picking):
             return (UnrankedTensorType(element),)
         check_depth(depth, len(shape) - batch)
         return (tensor((*common, *indices[batch:-1], *shape[batch + depth :]), element),)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        shape, indices = shape_of(self.input), shape_of(self.indices)
+        batch, depth, places = self.batch_dims.value.data, indices[-1], len(indices) - 1
+        if index:
+            return Box.of([*box.spans[:places], (0, depth)])
+        slices = enumerate(box.spans[places:], batch + depth)
+        return Box.part(shape, dict([*enumerate(box.spans[:batch]), *slices]))
 
 
 def check_depth(depth: int, rank: int) -> None:
@@ -212,6 +235,10 @@ class ScatterElementsOp(Placing):
         merge_shapes(shape_of(self.indices), shape_of(self.updates), "indices and updates")
         return (self.input.type,)
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        axis = element_axis(self.axis.value.data, len(box.sizes))
+        return box.along(shape_of(self.operands[index]), (axis,)) if index else box
+
 
 @irdl_op_definition
 class ScatterNdOp(Placing):
@@ -230,6 +257,12 @@ class ScatterNdOp(Placing):
             expected = (*indices[:-1], *shape[depth:])
             merge_shapes(expected, shape_of(self.updates), "slices and updates")
         return (self.input.type,)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        shape, depth = shape_of(self.operands[index]), shape_of(self.indices)[-1]
+        slices = box.spans[depth:] if index == 2 else []
+        own = dict(enumerate(slices, len(shape) - len(slices)))
+        return Box.part(shape, own) if index else box
 
 
 @irdl_op_definition
@@ -274,6 +307,12 @@ class TensorScatterOp(Movement, OneResultOp):
                 "write_indices", vector_length(self.write_indices, "write_indices"), shape[0]
             )
         return (self.input.type,)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        if index == 2:
+            return Box.of(box.spans[:1])
+        axis = element_axis(self.axis.value.data, len(box.sizes))
+        return box.along(shape_of(self.updates), (axis,)) if index else box
 
 
 # ---- conditions ------------------------------------------------------------------------------
@@ -379,6 +418,12 @@ class OneHotOp(Movement, OneResultOp):
         size = DYNAMIC if depth is None else depth[0]
         return (tensor((*shape[:axis], size, *shape[axis:]), element),)
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        if index:
+            return None
+        axis = element_axis(self.axis.value.data, len(box.sizes))
+        return Box.of([*box.spans[:axis], *box.spans[axis + 1 :]])
+
     def static_work(self) -> Work:
         return Work(0, numel(shape_of(self.result)), *self.traffic())
 
@@ -413,6 +458,10 @@ class TopKOp(Movement):
             raise VerifyException(f"k is {k} for axis {axis} of {shape_text(shape)}")
         shape[axis] = k
         return (tensor(shape, element_type(self.input)), tensor(shape, i64))
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        axis = element_axis(self.axis.value.data, len(box.sizes))
+        return None if index else box.along(shape_of(self.input), (axis,))
 
     def static_work(self) -> Work:
         """A bitonic sort of each row: log2(n) (log2(n) + 1) / 2 passes."""

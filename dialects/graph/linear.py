@@ -10,6 +10,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import TYPES, OneResultOp, check_float, check_same_element
 from ge.dialects.support.access import aligned_axes
+from ge.dialects.support.boxes import Box, aligned_box
 from ge.dialects.support.element_types import bitwidth, check_computed, is_float, is_integer
 from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
@@ -90,6 +91,16 @@ class MatmulOp(OneResultOp, SplitInterface):
             return len(lhs) - (1 if self.transpose_lhs.value.data else 2), None
         return None, len(rhs) - (2 if self.transpose_rhs.value.data else 1)
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        shape = shape_of(self.operands[index])
+        flag = self.transpose_rhs if index else self.transpose_lhs
+        summed = len(shape) - (1 if bool(flag.value.data) == bool(index) else 2)
+        own = 2 * len(shape) - 3 - summed  # the other one of the last two
+        batch = aligned_box(Box.of(box.spans[:-2]), shape[:-2])
+        return Box.part(
+            shape, {**dict(enumerate(batch.spans)), own: box.spans[-1 if index else -2]}
+        )
+
     def static_work(self) -> Work:
         batch, m, n, k = self.dimensions()
         return Work(numel((*batch, m, n, k)), 0, *self.traffic())
@@ -157,6 +168,13 @@ class EinsumOp(OneResultOp):
                 )
         return sizes, target
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        shapes = [shape_of(i) for i in self.inputs]
+        operands, target = parse_equation(self.equation.data, [len(s) for s in shapes])
+        spans, shape = dict(zip(target, box.spans, strict=True)), shapes[index]
+        labels = enumerate(operands[index])
+        return Box.part(shape, {i: spans[n] for i, n in labels if n in spans and shape[i] != 1})
+
     def infer(self) -> Sequence[Attribute]:
         if not self.inputs:
             raise VerifyException("expected at least one operand")
@@ -189,6 +207,9 @@ class DetOp(OneResultOp):
         rows, columns = shape[-2:]
         merge_dims(rows, columns, f"a matrix of {rows} x {columns} is not square")
         return (tensor(shape[:-2], element_type(self.input)),)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        return Box.part(shape_of(self.input), dict(enumerate(box.spans)))
 
     def static_work(self) -> Work:
         shape = shape_of(self.input)

@@ -1,7 +1,7 @@
 """Softmax and its kin, and the normalizations: values brought to a common scale along some axes."""
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, i64
@@ -16,6 +16,7 @@ from ge.dialects.graph.support.parameters import (
     check_floats,
 )
 from ge.dialects.support.access import Access, Rows, aligned_axes, rows_along
+from ge.dialects.support.boxes import Box, in_blocks
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, RowsInterface, SplitInterface
 from ge.dialects.support.types import (
@@ -48,14 +49,12 @@ class SoftmaxLike(OneResultOp, RowsInterface, SplitInterface, PermuteInterface, 
     VECTOR_COST: ClassVar = 8
     assembly_format = f"$input {TYPES}"
 
-    def rows(self) -> Rows:
-        shape, axis = shape_of(self.input), axis_of(self.axis.value.data, self.input)
-        return rows_along(shape, range(axis, len(shape)) if self.flatten.value.data else (axis,))
+    def row_axes(self) -> Collection[int]:
+        axis = axis_of(self.axis.value.data, self.input)
+        return range(axis, rank_of(self.input)) if self.flatten.value.data else (axis,)
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        first = axis_of(self.axis.value.data, self.input)
-        inside = axis >= first if self.flatten.value.data else axis == first
-        return None if inside else (axis,)
+        return None if axis in self.row_axes() else (axis,)
 
     def infer(self) -> Sequence[Attribute]:
         check_floats(self.input)
@@ -107,12 +106,11 @@ class TrailingNorm(OneResultOp, RowsInterface, SplitInterface, ABC):
     NORMALIZES: ClassVar = True
     ROUNDED_ONCE: ClassVar = 1
 
-    def rows(self) -> Rows:
-        shape = shape_of(self.input)
-        return rows_along(shape, range(axis_of(self.axis.value.data, self.input), len(shape)))
+    def row_axes(self) -> Collection[int]:
+        return range(axis_of(self.axis.value.data, self.input), rank_of(self.input))
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        if axis >= axis_of(self.axis.value.data, self.input):
+        if axis in self.row_axes():
             return None
         return aligned_axes(axis, len(shape_of(self.input)), self.operands)
 
@@ -190,6 +188,17 @@ class GroupNormOp(OneResultOp, RowsInterface, SplitInterface):
         size = DYNAMIC if channels == DYNAMIC else channels // groups
         return rows_along((batch, groups, size, *rest), range(2, 3 + len(rest)))
 
+    def row_axes(self) -> Collection[int]:
+        return range(1, rank_of(self.input))
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        batch, channels = box.spans[:2]
+        if index:
+            return Box.of([channels])
+        shape = shape_of(self.input)
+        size = shape[1] // self.groups.value.data
+        return Box.part(shape, {0: batch, 1: in_blocks(channels, size)})
+
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         """The batch alone: a part has as many groups."""
         return (0, None, None) if axis == 0 else None
@@ -220,6 +229,9 @@ class BatchNormOp(OneResultOp):
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2
     assembly_format = f"$input `,` $scale `,` $bias `,` $mean `,` $variance {TYPES}"
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        return Box.of(box.spans[1:2]) if index else box
 
     def infer(self) -> Sequence[Attribute]:
         check_floats(self.input)

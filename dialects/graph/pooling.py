@@ -27,6 +27,7 @@ from ge.dialects.graph.support.parameters import (
 )
 from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, spatial_dims
 from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Box, window_span
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.types import (
@@ -71,6 +72,10 @@ class Pooling(WindowedOp, ABC):
         shape, window = shape_of(self.input), self.window()
         spatial = fitting_dims(shape, window)
         return (*shape[:2], *window.resolved(spatial).output(spatial))
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        window = self.window().resolved(spatial_dims(shape_of(self.input)))
+        return Box.of([*box.spans[:2], *window.read(box.spans[2:])])
 
     def static_work(self) -> Work:
         elements = numel(shape_of(self.results[0])) * prod(self.window().kernel)
@@ -186,6 +191,11 @@ class LrnOp(OneResultOp):
             raise VerifyException(f"'size' is positive, got {self.size.value.data}")
         return (self.input.type,)
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        batch, channels, *rest = box.spans
+        size = self.size.value.data
+        return Box.of([batch, window_span(channels, 1, -((size - 1) // 2), size), *rest])
+
     def static_work(self) -> Work:
         elements = numel(shape_of(self.input))
         return Work(0, elements * (self.size.value.data + 12), *self.traffic())
@@ -217,6 +227,10 @@ class RegionPooling(OneResultOp, ABC):
         if len(size) != 2 or min(size) < 1:
             raise VerifyException(f"'output_size' is a positive height and width, got {list(size)}")
         return (tensor((rois[0], shape[1], *size), element),)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        regions, channels = box.spans[:2]
+        return Box.part(shape_of(self.operands[index]), {0: regions} if index else {1: channels})
 
 
 @irdl_op_definition

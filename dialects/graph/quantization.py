@@ -34,6 +34,7 @@ from ge.dialects.graph.support.parameters import (
     optional,
 )
 from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Box, blocks
 from ge.dialects.support.choices import ROUNDINGS, choice_def
 from ge.dialects.support.element_types import ELEMENT_TYPES, check_computed, is_float, ui8
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, SplitInterface
@@ -121,6 +122,16 @@ def split_along(
     return (axis, *(part(v) for v in op.operands[1:]))
 
 
+def parameter_box(op: "Granular | RequantizeOp", index: int, box: Box, block: int) -> Box:
+    """The box of scale or zero point that a box of the result needs."""
+    shape = shape_of(op.operands[index])
+    if numel(shape) == 1 or op.axis is None:
+        return Box.whole(shape)
+    axis = normalize_axis(op.axis.value.data, rank_of(op.input))
+    span = blocks(box.spans[axis], max(block, 1))
+    return Box.of([span if i == axis else s for i, s in enumerate(box.spans)] if block else [span])
+
+
 class Granular(OneResultOp, PermuteInterface, SplitInterface, ABC):
     """Quantize and dequantize: the granularity of scale and zero point."""
 
@@ -138,6 +149,9 @@ class Granular(OneResultOp, PermuteInterface, SplitInterface, ABC):
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         return split_along(self, axis, self.block_size.value.data)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        return parameter_box(self, index, box, self.block_size.value.data) if index else box
 
     def meeting_shapes(self) -> tuple[Shape, Shape] | None:
         """The shapes in which scale and result broadcast like operands of an elementwise op, in
@@ -288,6 +302,9 @@ class RequantizeOp(OneResultOp, PermuteInterface, SplitInterface):
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         return split_along(self, axis, 0)
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        return parameter_box(self, index, box, 0) if index else box
+
     def limits(self) -> tuple[int, int]:
         """The least and the largest result."""
         low, high = int(lowest(self.to)), int(highest(self.to))
@@ -339,6 +356,9 @@ class LookupOp(OneResultOp, PermuteInterface, SplitInterface):
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         return axis, None
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        return Box.whole(shape_of(self.table)) if index else box
 
     def permuted(self, order: Sequence[int]) -> Permuted | None:
         return Permuted((0,), order, {})

@@ -36,6 +36,7 @@ from ge.dialects.graph.support.parameters import (
     check_shape,
     optional,
 )
+from ge.dialects.support.boxes import Box
 from ge.dialects.support.choices import ChoiceConstraint, choice_def
 from ge.dialects.support.types import (
     element_type,
@@ -119,6 +120,19 @@ class Recurrent(GraphOp, ABC):
         t = element_type(self.input)
         last = tensor((d, batch, hidden), t)
         return (tensor((steps, d, batch, hidden), t), *[last] * (len(self.results) - 1))
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        """Directions and batch of the result; steps up to its last one where they go forward."""
+        shape, steps = shape_of(self.operands[index]), len(box.sizes) == 4
+        directions, batch, _ = box.spans[steps:]
+        if index == 0:
+            forward = steps and self.direction.data == "forward" and isinstance(box.offsets[0], int)
+            ends = {0: (0, box.offsets[0] + box.sizes[0])} if forward else {}
+            return Box.part(shape, {**ends, 1: batch})
+        if self.lengths is not None and self.operands[index] is self.lengths:
+            return Box.of([batch])
+        states = len(shape) == 3 and index > 2
+        return Box.part(shape, {0: directions, 1: batch} if states else {0: directions})
 
     def check_activations(self) -> None:
         names, count = self.activation_names(), len(self.DEFAULTS) * self.directions

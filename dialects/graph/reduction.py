@@ -1,6 +1,6 @@
 """Reductions along axes, positions of extremes, and running sums and products."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, UnrankedTensorType, i1, i64
@@ -19,7 +19,7 @@ from ge.dialects.graph.support.parameters import (
     scalar_parameter,
     vector_parameter,
 )
-from ge.dialects.support.access import Rows, rows_along
+from ge.dialects.support.boxes import Box
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, RowsInterface, SplitInterface
 from ge.dialects.support.types import (
@@ -28,6 +28,7 @@ from ge.dialects.support.types import (
     element_type,
     normalize_axis,
     numel,
+    rank_of,
     shape_of,
     tensor,
 )
@@ -64,9 +65,11 @@ class ReduceOp(OneResultOp, RowsInterface, SplitInterface, PermuteInterface):
     PARAMETERS: ClassVar = {"axes_value": "axes"}
     assembly_format = f"$kind $input {parameter('axes')} {ENDING}"
 
-    def rows(self) -> Rows | None:
-        axes = self.reduced_axes()
-        return None if axes is None else rows_along(shape_of(self.input), axes)
+    def row_axes(self) -> Collection[int] | None:
+        return self.reduced_axes()
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        return None if index else super().operand_box(index, box)
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         axes, rank = self.reduced_axes(), len(shape_of(self.input))
@@ -132,9 +135,8 @@ class ArgReduceOp(OneResultOp, RowsInterface):
     select_last_index = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     assembly_format = f"$kind $input {TYPES}"
 
-    def rows(self) -> Rows:
-        shape = shape_of(self.input)
-        return rows_along(shape, (normalize_axis(self.axis.value.data, len(shape)),))
+    def row_axes(self) -> Collection[int]:
+        return (normalize_axis(self.axis.value.data, rank_of(self.input)),)
 
     def infer(self) -> Sequence[Attribute]:
         shape = shape_of(self.input)
@@ -173,6 +175,20 @@ class CumulativeOp(OneResultOp, RowsInterface):
             normalize_axis(axis, len(shape))
         return (tensor(shape, element),)
 
-    def rows(self) -> Rows | None:
-        axis, shape = self.ints("axis"), shape_of(self.input)
-        return None if axis is None else rows_along(shape, (normalize_axis(axis[0], len(shape)),))
+    def row_axes(self) -> Collection[int] | None:
+        axis = self.ints("axis")
+        return None if axis is None else (normalize_axis(axis[0], rank_of(self.input)),)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        """Along the axis what comes before the last element of the box, or after its first."""
+        axes, shape = self.row_axes(), shape_of(self.input)
+        if index or axes is None:
+            return None
+        (axis,), shift = axes, int(bool(self.exclusive.value.data))
+        (begin, size), dim = box.spans[axis], shape[axis]
+        if not isinstance(begin, int):
+            return box.along(shape, axes)
+        own = (0, begin + size - shift)
+        if self.reverse.value.data:
+            own = (begin + shift, dim - begin - shift)
+        return Box.of([own if i == axis else s for i, s in enumerate(box.spans)])

@@ -31,7 +31,7 @@ from ge.dialects.graph.support.parameters import (
     vector_parameter,
 )
 from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box, aligned_box, spread
+from ge.dialects.support.boxes import Box, aligned_box, joined, spread
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
@@ -260,6 +260,17 @@ class DepthToSpaceOp(BlockOp):
         shape = (n, divided(c, b * b, "number of channels"), times(h, b), times(w, b))
         return (tensor(shape, element_type(self.input)),)
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        block, (_, c, h, w) = self.block.value.data, shape_of(self.result)
+        images, channels, rows, columns = box.spans
+        row, y = spread(rows, (h // block, block))
+        column, x = spread(columns, (w // block, block))
+        if self.mode.data == "dcr":
+            channels = joined([y, x, channels], (block, block, c))
+        else:
+            channels = joined([channels, y, x], (c, block, block))
+        return Box.of([images, channels, row, column])
+
 
 @irdl_op_definition
 class SpaceToDepthOp(BlockOp):
@@ -272,6 +283,16 @@ class SpaceToDepthOp(BlockOp):
         b = self.block.value.data
         shape = (n, times(c, b * b), divided(h, b, "height"), divided(w, b, "width"))
         return (tensor(shape, element_type(self.input)),)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        block, (_, c, h, w) = self.block.value.data, shape_of(self.input)
+        images, channels, rows, columns = box.spans
+        if self.mode.data == "dcr":
+            y, x, channels = spread(channels, (block, block, c))
+        else:
+            channels, y, x = spread(channels, (c, block, block))
+        row = joined([rows, y], (h // block, block))
+        return Box.of([images, channels, row, joined([columns, x], (w // block, block))])
 
 
 @irdl_op_definition
@@ -295,6 +316,12 @@ class ReverseSequenceOp(Movement, OneResultOp):
             raise VerifyException(f"batch_axis and time_axis are both {batch}")
         check_length("lengths", vector_length(self.lengths, "lengths"), shape[batch])
         return (self.input.type,)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        shape = shape_of(self.input)
+        if index:
+            return Box.of([box.spans[element_axis(self.batch_axis.value.data, len(shape))]])
+        return box.along(shape, (element_axis(self.time_axis.value.data, len(shape)),))
 
 
 # ---- repetition ------------------------------------------------------------------------------
@@ -395,6 +422,9 @@ class ShapeOfOp(OneResultOp, ShapeComputation):
 
     def infer(self) -> Sequence[Attribute]:
         return (tensor((len(range(rank_of(self.input))[self.bounds()]),), i64),)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        return Box.nothing(shape_of(self.input))
 
     def elements(self, steps: int) -> Elements | None:
         return tuple(None if d == DYNAMIC else d for d in shape_of(self.input)[self.bounds()])

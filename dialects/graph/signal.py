@@ -28,6 +28,7 @@ from ge.dialects.graph.support.parameters import (
     parameter,
     scalar_parameter,
 )
+from ge.dialects.support.boxes import Box, window_span
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -113,6 +114,12 @@ class DftOp(OneResultOp):
         shape[axis] = length if inverse else bins(length, onesided)
         return (tensor(shape, element_type(self.input)),)
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        axis, shape = self.ints("axis"), shape_of(self.input)
+        if index or axis is None:
+            return None
+        return box.along(shape, (normalize_axis(axis[0], len(shape)), len(shape) - 1))
+
     def static_work(self) -> Work:
         shape = shape_of(self.result)
         axis = scalar_parameter(self, "axis")
@@ -175,6 +182,13 @@ class StftOp(OneResultOp):
                 raise VerifyException(f"a frame of {length} is longer than the signal of {total}")
             frames = (total - length) // step + 1
         return (tensor((batch, frames, bins(length, onesided), 2), element_type(self.signal)),)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        step = self.ints("frame_step")
+        if index or step is None:
+            return None
+        spans = {0: box.spans[0], 1: window_span(box.spans[1], step[0], 0, self.frame())}
+        return Box.part(shape_of(self.signal), spans)
 
     def static_work(self) -> Work:
         batch, frames, _, _ = shape_of(self.result)

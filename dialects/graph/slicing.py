@@ -1,6 +1,7 @@
 """Tensors taken apart and put together along axes: concat, split, slice and pad."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 from typing import ClassVar
 
@@ -40,7 +41,7 @@ from ge.dialects.graph.support.parameters import (
     same_static_type,
     vector_parameter,
 )
-from ge.dialects.support.boxes import Box, plus
+from ge.dialects.support.boxes import Box, element_span, plus, window_span
 from ge.dialects.support.boxes import times as multiple
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.interfaces import (
@@ -375,9 +376,37 @@ class PadOp(Movement, OneResultOp, PermuteInterface, HasFolderInterface):
         axes = distinct_axes(self.ints("axes") or range(len(order)), len(order))
         return Permuted((0,), order, {"axes": [order.index(a) for a in axes]})
 
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        """What is beyond the input is `value`; in the other modes nothing is."""
+        spans, shape, pads = box.spans, shape_of(self.input), self.ints("pads")
+        axes = self.ints("axes") if self.axes or self.axes_value else range(len(shape))
+        if index or pads is None or axes is None:
+            return None
+        axes = distinct_axes(axes, len(shape))
+        for i, axis in enumerate(axes):
+            before, dim = pads[i], shape[axis]
+            if self.mode.data == "constant":
+                spans[axis] = window_span(spans[axis], 1, -before, 1)
+            else:
+                low, high = max(-before, 0), dim + min(pads[i + len(axes)], 0)
+                inner = partial(padding_source, self.mode.data, low, high)
+                spans[axis] = element_span(spans[axis], dim, lambda i: (inner(i - before),))
+        return Box.of(spans)
+
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         plain = (pads := self.ints("pads")) is not None and not any(pads)
         return (self.input,) if plain and self.input.type == self.result.type else None
+
+
+def padding_source(mode: str, low: int, high: int, index: int) -> int:
+    """The element of low .. high - 1 that stands at an index, which may be outside of them."""
+    if mode == "edge":
+        return min(max(index, low), high - 1)
+    size, at = high - low, index - low
+    if mode == "wrap":
+        return low + at % size
+    at %= max(2 * (size - 1), 1)
+    return low + min(at, 2 * (size - 1) - at)
 
 
 def padded(shape: Shape, axes: Sequence[int], pads: Elements) -> Shape:

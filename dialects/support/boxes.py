@@ -9,7 +9,7 @@ what lies beyond is of no meaning. The box is as small as it can be: where that 
 that are not known, for any of them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any, TypeAlias
@@ -34,8 +34,21 @@ class Box:
         return cls((0,) * len(shape), shape)
 
     @classmethod
+    def nothing(cls, shape: Shape) -> "Box":
+        return cls((0,) * len(shape), (0,) * len(shape))
+
+    @classmethod
     def of(cls, spans: Sequence["Span"]) -> "Box":
         return cls(tuple(s[0] for s in spans), tuple(s[1] for s in spans))
+
+    @classmethod
+    def part(cls, shape: Shape, spans: Mapping[int, "Span"]) -> "Box":
+        """All of a value of this shape but along the dimensions that have spans."""
+        return cls.of([spans.get(i, (0, d)) for i, d in enumerate(shape)])
+
+    def along(self, shape: Shape, axes: Collection[int]) -> "Box":
+        """This box, but all of a value of this shape along some dimensions."""
+        return Box.of([(0, shape[i]) if i in axes else s for i, s in enumerate(self.spans)])
 
     @property
     def spans(self) -> list["Span"]:
@@ -59,6 +72,22 @@ class BoxInterface(InPlaceInterface):
             return view_box(box, shape, whole)
         pointwise = self.ACCESS is Access.POINTWISE and len(shape) <= len(whole)
         return aligned_box(box, shape) if pointwise else None
+
+
+def hull(a: Box | None, b: Box | None) -> Box | None:
+    """The box that has both in it; None where it is not known, or one is None."""
+    if a is None or b is None:
+        return None
+    spans = list[Span]()
+    for (first, size), (other, length) in zip(a.spans, b.spans, strict=True):
+        if first is other and size == length:
+            spans.append((first, size))
+        elif isinstance(first, int) and isinstance(other, int):
+            low = min(first, other)
+            spans.append((low, max(first + size, other + length) - low))
+        else:
+            return None
+    return Box.of(spans)
 
 
 def aligned_box(box: Box, shape: Shape) -> Box:
@@ -127,8 +156,25 @@ def blocks(span: Span, block: int) -> Span:
 
 def in_blocks(span: Span, block: int) -> Span:
     """The elements of the blocks that a span has elements of."""
-    first, count = blocks(span, block)
-    return times(first, block), count * block
+    return scaled(blocks(span, block), block)
+
+
+def scaled(span: Span, number: int) -> Span:
+    return times(span[0], number), span[1] * number
+
+
+def window_span(span: Span, stride: int, begin: int, extent: int) -> Span:
+    """The elements under windows of `extent` elements, of which the first begins at `begin`."""
+    return plus(times(span[0], stride), begin), (span[1] - 1) * stride + extent
+
+
+def element_span(span: Span, dim: int, elements: Callable[[int], Iterable[int]]) -> Span:
+    """The `dim` elements from the first to the last that indices of a span need; all of them where
+    the indices are not known."""
+    if not isinstance(span[0], int):
+        return 0, dim
+    needed = [e for i in range(span[0], span[0] + span[1]) for e in elements(i)]
+    return (min(needed), max(needed) - min(needed) + 1) if needed else (0, 0)
 
 
 def joined(spans: Sequence[Span], shape: Shape) -> Span:

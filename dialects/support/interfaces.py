@@ -2,15 +2,17 @@
 hold, and that passes ask for with `isinstance`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.ir import Operation
 
-from ge.dialects.support.access import Access, Rows
+from ge.dialects.support.access import Access, Rows, rows_along
+from ge.dialects.support.boxes import Box, aligned_box
 from ge.dialects.support.inference import Param
 from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import shape_of
 
 
 class RowsInterface(TensorOp, ABC):
@@ -19,8 +21,27 @@ class RowsInterface(TensorOp, ABC):
     ACCESS: ClassVar = Access.ROWS
 
     @abstractmethod
+    def row_axes(self) -> Collection[int] | None:
+        """The axes along which rows are, counted from the front; None when they are not known."""
+
     def rows(self) -> Rows | None:
         """The rows; None when it is not known where they are."""
+        axes = self.row_axes()
+        return None if axes is None else rows_along(shape_of(self.operands[0]), axes)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        """All of each row; other operands broadcast. A result without the axes has the others in
+        their order."""
+        axes, shape = self.row_axes(), shape_of(self.operands[index])
+        if axes is None:
+            return None
+        if index:
+            return aligned_box(box, shape)
+        if len(shape) == len(box.sizes):
+            return box.along(shape, axes)
+        return Box.part(
+            shape, dict(zip((i for i in range(len(shape)) if i not in axes), box.spans))
+        )
 
     def local_parts(self, index: int) -> int | None:
         rows = self.rows() if index == 0 else None

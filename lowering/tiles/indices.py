@@ -148,5 +148,9 @@ def minimum(a: Scalar, b: Scalar) -> Scalar:
     return min(a, b) if isinstance(a, int) and isinstance(b, int) else Index("minsi", (a, b))
 
 
+def maximum(a: Scalar, b: Scalar) -> Scalar:
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else Index("maxsi", (a, b))
+
+
 def ceil_div(a: Scalar, b: Scalar) -> Scalar:
     return -(-a // b) if isinstance(a, int) and isinstance(b, int) else Index("ceildivsi", (a, b))

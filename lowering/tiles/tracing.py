@@ -146,6 +146,7 @@ ARITH: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
     "floordivsi": arith.FloorDivSIOp,
     "ceildivsi": arith.CeilDivSIOp,
     "minsi": arith.MinSIOp,
+    "maxsi": arith.MaxSIOp,
 }
 
 

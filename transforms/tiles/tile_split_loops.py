@@ -149,13 +149,14 @@ class Part:
         if isinstance(at, int):
             after.least[()] = at
             self.beyond[()] = at
-        else:
+        if not isinstance(at, int) or not isinstance(end, int):
             loop.operands[1] = emit.value(emit.min(place, end))
         return after
 
     def settle(self) -> None:
         """Replace the ifs whose conditions are decided by what they run."""
-        for op in [op for op in self.loop.body.walk() if isinstance(op, IfOp)]:
+        ifs = [op for op in self.loop.body.walk() if isinstance(op, IfOp)]
+        for op in reversed(ifs):  # inner ones first, before the outer one is erased with them
             if (condition := condition_of(op, self.loop)) is None:
                 continue
             if (truth := self.truth(condition)) is not None:

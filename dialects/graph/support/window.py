@@ -12,6 +12,7 @@ from xdsl.irdl import opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import INTS, GraphOp
+from ge.dialects.support.boxes import Span, plus, window_span
 from ge.dialects.support.choices import opt_choice_def
 from ge.dialects.support.types import DYNAMIC, Shape, shape_text
 
@@ -67,6 +68,29 @@ class Window:
             sizes = zip(spatial, self.strides, strict=True)
             return tuple(DYNAMIC if d == DYNAMIC else -(-d // s) for d, s in sizes)
         return tuple(self._positions(i, size) for i, size in enumerate(spatial))
+
+    def read(self, spans: Sequence[Span]) -> list[Span]:
+        """The elements of the input, along each spatial dimension, under the windows of these
+        positions; `auto_pad` is resolved."""
+        return [
+            window_span(span, self.strides[i], -self.pads[i], self.extent(i))
+            for i, span in enumerate(spans)
+        ]
+
+    def reaching(self, spans: Sequence[Span], counts: Shape) -> list[Span]:
+        """The positions, so many along each dimension, whose windows reach elements of spans."""
+        triples = enumerate(zip(spans, counts, strict=True))
+        return [self._reaching(i, span, count) for i, (span, count) in triples]
+
+    def _reaching(self, i: int, span: Span, count: int) -> Span:
+        first, stride, extent = plus(span[0], self.pads[i]), self.strides[i], self.extent(i)
+        if not isinstance(first, int):
+            return -((extent - 1 - first) // stride), (span[1] + extent - 2) // stride + 1
+        met = set[int]()
+        for k in range(0, extent, self.dilations[i]):
+            low, high = -((k - first) // stride), (first + span[1] - 1 - k) // stride
+            met |= {*range(count)[max(low, 0) : max(high + 1, 0)]}
+        return (min(met), max(met) - min(met) + 1) if met else (0, 0)
 
     def _positions(self, i: int, size: int) -> int:
         extent, stride = self.extent(i), self.strides[i]

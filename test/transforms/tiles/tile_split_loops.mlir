@@ -143,3 +143,31 @@ tile.kernel @others(%x: memref<64x64xf32>) cores 2 {
 // CHECK:         scf.for %i = %c0 to %c3 step %c1 {
 // CHECK-COUNT-3:   scf.if
 // CHECK-NOT:     scf.for
+
+// An if in another one, and a loop that ends at a value: its parts end there, too.
+tile.kernel @both(%x: memref<64x64xf32>) cores 2 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  tile.vector {
+    %t = tile.alloc : !tile.tile<16x64xf32, ub>
+    %n = tile.core
+    scf.for %i = %c0 to %n step %c1 {
+      %0 = arith.cmpi sge, %i, %c1 : index
+      scf.if %0 {
+        tile.fill %t, 1.0
+        %1 = arith.cmpi sge, %i, %c1 : index
+        scf.if %1 {
+          tile.fill %t, 2.0
+        }
+      }
+    }
+  }
+}
+// CHECK-LABEL: tile.kernel @both
+// CHECK:         %[[END:.*]] = arith.minsi {{.*}}, %n : index
+// CHECK-NEXT:    scf.for {{.*}} = %c0 to %[[END]] step %c1 {
+// CHECK-NEXT:    }
+// CHECK-NEXT:    scf.for {{.*}} = {{.*}} to %n step %c1 {
+// CHECK-NEXT:      tile.fill %t, 1.0
+// CHECK-NEXT:      tile.fill %t, 2.0
+// CHECK-NEXT:    }

@@ -1,0 +1,288 @@
+"""Attention: tiles of queries meet keys tile by tile (Dao et al., arXiv 2205.14135).
+
+    cube      S = Q K^T      push          pop P, U = P V      push
+    vector           pop S, P = exp(S * scale - m), push P          pop U, acc = acc * g + U
+
+The cube is one tile of keys ahead, so that it has work while the vector core has the scores. m is
+the largest score of each row so far, g = exp(m before - m) what sums relative to the one before are
+scaled by (Milakov and Gimelshein, arXiv 1805.02867). m begins at the lowest number of float32
+instead of -inf, so that rows without a key get weights 0 and not nan. Positions are masked where a
+tile of keys has some to leave out; tiles that no query of a tile sees are not loaded.
+
+Weights are rounded to the element type before they are multiplied. Where a mask of 16 bits is
+added, rows are rounded to its type while their largest score *so far* is low: see
+`graph.attention`.
+"""
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from math import ceil, sqrt
+
+from xdsl.dialects.builtin import bf16, f16, f32, i1
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.support.types import element_type, shape_of
+from ge.lowering.kernels.attention_tiles import Tiles, tiles_for
+from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
+from ge.lowering.tiles.indices import Index, Scalar, minimum
+from ge.lowering.tiles.indices import maximum as larger
+from ge.lowering.tiles.tracing import Tracer
+from ge.lowering.tiles.values import (
+    Argument,
+    Box,
+    Expression,
+    Tile,
+    cast,
+    columns,
+    exp,
+    maximum,
+    rowmax,
+    rows,
+    rowsum,
+    tanh,
+    where,
+)
+from ge.lowering.tiles.values import minimum as smaller
+
+NONE, LOWEST = float("-inf"), -3.4028234663852886e38
+ALWAYS = -1  # a tile before all others
+LOW = -1024.0  # rows whose scores are all below it are rounded: see `graph.attention`
+
+
+def lower_attention(launch: Launch) -> Written:
+    op = launch.kernel.main if len(launch.body.ops) != 1 else launch.body.ops[0]
+    if not isinstance(op, AttentionOp):
+        raise NotLowered("there is none for what attention is fused with")
+    if reason := unsupported(op):
+        raise NotLowered(reason)
+    masks = [Mask(v, launch) for v in op.masks]
+    attention = Attention(op, masks, tiles_for(op, launch.target))
+    shapes = {m.value: m.shape for m in masks if m.number is None}
+    cores = min(attention.items, launch.target.cube_cores)
+    return Written(attention.write, cores, shapes)
+
+
+def unsupported(op: AttentionOp) -> str:
+    """Why there is no program."""
+    if element_type(op.query) not in (f16, bf16, f32):
+        return f"there is none for attention of {element_type(op.query)}"
+    if op.rounded_weights.value.data or op.has_grids:
+        return "there is none for attention that rounds scores or weights"
+    for name in ("key_lengths", "offset_value", "length", "table"):
+        if getattr(op, name) is not None:
+            return f"there is none for attention with `{name}`"
+    if any(element_type(m) == i1 for m in op.masks):
+        return "there is none for masks of i1"
+    return ""
+
+
+class Mask:
+    """One of attention's masks: a constant of one element, or a memref of four dimensions."""
+
+    def __init__(self, value: SSAValue, launch: Launch) -> None:
+        shape = shape_of(value)
+        self.value, self.shape = value, (*(1,) * (4 - len(shape)), *shape)
+        self.element = element_type(value)
+        constant = launch.constant(value)
+        known = constant is not None and constant not in launch.constants
+        self.number = float(constant.value.get_values()[0]) if known else None
+
+    def box(self, given: Argument, b: Scalar, h: Scalar, row: Scalar, key: Scalar) -> Box:
+        at = [i if size > 1 else 0 for i, size in zip((b, h), self.shape, strict=False)]
+        r, k = (i if size > 1 else 0 for i, size in zip((row, key), self.shape[2:], strict=True))
+        return given[at[0], at[1], r:, k:]
+
+
+def known(c: Tracer, number: Scalar) -> Scalar:
+    """The number, computed before the loop whose conditions compare with it."""
+    return c.now(number) if isinstance(number, Index) else number
+
+
+@dataclass(frozen=True)
+class Place:
+    """What one tile of queries is: of which batch and head, from which query on."""
+
+    batch: Scalar
+    head: Scalar
+    row: Scalar
+
+
+class Attention:
+    """The program of one attention."""
+
+    def __init__(self, op: AttentionOp, masks: list[Mask], tiles: Tiles) -> None:
+        self.op, self.masks, self.tiles = op, masks, tiles
+        self.batch, self.heads, self.queries, self.size = op.sizes("query")
+        _, self.key_heads, self.keys, self.value_size = op.sizes("value")
+        self.element = element_type(op.query)
+        self.row_tiles = ceil(self.queries / tiles.rows)
+        self.items = self.batch * self.heads * self.row_tiles
+        self.scale = 1 / sqrt(max(self.size, 1)) if op.scale is None else op.scale.value.data
+        self.cap = op.softcap.value.data
+        self.left, self.right = op.left_window.value.data, op.right_window.value.data
+        if op.causal.value.data:
+            self.right = min(self.right, 0) if self.right >= 0 else 0
+        self.offset = (op.ints("offset") or (0,))[0]
+        self.plain = not self.masks and self.cap <= 0 and self.scale > 0
+        self.rounds = self.element != f32 and any(m.element == self.element for m in masks)
+
+    # ---- which tiles ----
+
+    def place(self, item: Scalar) -> Place:
+        """Tiles that see most keys come first where their number differs: cores then end at about
+        the same time."""
+        heads = self.batch * self.heads
+        head, tile = item % heads, self.row_tiles - 1 - item // heads
+        return Place(head // self.heads, head % self.heads, tile * self.tiles.rows)
+
+    def box(self, name: str, given: Argument, at: Place, head: Scalar, token: Scalar) -> Box:
+        if self.op.tokens_first(name):
+            return given[at.batch, token:, head, 0:]
+        return given[at.batch, head, token:, 0:]
+
+    def span(self, row: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+        """The tiles of keys that a tile of queries meets, from the first to the one after the last;
+        and from which one on some key may not take part (ALWAYS: in any)."""
+        M, N = self.tiles.rows, self.tiles.keys
+        first: Scalar = 0
+        last: Scalar = ceil(self.keys / N)
+        masked: Scalar = self.keys // N
+        if self.right >= 0:
+            seen = row + (self.offset + self.right + 1)  # keys that the first query sees
+            last = minimum(last, (seen + (M - 1 + N - 1)) // N)
+            masked = minimum(self.keys // N, seen // N)
+        if self.left >= 0:
+            first, masked = larger(0, (row + (self.offset - self.left)) // N), ALWAYS
+        return first, last, masked
+
+    # ---- the program ----
+
+    def write(self, c: Tracer, given: Arguments) -> None:
+        t, element, ahead = self.tiles, self.element, 1
+        M, N, E, D = t.rows, t.keys, t.size, t.value_size
+        q, k, v = (given[x] for x in (self.op.query, self.op.key, self.op.value))
+        Q, K, V = (c.l1(a, b, element, copies=2) for a, b in ((M, E), (N, E), (N, D)))
+        P = c.l1(M, N, element, copies=2)
+        S, U = c.l0c(M, N, f32, copies=t.sums), c.l0c(M, D, f32, copies=t.sums)
+        s, u = c.ub(M, N, f32, copies=t.copies), c.ub(M, D, f32, copies=t.copies)
+        p = s if element == f32 else c.ub(M, N, element, copies=t.copies)
+        vector = Vector(self, c, given)
+        scores, weights, sums = c.queue(s, ahead + 1), c.queue(p, ahead + 1), c.queue(u, 2)
+        for i in c.share(self.items):
+            at = self.place(i)
+            key_head = at.head // (self.heads // self.key_heads)
+            first, last, masked = (known(c, n) for n in self.span(at.row))
+            c.load(Q[i], self.box("query", q, at, at.head, at.row), pad=0)
+            vector.begin(at, first)
+            for j in c.range(first, last + ahead):
+                with c.when(j < last):
+                    c.load(K[j], self.box("key", k, at, key_head, j * N), pad=0)
+                    c.mmad(S[j], Q[i], K[j].T, init=True, k=t.size_part)
+                    scores.send(S[j], s[j])
+                    vector.weights(at, j, s[j], p[j], masked)
+                    weights.push(p[j])
+                with c.when(j >= first + ahead):
+                    b = j - ahead
+                    weights.pop(P[b])
+                    c.load(V[b], self.box("value", v, at, key_head, b * N), pad=0)
+                    c.mmad(U[b], P[b], V[b], init=True, k=t.key_part)
+                    sums.send(U[b], u[b])
+                    vector.add(b, u[b])
+            c.store(self.box("result", given[self.op.result], at, at.head, at.row), vector.end())
+
+
+class Vector:
+    """The softmax of rows whose scores come in tiles, and what it weighs."""
+
+    def __init__(self, attention: Attention, c: Tracer, given: Arguments) -> None:
+        t = attention.tiles
+        self.a, self.c, self.given = attention, c, given
+        M, N, D = t.rows, t.keys, t.value_size
+        self.acc, self.total = c.ub(M, D, f32), c.ub(M, 1, f32)
+        self.top, self.factor = c.ub(M, 1, f32, copies=2), c.ub(M, 1, f32, copies=2)
+        is_f32 = attention.element == f32
+        self.out = self.acc if is_f32 else c.ub(M, D, attention.element)
+        self.masks: list[Tile | None] = []
+        for m in attention.masks:
+            shape = (M if m.shape[2] > 1 else 1, N if m.shape[3] > 1 else 1)
+            self.masks.append(c.ub(*shape, m.element, copies=2) if m.number is None else None)
+        self.bounds: list[tuple[Tile, bool]] = []  # the last or the first key of each row
+        if attention.left >= 0:
+            self.bounds.append((c.ub(M, 1, "i32"), False))
+        if attention.right >= 0:
+            self.bounds.append((c.ub(M, 1, "i32"), True))
+
+    def begin(self, at: Place, first: Scalar) -> None:
+        a, M = self.a, self.a.tiles.rows
+        self.top[first - 1], self.total[:], self.acc[:] = LOWEST, 0, 0
+        for bound, is_last in self.bounds:
+            if is_last:
+                last = rows(M, at.row + (a.offset + a.right))
+                bound[:] = smaller(last, a.keys - 1)
+            else:
+                bound[:] = maximum(rows(M, at.row + (a.offset - a.left)), 0)
+
+    def weights(self, at: Place, j: Scalar, s: Tile, p: Tile, masked: Scalar) -> None:
+        a, scale = self.a, self.a.scale
+        if not a.plain:
+            s[:] = self.biased(at, j, s)
+            scale = 1.0
+        self.leave_out(j, s, masked)
+        self.raise_top(j, rowmax(s) * scale if scale != 1 else rowmax(s), s)
+        self.factor[j] = exp(self.top[j - 1] - self.top[j])
+        s[:] = exp((s * scale if scale != 1 else s) - self.top[j])
+        self.total[:] = self.total * self.factor[j] + rowsum(s)
+        if a.element != f32:
+            p[:] = cast(s, a.element)
+
+    def biased(self, at: Place, j: Scalar, s: Tile) -> Expression:
+        a, N = self.a, self.a.tiles.keys
+        x = s * a.scale
+        if a.cap > 0:
+            x = tanh(s * (a.scale / a.cap)) * a.cap
+        for mask, ring in zip(a.masks, self.masks, strict=True):
+            if mask.number is not None:
+                x = x + mask.number
+                continue
+            assert ring is not None
+            box = mask.box(self.given[mask.value], at.batch, at.head, at.row, j * N)
+            tile = self.c.load(ring[j], box, pad=0)
+            x = x + (tile if tile.element == f32 else cast(tile, f32))
+        return x
+
+    def leave_out(self, j: Scalar, s: Tile, masked: Scalar) -> None:
+        """Keys that do not take part."""
+        a, N = self.a, self.a.tiles.keys
+        if not self.bounds and a.keys % N == 0:
+            return
+        always = isinstance(masked, int) and masked == ALWAYS
+        with nullcontext() if always else self.c.when(j >= masked):
+            for bound, is_last in self.bounds:
+                at = columns(N, j * N)
+                s[:] = where(at <= bound if is_last else at >= bound, s, NONE)
+            if a.right < 0 and a.keys % N:
+                s[:] = where(columns(N, j * N - a.keys) < 0, s, NONE)
+
+    def raise_top(self, j: Scalar, top: Expression, s: Tile) -> None:
+        if not self.a.rounds:
+            self.top[j] = maximum(self.top[j - 1], top)
+            return
+        new, element = self.top[j], self.a.element
+        new[:] = maximum(self.top[j - 1], top)
+        s[:] = where(new < LOW, cast(cast(s, element), f32), s)
+        new[:] = where(new < LOW, maximum(cast(cast(new, element), f32), LOWEST), new)
+
+    def add(self, j: Scalar, u: Tile) -> None:
+        self.acc[:] = self.acc * self.factor[j] + u
+
+    def end(self) -> Tile:
+        """Rows without a key have no weights: 0, or nan where `undefined` says so."""
+        total, undefined = self.total, self.a.op.undefined.data
+        if undefined == "zero":
+            total[:] = maximum(total, 1e-30)
+        result: Expression = self.acc / total
+        if undefined == "guard":
+            result = where(total > 0, result, 0.0)
+        self.out[:] = result if self.out is self.acc else cast(result, self.a.element)
+        return self.out

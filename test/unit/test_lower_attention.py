@@ -1,0 +1,152 @@
+"""Tile programs of attention compute what the kernels' bodies do."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.ir import Attribute
+
+from ge.lowering.kernels import attention_tiles
+from ge.runtime.data.arrays import Array
+from ge.runtime.tiles.kernel import TileKernel
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tile_lowering import Lowered, compare, lowered
+
+
+def attention(
+    q: list[int],
+    k: list[int],
+    v: list[int],
+    dtype: str = "f16",
+    flags: str = "",
+    masks: tuple[str, ...] = (),
+    first: tuple[str, ...] = (),
+) -> str:
+    """Attention of operands whose heads come before tokens, but for those in `first`."""
+
+    def tensor(name: str, shape: list[int]) -> str:
+        b, h, t, e = shape
+        sizes = [b, t, h, e] if name in first else shape
+        return f"tensor<{'x'.join(map(str, sizes))}x{dtype}>"
+
+    shapes = {"query": q, "key": k, "value": v, "result": [*q[:3], v[3]]}
+    tq, tk, tv, to = (tensor(n, s) for n, s in shapes.items())
+    options = ", ".join([*(f"{n}_tokens_first = true" for n in first), *([flags] * bool(flags))])
+    given = "".join(f", %m{i}: {t}" for i, t in enumerate(masks))
+    added = f"mask {', '.join(f'%m{i}' for i in range(len(masks)))} : {', '.join(masks)}"
+    return f"""func.func @main(%q: {tq}, %k: {tk}, %v: {tv}{given}) -> {to} {{
+      %r = graph.attention %q, %k, %v {added if masks else ""} {{{options}}}
+        : {tq}, {tk}, {tv} -> {to}
+      func.return %r : {to}
+    }}"""
+
+
+@pytest.fixture
+def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that short keys are several tiles."""
+    monkeypatch.setattr(attention_tiles, "ROWS", (32, 16))
+    monkeypatch.setattr(attention_tiles, "KEYS", (32, 16))
+
+
+NAMES = ("query", "key", "value", "result")
+FLAGS = (
+    *("", "causal = true", "causal = true, offset = 9", "softcap = 3.0", "scale = -0.5"),
+    *(
+        "left_window = 20",
+        "left_window = 7, right_window = 9, offset = 5",
+        "causal = true, offset = -7",
+    ),
+)
+
+
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(
+    st.tuples(st.integers(1, 2), st.integers(1, 2), st.integers(1, 2)),  # batch, key heads, group
+    st.tuples(st.integers(1, 40), st.integers(1, 100), st.integers(1, 40), st.integers(1, 40)),
+    st.sampled_from(("f16", "bf16", "f32")),
+    st.sampled_from(FLAGS),
+    st.sets(st.sampled_from(NAMES)),
+    st.sampled_from((32, 512)),
+)
+def test_attention_of_all_shapes(
+    heads: tuple[int, int, int],
+    sizes: tuple[int, int, int, int],
+    dtype: str,
+    flags: str,
+    first: set[str],
+    most: int,
+) -> None:
+    (b, h, g), (queries, keys, size, value) = heads, sizes
+    shapes = [b, h * g, queries, size], [b, h, keys, size], [b, h, keys, value]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention_tiles, "KEYS", (most, 16))
+        compare(attention(*shapes, dtype, flags, (), tuple(first)), all_lowered=True)
+
+
+MASKS = ("2x4x20x40xf16", "20x40xf32", "2x1x1x40xf16", "20x1xf32", "1xf16")
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("mask", MASKS)
+def test_masks_are_added(mask: str) -> None:
+    shapes = [2, 4, 20, 16], [2, 4, 40, 16], [2, 4, 40, 8]
+    compare(attention(*shapes, "f16", "causal = true", (f"tensor<{mask}>",)), all_lowered=True)
+
+
+def test_several_masks() -> None:
+    shapes = [1, 1, 20, 16], [1, 1, 20, 16], [1, 1, 20, 16]
+    masks = ("tensor<20x20xf32>", "tensor<20xf32>")
+    compare(attention(*shapes, "f32", "softcap = 2.0", masks), all_lowered=True)
+
+
+def masked_rows(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+    """Random numbers; rows of a mask (of two dimensions) where no key takes part, or all but."""
+    sizes = tuple(shape)
+    array = rng.standard_normal(sizes)
+    if len(sizes) == 2:
+        array = np.where(rng.random(sizes) < 0.3, -np.inf, 0)
+        array[3], array[5] = -np.inf, -60000
+        array[7, 4] = np.nan
+    return array.astype(np.float16)
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("undefined", ["zero", "nan", "guard"])
+def test_rows_without_a_key(undefined: str) -> None:
+    shapes = [1, 1, 20, 16], [1, 1, 40, 16], [1, 1, 40, 16]
+    text = attention(*shapes, "f16", f'undefined = "{undefined}"', ("tensor<20x40xf16>",))
+    compare(text, all_lowered=True, make=masked_rows)
+
+
+@pytest.mark.usefixtures("small_tiles")
+def test_pipes_may_run_in_any_order() -> None:
+    shapes = [1, 3, 20, 16], [1, 1, 40, 16], [1, 1, 40, 16]
+    compare(attention(*shapes, "f16", "causal = true"), all_lowered=True, orders=3)
+
+
+def microseconds(result: Lowered) -> float:
+    return sum(TileKernel(program, result.target).time().total_us for _, program in result.pairs)
+
+
+def test_causal_attention_skips_tiles() -> None:
+    shapes = [1, 24, 1024, 64], [1, 24, 1024, 64], [1, 24, 1024, 64]
+    times = [microseconds(lowered(attention(*shapes, "f16", f))) for f in ("", "causal = true")]
+    assert times[1] < 0.75 * times[0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        ("rounded_weights = true", "rounds scores or weights"),
+    ],
+)
+def test_what_has_no_program_says_why(flags: str, reason: str) -> None:
+    shapes = [1, 1, 20, 16], [1, 1, 40, 16], [1, 1, 40, 16]
+    result = lowered(attention(*shapes, "f16", flags))
+    assert not result.pairs
+    assert reason in result.reasons[0]
