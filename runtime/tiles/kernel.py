@@ -38,7 +38,7 @@ from ge.dialects.tile.buffers import box_of
 from ge.dialects.tile.compute import ReduceOp
 from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.reading import ReadOp
-from ge.dialects.tile.transfers import LoadOp, StoreOp
+from ge.dialects.tile.transfers import LoadOp, PopOp, StoreOp
 from ge.runtime.costs.pipes import hbm_bytes_per_us
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
@@ -237,11 +237,13 @@ class TileKernel:
 
     @property
     def kind(self) -> str:
-        if len(self.op.programs) > 1:
-            return "mixed"
-        if self.op.cube is not None:
+        has_rows = any(isinstance(op, ReduceOp) for op in self.op.walk())
+        if self.op.cube is None:
+            return "row" if has_rows else "vector"
+        if self.op.vector is None:
             return "cube"
-        return "row" if any(isinstance(op, ReduceOp) for op in self.op.walk()) else "vector"
+        comes_back = any(isinstance(op, PopOp) for op in self.op.cube.walk())
+        return "attention" if has_rows and comes_back else "mixed"
 
     def _pipe_times(self, simulation: Simulation, issue: Issue) -> Iterable[PipeTime]:
         per_us = self.target.cycles_per_us
