@@ -85,7 +85,7 @@ class Mask:
         self.value, self.shape = value, (*(1,) * (4 - len(shape)), *shape)
         self.element = element_type(value)
         constant = launch.constant(value)
-        known = constant is not None and constant not in launch.constants
+        known = constant is not None and constant not in launch.kernel.constants
         self.number = float(constant.value.get_values()[0]) if known else None
 
     def box(self, given: Argument, b: Scalar, h: Scalar, row: Scalar, key: Scalar) -> Box:
