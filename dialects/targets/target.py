@@ -34,8 +34,9 @@ VECTOR_INSTRUCTIONS = (
     *("row_sum", "row_max", "group_add", "gather", "transpose"),
 )
 
-# What kernels use: vector cores, the same for rows (softmax, norms), cube cores, or both.
-KERNEL_KINDS = ("vector", "row", "cube", "mixed")
+# What kernels use: vector cores, the same for rows (softmax, norms), cube cores, or both; attention
+# is both with rows between two products.
+KERNEL_KINDS = ("vector", "row", "cube", "mixed", "attention")
 
 TABLES = {"vector_cycles": VECTOR_INSTRUCTIONS, "kernel_start_us": KERNEL_KINDS}
 

@@ -95,8 +95,9 @@ def output_of(launch: Launch, op: AttentionOp) -> SSAValue:
 def viewed(value: SSAValue) -> SSAValue | None:
     """What a value is a view of."""
     owner = value.owner
-    is_view = isinstance(owner, TensorOp) and owner.ACCESS is Access.VIEW
-    return owner.operands[0] if is_view else None
+    if isinstance(owner, TensorOp) and owner.ACCESS is Access.VIEW:
+        return owner.operands[0]
+    return None
 
 
 def depends(value: SSAValue, on: SSAValue) -> bool:

@@ -323,7 +323,7 @@ class SplitAttentionKernel(AttentionKernel):
         steps = self.average_steps(m, n)
         every = rounds * steps / t.cycles_per_us
         step, chain = self.step_cycles(m, n)
-        start = t.kernel_start_us.get("mixed", 0.0) + (chain - step) / t.cycles_per_us
+        start = t.kernel_start_us.get("attention", 0.0) + (chain - step) / t.cycles_per_us
         passing = ceil(self.tiles(m, n) * steps) * m
         passing *= n * (self.accumulator + self.width) + self.value_size * self.accumulator
         return replace(
