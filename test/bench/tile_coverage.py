@@ -13,7 +13,6 @@ floats).
 import argparse
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +69,13 @@ def main() -> int:
     parser.add_argument("--reasons", type=int, default=20, metavar="N")
     args = parser.parse_args()
     target = Target.load(args.target)
-    launches, us, agreed = Counter[str](), Counter[str](), True
+    whole, agreed = Coverage(target), True
     for path in args.models:
         program = compile_file(str(path), Options(target=args.target, tiles=True))
         coverage = Coverage.of(program.module, target)
-        launches += coverage.launches
-        us += coverage.us
+        whole.launches += coverage.launches
+        for reason, us in coverage.us.items():
+            whole.us[reason] += us
         passes = program.compilation.passes
         took = sum(p.seconds for p in passes if p.name == "lower-kernels")
         share = took / program.compilation.seconds
@@ -84,7 +84,6 @@ def main() -> int:
             text, same = run_both_ways(program)
             agreed, line = agreed and same, f"{line}; {text}"
         print(line, flush=True)
-    whole = Coverage(target, launches, us)
     print(f"all {len(args.models)}: {whole}")
     for entry in whole.report()["others"][: args.reasons]:
         percent = 100 * entry["us"] / whole.total_us
