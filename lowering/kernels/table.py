@@ -11,6 +11,7 @@ from ge.lowering.kernels.attention import lower_attention
 from ge.lowering.kernels.convolution import lower_convolution
 from ge.lowering.kernels.launch import Launch, NotLowered, Written
 from ge.lowering.kernels.matmul import lower_matmul
+from ge.lowering.kernels.moves import lower_moves, moves
 from ge.lowering.kernels.sliding import lower_sliding
 from ge.lowering.kernels.vector import lower_vector
 
@@ -31,6 +32,8 @@ def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
     if found := [lowering for kind, lowering in BY_OP.items() if kind in kinds]:
         return found[0]
     engine = launch.kernel.engine.data
+    if engine is Engine.VECTOR and moves(launch):
+        return lower_moves
     if engine not in LOWERINGS:
         raise NotLowered(f"nothing is lowered for engine {engine}")
     return LOWERINGS[engine]
