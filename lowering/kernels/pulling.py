@@ -27,7 +27,7 @@ from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.elementwise import ClampOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.slicing import ConcatOp, SplitOp
+from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.graph.support.elementwise_bases import Elementwise
 from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.support.access import Access
@@ -64,6 +64,23 @@ def tile_shape(box: Box, column: bool) -> v.Shape:
         return sizes[0], sizes[1]
     size = sizes[0] if sizes else 1
     return (size, 1) if column else (1, size)
+
+
+def place_of(op: TensorOp, box: Box, result: int) -> Box | None:
+    """The box of a view's or a move's operand; None where it has not the rows and columns of the
+    result's."""
+    needed = op.operand_box(0, box, result) if len(op.operands) == 1 else None
+    if needed is None:
+        return None
+    found: list[int] = []
+    for dim in long_dims(box):  # one at a time, to see which is which
+        sizes = tuple(size if i == dim else 1 for i, size in enumerate(box.sizes))
+        line = op.operand_box(0, Box(box.offsets, sizes), result)
+        long = [] if line is None else long_dims(line)
+        if line is None or len(long) != 1 or line.sizes[long[0]] != box.sizes[dim]:
+            return None
+        found += long
+    return needed if found == long_dims(needed) else None
 
 
 Key: TypeAlias = tuple[Any, ...]
@@ -150,11 +167,11 @@ class Pull:
             return self._gathered(op, value, box, column)
         if isinstance(op, RotaryEmbeddingOp):
             return self._rotated(op, value, box, column)
-        if isinstance(op, SplitOp):
-            number = next(i for i, part in enumerate(op.results) if part is value)
-            needed = op.operand_box(0, box, number)
-            assert needed is not None
-            return self.expression(op.input, needed, column)
+        if op.ACCESS is Access.MOVEMENT:
+            needed = place_of(op, box, op.results.index(value))
+            if needed is None:
+                raise NotLowered(f"a box of {op.name} is none of its operand")
+            return self.expression(op.operands[0], needed, column)
         if not is_pointwise(op) and op.ACCESS is not Access.VIEW:
             raise NotLowered(f"there are no tiles for {op.name}")
         args: list[v.Expression] = []
