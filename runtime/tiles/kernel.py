@@ -5,14 +5,14 @@
 Each core is simulated on its own (`queues.py`), cores that issue the same records once. They meet
 only in bandwidth: a load takes no more than its core's share of HBM, if all cores load at once, of
 which L2 gives what was loaded before (`shares`), and each byte of the operands crosses HBM once.
-Cube and vector core of one number run together.
+A cube core and the vector cores beside it run together; where those are several, the cube's pushes
+and pops are an instruction for the rows of each.
 
 Numbers: each core's instructions act on its bytes in the order in which they end, or in a random
 legal order; one core after the other, since cores have nothing in common but device memory. Adding
 to device memory goes by the cores' numbers, so that the sums are the same each time.
 
-Limits: an operand larger than L2 still crosses HBM once; a vector core beside each cube core is
-used in kernels that have both programs, where a target has two; which buffers are in HBM and which
+Limits: an operand larger than L2 still crosses HBM once; which buffers are in HBM and which
 in L2 when the kernel begins is not known: all are in HBM. The time of a kernel that reads numbers
 (`tile.read`) is that for the largest that they may be; reading them takes no time.
 """
@@ -128,11 +128,10 @@ class TileKernel:
         if with_values not in self._walks:
             # records are the same either way: their ops are numbered in the order of the program
             self.tables.ops.clear()
-            self._walks[with_values] = [
-                translate(program, unit, self.tables, with_values)
-                for unit, program in enumerate(self.op.programs)
-            ]
-        count = len(self.op.programs) * len(PIPES)
+            self.tables.ends.clear()
+            units = range(len(self.tables.units))
+            self._walks[with_values] = [translate(u, self.tables, with_values) for u in units]
+        count = len(self.tables.units) * len(PIPES)
         queues: list[list[int]] = [[] for _ in range(count)]
         values: list[list[Any]] = [[] for _ in range(count)]
         for unit, walk in enumerate(self._walks[with_values]):
@@ -264,14 +263,24 @@ class TileKernel:
         if random is not None and not any(_is_atomic(op) for op in self.op.walk()):
             random.shuffle(cores)
         with np.errstate(all="ignore"):
-            memory = CoreMemory(self.target.core_memories, self.op.fifos)
+            memories = self._memories()
             self.tables.arrays.update(memrefs)
             self.walk(0, with_values=True)
-            actions = [at_op(op, prepare, op, memory, memrefs) for op in self.tables.ops]
+            actions = [
+                at_op(op, prepare, op, memories[end], memrefs)
+                for op, end in zip(self.tables.ops, self.tables.ends, strict=True)
+            ]
             for core in cores:
-                memory.reset()
+                for memory in memories:
+                    memory.reset()
                 self._run_core(core, actions, random)
         return {a.name: memrefs[a.memref] for a in arguments if a.is_output}
+
+    def _memories(self) -> list[CoreMemory]:
+        """Of the vector cores beside a cube core; the first one's are the cube core's, too."""
+        sizes, fifos, parts = self.target.core_memories, self.op.fifos, self.tables.parts
+        first = CoreMemory(sizes, fifos, parts)
+        return [first, *(CoreMemory(sizes, fifos, parts, p, first) for p in range(1, parts))]
 
     def _run_core(
         self, core: int, actions: Sequence[Callable[..., None]], random: Random | None
