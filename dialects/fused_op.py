@@ -113,6 +113,17 @@ class Body:
                 parts *= size
         return max(parts, 1)
 
+    def boxes(self, value: SSAValue, box: Box) -> dict[SSAValue, Box | None]:
+        """The boxes of values that a box of one needs. None: it may need any element, or users need
+        boxes that have none in common as far as is known."""
+        boxes: dict[SSAValue, Box | None] = {value: box}
+        for op in reversed(self.ops):
+            for number, own in [(r, boxes[v]) for r, v in enumerate(op.results) if v in boxes]:
+                for i, operand in enumerate(op.operands):
+                    need = None if own is None else op.operand_box(i, own, number)
+                    boxes[operand] = need if operand not in boxes else hull(boxes[operand], need)
+        return boxes
+
     def bytes_read(self) -> dict[SSAValue, int]:
         """Bytes of each input that the ops need, each byte once."""
         read = dict.fromkeys(self.inputs, 0)
@@ -219,14 +230,7 @@ class FusedOp(SplitInterface, ABC):
                 yield from ((r, i) for r in fitting if self.yielded[r] in following)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
-        """Propagated backwards from the result. None where users need boxes that have none in
-        common as far as is known."""
-        boxes: dict[SSAValue, Box | None] = {self.yielded[result]: box}
-        for op in reversed(self.members):
-            for number, own in [(r, boxes[v]) for r, v in enumerate(op.results) if v in boxes]:
-                for i, operand in enumerate(op.operands):
-                    need = None if own is None else op.operand_box(i, own, number)
-                    boxes[operand] = need if operand not in boxes else hull(boxes[operand], need)
+        boxes = Body.of(self).boxes(self.yielded[result], box)
         return boxes.get(self.block.args[index], Box.nothing(shape_of(self.inputs[index])))
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:

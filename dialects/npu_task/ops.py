@@ -19,6 +19,7 @@ once, by its defining op, and live until its last use.
 
 from abc import ABC
 from collections.abc import Sequence
+from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -69,6 +70,8 @@ from ge.dialects.support.choices import choice_def
 from ge.dialects.support.operation import GeOp, segments
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense
+
+NO_TILES = "no_tiles"  # attribute of a kernel: why it has no tile program
 
 SHAPED = BaseAttr(TensorType) | BaseAttr(MemRefType)
 
@@ -139,6 +142,19 @@ class KernelOp(GeOp):
         found = (v.owner for v in self.main.operands if not set(data_type(v.type)[1]) <= {1})
         constants = (o for o in found if isinstance(o, Operation) and o.has_trait(ConstantLike))
         return list(dict.fromkeys(constants))
+
+    def check_program(self, types: Sequence[Attribute]) -> None:
+        """Raises VerifyException for a tile program with other arguments than what the kernel has
+        in device memory, in shapes of its own: arguments, constants, results."""
+        constants = (c.results[0].type for c in self.constants)
+        own = map(data_type, (*self.input_types, *constants, *self.output_types))
+        if [(e, prod(shape)) for e, shape in own] != [
+            (e, prod(shape)) for e, shape in map(data_type, types)
+        ]:
+            raise VerifyException(
+                f"the tile program of @{self.sym_name.data} does not take what the kernel does: "
+                "its arguments, its constants of several elements and its results"
+            )
 
     def accepts_strided(self) -> bool:
         """Whether launches may read and write strided views."""

@@ -45,6 +45,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def prove(args: argparse.Namespace) -> int:
     from ge.dialects.support.errors import GeError
+    from ge.dialects.support.functions import main_function
     from ge.dialects.targets.target import Target
     from ge.lowering.driver.binding import is_open
     from ge.lowering.driver.compiler import context
@@ -57,7 +58,9 @@ def prove(args: argparse.Namespace) -> int:
     source = read_source(None if args.program == "-" else args.program)
     ctx = context()
     module = parse_module(ctx, source)
-    if any(op.name == "tile.kernel" for op in module.ops):
+    if (holds_kernels := any(op.name == "tile.kernel" for op in module.ops)) and (
+        main_function(module) is None
+    ):
         return prove_kernels(module, args.target)
     if (level := level_of(module)) is not Level.PROGRAM:
         raise GeError(f"the module is at the {level} level", args.program, "compile it first")
@@ -83,7 +86,8 @@ def prove(args: argparse.Namespace) -> int:
     elif is_proved and is_open(module):
         summary += "; they are planned, and proved, at given sizes: --dim NAME=N, or NAME=1..N"
     print(f"{args.program}: {summary}")
-    return 0 if is_proved else 1
+    status = 0 if is_proved else 1
+    return max(status, prove_kernels(module, args.target)) if holds_kernels else status
 
 
 def report(problems: "Sequence[Problem]") -> None:
@@ -114,11 +118,12 @@ def prove_overlap(module: "ModuleOp", target: "Target | None", prefetch: int) ->
 
 def prove_kernels(module: "ModuleOp", target: str) -> int:
     """Prove the tile programs of a module, on the target or else on the one that it names."""
+    from ge.dialects.support.functions import main_function
     from ge.dialects.targets.target import target_for
     from ge.runtime.check.tiles import check_kernels
 
     module.verify()
-    proofs = check_kernels(module, target_for(module, target))
+    proofs = check_kernels(module, target_for(main_function(module) or module, target))
     for proof in proofs:
         report(proof.problems)
         print(proof.summary)

@@ -57,6 +57,10 @@ def build_parser() -> ArgumentParser:
     add("--seed", type=argument(whole(0)), default=0, metavar="N",
         help="seed of random inputs and weights (default 0)")  # fmt: skip
 
+    add("--tiles", metavar="all|sample:N", help="run kernels by their tile programs, which are "
+        "written where a program has none: --tiles all of them on all cores; --tiles=sample:N so "
+        "many cores of each, compared with the kernel's results")  # fmt: skip
+
     add = parser.section("time, at the program level")
     add("--timing-only", action="store_true", help="simulate the time, compute no numbers")
     add("--trace", metavar="T.json", help="timeline as a Chrome trace, in us")
@@ -92,7 +96,8 @@ def run(arguments: Sequence[str]) -> int:
     from ge.lowering.text.files import Outputs
     from ge.runtime.data.weights import files_of
 
-    args = build_parser().parse_args(arguments)
+    alone = ["--tiles=all" if a == "--tiles" else a for a in arguments]
+    args = build_parser().parse_args(alone)
     options = options_from(args)
     check_flags(args)
     written = (
@@ -113,6 +118,10 @@ def run(arguments: Sequence[str]) -> int:
     compilation = lower_for(args, loaded, options)
     growing = loaded
     loaded, compilation, inputs = bind(args, loaded, compilation, options, inputs)
+    if args.tiles:
+        from ge.lowering.driver.tiles import write_tile_programs
+
+        write_tile_programs(loaded.module, flag_value(args, "target") or "")
     report = describe(loaded, compilation)
     outputs: dict[str, Array] = {}
     session = timeline = None
@@ -150,6 +159,7 @@ def check_flags(args: argparse.Namespace) -> None:
         "--load-state": args.load_state, "--save-state": args.save_state,
         "--sanitize": flag_value(args, "sanitize") and not args.dispatch,
         "--fuzz-schedule": args.fuzz_schedule,
+        "--tiles": args.tiles,
     }  # fmt: skip
     for flag, value in numeric.items() if args.timing_only else ():
         if value:
@@ -245,7 +255,8 @@ def lower_for(
 
     level = level_of(loaded.module)
     timed = wants_time(args)
-    default = Level.PROGRAM if timed or args.input.endswith(".onnx") else level
+    onnx = args.input.endswith(".onnx")
+    default = Level.PROGRAM if timed or args.tiles or onnx else level
     goal = Level(args.level or default)
     if goal.depth < level.depth:
         raise GeError(f"the module is at the {level} level, it cannot go back to {goal}")
@@ -261,7 +272,7 @@ def lower_for(
         raise GeError("gears are made at the graph level", args.input, hint)
     if timed and goal is not Level.PROGRAM:
         raise GeError(f"time is known at the program level only, not at {goal}")
-    if goal == level and not args.input.endswith(".onnx") and not options.outputs:
+    if goal == level and not onnx and not options.outputs:
         if options.precision == ORIGIN or level is not Level.GRAPH:
             return None
     deciding = nullcontext() if options.precision == ORIGIN else decisions(loaded, options)
@@ -355,7 +366,7 @@ def compute(
     module, payload = loaded.module, loaded.payload
     sanitize = flag_value(args, "sanitize")  # None: as the environment says
     target = machine_of(args, module, options)
-    session = Session(module, payload, target, args.poison, sanitize)
+    session = Session(module, payload, target, args.poison, sanitize, tiles=args.tiles or "")
     if args.save_state and not session.state.names:
         raise GeError("--save-state: the program keeps no state", hint="compile it with --state")
     if args.load_state:
@@ -367,6 +378,12 @@ def compute(
     seconds = time.perf_counter() - start
     figures = {name: statistics(array) for name, array in outputs.items()}
     numerics = {"seconds": seconds, "outputs": figures}
+    if args.tiles:
+        from ge.lowering.driver.tiles import Coverage
+
+        coverage = Coverage.of(module, target)
+        numerics["tiles"] = {"run": args.tiles, **coverage.report()}
+        print(coverage, file=sys.stderr)
     if args.fuzz_schedule:
         numerics["random_timings"] = args.fuzz_schedule
         print(f"{args.fuzz_schedule} random timings: the same bits", file=sys.stderr)

@@ -17,21 +17,23 @@ if TYPE_CHECKING:
     from ge.runtime.tiles.kernel import TileKernel
 
 KERNEL = re.compile(r'^\s*"?tile\.kernel\b', re.MULTILINE)
+FUNCTION = re.compile(r'^\s*"?func\.func\b', re.MULTILINE)
 OF_PROGRAMS = (
     *("load_state", "save_state", "random_weights", "op_summary", "op_statistic", "runs"),
-    *("prefetch", "dispatch", "level", "sanitize"),
+    *("prefetch", "dispatch", "level", "sanitize", "tiles"),
 )
 """Flags that kernels have no use for. Their memories are poisoned anyway."""
 
 
 def kernel_source(path: str) -> "Source | None":
-    """The text of a file that holds a kernel."""
+    """The text of a file that holds a kernel, and no program that launches it."""
     from ge.lowering.text.reading import read_source
 
     if not path.endswith(".mlir") or not Path(path).is_file():
         return None
     source = read_source(path)
-    return source if KERNEL.search(source.text) else None
+    is_kernel = KERNEL.search(source.text) and not FUNCTION.search(source.text)
+    return source if is_kernel else None
 
 
 def run_kernel(args: argparse.Namespace, source: "Source", asked: str) -> "dict[str, Array]":

@@ -26,6 +26,7 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, element_type
 from ge.lowering.driver.gears import GearReport, lines
+from ge.lowering.driver.tiles import Coverage
 from ge.lowering.pipeline.instrumentation import PassRecord
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.remedies import Tried
@@ -69,6 +70,7 @@ class Compilation:
     # What the plan does not hold (see `unknown_sizes`)
     unknown: dict[str, Any] = field(default_factory=dict[str, Any])
     gears: GearReport | None = None
+    tiles: Coverage | None = None
 
     @property
     def memory_part(self) -> dict[str, Any]:
@@ -94,6 +96,7 @@ class Compilation:
             **quantization,
             "memory": {**self.memory_part, **remedies},
             **({"precision": self.precision} if self.precision else {}),
+            **({"tiles": self.tiles.report()} if self.tiles else {}),
         }
 
     def add_counts(self, counts: Mapping[str, RuleCount]) -> None:
@@ -175,6 +178,8 @@ class Program:
                 peak, bound = c.memory["peak_bytes"], c.memory["lower_bound_bytes"]
                 parts.append(f"arena {peak / mib:.2f} MiB (bound {bound / mib:.2f})")
             parts.append(f"weights {c.memory['weight_bytes'] / mib:.2f} MiB")
+        if c.tiles:
+            parts.append(str(c.tiles))
         gears = [] if c.gears is None else lines(c.gears.of(self.module))
         return "\n".join((", ".join(parts), *gears))
 

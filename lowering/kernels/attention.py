@@ -14,17 +14,27 @@ added, rows are rounded to its type while their largest score *so far* is low: s
 `graph.attention`.
 """
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from math import ceil, sqrt
+from functools import partial
+from math import ceil, prod, sqrt
 
 from xdsl.dialects.builtin import bf16, f16, f32, i1
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.support.types import element_type, shape_of
+from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Box as Part
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Shape, constant_value, element_type, numel, shape_of
+from ge.dialects.tile.types import BLOCK
+from ge.lowering.kernels.attention_operands import Operand, Source
 from ge.lowering.kernels.attention_tiles import Tiles, tiles_for
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
+from ge.lowering.kernels.programs import bytes_left
+from ge.lowering.kernels.pulling import Pull
 from ge.lowering.tiles.indices import Index, Scalar, minimum
 from ge.lowering.tiles.indices import maximum as larger
 from ge.lowering.tiles.tracing import Tracer
@@ -46,21 +56,61 @@ from ge.lowering.tiles.values import (
 from ge.lowering.tiles.values import minimum as smaller
 
 NONE, LOWEST = float("-inf"), -3.4028234663852886e38
+PART = 4096  # elements of other results at a time
 ALWAYS = -1  # a tile before all others
 LOW = -1024.0  # rows whose scores are all below it are rounded: see `graph.attention`
 
 
 def lower_attention(launch: Launch) -> Written:
-    op = launch.kernel.main if len(launch.body.ops) != 1 else launch.body.ops[0]
-    if not isinstance(op, AttentionOp):
-        raise NotLowered("there is none for what attention is fused with")
+    """Attention, what computes its operands by elements, and caches that are results, too."""
+    (op,) = (op for op in launch.body.ops if isinstance(op, AttentionOp))
     if reason := unsupported(op):
         raise NotLowered(reason)
+    result = output_of(launch, op)
     masks = [Mask(v, launch) for v in op.masks]
-    attention = Attention(op, masks, tiles_for(op, launch.target))
     shapes = {m.value: m.shape for m in masks if m.number is None}
-    cores = min(attention.items, launch.target.cube_cores)
-    return Written(attention.write, cores, shapes)
+    shapes[result] = shape_of(op.result)
+    others = [out for out in launch.body.outputs if out is not result]
+    for tiles in tiles_for(op, launch.target):
+        attention = Attention(launch, op, result, masks, tiles)
+        cores = min(attention.items, launch.target.cube_cores)
+        written = Written(partial(attention.write, others=others), cores, shapes)
+        if len(launch.body.ops) == 1 or min(bytes_left(launch, written).values()) >= 0:
+            return written
+    raise NotLowered("no tiles fit beside those of what it is fused with")
+
+
+def output_of(launch: Launch, op: AttentionOp) -> SSAValue:
+    """The launch's result that is attention's, maybe in another shape. Raises NotLowered where
+    there is none, or others depend on it."""
+    found = [out for out in launch.body.outputs if depends(out, op.result)]
+    value = found[0] if len(found) == 1 else None
+    while value is not None and value is not op.result:
+        value = viewed(value)
+    if value is None:
+        raise NotLowered("there is none for what uses attention's result")
+    return found[0]
+
+
+def viewed(value: SSAValue) -> SSAValue | None:
+    """What a value is a view of."""
+    owner = value.owner
+    if isinstance(owner, TensorOp) and owner.ACCESS is Access.VIEW:
+        return owner.operands[0]
+    return None
+
+
+def depends(value: SSAValue, on: SSAValue) -> bool:
+    operands = value.owner.operands if isinstance(value.owner, TensorOp) else ()
+    return value is on or any(depends(v, on) for v in operands)
+
+
+def parts(value: SSAValue, narrow: int) -> Shape:
+    """Sizes of boxes in which a result is computed that is none of attention; the narrowest type on
+    the way has as many bits."""
+    *rest, row, size = (1, *shape_of(value))
+    rows = min(row, max(PART // size, 1)) if size * narrow % (8 * BLOCK) == 0 else 1
+    return (*(1 for _ in rest), rows, size)[-len(shape_of(value)) :]
 
 
 def unsupported(op: AttentionOp) -> str:
@@ -72,8 +122,6 @@ def unsupported(op: AttentionOp) -> str:
     for name in ("key_lengths", "offset_value", "length", "table"):
         if getattr(op, name) is not None:
             return f"there is none for attention with `{name}`"
-    if any(element_type(m) == i1 for m in op.masks):
-        return "there is none for masks of i1"
     return ""
 
 
@@ -82,11 +130,15 @@ class Mask:
 
     def __init__(self, value: SSAValue, launch: Launch) -> None:
         shape = shape_of(value)
+        if value not in launch.body.inputs:
+            raise NotLowered("there is none for masks that are computed")
         self.value, self.shape = value, (*(1,) * (4 - len(shape)), *shape)
         self.element = element_type(value)
         constant = launch.constant(value)
-        known = constant is not None and constant not in launch.constants
-        self.number = float(constant.value.get_values()[0]) if known else None
+        dense = None if constant is None or numel(shape) > 1 else constant_value(constant.result)
+        self.number = None if dense is None else float(dense.get_values()[0])
+        if self.number is not None and self.element == i1:
+            raise NotLowered("there is none for a mask of one truth value")
 
     def box(self, given: Argument, b: Scalar, h: Scalar, row: Scalar, key: Scalar) -> Box:
         at = [i if size > 1 else 0 for i, size in zip((b, h), self.shape, strict=False)]
@@ -111,8 +163,11 @@ class Place:
 class Attention:
     """The program of one attention."""
 
-    def __init__(self, op: AttentionOp, masks: list[Mask], tiles: Tiles) -> None:
-        self.op, self.masks, self.tiles = op, masks, tiles
+    def __init__(
+        self, launch: Launch, op: AttentionOp, result: SSAValue, masks: list[Mask], tiles: Tiles
+    ) -> None:
+        self.launch, self.op, self.result = launch, op, result
+        self.masks, self.tiles = masks, tiles
         self.batch, self.heads, self.queries, self.size = op.sizes("query")
         _, self.key_heads, self.keys, self.value_size = op.sizes("value")
         self.element = element_type(op.query)
@@ -136,11 +191,6 @@ class Attention:
         head, tile = item % heads, self.row_tiles - 1 - item // heads
         return Place(head // self.heads, head % self.heads, tile * self.tiles.rows)
 
-    def box(self, name: str, given: Argument, at: Place, head: Scalar, token: Scalar) -> Box:
-        if self.op.tokens_first(name):
-            return given[at.batch, token:, head, 0:]
-        return given[at.batch, head, token:, 0:]
-
     def span(self, row: Scalar) -> tuple[Scalar, Scalar, Scalar]:
         """The tiles of keys that a tile of queries meets, from the first to the one after the last;
         and from which one on some key may not take part (ALWAYS: in any)."""
@@ -158,11 +208,14 @@ class Attention:
 
     # ---- the program ----
 
-    def write(self, c: Tracer, given: Arguments) -> None:
+    def write(self, c: Tracer, given: Arguments, others: Sequence[SSAValue]) -> None:
         t, element, ahead = self.tiles, self.element, 1
         M, N, E, D = t.rows, t.keys, t.size, t.value_size
-        q, k, v = (given[x] for x in (self.op.query, self.op.key, self.op.value))
-        Q, K, V = (c.l1(a, b, element, copies=2) for a, b in ((M, E), (N, E), (N, D)))
+        pull = Pull(c, self.launch, given)
+        q, k, v = (
+            Operand(Source(self.op, name, self.launch), c, pull, shape)
+            for name, shape in (("query", (M, E)), ("key", (N, E)), ("value", (N, D)))
+        )
         P = c.l1(M, N, element, copies=2)
         S, U = c.l0c(M, N, f32, copies=t.sums), c.l0c(M, D, f32, copies=t.sums)
         s, u = c.ub(M, N, f32, copies=t.copies), c.ub(M, D, f32, copies=t.copies)
@@ -173,23 +226,41 @@ class Attention:
             at = self.place(i)
             key_head = at.head // (self.heads // self.key_heads)
             first, last, masked = (known(c, n) for n in self.span(at.row))
-            c.load(Q[i], self.box("query", q, at, at.head, at.row), pad=0)
+            Q = q.load(i, at.batch, at.head, at.row)
             vector.begin(at, first)
             for j in c.range(first, last + ahead):
                 with c.when(j < last):
-                    c.load(K[j], self.box("key", k, at, key_head, j * N), pad=0)
-                    c.mmad(S[j], Q[i], K[j].T, init=True, k=t.size_part)
+                    K = k.load(j, at.batch, key_head, j * N)
+                    c.mmad(S[j], Q, K.T, init=True, k=t.size_part)
                     scores.send(S[j], s[j])
                     vector.weights(at, j, s[j], p[j], masked)
                     weights.push(p[j])
                 with c.when(j >= first + ahead):
                     b = j - ahead
-                    weights.pop(P[b])
-                    c.load(V[b], self.box("value", v, at, key_head, b * N), pad=0)
-                    c.mmad(U[b], P[b], V[b], init=True, k=t.key_part)
+                    V = v.load(b, at.batch, key_head, b * N)
+                    c.mmad(U[b], weights.pop(P[b]), V, init=True, k=t.key_part)
                     sums.send(U[b], u[b])
                     vector.add(b, u[b])
-            c.store(self.box("result", given[self.op.result], at, at.head, at.row), vector.end())
+            c.store(self.place_of_result(given[self.result], at), vector.end())
+        for value in others:
+            self.write_other(c, pull, value)
+
+    def write_other(self, c: Tracer, pull: Pull, value: SSAValue) -> None:
+        """A result that is none of attention, such as a cache of keys."""
+        widths = [bitwidth(element_type(r)) for op in self.launch.body.ops for r in op.results]
+        sizes = parts(value, min(widths))
+        counts = [ceil(d / n) for d, n in zip(shape_of(value), sizes, strict=True)]
+        for i in c.share(prod(counts)):
+            offsets, left = list[Scalar](), c.now(i)
+            for count, size in zip(reversed(counts), reversed(sizes), strict=True):
+                offsets.append(left % count * size if count > 1 else 0)
+                left = c.now(left // count) if count > 1 else left
+            pull.store(value, Part(tuple(reversed(offsets)), sizes))
+
+    def place_of_result(self, given: Argument, at: Place) -> Box:
+        if self.op.tokens_first("result"):
+            return given[at.batch, at.row :, at.head, 0:]
+        return given[at.batch, at.head, at.row :, 0:]
 
 
 class Vector:
@@ -248,7 +319,10 @@ class Vector:
             assert ring is not None
             box = mask.box(self.given[mask.value], at.batch, at.head, at.row, j * N)
             tile = self.c.load(ring[j], box, pad=0)
-            x = x + (tile if tile.element == f32 else cast(tile, f32))
+            if tile.element == i1:
+                x = where(tile, x, a.op.fill.value.data)
+            else:
+                x = x + (tile if tile.element == f32 else cast(tile, f32))
         return x
 
     def leave_out(self, j: Scalar, s: Tile, masked: Scalar) -> None:

@@ -12,6 +12,7 @@ from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up, element_type, shape_of
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.launch import NotLowered
 
 ROWS, KEYS = (256, 128, 64, 32, 16), (512, 256, 128, 64, 32, 16)
@@ -40,11 +41,11 @@ class Tiles:
     sums: int
 
 
-def tiles_for(op: AttentionOp, target: Target) -> Tiles:
-    """Raises NotLowered where none fits."""
+def tiles_for(op: AttentionOp, target: Target) -> list[Tiles]:
+    """Those that fit, the fastest first. Raises NotLowered where none fits."""
     fit = [t for t in candidates(op, target) if not overflow(op, t, target)]
     if fit:
-        return min(fit, key=lambda t: (estimate(op, t, target), -t.copies, -t.sums))
+        return sorted(fit, key=lambda t: (estimate(op, t, target), -t.copies, -t.sums))
     least = min(candidates(op, target), key=lambda t: (t.rows * t.keys, t.copies, t.sums))
     memory, size = overflow(op, least, target)[0]
     text = f"{least.rows} queries and {least.keys} keys need {size} bytes of {memory}"
@@ -52,11 +53,12 @@ def tiles_for(op: AttentionOp, target: Target) -> Tiles:
 
 
 def candidates(op: AttentionOp, target: Target) -> Iterator[Tiles]:
-    queries, keys = (align_up(max(op.sizes(n)[2], 1), FRACTAL) for n in ("query", "key"))
+    unit = max([FRACTAL, *(BLOCK * 8 // bitwidth(element_type(m)) for m in op.masks)])
+    queries, keys = align_up(op.sizes("query")[2], FRACTAL), align_up(op.sizes("key")[2], unit)
     size, value_size = (align_up(max(op.sizes(n)[3], 1), FRACTAL) for n in ("query", "value"))
     width = bitwidth(element_type(op.query)) // 8
     for rows in sizes(ROWS, queries):
-        for some in sizes(KEYS, keys):
+        for some in (n for n in sizes(KEYS, keys) if n % unit == 0):
             size_part = part(size, rows, some, width, target)
             key_part = part(some, rows, value_size, width, target)
             for copies in (2, 1):

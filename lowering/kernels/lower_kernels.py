@@ -14,25 +14,32 @@ becomes
 The kernel's body stays: it says what the program computes, and computes it where a run is not on
 tiles. The program's arguments are the kernel's arguments, its constants of more than one element,
 and its results, in this order; each has the elements of the tensor in the same order, in a shape of
-the program's choice. A kernel without a program stays as it is, and a remark says why.
+the program's choice. A kernel without a program stays as it is, and a remark and its attribute
+`no_tiles` say why.
 """
 
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import is_dynamic
-from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.npu_task.ops import NO_TILES, KernelOp
 from ge.dialects.support.diagnostics import remark
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.targets.target import Target, target_for
+from ge.dialects.targets.target import TARGET, Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.kernels.launch import Launch, NotLowered
 from ge.lowering.kernels.programs import program_of
 from ge.lowering.kernels.table import lowering_of
 from ge.lowering.steps.lower_to_tasks import symbols_of
+from ge.transforms.tiles.tile_flags import TileFlagsPass
+from ge.transforms.tiles.tile_plan import TilePlanPass
+from ge.transforms.tiles.tile_split_loops import TileSplitLoopsPass
 
 
 @dataclass(frozen=True)
@@ -44,20 +51,42 @@ class LowerKernelsPass(ModulePass):
     target: str = ""
     """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
 
+    finish: bool = False
+    """Cut the loops of programs, put in flags and give buffers their places, too; a program for
+    which that fails is dropped."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target, taken = target_for(main_function(op) or op, self.target), symbols_of(op)
-        for kernel in [k for k in op.ops if isinstance(k, KernelOp)]:
+        around, taken = main_function(op) or op, symbols_of(op)
+        target = target_for(around, self.target)
+        for kernel in [k for k in op.ops if isinstance(k, KernelOp) and k.tiles is None]:
             name = f"{kernel.sym_name.data}_tiles"
             while name in taken:
                 name += "_"
             try:
                 program = tile_program(kernel, name, target)
+                if self.finish:
+                    finish(program, self.target, around)
             except NotLowered as e:
+                kernel.attributes[NO_TILES] = StringAttr(str(e))
                 remark(kernel, f"@{kernel.sym_name.data} has no tile program: {e}")
                 continue
             taken.add(name)
+            kernel.attributes.pop(NO_TILES, None)
             op.body.block.insert_op_after(program, kernel)
             kernel.properties["tiles"] = StringAttr(name)
+
+
+def finish(program: TileKernelOp, target: str, around: Operation) -> None:
+    """Bring a program to what a core runs, of the target or else of that which `around` names.
+    Raises NotLowered where that fails."""
+    named = around.attributes.get(TARGET)
+    module = ModuleOp([program], {} if named is None else {TARGET: named})
+    try:
+        for rewrite in (TileSplitLoopsPass(), TileFlagsPass(target), TilePlanPass(target)):
+            rewrite.apply(Context(), module)
+    except (GeError, VerifyException) as e:
+        raise NotLowered(e.message if isinstance(e, GeError) else str(e)) from None
+    program.detach()
 
 
 def tile_program(kernel: KernelOp, name: str, target: Target) -> TileKernelOp:

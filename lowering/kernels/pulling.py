@@ -17,12 +17,16 @@ is computed. Loads are padded with 1, which no elementwise op of the compiler st
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from math import ceil
+from typing import Any, TypeAlias, cast
 
-from xdsl.ir import Block, SSAValue
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Attribute, Block, SSAValue
 
 from ge.dialects.graph.elementwise import ClampOp
+from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.support.elementwise_bases import Elementwise
+from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.tensor_op import TensorOp
@@ -58,6 +62,23 @@ def tile_shape(box: Box, column: bool) -> v.Shape:
     return (size, 1) if column else (1, size)
 
 
+def place_of(op: TensorOp, box: Box, result: int) -> Box | None:
+    """The box of a view's or a move's operand; None where it has not the rows and columns of the
+    result's."""
+    needed = op.operand_box(0, box, result) if len(op.operands) == 1 else None
+    if needed is None:
+        return None
+    found: list[int] = []
+    for dim in long_dims(box):  # one at a time, to see which is which
+        sizes = tuple(size if i == dim else 1 for i, size in enumerate(box.sizes))
+        line = op.operand_box(0, Box(box.offsets, sizes), result)
+        long = [] if line is None else long_dims(line)
+        if line is None or len(long) != 1 or line.sizes[long[0]] != box.sizes[dim]:
+            return None
+        found += long
+    return needed if found == long_dims(needed) else None
+
+
 Key: TypeAlias = tuple[Any, ...]
 
 
@@ -87,6 +108,8 @@ class Pull:
     launch: Launch
     arguments: Arguments
     given: Mapping[SSAValue, v.Tile] = field(default_factory=dict[SSAValue, v.Tile])
+    parts: Mapping[int, int] = field(default_factory=dict[int, int])
+    """Sizes in which dimensions are reduced, where not at once."""
     copies: int = 2
     known: dict[Block, dict[Key, v.Expression]] = field(
         default_factory=dict[Block, dict[Key, v.Expression]]
@@ -99,12 +122,13 @@ class Pull:
         self, value: SSAValue, box: Box, column: bool = False, into: v.Tile | None = None
     ) -> v.Tile:
         """The elements of a box in UB; in the tile `into` if it is given."""
-        found = self.expression(value, box, column)
-        if isinstance(found, v.Tile) and into is None:
-            return found
-        target = self.buffer(*tile_shape(box, column), value) if into is None else into
-        self.c.assign(target, found)
-        self._keep(self.here, value, box, column, target)
+        with self.c.vector.at(len(self.open) - 1 if into is not None else self._level(box)):
+            found = self.expression(value, box, column)
+            if isinstance(found, v.Tile) and into is None:
+                return found
+            target = self.buffer(tile_shape(box, column), value) if into is None else into
+            self.c.assign(target, found)
+            self._keep(value, box, column, target)
         return target
 
     def expression(self, value: SSAValue, box: Box, column: bool = False) -> v.Expression:
@@ -120,17 +144,24 @@ class Pull:
         op = value.owner
         if not isinstance(op, TensorOp) or value in self.launch.body.inputs:
             return self._load(value, box, column)
+        if isinstance(op, ReduceOp):
+            with self.c.vector.at(self._level(box)):
+                return self._keep(value, box, column, self.reduced(op, value, box, column))
         new = self.computed(op, value, box, column)
         if len(list(value.uses)) > 1 and op.VECTOR_COST > CHEAP and not isinstance(new, v.Tile):
-            target = self.buffer(*tile_shape(box, column), value)
+            target = self.buffer(tile_shape(box, column), value)
             self.c.assign(target, new)
             new = target
-        self._keep(self.here, value, box, column, new)
-        return new
+        return self._keep(value, box, column, new)
 
     def computed(self, op: TensorOp, value: SSAValue, box: Box, column: bool) -> v.Expression:
         """What an op computes. Raises NotLowered where it has no tiles."""
         shape, long = tile_shape(box, column), long_dims(box)
+        if op.ACCESS is Access.MOVEMENT:
+            needed = place_of(op, box, op.results.index(value))
+            if needed is None:
+                raise NotLowered(f"a box of {op.name} is none of its operand")
+            return self.expression(op.operands[0], needed, column)
         if not is_pointwise(op) and op.ACCESS is not Access.VIEW:
             raise NotLowered(f"there are no tiles for {op.name}")
         args: list[v.Expression] = []
@@ -144,15 +175,100 @@ class Pull:
                 return self.expression(operand, needed, column)
             skip = len(box.sizes) - len(needed.sizes)
             is_column = [i + skip for i in long_dims(needed)] == long[:1]
-            args.append(self.expression(operand, needed, is_column and (len(long) == 2 or column)))
+            is_column = is_column and (len(long) == 2 or column)
+            arg = self.expression(operand, needed, is_column)
+            if isinstance(arg, v.Copied) and tile_shape(needed, is_column) != shape:
+                arg = self.tile(operand, needed, is_column)  # not again for each row or column
+            args.append(arg)
         return v.Copied(op, tuple(args), shape, element_type(value))
+
+    # ---- reductions
+
+    def reduced(self, op: ReduceOp, value: SSAValue, box: Box, column: bool) -> v.Tile:
+        """The reduction of a box of the operand: at once, or in parts of the sizes `parts`."""
+        source, axes = op.operands[0], op.reduced_axes() or ()
+        shape = shape_of(source)
+        sizes = {dim: self.parts.get(dim, shape[dim]) for dim in axes}
+        loops = [dim for dim in axes if sizes[dim] < shape[dim]]
+        offsets, result = list(box.offsets), self.buffer(tile_shape(box, column), value)
+        if not loops:
+            return self._reduce_part(op, offsets, sizes, box, column, result)
+        self.c.fill(result, neutral(op))
+
+        def nested(left: Sequence[int]) -> None:
+            if left:
+                dim = left[0]
+                for i in self.c.range(ceil(shape[dim] / sizes[dim])):
+                    offsets[dim] = i * sizes[dim]
+                    nested(left[1:])
+                return
+            like = self.buffer(tile_shape(box, column), value)
+            part = self._reduce_part(op, offsets, sizes, box, column, like)
+            combine = {"max": v.maximum, "min": v.minimum}.get(op.kind.data)
+            result[:] = combine(result, part) if combine else result + part
+
+        nested(loops)
+        return result
+
+    def _reduce_part(
+        self,
+        op: ReduceOp,
+        offsets: Sequence[Scalar],
+        sizes: Mapping[int, int],
+        box: Box,
+        column: bool,
+        result: v.Tile,
+    ) -> v.Tile:
+        source, extents = op.operands[0], shape_of(op.operands[0])
+        spans = [sizes.get(dim, size) for dim, size in enumerate(box.sizes)]
+        part = Box(tuple(offsets), tuple(spans))
+        dims = long_dims(part)
+        is_column = column and not {*dims} & {*sizes}
+        found, shape = self.expression(source, part, is_column), tile_shape(part, is_column)
+        if len(list(source.uses)) > 1:
+            found = self.tile(source, part, is_column)
+        sides = ("rows", "columns")[-len(dims) :] if not is_column else ("rows",)
+        reduced = [(d, side) for d, side in zip(dims, sides, strict=True) if d in sizes]
+        for dim, side in reduced:
+            if part.sizes[dim] > extents[dim] or extents[dim] % part.sizes[dim]:
+                count = self._count(side, part.sizes[dim], part.offsets[dim])
+                found = v.where(v.compare("lt", count, extents[dim]), found, neutral(op))
+        if not reduced:
+            result[:] = found
+            return result
+        tile = found
+        if not isinstance(found, v.Tile):
+            tile = self.buffer(shape, source)
+            tile[:] = found
+        for i, (_, side) in enumerate(reduced):  # rows first: that is cheaper
+            shape = (1, shape[1]) if side == "rows" else (shape[0], 1)
+            target = result if i == len(reduced) - 1 else self.buffer(shape, source)
+            if target.shape != shape:
+                raise NotLowered("a row stands where a column is wanted")
+            target[:] = v.Reduced(op.kind.data, tile, shape, result.element)
+            tile = target
+        return result
+
+    def _count(self, side: str, size: int, base: Scalar) -> v.Tile:
+        """The numbers of rows or columns, from `base` on."""
+        shape = (size, 1) if side == "rows" else (1, size)
+        key = side, size, key_of(base)
+        for block in self.open:
+            if (found := self.known.get(block, {}).get(key)) is not None:
+                return cast(v.Tile, found)
+        with self.c.vector.at(self._level(Box((base,), (1,)))):
+            tile = self.c.tile_of(v.Counted(side, base, shape))
+            self.known.setdefault(self.here, {})[key] = tile
+        return tile
+
+    # ---- results
 
     def store(self, value: SSAValue, box: Box, column: bool = False) -> None:
         """Compute a box of a result, and write it to device memory."""
         found = self.expression(value, box, column)
         if not isinstance(found, v.Tile):
             loops = self._loops(box)
-            found = self._slot(self.here, tile_shape(box, column), value, loops)
+            found = self._slot(tile_shape(box, column), value, loops)
             self.tile(value, box, column, found)
         self.c.store(self.box(value, box), found)
 
@@ -166,46 +282,47 @@ class Pull:
             return v.Box(argument, (0,) * rank, (0,), (1,) * rank)
         return v.Box(argument, box.offsets, tuple(long_dims(box)) or (rank - 1,), (1,) * rank)
 
-    def buffer(self, rows: int, cols: int, like: SSAValue) -> v.Tile:
+    def buffer(self, shape: v.Shape, like: SSAValue) -> v.Tile:
         """A tile for what is computed here."""
-        return self._alloc(self.here, (rows, cols), like, None)
+        return self._alloc(shape, element_type(like), None)
 
     def _load(self, value: SSAValue, box: Box, column: bool) -> v.Tile:
-        loops, side = self._loops(box), self.c.vector
-        bodies = [loop.values[side] for loop in loops]
-        inner = [i for i, block in enumerate(self.open) if block.args and block.args[0] in bodies]
-        level = max(inner, default=0)
-        loop = next(
-            (i for i in range(level + 1, len(self.open)) if self.open[i].args), len(self.open)
-        )
-        with side.at(loop - 1):
-            tile = self._slot(self.here, tile_shape(box, column), value, loops)
+        with self.c.vector.at(self._level(box)):
+            tile = self._slot(tile_shape(box, column), value, self._loops(box))
             extents = zip(shape_of(value), box.offsets, box.sizes, strict=True)
             whole = all(isinstance(at, int) and at + n <= extent for extent, at, n in extents)
             self.c.load(tile, self.box(value, box), pad=None if whole else PAD)
-            self._keep(self.here, value, box, column, tile)
+            self._keep(value, box, column, tile)
         return tile
 
-    def _slot(
-        self, block: Block, shape: v.Shape, like: SSAValue, loops: Sequence[LoopIndex]
-    ) -> v.Tile:
+    def _level(self, box: Box) -> int:
+        """Where in `open` that is computed which needs a box: in the innermost of the loops that
+        its place depends on."""
+        if self.given:
+            return len(self.open) - 1
+        bodies = [loop.values[self.c.vector] for loop in self._loops(box)]
+        own = [i for i, block in enumerate(self.open) if block.args and block.args[0] in bodies]
+        inner = range(max(own, default=0) + 1, len(self.open))
+        return next((i for i in inner if self.open[i].args), len(self.open)) - 1
+
+    def _slot(self, shape: v.Shape, like: SSAValue, loops: Sequence[LoopIndex]) -> v.Tile:
         """A tile that a transfer fills or empties: in loops one of a ring."""
+        element = element_type(like)
         if not loops:
-            return self._alloc(block, shape, like, None)
+            return self._alloc(shape, element, None)
         places = {loop: self.open.index(loop.values[self.c.vector].owner) for loop in loops}
         innermost = max(loops, key=lambda loop: places[loop])
-        return self._alloc(block, shape, like, self.copies)[innermost]
+        return self._alloc(shape, element, self.copies)[innermost]
 
-    def _alloc(self, block: Block, shape: v.Shape, like: SSAValue, copies: int | None) -> Any:
+    def _alloc(self, shape: v.Shape, element: Attribute, copies: int | None) -> Any:
         """A new buffer, or one of a loop that is over."""
-        element = element_type(like)
         kind = TileType(*shape, element, Memory.UB)
         for i, (owner, buffer) in enumerate(self.buffers):
             same = buffer.type == kind and getattr(buffer, "copies", None) == copies
             if same and owner not in self.open:
-                self.buffers[i] = block, buffer
+                self.buffers[i] = self.here, buffer
                 return buffer
-        self.buffers.append((block, self.c.ub(*shape, element, copies)))
+        self.buffers.append((self.here, self.c.ub(*shape, element, copies)))
         return self.buffers[-1][1]
 
     # ---- what is known
@@ -229,10 +346,21 @@ class Pull:
             column and len(long_dims(box)) == 1,
         )
 
-    def _keep(
-        self, block: Block, value: SSAValue, box: Box, column: bool, found: v.Expression
-    ) -> None:
-        self.known.setdefault(block, {})[self._key(value, box, column)] = found
+    def _keep(self, value: SSAValue, box: Box, column: bool, found: v.Expression) -> v.Expression:
+        self.known.setdefault(self.here, {})[self._key(value, box, column)] = found
+        return found
+
+
+def neutral(op: ReduceOp) -> float:
+    """What a reduction does not notice."""
+    element = element_type(op.operands[0])
+    match op.kind.data:
+        case "sum":
+            return 0
+        case "max":
+            return 0 if element == i1 else lowest(element)
+        case _:
+            return 1 if element == i1 else highest(element)
 
 
 def number(constant: SSAValue) -> v.Expression:

@@ -1,14 +1,22 @@
-"""Which lowering writes the tile program of a kernel: one row for each kind."""
+"""Which lowering writes the tile program of a kernel: by an op that it has, else by its engine."""
 
 from collections.abc import Callable
 
 from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.support.tensor_op import TensorOp
 from ge.lowering.kernels.attention import lower_attention
+from ge.lowering.kernels.convolution import lower_convolution
 from ge.lowering.kernels.launch import Launch, NotLowered, Written
 from ge.lowering.kernels.matmul import lower_matmul
+from ge.lowering.kernels.moves import lower_moves, moves
 from ge.lowering.kernels.vector import lower_vector
 
+BY_OP: dict[type[TensorOp], Callable[[Launch], Written]] = {
+    AttentionOp: lower_attention,
+    ConvOp: lower_convolution,
+}
 LOWERINGS: dict[Engine, Callable[[Launch], Written]] = {
     Engine.CUBE: lower_matmul,
     Engine.VECTOR: lower_vector,
@@ -17,9 +25,12 @@ LOWERINGS: dict[Engine, Callable[[Launch], Written]] = {
 
 def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
     """Raises NotLowered where there is none."""
-    if any(isinstance(op, AttentionOp) for op in launch.body.ops):
-        return lower_attention
+    kinds = {type(op) for op in launch.body.ops}
+    if found := [lowering for kind, lowering in BY_OP.items() if kind in kinds]:
+        return found[0]
     engine = launch.kernel.engine.data
+    if engine is Engine.VECTOR and moves(launch):
+        return lower_moves
     if engine not in LOWERINGS:
         raise NotLowered(f"nothing is lowered for engine {engine}")
     return LOWERINGS[engine]

@@ -1,6 +1,11 @@
-"""Kernels for the vector cores."""
+"""Kernels for the vector cores: elementwise ops, reductions, norms, and what is between them.
 
-from collections.abc import Callable, Iterable, Iterator
+Results are cut into boxes, which the cores share. Where elements are reduced, a box has whole rows;
+where not even one of them fits, its parts come one after the other, once for each reduction and
+once for the results.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from math import ceil, prod
 
@@ -8,11 +13,12 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.types import Shape, align_up, element_type, numel, shape_of
+from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.tile.types import BLOCK, Memory
+from ge.lowering.kernels.axes import Rewritten, rewritten
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.programs import bytes_left
-from ge.lowering.kernels.pulling import Pull, is_pointwise
+from ge.lowering.kernels.pulling import Pull, long_dims
 from ge.lowering.tiles.indices import Scalar
 from ge.lowering.tiles.tracing import Tracer
 
@@ -20,32 +26,46 @@ LEAST = 1024  # elements of a box, so that instructions are worth their start
 
 
 def lower_vector(launch: Launch) -> Written:
-    """Elementwise ops, whose operands broadcast."""
-    body = launch.body
-    for op in body.ops:
-        if not is_pointwise(op):
-            raise NotLowered(f"there are no tiles for {op.name}")
-    shape = shape_of(body.outputs[0])
-    if any(shape_of(out) != shape for out in body.outputs):
-        raise NotLowered("its results differ in shape")
-    written = partial(elementwise, launch, shape)
-    return written(box_sizes(shape, launch, written))
+    new = rewritten(launch)
+    return new.original(fitting(new, tilings(new), partial(by_boxes, new)))
 
 
-def elementwise(launch: Launch, shape: Shape, sizes: Shape) -> Written:
-    """By boxes of the results."""
-    body = launch.body
-    count = prod(ceil(d / size) for d, size in zip(shape, sizes, strict=True))
+def by_boxes(launch: Rewritten, sizes: Shape) -> Written:
+    """By boxes of the results, of these sizes; of a dimension that is reduced they are parts."""
+    shape, reduced, row = launch.shape, launch.reduced, row_dim(launch)
+    spread = tuple(1 if i in reduced else d for i, d in enumerate(shape))
+    count = prod(ceil(d / size) for d, size in zip(spread, sizes, strict=True))
     cores = min(count, launch.target.vector_cores)
+    parts = {dim: sizes[dim] for dim in reduced}
 
     def write(c: Tracer, arguments: Arguments) -> None:
-        pull = Pull(c, launch, arguments)
-        for i in shared(c, count, cores):
-            for out in body.outputs:
-                pull.store(out, Box(place(i, shape, sizes), sizes))
+        pull = Pull(c, launch, arguments, parts=parts)
 
-    scalars = {v: (1,) for v in (*body.inputs, *body.outputs) if shape_of(v) == ()}
-    return Written(write, cores, scalars)
+        def store(out: SSAValue, offsets: Sequence[Scalar]) -> None:
+            extents = shape_of(out)
+            if len(extents) != len(offsets):  # one number
+                box = Box.whole(extents)
+            else:
+                spans = zip(extents, offsets, sizes, strict=True)
+                box = Box.of([(at, size) if extent > 1 else (0, 1) for extent, at, size in spans])
+            pull.store(out, box, long_dims(box) == [row])
+
+        def in_parts(out: SSAValue, offsets: list[Scalar], dims: Sequence[int]) -> None:
+            if not dims:
+                store(out, offsets)
+                return
+            for i in c.range(ceil(shape[dims[0]] / sizes[dims[0]])):
+                offsets[dims[0]] = i * sizes[dims[0]]
+                in_parts(out, offsets, dims[1:])
+
+        for i in shared(c, count, cores):
+            offsets = list(place(i, spread, sizes))
+            for out in dict.fromkeys(launch.body.outputs):
+                long = len(shape_of(out)) == len(shape)
+                dims = [d for d in sorted(reduced) if long and sizes[d] < shape_of(out)[d]]
+                in_parts(out, list(offsets), dims)
+
+    return Written(write, cores)
 
 
 def shared(c: Tracer, count: int, cores: int) -> Iterable[Scalar]:
@@ -71,36 +91,69 @@ def place(number: Scalar, shape: Shape, sizes: Shape) -> tuple[Scalar, ...]:
     return tuple(reversed(offsets))
 
 
-def box_sizes(shape: Shape, launch: Launch, written: Callable[[Shape], Written]) -> Shape:
-    """The largest boxes of a result that fit, of those that leave something to do for each core, if
-    possible two times. Raises NotLowered where none fits."""
-    if not shape:
-        return ()
-    widths = [bitwidth(element_type(v)) for v in values_of(launch)]
-    step = BLOCK * 8 // min(widths)  # columns whose rows are multiples of 32 bytes for all
-    elements = max(ceil(numel(shape) / launch.target.vector_cores / 2), LEAST)
+# ---- sizes -----------------------------------------------------------------------------------
+
+
+def fitting(
+    launch: Rewritten, candidates: Iterator[Shape], written: Callable[[Shape], Written]
+) -> Written:
+    """The program of the first sizes that fit. Raises NotLowered where none do."""
     room: dict[Memory, int] = {}
-    while elements >= 1:
-        sizes = cut(shape, elements, step)
-        room = bytes_left(launch, written(sizes))
+    for sizes in candidates:
+        program = written(sizes)
+        room = bytes_left(launch, program)
         if min(room.values()) >= 0:
-            return sizes
-        elements //= 2
+            return program
     raise NotLowered(f"its smallest tiles need {-room[Memory.UB]} bytes of ub more than there are")
 
 
-def cut(shape: Shape, elements: int, step: int) -> Shape:
-    """Boxes of a shape of about so many elements: parts of rows, or several rows."""
-    row = next((i for i in reversed(range(len(shape) - 1)) if shape[i] > 1), None)
-    sizes = [1] * len(shape)
-    cols = min(shape[-1], elements)
-    rows = 1 if row is None else min(shape[row], max(elements // cols, 1))
-    if rows > 1 or cols < shape[-1]:
-        cols = align_up(cols, step)
-    if row is not None:
-        sizes[row] = rows
-    sizes[-1] = cols
-    return tuple(sizes)
+def row_dim(launch: Rewritten) -> int | None:
+    """The dimension that the rows of tiles are of; columns are of the last one."""
+    last = len(launch.shape) - 1
+    inner = [d for d in launch.reduced if d != last]
+    others = inner or [d for d in range(last) if launch.shape[d] > 1 and d not in launch.reduced]
+    return max(others, default=None)
+
+
+def tilings(launch: Rewritten) -> Iterator[Shape]:
+    """Sizes of boxes, the best first: the largest that leave something to do for each core, if
+    possible two times, and then smaller and smaller ones."""
+    shape, reduced, row = launch.shape, launch.reduced, row_dim(launch)
+    last = len(shape) - 1
+    spread = prod(d for i, d in enumerate(shape) if i not in reduced)
+    each = ceil(spread / launch.target.vector_cores)  # of what is not reduced, for a core
+    length = prod(shape[d] for d in reduced)
+    if each * length >= 4 * LEAST:
+        each = ceil(each / 2)
+    else:
+        each = max(each, ceil(LEAST / length))
+    in_tile = {last} if row is None else {row, last}
+    whole = {d: shape[d] for d in in_tile & reduced}
+    free = [d for d in sorted(in_tile - reduced, reverse=True)]
+    step = BLOCK * 8 // min(bitwidth(element_type(v)) for v in values_of(launch))
+
+    def sizes(elements: int, parts: dict[int, int]) -> Shape:
+        found = [1] * len(shape)
+        for dim, size in parts.items():
+            found[dim] = size
+        for dim in free:
+            found[dim] = max(min(shape[dim], elements), 1)
+            elements //= found[dim]
+        rows = 1 if row is None else found[row]
+        if rows > 1 and found[last] > 1:
+            found[last] = align_up(found[last], step)
+        return tuple(found)
+
+    while True:
+        yield sizes(each, whole)
+        if each > (step if last in free else 1):
+            each = ceil(each / 2)
+            continue
+        longest = row if row in whole and whole[row] > 1 else last
+        if longest not in whole or whole[longest] <= (step if longest == last else 1):
+            return
+        half = ceil(whole[longest] / 2)
+        whole[longest] = align_up(half, step) if longest == last else half
 
 
 def values_of(launch: Launch) -> Iterator[SSAValue]:

@@ -17,6 +17,7 @@ from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.rules import misuses
 from ge.dialects.support.types import Dense, byte_size, numel, shape_of
 from ge.dialects.targets.target import Target
+from ge.dialects.tile import kernel as tile
 from ge.runtime.costs.tiling import fits, on_core_bytes
 from ge.transforms.analysis.views import view_offsets
 
@@ -28,6 +29,7 @@ class Surroundings:
     main: FuncOp
     target: Target
     kernels: Mapping[str, npu.KernelOp]
+    programs: Mapping[str, tile.KernelOp] = field(default_factory=dict[str, tile.KernelOp])
     # Events that were recorded before, in program order
     recorded: set[int] = field(default_factory=set[int])
 
@@ -66,6 +68,20 @@ def kernel_fits(op: Operation, around: Surroundings) -> Iterator[str]:
             f"the tiling of @{op.sym_name.data} takes more than a core of {around.target.name} "
             f"has: {sizes} bytes"
         )
+
+
+def tiles_match(op: Operation, around: Surroundings) -> Iterator[str]:
+    """A kernel's tile program takes what the kernel does, in memrefs of any shape."""
+    assert isinstance(op, npu.KernelOp)
+    if op.tiles is None:
+        return
+    if (program := around.programs.get(op.tiles.data)) is None:
+        yield f"there is no tile.kernel @{op.tiles.data}"
+        return
+    try:
+        op.check_program(program.body.block.arg_types)
+    except VerifyException as e:
+        yield str(e)
 
 
 def launch_matches(op: Operation, around: Surroundings) -> Iterator[str]:

@@ -19,6 +19,7 @@ from ge.dialects.support.functions import MAIN, functions
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC
 from ge.dialects.targets.target import target_for
+from ge.dialects.tile import kernel as tile
 from ge.lowering.levels.dominance import check_dominance
 from ge.lowering.levels.level import Legality, Level, legality
 from ge.lowering.levels.rules import Rules, Surroundings
@@ -55,7 +56,7 @@ class Verification:
                 self.begin((TensorType,))
                 self.block(op.body.block, self.legal.kernel, {})
                 self.apply(op, self.legal.rules)
-            else:
+            elif not (isinstance(op, tile.KernelOp) and self.legal.kernel):
                 raise self.fail(op, f"{op.name} may not stand in a module")
         check_dominance(module)
 
@@ -126,5 +127,6 @@ class VerifyLevelPass(ModulePass):
         if (main := functions(op).get(MAIN)) is None:
             raise GeError(f"not legal at the {level} level: there is no function @main")
         kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
-        around = Surroundings(main, target_for(main, self.target), kernels)
+        programs = {k.sym_name.data: k for k in op.ops if isinstance(k, tile.KernelOp)}
+        around = Surroundings(main, target_for(main, self.target), kernels, programs)
         Verification(level, around).module(op)

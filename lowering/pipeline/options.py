@@ -370,6 +370,12 @@ class Options:
         "launches, in less time and memory (see pass split-launches)",
         variable="GE_PIECES", group=LAUNCHES,
     )  # fmt: skip
+    tiles: bool = option(
+        False,
+        "write a tile program beside each kernel that it is known for: what runs on each core, for "
+        "ge-run --tiles, and for ge-check to prove",
+        variable="GE_TILES", group=LAUNCHES,
+    )  # fmt: skip
     drop_unused_inputs: bool = option(False, "no inputs that nothing depends on", group=MODEL)
     verify: bool = option(True, "check that each level is legal where it begins", tools=())
     sanitize: bool = option(

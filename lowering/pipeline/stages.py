@@ -327,7 +327,15 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
         ),
         PlanRangesPass(),
         PlanCoreMemoryPass(options.target, options.print_core_plans),
+        *(tile_programs(options) if options.tiles else []),
     ]
+
+
+def tile_programs(options: Options) -> Passes:
+    """What writes a program for the cores beside each kernel that it can."""
+    from ge.lowering.kernels.lower_kernels import LowerKernelsPass
+
+    return [LowerKernelsPass(options.target, finish=True)]
 
 
 # ---- what is left out ------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.executable import Code, Registers
 from ge.runtime.device.interleave import random_order
-from ge.runtime.device.interpreter import Translator
+from ge.runtime.device.interpreter import CodeOf, Translator
 from ge.runtime.device.memory import (
     KEPT,
     POISON,
@@ -37,7 +37,8 @@ class Function:
     """Translated once when made, then run many times. With `poison`, device memory that holds no
     live value is garbage. With `timing`, each run has another random legal timing (and memory is
     garbage at the start only). `bound`: slots whose memory is no part of the device's, but comes
-    with each run. Raises GeError when an op cannot be run or a weight is missing."""
+    with each run. `code_of` makes what runs a kernel (default: its body). Raises GeError when an op
+    cannot be run or a weight is missing."""
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class Function:
         bound: Iterable[SSAValue] = (),
         device: Device | None = None,
         timing: np.random.Generator | None = None,
+        code_of: CodeOf | None = None,
     ) -> None:
         if len(func.body.blocks) != 1:
             raise GeError(f"@{func.sym_name.data} has no body of one block")
@@ -55,7 +57,7 @@ class Function:
         self.timing = timing
         self.device = device or Device.of(func, poison or timing is not None)
         symbols = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
-        self._translator = Translator(payload, self.device, symbols)
+        self._translator = Translator(payload, self.device, symbols, code_of)
         self._outputs = bound_outputs(block)
         self._translator.bound = {*self._outputs, *bound}
         self._arguments = [self._translator.define(a) for a in block.args]

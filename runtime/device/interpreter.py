@@ -10,7 +10,7 @@ the registers before the first step.
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, UnrankedTensorType
@@ -106,9 +106,11 @@ class Translator:
         payload: Payload,
         device: Device | None = None,
         symbols: dict[str, KernelOp] | None = None,
+        code_of: "CodeOf | None" = None,
     ) -> None:
         self.payload, self.device = payload, device or Device()
         self.symbols = symbols or {}  # the kernels of the module by name
+        self.code_of: CodeOf = code_of or KernelCode
         # The registers before the first step: constants in place, None elsewhere
         self.template: Registers = []
         self.types: list[Attribute] = []  # the type of each register
@@ -119,7 +121,7 @@ class Translator:
         self.code = Code()
         self.codes: list[Code] = []  # the codes of all blocks outside of kernels
         self._registers: dict[SSAValue, int] = {}
-        self._kernels: dict[str, KernelCode] = {}
+        self._kernels: dict[str, Kernel] = {}
 
     # ---- registers
 
@@ -252,11 +254,11 @@ class Translator:
         size = prod(max(d, 1) for d in shape) * dtype_of(element).itemsize
         require_memory(size, "a value of", t, hint=WITHOUT_MEMORY)
 
-    def kernel(self, symbol: str) -> "KernelCode":
+    def kernel(self, symbol: str) -> "Kernel":
         if symbol not in self._kernels:
             if symbol not in self.symbols:
                 raise GeError(f"there is no kernel @{symbol}")
-            self._kernels[symbol] = KernelCode(self.symbols[symbol], self.payload)
+            self._kernels[symbol] = self.code_of(self.symbols[symbol], self.payload)
         return self._kernels[symbol]
 
     def value_of(self, value: Attribute, t: Attribute) -> Array:
@@ -280,6 +282,17 @@ class Translator:
         array = array.view()
         array.flags.writeable = False
         return array
+
+
+class Kernel(Protocol):
+    """What runs a kernel on input arrays and, for static results, destinations."""
+
+    output_types: tuple[Attribute, ...]
+
+    def run(self, inputs: Sequence[Array], outs: Sequence[Array | None]) -> list[Array]: ...
+
+
+CodeOf = Callable[[KernelOp, Payload], Kernel]
 
 
 class KernelCode:

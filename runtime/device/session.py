@@ -45,6 +45,7 @@ from ge.runtime.device.ports import (
 from ge.runtime.device.staged import Staged
 from ge.runtime.device.state import BlockTable, DeviceState, State, host_states, padded
 from ge.runtime.device.streaming import run_many
+from ge.runtime.device.tiled import Tiles
 from ge.runtime.profile.profiler import observe
 
 MOST_BOUND = 16  # programs for different shapes that a session keeps loaded
@@ -82,8 +83,10 @@ class Session:
     names of inputs (regular expressions) and of the outputs that they are in the next run; the
     session keeps them, as it keeps what the module says is state. With `cast_inputs`, inputs of
     other floats or integers than the module's are converted. `bind` gives the program for shapes of
-    the inputs, where it leaves them open: each is loaded once (see `Program.session`). Raises
-    GeError when the module cannot be run, or is not safe."""
+    the inputs, where it leaves them open: each is loaded once (see `Program.session`). With
+    `tiles` kernels that have a tile program run on emulated cores: "all", or "sample:N" (so many
+    cores of each, whose results are compared with those of the kernel's body). Raises GeError when
+    the module cannot be run, or is not safe."""
 
     absent: frozenset[Operation] = frozenset()  # no task is left out
 
@@ -97,6 +100,7 @@ class Session:
         state: Mapping[str, str] | None = None,
         cast_inputs: bool = False,
         bind: Callable[[Mapping[str, Shape]], ModuleOp] | None = None,
+        tiles: str = "",
     ) -> None:
         main = main_of(module)
         planned = STREAMS in main.attributes
@@ -125,7 +129,10 @@ class Session:
         self.gears = GearTable.of(main)
         weights: Payload = {} if payload is None else payload
         self.weights = weights if isinstance(weights, Prepared) else Prepared(weights, module)
-        self._function = Function(module, main, self.weights, poison or sanitize)
+        self.tiles = Tiles.of(module, self.target, tiles) if tiles else None
+        self._function = Function(
+            module, main, self.weights, poison or sanitize, code_of=self.tiles
+        )
         table = next((BlockTable(p.shape[0], p.block) for p in self._lengths if p.block), None)
         self.state = State((*kept, *self._function.states), table)
         self.cast_inputs = cast_inputs
@@ -134,7 +141,7 @@ class Session:
         is_open = any(DYNAMIC in p.shape for p in self.inputs) and self.gears is None
         self._bind = bind if is_open and not self.state.names else None
         self._bound: OrderedDict[tuple[Shape, ...], Session] = OrderedDict()
-        self._checks = poison, sanitize
+        self._checks: dict[str, Any] = {"poison": poison, "sanitize": sanitize, "tiles": tiles}
 
     @cached_property
     def staged(self) -> Staged:
@@ -144,7 +151,7 @@ class Session:
         arguments = {self._arguments.index(name) for name, _ in kept}
         results = {self._results.index(result) for _, result in kept}
         device = self._function.device
-        return Staged(self.module, main, self.weights, device, arguments, results)
+        return Staged(self.module, main, self.weights, device, arguments, results, self.tiles)
 
     @property
     def rows(self) -> int | None:
@@ -292,7 +299,7 @@ class Session:
             session = self._bound.pop(key, None)
             if session is None:
                 module = self._bind(self._shapes(arrays))
-                session = Session(module, self.weights, self.target, *self._checks)
+                session = Session(module, self.weights, self.target, **self._checks)
             self._bound[key] = session
             while len(self._bound) > MOST_BOUND:
                 self._bound.popitem(last=False)
@@ -322,7 +329,10 @@ class Session:
         want = {name: w.tobytes() for name, w in self._call(self._function, arrays).items()}
         restore(self._function.states, states)
         timing = np.random.default_rng(seed)
-        function = Function(self.module, main_of(self.module), self.weights, timing=timing)
+        tiles = None if self.tiles is None else self.tiles.in_random_order(seed)
+        function = Function(
+            self.module, main_of(self.module), self.weights, timing=timing, code_of=tiles
+        )
         for number in range(runs):
             restore(function.states, states)
             for name, got in self._call(function, arrays).items():

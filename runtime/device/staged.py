@@ -16,6 +16,7 @@ from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.executable import Registers
 from ge.runtime.device.function import Function
+from ge.runtime.device.interpreter import CodeOf
 from ge.runtime.device.memory import POISON, Device
 
 Memory: TypeAlias = Mapping[int, Array]  # register of a slot -> its memory
@@ -32,6 +33,7 @@ class Staged:
         device: Device,
         arguments: Collection[int] = (),
         results: Collection[int] = (),
+        code_of: CodeOf | None = None,
     ) -> None:
         """`arguments` and `results` with these numbers are copied when it computes."""
         block = func.body.block
@@ -39,7 +41,7 @@ class Staged:
         self.outputs = {i: p for i, p in output_places(block).items() if i not in results}
         places = (*self.inputs.values(), *self.outputs.values())
         own = [p.value for p in places]  # no memory of the device's, which runs share
-        self.function = Function(module, func, payload, device.poison, own, device)
+        self.function = Function(module, func, payload, device.poison, own, device, code_of=code_of)
         first, last = self.steps(self.inputs.values()), self.steps(self.outputs.values())
         self._load, self._compute, self._unload = self.function.code.stages(first, last)
         count = len(func.function_type.outputs.data)

@@ -1,56 +1,169 @@
 """Kernels by their tile programs, on emulated cores: what `KernelCode` is for their bodies."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
-from ge.runtime.data.arrays import Array, dtype_of
+from ge.runtime.data.arrays import Array, float_limits, kind_of
 from ge.runtime.data.weights import Payload
-from ge.runtime.device.interpreter import Translator
+from ge.runtime.device.interpreter import Kernel, KernelCode, Translator
 from ge.runtime.tiles.kernel import TileKernel, arguments_of
+
+SAMPLE = "sample:"
+
+
+@dataclass
+class Tiles:
+    """What runs the kernels of a module: their tile programs, or where there is none their bodies.
+    With a `sample`, bodies, and so many cores of each tile program, to be compared with them."""
+
+    target: Target
+    programs: Mapping[str, TileKernelOp]
+    sample: int = 0
+    random: Random | None = None  # of orders of pipes
+    prepared: dict[str, TileKernel] = field(default_factory=dict[str, TileKernel])
+
+    @classmethod
+    def of(cls, module: ModuleOp, target: Target, mode: str) -> "Tiles":
+        """Raises GeError for another mode than "all" or "sample:N"."""
+        count = mode.removeprefix(SAMPLE)
+        if mode != "all" and not (mode.startswith(SAMPLE) and count.isdecimal() and int(count)):
+            raise GeError(f"tiles are run as all or sample:N, not '{mode}'")
+        programs = {k.sym_name.data: k for k in module.ops if isinstance(k, TileKernelOp)}
+        return cls(target, programs, 0 if mode == "all" else int(count))
+
+    def in_random_order(self, seed: int) -> "Tiles":
+        """The same, with the pipes of the cores in another legal order each time."""
+        return replace(self, random=Random(seed))
+
+    def __call__(self, op: KernelOp, payload: Payload) -> Kernel:
+        program = None if op.tiles is None else self.programs.get(op.tiles.data)
+        if op.tiles is not None and program is None:
+            raise GeError(f"there is no tile.kernel @{op.tiles.data}", hint="drop its name")
+        code = KernelCode(op, payload) if program is None or self.sample else None
+        if program is None:
+            assert code is not None
+            return code
+        try:
+            op.check_program(program.body.block.arg_types)
+        except VerifyException as e:
+            hint = "write it anew: drop both, then ge-opt -p lower-kernels"
+            raise GeError(str(e), str(location_of(program)), hint) from None
+        name = program.sym_name.data
+        if name not in self.prepared:
+            self.prepared[name] = TileKernel(program, self.target)
+        tiles = TiledCode(op, self.prepared[name], payload, self.random)
+        return tiles if code is None else Sampled(tiles, code, self.sample)
 
 
 class TiledCode:
     """A kernel by its tile program: run on input arrays and, if given, destinations."""
 
     def __init__(
-        self, op: KernelOp, program: TileKernelOp, target: Target, payload: Payload
+        self, op: KernelOp, tiles: TileKernel, payload: Payload, random: Random | None = None
     ) -> None:
-        self.kernel, self.output_types = TileKernel(program, target), op.output_types
+        self.name, self.tiles, self.random = op.sym_name.data, tiles, random
+        self.output_types = op.output_types
         given = Translator(payload)
-        constants = [given.value_of(c.properties["value"], c.results[0].type) for c in op.constants]
-        self.arguments = arguments_of(program)
-        self.shapes = [data_type(a.memref.type)[1] for a in self.arguments]
-        self.constants = constants
-        self.results = [(data_type(t)[1], dtype_of(data_type(t)[0])) for t in self.output_types]
-        count = len(op.input_types) + len(constants) + len(self.results)
+        self.constants = [
+            given.value_of(c.properties["value"], c.results[0].type) for c in op.constants
+        ]
+        self.arguments = arguments_of(tiles.op)
+        count = len(op.input_types) + len(self.constants) + len(self.output_types)
         if len(self.arguments) != count:
-            have = f"{len(self.arguments)} arguments, where @{op.sym_name.data} has {count}"
-            raise GeError(f"@{self.kernel.name} has {have}", hint="write it anew: lower-kernels")
+            have = f"{len(self.arguments)} arguments, where @{self.name} has {count}"
+            raise GeError(
+                f"@{tiles.name} has {have}", hint="write it anew: ge-opt -p lower-kernels"
+            )
 
-    def run(
-        self, inputs: Sequence[Array], outs: Sequence[Array | None], seed: int | None = None
-    ) -> list[Array]:
-        """The results. Those with an array in `outs` are written there as well. With a seed the
-        pipes of the cores run in a random legal order."""
-        arrays = [*inputs, *self.constants]
-        given = {
-            argument.name: array.reshape(shape)
-            for argument, shape, array in zip(self.arguments, self.shapes, arrays, strict=False)
-        }
-        stored = self.kernel.run(given, seed)
-        results: list[Array] = []
-        for argument, (shape, dtype), out in zip(
-            self.arguments[len(arrays) :], self.results, outs, strict=True
-        ):
-            result = stored[argument.name].reshape(shape).astype(dtype, copy=False)
+    def run(self, inputs: Sequence[Array], outs: Sequence[Array | None]) -> list[Array]:
+        """The results. Those with an array in `outs` are written there as well."""
+        results = self.compute(inputs)
+        for i, (out, result) in enumerate(zip(outs, results, strict=True)):
             if out is not None:
                 np.copyto(out, result)
-                result = out
-            results.append(result)
+                results[i] = out
         return results
+
+    def compute(
+        self,
+        inputs: Sequence[Array],
+        cores: Sequence[int] | None = None,
+        stored: list[Array] | None = None,
+    ) -> list[Array]:
+        """The results; with `cores` only what these store, and in `stored` which elements."""
+        arrays = [*inputs, *self.constants]
+        given = {
+            argument.name: array.reshape(data_type(argument.memref.type)[1])
+            for argument, array in zip(self.arguments, arrays, strict=False)
+        }
+        seed = None if self.random is None else self.random.getrandbits(32)
+        masks: dict[str, Array] | None = None if stored is None else {}
+        try:
+            found = self.tiles.run(given, seed, cores, masks)
+        except GeError as e:
+            text = f"launch of @{self.name} on tiles: {e.message}"
+            raise GeError(text, e.where, e.hint, e.notes) from None
+        results: list[Array] = []
+        for argument, t in zip(self.arguments[len(arrays) :], self.output_types, strict=True):
+            shape = data_type(t)[1]
+            results.append(found[argument.name].reshape(shape))
+            if stored is not None and masks is not None:
+                stored.append(masks[argument.name].reshape(shape))
+        return results
+
+
+class Sampled:
+    """A kernel by its body; some cores of its tile program run too, and what they store is
+    compared."""
+
+    def __init__(self, tiles: TiledCode, code: KernelCode, sample: int) -> None:
+        self.tiles, self.code, self.output_types = tiles, code, code.output_types
+        count = tiles.tiles.op.core_count
+        last, sample = count - 1, min(sample, count)
+        # the first and the last one, with others between them
+        self.cores = sorted({i * last // max(sample - 1, 1) for i in range(sample)})
+        if tiles.tiles.adds:  # a sum is whole when all cores have added to it
+            self.cores = list(range(count))
+
+    def run(self, inputs: Sequence[Array], outs: Sequence[Array | None]) -> list[Array]:
+        """The results. Raises GeError where those of the tile program are others."""
+        stored: list[Array] = []
+        found = self.tiles.compute(inputs, self.cores, stored)  # before outs write over inputs
+        results = self.code.run(inputs, outs)
+        for number, (got, want, mask) in enumerate(zip(found, results, stored, strict=True)):
+            wrong = differs(got, want) & mask
+            if wrong.any():
+                where = tuple(np.argwhere(wrong)[0].tolist())
+                count = f"{int(wrong.sum())} of {int(mask.sum())} elements"
+                raise GeError(
+                    f"launch of @{self.tiles.name}: {count} that {len(self.cores)} cores store to "
+                    f"result {number} differ on tiles, the first at {list(where)}: "
+                    f"{got[where]}, not {want[where]}"
+                )
+        return results
+
+
+def differs(got: Array, want: Array, tolerance: float | None = None) -> Array:
+    """Which elements of a result are others than where sums are made in another order: floats
+    within 4 units in the last place of the largest one (8 of those of more than 16 bits, whose sums
+    have no wider type), integers and truth values bit for bit."""
+    if kind_of(want.dtype) != "f":
+        return got != want
+    if tolerance is None:
+        units = 8 if want.dtype.itemsize > 2 else 4
+        tolerance = units * float(float_limits(want.dtype).eps)
+    wide_got, wide_want = got.astype(np.float64), want.astype(np.float64)
+    most = np.abs(wide_want, where=np.isfinite(wide_want), out=np.zeros_like(wide_want))
+    bound = tolerance * float(most.max(initial=0.0))
+    return ~np.isclose(wide_got, wide_want, tolerance, bound, equal_nan=True)

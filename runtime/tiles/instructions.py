@@ -6,7 +6,7 @@ The cube multiplies f16, bf16 and f32 and adds in f32; i8 it adds in i32, which 
 Maps run the numpy kernels of their graph ops; what reduces narrow floats adds in f32.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +16,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.element_types import elements_per_byte
 from ge.dialects.support.types import constant_value
-from ge.dialects.tile.buffers import ViewOp, box_of, within
+from ge.dialects.tile.buffers import ViewOp, box_of, memref_shape, within
 from ge.dialects.tile.compute import FillOp, IndexOp, MapOp, MmadOp, ReduceOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.scalars import number_of
@@ -78,34 +78,43 @@ def on_two(source: TileAt, target: TileAt, act: Callable[[Array, Array], object]
 
 
 class Box:
-    """The elements of a box, by its offsets, and where they stand in a tile."""
+    """The elements of a box, by its offsets, and where they stand in a tile. The arrays of memrefs
+    may be others in each run."""
 
-    def __init__(self, view: ViewOp, array: Array) -> None:
-        self.array, self.view = array, view
+    def __init__(self, view: ViewOp, memrefs: Mapping[SSAValue, Array]) -> None:
+        self.memrefs, self.memref, self.view = memrefs, view.source, view
         self.sizes, self.steps = view.box_sizes, view.box_steps
-        dims = zip(array.shape, self.sizes, self.steps, strict=True)
+        dims = zip(memref_shape(view.source), self.sizes, self.steps, strict=True)
         self.last = tuple(extent - 1 - (size - 1) * step for extent, size, step in dims)
         self.kept = [i for i, size in enumerate(self.sizes) if size > 1]
         self.shape = tuple(self.sizes[i] for i in self.kept)
+        self.whole = [(0, size) for size in self.sizes]
+
+    def spans(self, offsets: Offsets) -> Sequence[tuple[int, int]]:
+        """Which of them lie within the memref, along each dimension."""
+        ends = zip(offsets, self.last, strict=True)
+        if all([0 <= at <= last for at, last in ends]):
+            return self.whole
+        return within(self.view, offsets)
+
+    def part(self, offsets: Offsets) -> Array:
+        """The elements within the memref."""
+        dims = zip(offsets, self.spans(offsets), self.steps, strict=True)
+        cut = tuple([slice(at + low * n, at + high * n, n) for at, (low, high), n in dims])
+        return self.memrefs[self.memref][cut]
 
     def parts(self, offsets: Offsets, tile: Array) -> tuple[Array, Array]:
-        """The elements within the memref, and their places in the tile."""
+        """The same, and their places in the tile."""
         grid = tile.reshape(self.shape)  # a view, since it only cuts rows and columns
-        ends = zip(offsets, self.last, strict=True)
-        if all(0 <= at <= last for at, last in ends):
-            spans = [(0, size) for size in self.sizes]
-        else:
-            spans = within(self.view, offsets)
-            if self.kept:
-                grid = grid[tuple(slice(*spans[i]) for i in self.kept)]
-        dims = zip(offsets, spans, self.steps, strict=True)
-        cut = tuple(slice(at + low * n, at + high * n, n) for at, (low, high), n in dims)
-        return self.array[cut], grid
+        spans = self.spans(offsets)
+        if self.kept and spans is not self.whole:
+            grid = grid[tuple([slice(*spans[i]) for i in self.kept])]
+        return self.part(offsets), grid
 
 
 def load(op: LoadOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Action:
     view, t = box_of(op.source), tile_type(op.target)
-    box, step, rows = Box(view, memrefs[view.source]), op.row_step, box_type(op.source).rows.data
+    box, step, rows = Box(view, memrefs), op.row_step, box_type(op.source).rows.data
     pad = None if op.pad is None else number_of(op.pad)
     most = t.rows.data - (rows - 1) * step  # rows that it may begin at
 
@@ -138,7 +147,7 @@ def load(op: LoadOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Act
 
 def store(op: StoreOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Action:
     view, source = box_of(op.target), core.tile(op.source)
-    box = Box(view, memrefs[view.source])
+    box = Box(view, memrefs)
     has_relu, adds = op.has_relu, op.is_atomic
 
     def run(at: int, offsets: Offsets) -> None:

@@ -20,6 +20,7 @@ in L2 when the kernel begins is not known: all are in HBM. The time of a kernel 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from random import Random
 from typing import Any, TypeVar
@@ -42,10 +43,10 @@ from ge.runtime.costs.pipes import hbm_bytes_per_us
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
 from ge.runtime.tiles.costs import Share, cycles_of
-from ge.runtime.tiles.instructions import prepare
+from ge.runtime.tiles.instructions import Box, prepare
 from ge.runtime.tiles.limits import check_fits, explained
 from ge.runtime.tiles.memory import CoreMemory, poisoned
-from ge.runtime.tiles.program import PIPES, Tables, Walk, translate
+from ge.runtime.tiles.program import PIPES, Tables, Walk, offsets_of, translate
 from ge.runtime.tiles.queues import (
     SET,
     WAIT,
@@ -59,6 +60,9 @@ from ge.runtime.tiles.queues import (
 
 T = TypeVar("T")
 Issue = tuple[tuple[int, ...], ...]  # numbers of records, by pipe
+Steps = list[tuple[int, tuple[Any, ...]]]  # numbers of instructions, and their operands
+
+MOST_KEPT = 100_000  # steps that a kernel keeps from run to run
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,14 @@ class TileKernel:
         self._walks: dict[bool, list[Walk]] = {}
         self._issued: list[Issue] | None = None
         self._cycles: list[float] = []
+        self._ordered: dict[int, Steps] = {}  # by core; nothing that is read changes them
+        self._kept = 0
+        self._reads = any(isinstance(o, ReadOp) for o in op.walk())
+
+    @property
+    def adds(self) -> bool:
+        """Whether cores add to device memory."""
+        return any(isinstance(op, StoreOp) and op.is_atomic for op in self.op.walk())
 
     # ---- what the cores issue
 
@@ -253,49 +265,98 @@ class TileKernel:
 
     # ---- numbers
 
-    def run(self, arrays: Mapping[str, Array], seed: int | None = None) -> dict[str, Array]:
-        """The outputs for these inputs, in the order of the simulated time, or with a
-        seed in any legal order."""
+    def run(
+        self,
+        arrays: Mapping[str, Array],
+        seed: int | None = None,
+        cores: Sequence[int] | None = None,
+        stored: dict[str, Array] | None = None,
+    ) -> dict[str, Array]:
+        """The outputs for these inputs, in the order of the simulated time, or with a seed in any
+        legal order. With `cores` only these run; which elements are stored is put in `stored`."""
         arguments = arguments_of(self.op)
-        memrefs = {a.memref: _array(a, arrays) for a in arguments}
         random = None if seed is None else Random(seed)
-        cores = list(range(self.op.core_count))
-        if random is not None and not any(_is_atomic(op) for op in self.op.walk()):
-            random.shuffle(cores)
+        cores = list(range(self.op.core_count)) if cores is None else cores
+        if random is not None and not self.adds:
+            cores = random.sample(cores, len(cores))
+        memrefs = {a.memref: _array(a, arrays) for a in arguments}
+        self.tables.arrays.update(memrefs)
+        stores: list[tuple[StoreOp, tuple[int, ...]]] = []
         with np.errstate(all="ignore"):
-            memories = self._memories()
-            self.tables.arrays.update(memrefs)
-            self.walk(0, with_values=True)
-            actions = [
-                at_op(op, prepare, op, memories[end], memrefs)
-                for op, end in zip(self.tables.ops, self.tables.ends, strict=True)
-            ]
             for core in cores:
-                for memory in memories:
-                    memory.reset()
-                self._run_core(core, actions, random)
+                steps = self._steps(core, random)
+                self._run(steps)
+                for number, operands in steps if stored is not None else ():
+                    if isinstance(op := self.tables.ops[number], StoreOp):
+                        stores.append((op, operands[1]))
+        self.tables.arrays.clear()  # they are the caller's
+        if stored is not None:
+            masks = {a.memref: np.zeros(memrefs[a.memref].shape, np.bool_) for a in arguments}
+            for op, offsets in stores:
+                Box(box_of(op.target), masks).part(offsets)[...] = True
+            stored.update({a.name: masks[a.memref] for a in arguments if a.is_output})
         return {a.name: memrefs[a.memref] for a in arguments if a.is_output}
 
-    def _memories(self) -> list[CoreMemory]:
-        """Of the vector cores beside a cube core; the first one's are the cube core's, too."""
-        sizes, fifos, parts = self.target.core_memories, self.op.fifos, self.tables.parts
-        first = CoreMemory(sizes, fifos, parts)
-        return [first, *(CoreMemory(sizes, fifos, parts, p, first) for p in range(1, parts))]
+    def _run(self, steps: "Steps") -> None:
+        """Run instructions on fresh memories."""
+        memories, actions = self._prepared
+        for memory in memories:
+            memory.reset()
+        number = 0
+        try:
+            for number, operands in steps:
+                actions[number](*operands)
+        except GeError as e:
+            where = e.where or str(location_of(self.tables.ops[number]))
+            raise GeError(e.message, where, e.hint, e.notes) from None
+        except (ArithmeticError, ValueError, MemoryError) as e:
+            op = self.tables.ops[number]
+            raise error_at(op, f"'{op.name}' cannot be computed: {e}") from e
 
-    def _run_core(
-        self, core: int, actions: Sequence[Callable[..., None]], random: Random | None
-    ) -> None:
+    @cached_property
+    def _prepared(self) -> tuple[list[CoreMemory], list[Callable[..., None]]]:
+        """The memories of a core, as far as the kernel's buffers reach, of each vector core beside
+        it (the first one's are the cube core's, too), and what the instructions do to them and to
+        the arrays of a run."""
+        sizes = dict.fromkeys(self.target.core_memories, 0)
+        for program in self.op.programs:
+            for op in program.allocs:
+                end = max(offsets_of(op)) + op.tile.bytes
+                sizes[op.tile.space] = max(sizes[op.tile.space], end)
+        fifos, parts, arrays = self.op.fifos, self.tables.parts, self.tables.arrays
+        first = CoreMemory(sizes, fifos, parts)
+        memories = [first, *(CoreMemory(sizes, fifos, parts, p, first) for p in range(1, parts))]
+        ends = zip(self.tables.ops, self.tables.ends, strict=True)
+        return memories, [at_op(op, prepare, op, memories[part], arrays) for op, part in ends]
+
+    def _steps(self, core: int, random: Random | None) -> "Steps":
+        """The instructions of a core in order: their numbers, and operands."""
+        known = self._ordered.get(core) if random is None else None
+        if known is not None:
+            return known
         issue, values = self.walk(core, with_values=True)
         records = self.tables.records
         with explained(self.tables, issue):
-            for pipe, number in self._order(issue, random):
-                op = records[issue[pipe][number]].op
-                at_op(self.tables.ops[op], actions[op], *values[pipe][number])
+            steps = [
+                (record.op, values[pipe][number])
+                for pipe, number in self._order(issue, random)
+                if (record := records[issue[pipe][number]]).kind not in (SET, WAIT)
+            ]
+        if random is None and not self._reads and self._kept < MOST_KEPT:
+            self._ordered[core] = steps
+            self._kept += len(steps)
+        return steps
 
     def _order(self, issue: Issue, random: Random | None) -> Iterable[Place]:
-        if random is None:
-            return by_time(self.simulate(issue, keep_steps=True))
-        return random_order(issue, self.tables.records, self.tables.depths, random)
+        records, depths = self.tables.records, self.tables.depths
+        if random is not None:
+            return random_order(issue, records, depths, random)
+        try:
+            cycles = self.cycles()
+        except GeError:  # the target does not say what instructions take: one legal order
+            cycles = [1.0] * len(records)
+        latencies = Latencies(self.target.flag_cycles, self.target.cross_flag_cycles)
+        return by_time(simulate(issue, records, cycles, depths, latencies, keep_steps=True))
 
 
 def at_op(op: Operation, function: Callable[..., T], *arguments: Any) -> T:
@@ -310,10 +371,6 @@ def at_op(op: Operation, function: Callable[..., T], *arguments: Any) -> T:
 
 def _size(memref: SSAValue) -> int:
     return byte_size(memref.type)
-
-
-def _is_atomic(op: Operation) -> bool:
-    return isinstance(op, StoreOp) and op.is_atomic
 
 
 # ---- arguments -------------------------------------------------------------------------------

@@ -75,12 +75,14 @@ ROOMS: dict[str, set[str]] = {
     "transforms/tiles": {"dialects"},
     "lowering/text": {"dialects", "runtime/data"},
     "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},
-    "lowering/kernels": {"dialects", "lowering/steps", "lowering/tiles", "runtime/costs"},
+    "lowering/kernels": {
+        "dialects", "runtime/costs", "transforms/tiles", "lowering/steps", "lowering/tiles",
+    },
     "lowering/steps": {"dialects", "runtime/costs", "transforms/analysis"},
     "lowering/levels": {"dialects", "runtime/check", "runtime/costs", "transforms/analysis"},
     "lowering/plugins": {"dialects", "transforms", "lowering/levels", "lowering/text"},
     "lowering/pipeline": {
-        "dialects", "transforms", "lowering/levels", "lowering/plugins",
+        "dialects", "transforms", "lowering/kernels", "lowering/levels", "lowering/plugins",
         "lowering/steps", "lowering/text",
     },
     "lowering/tiles": {
@@ -90,9 +92,9 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "runtime/data", "transforms/rewriting", "lowering/pipeline", "lowering/text",
     },
     "lowering/driver": {
-        "dialects", "runtime/clock", "runtime/data", "runtime/device", "transforms",
-        "lowering/levels", "lowering/onnx", "lowering/pipeline", "lowering/plugins",
-        "lowering/text",
+        "dialects", "runtime/clock", "runtime/costs", "runtime/data", "runtime/device",
+        "transforms", "lowering/kernels", "lowering/levels", "lowering/onnx",
+        "lowering/pipeline", "lowering/plugins", "lowering/text",
     },
     "lowering/cli": {
         "dialects", "lowering", "runtime", "transforms/precision", "transforms/quantization",

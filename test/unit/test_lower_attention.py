@@ -88,7 +88,7 @@ def test_attention_of_all_shapes(
         compare(attention(*shapes, dtype, flags, (), tuple(first)), all_lowered=True)
 
 
-MASKS = ("2x4x20x40xf16", "20x40xf32", "2x1x1x40xf16", "20x1xf32", "1xf16")
+MASKS = ("2x4x20x40xf16", "20x40xf32", "2x1x1x40xf16", "20x1xf32", "1xf16", "20x40xi1")
 
 
 @pytest.mark.usefixtures("small_tiles")
@@ -127,6 +127,74 @@ def test_rows_without_a_key(undefined: str) -> None:
 def test_pipes_may_run_in_any_order() -> None:
     shapes = [1, 3, 20, 16], [1, 1, 40, 16], [1, 1, 40, 16]
     compare(attention(*shapes, "f16", "causal = true"), all_lowered=True, orders=3)
+
+
+# Attention with what computes its operands: biases of queries, keys and values.
+BIASED = """func.func @main(%a: tensor<2x17x64xf32>, %ba: tensor<64xf32>,
+    %b: tensor<2x17x64xf32>, %bb: tensor<64xf32>, %d: tensor<2x17x64xf32>, %bd: tensor<64xf32>,
+    %m: tensor<2x1x17x17xi1>) -> tensor<2x17x64xf32> {
+      %15 = graph.add %a, %ba : (tensor<2x17x64xf32>, tensor<64xf32>) -> tensor<2x17x64xf32>
+      %16 = graph.reshape %15 shape [2, 17, 4, 16] : tensor<2x17x64xf32> -> tensor<2x17x4x16xf32>
+      %17 = graph.add %b, %bb : (tensor<2x17x64xf32>, tensor<64xf32>) -> tensor<2x17x64xf32>
+      %18 = graph.reshape %17 shape [2, 17, 4, 16] : tensor<2x17x64xf32> -> tensor<2x17x4x16xf32>
+      %19 = graph.add %d, %bd : (tensor<2x17x64xf32>, tensor<64xf32>) -> tensor<2x17x64xf32>
+      %20 = graph.reshape %19 shape [2, 17, 4, 16] : tensor<2x17x64xf32> -> tensor<2x17x4x16xf32>
+      %21 = graph.attention %16, %18, %20 mask %m
+        : tensor<2x1x17x17xi1> {scale = 2.500000e-01 : f64, undefined = "guard",
+        value_tokens_first = true, result_tokens_first = true, query_tokens_first = true,
+        key_tokens_first = true} : tensor<2x17x4x16xf32>, tensor<2x17x4x16xf32>,
+        tensor<2x17x4x16xf32> -> tensor<2x17x4x16xf32>
+      %22 = graph.reshape %21 shape [2, 17, 64] : tensor<2x17x4x16xf32> -> tensor<2x17x64xf32>
+      func.return %22 : tensor<2x17x64xf32>
+}
+"""
+
+# One tensor of all three, whose keys and values are results, too.
+CACHED = """func.func @main(%6: tensor<24x192xf32>, %7: tensor<192xf32>,
+    %8: tensor<2x1x12x12xf32>) -> (tensor<2x4x12x16xf32>, tensor<2x4x12x16xf32>,
+    tensor<2x12x4x16xf32>) {
+      %9 = graph.add %6, %7 : (tensor<24x192xf32>, tensor<192xf32>) -> tensor<24x192xf32>
+      %10 = graph.reshape %9 shape [2, 12, 192] : tensor<24x192xf32> -> tensor<2x12x192xf32>
+      %11, %12, %13 = graph.split %10 axis 2 sizes [64, 64, 64]
+        : tensor<2x12x192xf32> -> tensor<2x12x64xf32>, tensor<2x12x64xf32>, tensor<2x12x64xf32>
+      %14 = graph.reshape %12 shape [2, 12, 4, 16] : tensor<2x12x64xf32> -> tensor<2x12x4x16xf32>
+      %15 = graph.transpose %14 permutation [0, 2, 1, 3]
+        : tensor<2x12x4x16xf32> -> tensor<2x4x12x16xf32>
+      %16 = graph.reshape %13 shape [2, 12, 4, 16] : tensor<2x12x64xf32> -> tensor<2x12x4x16xf32>
+      %17 = graph.transpose %16 permutation [0, 2, 1, 3]
+        : tensor<2x12x4x16xf32> -> tensor<2x4x12x16xf32>
+      %18 = graph.reshape %11 shape [2, 12, 4, 16] : tensor<2x12x64xf32> -> tensor<2x12x4x16xf32>
+      %19 = graph.attention %18, %14, %16 mask %8
+        : tensor<2x1x12x12xf32> {scale = 2.500000e-01 : f64, undefined = "guard",
+        value_tokens_first = true, result_tokens_first = true, query_tokens_first = true,
+        key_tokens_first = true} : tensor<2x12x4x16xf32>, tensor<2x12x4x16xf32>,
+        tensor<2x12x4x16xf32> -> tensor<2x12x4x16xf32>
+      func.return %15, %17, %19 : tensor<2x4x12x16xf32>, tensor<2x4x12x16xf32>,
+    tensor<2x12x4x16xf32>
+}
+"""
+
+# Keys and values that stand side by side.
+SPLIT = """func.func @main(%q: tensor<2x17x64xf16>,
+    %kv: tensor<2x21x128xf16>) -> tensor<2x17x64xf16> {
+      %16 = graph.reshape %q shape [2, 17, 4, 16] : tensor<2x17x64xf16> -> tensor<2x17x4x16xf16>
+      %k, %v = graph.split %kv axis 2 sizes [64, 64]
+        : tensor<2x21x128xf16> -> tensor<2x21x64xf16>, tensor<2x21x64xf16>
+      %18 = graph.reshape %k shape [2, 21, 4, 16] : tensor<2x21x64xf16> -> tensor<2x21x4x16xf16>
+      %20 = graph.reshape %v shape [2, 21, 4, 16] : tensor<2x21x64xf16> -> tensor<2x21x4x16xf16>
+      %21 = graph.attention %16, %18, %20 {value_tokens_first = true, result_tokens_first = true,
+    query_tokens_first = true, key_tokens_first = true}
+        : tensor<2x17x4x16xf16>, tensor<2x21x4x16xf16>,
+        tensor<2x21x4x16xf16> -> tensor<2x17x4x16xf16>
+      %22 = graph.reshape %21 shape [2, 17, 64] : tensor<2x17x4x16xf16> -> tensor<2x17x64xf16>
+      func.return %22 : tensor<2x17x64xf16>
+}
+"""
+
+
+@pytest.mark.parametrize("text", [BIASED, CACHED, SPLIT])
+def test_operands_are_seen_through_views_or_computed(text: str) -> None:
+    compare(text, all_lowered=True)
 
 
 def microseconds(result: Lowered) -> float:

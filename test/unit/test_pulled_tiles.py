@@ -1,8 +1,10 @@
 """Tile programs of kernels for the vector cores, run both ways and proved."""
 
+import re
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +19,7 @@ def tensor(shape: tuple[int, ...], element: str) -> str:
 
 
 @given(st.data(), st.sampled_from(("f32", "f16", "bf16", "i8")))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_broadcasts(data: st.DataObject, element: str):
     shape = (*data.draw(st.lists(DIMS, max_size=2)), 66, *data.draw(st.lists(DIMS, max_size=1)))
     rank = data.draw(st.integers(0, len(shape)))
@@ -50,3 +52,58 @@ func.func @main(%x: {x}) -> ({x}, {x}) {{
         exact=True,
     )
     assert str(lowered.pairs[0][1]).count("graph.tanh") == 1
+
+
+def run(operands: list[str], result: str, text: str):
+    """An op on %0, %1, ..."""
+    names = ", ".join(f"%{i}: {t}" for i, t in enumerate(operands))
+    used = ", ".join(operands[int(i)] for i in re.findall(r"%(\d)", text))
+    types = used if "reduce" in text else f"({used})"
+    compare(
+        f"func.func @main({names}) -> {result} {{\n"
+        f"  %r = {text} : {types} -> {result}\n  func.return %r : {result}\n}}",
+        all_lowered=True,
+        orders=1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "element", "text"),
+    [
+        ((7, 33), "f16", "graph.softmax %0"),
+        ((33, 40), "f32", "graph.softmax %0 {axis = 0}"),
+        ((3, 20, 7, 5), "bf16", "graph.softmax %0 {axis = 1}"),
+        ((2, 5, 4, 3), "f32", "graph.log_softmax %0 {axis = 1, flatten = true}"),
+        ((2, 30001), "f16", "graph.softmax %0"),  # in parts
+    ],
+)
+def test_softmax(shape: tuple[int, ...], element: str, text: str):
+    x = tensor(shape, element)
+    run([x], x, text)
+
+
+@given(st.data(), st.sampled_from(("sum", "mean", "max", "min", "l1", "l2", "log_sum_exp")))
+@settings(max_examples=5, deadline=None)
+def test_reductions_along_any_axes(data: st.DataObject, kind: str):
+    shape = tuple(data.draw(st.lists(st.sampled_from((2, 3, 9, 40)), min_size=2, max_size=4)))
+    axes = sorted(data.draw(st.sets(st.integers(0, len(shape) - 1), min_size=1)))
+    rest = tuple(d for i, d in enumerate(shape) if i not in axes)
+    text = f'graph.reduce "{kind}" %0 axes {axes} {{keep_dims = false}}'
+    run([tensor(shape, "f32")], tensor(rest, "f32"), text)
+
+
+@pytest.mark.parametrize(
+    ("shape", "parameters", "element", "text"),
+    [
+        ((2, 33, 70), (70,), "f16", "graph.layer_norm %0, %1, %2"),
+        ((3, 5, 6, 7), (6, 7), "f32", "graph.layer_norm %0, %1, %2 {axis = 2}"),
+        ((2, 40, 64), (64,), "bf16", "graph.rms_norm %0, %1"),
+        ((2, 12, 5, 7), (12,), "f32", "graph.group_norm %0, %1, %2 {groups = 4}"),
+        ((2, 12, 5, 7), (12,), "f16", "graph.group_norm %0, %1, %2 {groups = 12}"),
+        ((1, 4, 128, 200), (4,), "f32", "graph.group_norm %0, %1, %2 {groups = 1}"),  # in parts
+        ((2, 6, 5, 7), (6,), "f16", "graph.batch_norm %0, %1, %2, %1, %3"),
+    ],
+)
+def test_norms(shape: tuple[int, ...], parameters: tuple[int, ...], element: str, text: str):
+    x = tensor(shape, element)
+    run([x, *[tensor(parameters, element)] * 3], x, text)

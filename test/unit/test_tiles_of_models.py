@@ -1,10 +1,21 @@
 """Launches on tile programs: kernels, programs and models, both ways."""
 
+import json
 import sys
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from tile_lowering import compare
+from tile_lowering import assert_close, compare
+
+from ge.dialects.support.errors import GeError
+from ge.lowering.cli import check, run
+from ge.lowering.cli.compile import build_parser, compile_input
+from ge.lowering.driver.compiler import load
+from ge.runtime.device.random_inputs import random_inputs
 
 RELU = """
 func.func @main(%x: tensor<9x511xf32>) -> tensor<9x511xf32> {
@@ -13,7 +24,107 @@ func.func @main(%x: tensor<9x511xf32>) -> tensor<9x511xf32> {
 }
 """
 
+# one kernel has no program, and another one is launched in a loop
+PROGRAM = """
+func.func @main(%x: tensor<9x511xf32>, %n: tensor<i64>) -> (tensor<9x511xf32>, tensor<9x1xi64>) {
+  %0 = graph.relu %x : (tensor<9x511xf32>) -> tensor<9x511xf32>
+  %1 = graph.arg_reduce "max" %0 {axis = 1 : i64} : (tensor<9x511xf32>) -> tensor<9x1xi64>
+  %2 = graph.loop (%i, %go) trip %n : tensor<i64>
+    carry (%v : tensor<9x511xf32> = %0 : tensor<9x511xf32>) -> (tensor<9x511xf32>) {
+    %3 = graph.neg %v : (tensor<9x511xf32>) -> tensor<9x511xf32>
+    graph.yield %go, %3 : tensor<i1>, tensor<9x511xf32>
+  }
+  func.return %2, %1 : tensor<9x511xf32>, tensor<9x1xi64>
+}
+"""
+
 
 def test_a_kernel_of_one_op():
     lowered = compare(RELU, all_lowered=True, exact=True, orders=3)
     assert [k.tiles.data for k, _ in lowered.pairs if k.tiles] == ["relu_0_tiles"]
+
+
+def compiled(tmp_path: Path, text: str, *flags: str) -> Path:
+    (tmp_path / "m.mlir").write_text(text)
+    path = tmp_path / "p.mlir"
+    options = ["-o", str(path), "--report", str(tmp_path / "r.json"), "--fusion", "off", *flags]
+    assert not compile_input(build_parser().parse_args([str(tmp_path / "m.mlir"), *options]))
+    return path
+
+
+def outputs(path: Path, tmp_path: Path, *flags: str) -> dict[str, Any]:
+    given = tmp_path / "x.npz"
+    x = np.random.default_rng(0).standard_normal((9, 511), "f4")
+    np.savez(given, arg0=x, arg1=np.int64(3))
+    assert not run.run([str(path), "--inputs", str(given), "--outputs", str(tmp_path / "y.npz"),
+                        "--report", str(tmp_path / "run.json"), *flags])  # fmt: skip
+    with np.load(tmp_path / "y.npz") as file:
+        return dict(file)
+
+
+def test_programs_run_on_tiles(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    """Tile programs are part of the text: they are proved there, and they are what runs, in loops
+    too. Where a program has none they are written for the run."""
+    path = compiled(tmp_path, PROGRAM, "--target", "910b2", "--tiles")
+    tiles = json.loads((tmp_path / "r.json").read_text())["tiles"]
+    assert tiles["launches"] == 3
+    assert tiles["on_tiles"]["launches"] + sum(o["launches"] for o in tiles["others"]) == 3
+    assert all(o["reason"] for o in tiles["others"])
+    assert not check.run([str(path)])
+    assert "@relu_0_tiles: proved" in capfd.readouterr().out
+    wanted = outputs(path, tmp_path)
+    for flags in (["--tiles"], ["--tiles=sample:1"], ["--tiles", "--fuzz-schedule", "2"]):
+        for name, array in outputs(path, tmp_path, *flags).items():
+            assert array.tobytes() == wanted[name].tobytes()
+    assert json.loads((tmp_path / "run.json").read_text())["numerics"]["tiles"]["run"] == "all"
+    for target in ("910b2", "910b1"):  # which does not state what instructions take
+        path = compiled(tmp_path, PROGRAM, "--target", target)
+        assert "tile.kernel" not in path.read_text()
+        for name, array in outputs(path, tmp_path, "--tiles").items():
+            assert array.tobytes() == wanted[name].tobytes()
+    assert "tile programs for" in capfd.readouterr().err
+
+
+FAULTS = {  # another op; a flag that nothing sets; another symbol; a program for other shapes
+    ("graph.relu", "graph.neg"): (r"(\d+) of \1 elements that 1 cores store to result 0 differ "
+                                  r"on tiles, the first at \[0, 0\]", "sample:1"),
+    ("tile.set v -> mte3", "tile.wait v -> mte3"): (
+        r"p.mlir:\d+:\d+: error: launch of @relu_0 on tiles: the core stops for ever", "all"),
+    ("tile.kernel @relu_0_tiles", "tile.kernel @other"): (
+        "there is no tile.kernel @relu_0_tiles", "all"),
+    ("memref<9x511xf32>", "memref<9x512xf32>"): (
+        "the tile program of @relu_0 does not take what the kernel does", "all"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_wrong_tile_program_is_told(fault: tuple[str, str], tmp_path: Path):
+    path = compiled(tmp_path, RELU, "--target", "910b2", "--tiles")
+    before, start, program = path.read_text().partition("tile.kernel")
+    old, new = fault
+    assert old in start + program
+    path.write_text(before + (start + program).replace(old, new))
+    message, mode = FAULTS[fault]
+    with pytest.raises(GeError, match=message):
+        run.run([str(path), f"--tiles={mode}"])
+
+
+def test_sessions_run_on_tiles(tmp_path: Path):
+    program = load(str(compiled(tmp_path, RELU, "--target", "910b2", "--tiles")))
+    given = random_inputs(program.module)
+    wanted = program.session().run(given)
+    session = program.session(tiles="all")
+    assert session.tiles is not None
+    for name, array in session.run(given).items():
+        assert_close(array, wanted[name], exact=True)
+    assert list(session.tiles.prepared) == ["relu_0_tiles"]
+    (batch,) = session.run_many([given])
+    assert_close(batch["result0"], wanted["result0"], exact=True)
+    with pytest.raises(GeError, match="tiles are run as all or sample:N, not 'most'"):
+        program.session(tiles="most")
+
+
+def test_flags_that_do_not_go_together(tmp_path: Path):
+    (tmp_path / "m.mlir").write_text(RELU)
+    with pytest.raises(GeError, match="--tiles needs numbers"):
+        run.run([str(tmp_path / "m.mlir"), "--tiles", "--timing-only"])

@@ -78,23 +78,37 @@ def copies_of(buffer: SSAValue) -> int:
     return buffer.owner.copies if isinstance(buffer.owner, AllocOp) else 1
 
 
-def units_of(
-    accesses: Mapping[SSAValue, Sequence[Access]], copies: Mapping[SSAValue, int]
-) -> list[Unit]:
+@dataclass
+class Sharing:
+    """Which memory has flags of its own: of each buffer so many slots, and buffers that are one
+    unit whatever their accesses are."""
+
+    copies: dict[SSAValue, int]
+    together: list[list[SSAValue]] = field(default_factory=list[list[SSAValue]])
+
+
+def units_of(accesses: Mapping[SSAValue, Sequence[Access]], sharing: Sharing) -> list[Unit]:
     """What pipes share. Buffers whose accesses stand side by side are one unit: they need one flag,
     which is set after the last and waited for before the first."""
     units: dict[object, Unit] = {}
     for buffer, found in accesses.items():
-        number = copies[buffer]
+        number = sharing.copies[buffer]
         steps = tuple(dict.fromkeys((a.run, a.index) for a in found))
         if (unit := units.get((number, steps))) is None:
             units[number, steps] = Unit([buffer], number, [*found])
         else:
             unit.buffers.append(buffer)
             unit.accesses.extend(found)
-    for unit in units.values():
+    result = list(units.values())
+    for buffers in sharing.together:
+        first, *others = (u for u in result if {*u.buffers} & {*buffers})
+        for unit in others:
+            result.remove(unit)
+            first.buffers += unit.buffers
+            first.accesses += unit.accesses
+    for unit in result:
         unit.accesses.sort(key=lambda a: a.order)
-    return list(units.values())
+    return result
 
 
 def _collect(

@@ -24,7 +24,8 @@ becomes
 `hazards.py` says where. A memref that a program both loads and stores counts as one buffer. Flags
 of a pair of pipes are numbered from 0 on. Where the target has fewer, rings get flags for fewer
 slots than they have copies, a part of them (4 copies: 2, then 1): slots that have one flag are used
-one after the other. More buffers than flags are an error. A program that has flags stays as it is.
+one after the other. Where that is not enough, two buffers share flags, as if they were one: the
+pipes then take turns with both. A program that has flags stays as it is.
 So do fifos: a push and its pop need no flags.
 """
 
@@ -39,7 +40,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
-from ge.dialects.support.diagnostics import error_at, remark
+from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import target_for
 from ge.dialects.tile.compute import FlagOp, SetOp, WaitOp
@@ -48,6 +49,7 @@ from ge.transforms.tiles.hazards import (
     Mark,
     Marks,
     Pair,
+    Sharing,
     Unit,
     accesses_of,
     copies_of,
@@ -70,16 +72,24 @@ def number_flags(units: Iterable[Unit]) -> tuple[Numbers, Counter[Pair]]:
     return first, taken
 
 
-def fewer(program: ProgramOp, units: Iterable[Unit], pair: Pair, count: int, most: int) -> Unit:
-    """The unit that does with fewer flags of the pair. Raises GeError where each takes one."""
-    users = [u for u in units if pair in u.need]
-    unit = max(users, key=lambda u: u.need[pair])
-    if unit.need[pair] == 1:
-        needs = f"{pair[0]} -> {pair[1]} needs {count} flags, the target has {most}"
-        names = "; ".join(u.names for u in users)
-        hint = "fewer buffers, or loads that stand side by side, take fewer"
-        raise error_at(program, f"{needs}, one each for {names}", hint)
-    return unit
+def fewer(
+    program: ProgramOp, sharing: Sharing, units: Iterable[Unit], over: Pair, what: str
+) -> None:
+    """Let units share flags of the pair: the slots of a ring; else two buffers, of those that are
+    used in the fewest loops."""
+    users = [u for u in units if over in u.need]
+    unit = max(users, key=lambda u: u.need[over])
+    if unit.need[over] > 1:
+        slots = max(n for n in range(1, unit.copies) if unit.copies % n == 0)
+        sharing.copies.update(dict.fromkeys(unit.buffers, slots))
+        text = f"flags for {slots} of {unit.copies} copies of {unit.names}"
+    else:
+        users.sort(key=lambda u: (max(len(a.loops) for a in u.accesses), len(u.accesses)))
+        both = [*users[0].buffers, *users[1].buffers]
+        sharing.together.append(both)
+        sharing.copies.update(dict.fromkeys(both, 1))
+        text = f"one flag for {users[0].names} and {users[1].names}"
+    remark(program, f"{what}: {text}")
 
 
 class Writer:
@@ -131,20 +141,17 @@ def add_flags(program: ProgramOp, most: int) -> None:
     if any(isinstance(op, FlagOp) for op in program.walk()):
         return
     accesses = accesses_of(program)
-    copies = {buffer: copies_of(buffer) for buffer in accesses}
+    sharing = Sharing({buffer: copies_of(buffer) for buffer in accesses})
     while True:
-        units, marks = units_of(accesses, copies), Marks()
+        units, marks = units_of(accesses, sharing), Marks()
         for unit in units:
             mark(unit, marks)
         first, taken = number_flags(units)
         over = next((pair for pair, count in taken.items() if count > most), None)
         if over is None:
             break
-        unit = fewer(program, units, over, taken[over], most)
-        slots = max(n for n in range(1, unit.copies) if unit.copies % n == 0)
-        copies.update(dict.fromkeys(unit.buffers, slots))
         what = f"{over[0]} -> {over[1]} needs {taken[over]} flags, the target has {most}"
-        remark(program, f"{what}: flags for {slots} of {unit.copies} copies of {unit.names}")
+        fewer(program, sharing, units, over, what)
     writer = Writer(program, first)
     for op, found in marks.before.items():
         writer.write(op, found, InsertPoint.before(op))

@@ -1,12 +1,12 @@
 // RUN: ge-opt %s -p lower-kernels{target=910b2} | filecheck %s
 
 // Boxes of two rows; what all of them need is loaded before the loop.
-// CHECK:      tile.kernel @region_0_tiles(%in0: memref<2x300x700xf32>, %in1: memref<700xf32>, %in2: memref<2x1x1xf32>, %out0: memref<2x300x700xf32>) cores 48
+// CHECK:      tile.kernel @region_0_tiles(%in0: memref<2x300x700xf32>, %in1: memref<1x1x700xf32>, %in2: memref<2x1x1xf32>, %out0: memref<2x300x700xf32>) cores 48
 // CHECK:        [[B:%.+]] = tile.alloc : !tile.tile<1x704xf32, ub>
-// CHECK:        [[V:%.+]] = tile.view %in1[{{.+}}] sizes [704] : memref<700xf32>
+// CHECK:        [[V:%.+]] = tile.view %in1[{{.+}}] sizes [1, 1, 704] : memref<1x1x700xf32>
 // CHECK:        tile.load [[V]] to [[B]] pad 1.0
 // CHECK:        scf.for
-// CHECK-NOT:      memref<700xf32>
+// CHECK-NOT:      memref<1x1x700xf32>
 // CHECK:          tile.map ins(%{{.+}}, [[B]], %{{.+}}) outs(
 // CHECK:            graph.add %{{.+}}, %{{.+}} : (tensor<{{[0-9]+}}x704xf32>, tensor<1x704xf32>)
 // CHECK-NEXT:       graph.mul %{{.+}}, %{{.+}} : (tensor<{{[0-9]+}}x704xf32>, tensor<1x1xf32>)

@@ -1,0 +1,89 @@
+"""Which launches of a program have tile programs, how much of its time they are, and why the others
+have none."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.npu_task.ops import NO_TILES, KernelOp, LaunchOp
+from ge.dialects.targets.target import Target
+from ge.lowering.kernels.lower_kernels import LowerKernelsPass
+from ge.runtime.clock.launched import launched
+from ge.runtime.costs.pipes import Pipes
+
+UNKNOWN = "nothing was written for it yet"
+
+
+@dataclass
+class Coverage:
+    """Launches and microseconds, each launch alone and with its operands in HBM, by what becomes of
+    its kernel. Launches in loops count once."""
+
+    target: Target
+    launches: Counter[str] = field(default_factory=Counter[str])  # by reason, "" on tiles
+    us: Counter[str] = field(default_factory=Counter[str])
+
+    @classmethod
+    def of(cls, module: ModuleOp, target: Target) -> "Coverage":
+        counts = Counter(op.callee for op in module.walk() if isinstance(op, LaunchOp))
+        coverage = cls(target)
+        for kernel in module.ops:
+            if isinstance(kernel, KernelOp) and (count := counts[kernel.sym_name.data]):
+                reason = reason_of(kernel)
+                coverage.launches[reason] += count
+                coverage.us[reason] += count * alone_us(kernel, target)
+        return coverage
+
+    @cached_property
+    def total_us(self) -> float:
+        return sum(self.us.values())
+
+    @property
+    def share(self) -> float:
+        """Of the time, on tiles."""
+        return self.us[""] / self.total_us if self.total_us else 1.0
+
+    def report(self) -> dict[str, Any]:
+        reasons = sorted(self.launches.keys() - {""}, key=lambda r: -self.us[r])
+        return {
+            "launches": self.launches.total(),
+            "us": self.total_us,
+            "on_tiles": {"launches": self.launches[""], "us": self.us[""]},
+            "others": [
+                {"reason": r, "launches": self.launches[r], "us": self.us[r]} for r in reasons
+            ],
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"tile programs for {self.launches['']} of {self.launches.total()} launches, "
+            f"{self.share:.0%} of their time"
+        )
+
+
+def reason_of(kernel: KernelOp) -> str:
+    """Why a kernel has no tile program, "" for one that has."""
+    if kernel.tiles is not None:
+        return ""
+    reason = kernel.attributes.get(NO_TILES)
+    return reason.data if isinstance(reason, StringAttr) else UNKNOWN
+
+
+def alone_us(kernel: KernelOp, target: Target) -> float:
+    """The time of a launch, without its launch cost; 0 where its sizes are not known."""
+    if kernel.engine.data is Engine.HOST:
+        return 0.0
+    cost = launched(kernel, target).cost
+    if cost is None:
+        return 0.0
+    return (cost.time(target) if isinstance(cost, Pipes) else cost).total_us
+
+
+def write_tile_programs(module: ModuleOp, target: str) -> None:
+    """Beside each kernel that has none, and can have one."""
+    LowerKernelsPass(target, finish=True).apply(Context(), module)

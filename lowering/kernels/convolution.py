@@ -1,0 +1,399 @@
+"""Kernels for the cube: convolutions.
+
+A convolution is weights (output channels x depth) times windows (depth x pixels), where depth goes
+over input channels and, within each, over kernel elements, as weights lie in memory. So neither
+weights nor results are transposed: rows are channels, columns are pixels.
+
+    for i in share(blocks)                       # m channels, `lines` lines of `cols` pixels
+      for s in range(steps)                      # `channels` input channels each
+        load weights[m.., s..] to A[s]
+        for each kernel element t
+          load input[s.., y + t // 3.., x + t % 3..] to B[s] rows t step 9 pad 0
+        mmad sums, A[s], B[s]
+      store sums to result[m.., y.., x..]
+
+Kernels of one element on whole images have one long line. Bias is a product, too: of the bias as a
+column by ones. Pads of images are those of loads. Other ops than relu are on vector cores.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, gcd, prod
+
+from xdsl.dialects.builtin import bf16, f16, f32, i8, i32
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.activation import ReluOp
+from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.npu_task.core_plan import FRACTAL
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Shape, align_up, element_type, numel, shape_of
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.types import BLOCK
+from ge.lowering.kernels.blocks import SUM_BYTES, extents
+from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
+from ge.lowering.kernels.pulling import is_pointwise, number
+from ge.lowering.tiles.indices import Index, Scalar, SharedIndex
+from ge.lowering.tiles.tracing import Tracer
+from ge.lowering.tiles.values import Box, Copied, Expression, Tile
+from ge.runtime.costs.cube import peak_macs
+from ge.runtime.costs.split_cores import share_of
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """What a convolution takes: `batch` images, each of one group's channels; of the two spatial
+    dimensions: sizes, kernel, strides, dilations, pads before. All but sizes are of both."""
+
+    op: ConvOp
+    batch: int  # images times groups
+    groups: int
+    ins: int  # channels of a group
+    outs: int
+    image: Pair
+    result: Pair
+    kernel: Pair
+    strides: Pair
+    dilations: Pair
+    pads: Pair
+
+    @classmethod
+    def of(cls, op: ConvOp) -> "Windows":
+        """Raises NotLowered for what is no convolution of images."""
+        shape, weight, out = op.input_shape(), shape_of(op.weight), shape_of(op.result)
+        element = element_type(op.input)
+        if op.channel_axis != 1:
+            raise NotLowered("channels of its input are last")
+        if len(shape) > 4:
+            raise NotLowered(f"it has {len(shape) - 2} spatial dimensions")
+        if element not in (f16, bf16, f32, i8) or element != element_type(op.weight):
+            raise NotLowered(f"the cube does not multiply {element} by {element_type(op.weight)}")
+        if element == i8 and op.bias is not None:
+            raise NotLowered("there is no bias of integers")
+        window = op.window().resolved(shape[2:])
+
+        def pair(numbers: Shape, line: int) -> Pair:
+            """Of lines and columns; images of one dimension have one line."""
+            return (line, numbers[-1]) if len(shape) == 3 else (numbers[-2], numbers[-1])
+
+        image, result = pair(shape[2:], 1), pair(out[2:], 1)
+        kernel, strides = pair(window.kernel, 1), pair(window.strides, 1)
+        dilations, pads = pair(window.dilations, 1), pair(window.pads[: window.rank], 0)
+        if kernel == strides == (1, 1) and not any(window.pads):
+            image = result = 1, prod(image)
+        group = op.groups
+        return cls(
+            op, shape[0] * group, group, weight[1], weight[0] // group,
+            image, result, kernel, strides, dilations, pads,
+        )  # fmt: skip
+
+    @property
+    def taps(self) -> int:
+        return prod(self.kernel)
+
+    @property
+    def depth(self) -> int:
+        return self.ins * self.taps
+
+    @property
+    def result_shape(self) -> Shape:
+        """Of its memref, and of all that is added to it."""
+        return (self.batch, self.outs, *self.result)
+
+    @property
+    def shapes(self) -> dict[SSAValue, Shape]:
+        """Of memrefs."""
+        op = self.op
+        shapes: dict[SSAValue, Shape] = {
+            op.input: (self.batch, self.ins, *self.image),
+            op.weight: (self.groups, self.outs, self.depth),
+        }
+        if op.bias is not None:
+            shapes[op.bias] = self.groups, self.outs, 1
+        return shapes
+
+    def spans(self, at: Sequence[Scalar], tap: Sequence[Scalar]) -> list[slice]:
+        """Where the windows from a pixel of the result on have this kernel element."""
+        spans: list[slice] = []
+        for dim, (pixel, element) in enumerate(zip(at, tap, strict=True)):
+            step = self.strides[dim]
+            start = pixel * step + element * self.dilations[dim] - self.pads[dim]
+            spans.append(slice(start, None, step))
+        return spans
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Blocks of m channels by `lines` x `cols` pixels; steps of `channels` input channels, in parts
+    of `part`; how many `sums`."""
+
+    m: int
+    lines: int
+    cols: int
+    channels: int
+    depth: int  # of a step, in L1
+    part: int
+    sums: int
+
+    @property
+    def n(self) -> int:
+        return self.lines * self.cols
+
+    def counts(self, w: Windows) -> tuple[int, int, int]:
+        """Blocks of channels, of lines and of columns."""
+        lines, cols = w.result
+        return ceil(w.outs / self.m), ceil(lines / self.lines), ceil(cols / self.cols)
+
+    def blocks(self, w: Windows) -> int:
+        return w.batch * prod(self.counts(w))
+
+
+def cuts(w: Windows, target: Target) -> Iterator[Cut]:
+    """Those that fit on a core."""
+    bits, room = bitwidth(element_type(w.op.input)), target.core_memories
+    unit = max(FRACTAL, BLOCK * 8 // bits)
+    least = unit // gcd(unit, w.taps)  # channels whose kernel elements fill whole fractals
+    channels = [w.ins, *(c for i in range(7) if (c := least << i) < w.ins)]
+    lines, cols = w.result
+    wide = [(1, c) for c in extents(cols, unit)]
+    high = [(n, align_up(cols, unit)) for n in range(2, lines + 1)]
+    for m in extents(w.outs, unit):
+        for high_or_wide in (*wide, *high):
+            n = prod(high_or_wide)
+            sums = room["l0c"] // (m * n * SUM_BYTES)
+            if not sums:
+                continue
+            for count in channels:
+                depth = align_up(count * w.taps, unit)
+                if 2 * ((m + n) * depth + (m + n) * unit) * bits // 8 > room["l1"]:
+                    continue
+                # beside two parts there may be two of the bias
+                most = min(room["l0a"] // m, room["l0b"] // n) * 8 // (2 * bits) - unit
+                part = best_part(depth // unit, most // unit) * unit
+                if part:
+                    yield Cut(m, *high_or_wide, count, depth, part, min(sums, 2))
+
+
+def best_part(depth: int, most: int) -> int:
+    """The longest part that divides a depth; one that does it an even number of times may be half
+    as long, since two tiles take turns. 0: there is none."""
+    parts = [p for p in range(1, min(depth, most) + 1) if depth % p == 0]
+    return max(parts, key=lambda p: p * (1 + (depth // p % 2 == 0)), default=0)
+
+
+def cycles(cut: Cut, w: Windows, target: Target) -> float:
+    """Of the busiest core, by the busiest of its pipes."""
+    element = element_type(w.op.input)
+    size = bitwidth(element) / 8
+    steps = ceil(w.ins / cut.channels)
+    images, down, across = cut.blocks(w) // cut.counts(w)[0], cut.counts(w)[0], w.batch
+    hbm = target.hbm_rate * target.hbm_read_efficiency
+    rates = [
+        min(target.l2_read_rate * share_of(stride, element), hbm * shared)
+        for stride, shared in ((w.depth, images), (prod(w.image), down * w.taps * across))
+    ]
+    lines, cols = (min(a, b) for a, b in zip((cut.lines, cut.cols), w.result, strict=True))
+    pixel = size if w.strides[1] == 1 else BLOCK
+    load = (1 + w.taps) * target.mte2_start_cycles
+    load += min(cut.m, w.outs) * min(cut.depth, w.depth) * size / rates[0]
+    load += min(cut.channels, w.ins) * w.taps * lines * cols * pixel / rates[1]
+    parts = cut.depth // cut.part
+    feed = cut.m / target.l1_to_l0a_rate + cut.n / target.l1_to_l0b_rate
+    moves = parts * 2 * target.mte1_start_cycles + cut.depth * size * feed
+    macs = parts * target.mmad_start_cycles + cut.m * cut.n * cut.depth / peak_macs(element, target)
+    out = cut.m * cut.n * SUM_BYTES / (target.l0c_out_rate or target.l0c_to_ub_rate)
+    cube = steps * macs + (out if cut.sums == 1 else 0)
+    pace = max(steps * load, steps * moves, cube, out)
+    return ceil(cut.blocks(w) / target.cube_cores) * pace + load + macs / parts + out
+
+
+def lower_convolution(launch: Launch) -> Written:
+    """A convolution, and ops on its result."""
+    body = launch.body
+    op = next(op for op in body.ops if isinstance(op, ConvOp))
+    if op is not body.ops[0]:
+        raise NotLowered(f"{body.ops[0].name} is before its convolution")
+    if len(body.outputs) > 1:
+        raise NotLowered("it has several results")
+    w = Windows.of(op)
+    cut = min(cuts(w, launch.target), key=lambda c: cycles(c, w, launch.target), default=None)
+    if cut is None:
+        raise NotLowered("no block of it fits on a core")
+    rest = Rest(launch, w, body.ops[1:])
+
+    def write(c: Tracer, arguments: Arguments) -> None:
+        Blocks(c, w, cut, arguments, rest).write()
+
+    return Written(write, min(cut.blocks(w), launch.target.cube_cores), w.shapes | rest.shapes)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """The ops after a convolution."""
+
+    launch: Launch
+    w: Windows
+    ops: Sequence[TensorOp]
+
+    @property
+    def is_relu(self) -> bool:
+        return [type(op) for op in self.ops] == [ReluOp]
+
+    @cached_property
+    def others(self) -> dict[SSAValue, bool]:
+        """What the ops take besides the convolution's result and numbers; whether it is a number
+        for each channel. Raises NotLowered for what has other shapes."""
+        known: set[SSAValue] = {self.w.op.result}
+        found: dict[SSAValue, bool] = {}
+        shape = shape_of(self.w.op.result)
+        columns = {(1, shape[1], *(1 for _ in shape[2:])), (shape[1], *(1 for _ in shape[2:]))}
+        for op in self.ops:
+            if not is_pointwise(op):
+                raise NotLowered(f"there are no tiles for {op.name} after a convolution")
+            for value in op.operands:
+                if value in known or self.number(value) is not None:
+                    continue
+                if shape_of(value) != shape and shape_of(value) not in columns:
+                    raise NotLowered(f"{op.name} broadcasts {value.type} to {op.results[0].type}")
+                found[value] = shape_of(value) != shape
+            known.update(op.results)
+        return found
+
+    @property
+    def shapes(self) -> dict[SSAValue, Shape]:
+        w, (out,) = self.w, self.launch.body.outputs
+        column = w.groups, w.outs, 1
+        shapes = {
+            v: column if is_column else w.result_shape for v, is_column in self.others.items()
+        }
+        return shapes | {out: w.result_shape}
+
+    def number(self, value: SSAValue) -> Expression | None:
+        constant = self.launch.constant(value)
+        if constant is None or numel(shape_of(value)) > 1:
+            return None
+        return number(constant.result)
+
+    def value(self, known: dict[SSAValue, Expression], shape: Pair) -> Expression:
+        """The result of the ops."""
+        for op in self.ops:
+            for value in op.operands:
+                if value not in known and (constant := self.number(value)) is not None:
+                    known[value] = constant
+            args = tuple(known[v] for v in op.operands)
+            known[op.results[0]] = Copied(op, args, shape, element_type(op.results[0]))
+        return known[self.launch.body.outputs[0]]
+
+
+class Blocks:
+    """The program of a convolution, while it is written."""
+
+    def __init__(self, c: Tracer, w: Windows, cut: Cut, arguments: Arguments, rest: Rest) -> None:
+        self.c, self.w, self.cut, self.arguments, self.rest = c, w, cut, arguments, rest
+        element = element_type(w.op.input)
+        self.weights = c.l1(cut.m, cut.depth, element, copies=2)
+        self.windows = c.l1(cut.depth, cut.n, element, copies=2)
+        self.sums = c.l0c(cut.m, cut.n, i32 if element == i8 else f32, copies=cut.sums)
+        if cut.channels * w.taps < cut.depth:
+            for copy in range(2):
+                c.fill(self.windows[copy], 0)
+        if w.op.bias is not None:
+            unit = max(FRACTAL, BLOCK * 8 // bitwidth(element))
+            self.bias, self.ones = c.l1(cut.m, unit, element, copies=2), c.l1(unit, cut.n, element)
+            c.fill(self.ones, 1)
+        if rest.ops and not rest.is_relu:
+            self.prepare_rest()
+
+    def write(self) -> None:
+        c, cut, w = self.c, self.cut, self.w
+        down, high, across = cut.counts(w)
+        steps = ceil(w.ins / cut.channels)
+        for i in c.share(cut.blocks(w)):
+            block, place = c.now(i // (high * across)), c.now(i % (high * across))
+            m, image = c.now(block % down * cut.m), c.now(block // down)
+            at = c.now(place // across * cut.lines), c.now(place % across * cut.cols)
+            group = image % w.groups if w.groups > 1 else 0
+            first = c.now(i.turn * steps)
+            if w.op.bias is not None:
+                bias = self.arguments[w.op.bias][group, m:, 0:]
+                column = c.load(self.bias[i], bias, pad=0)
+                c.mmad(self.sums[i], column, self.ones, init=True, k=column.shape[1])
+            for s in c.range(steps):
+                lhs = self.weights[first + s]
+                depth = s * (cut.channels * w.taps)
+                c.load(lhs, self.arguments[w.op.weight][group, m:, depth:], pad=0)
+                rhs = self.load_windows(first + s, image, s * cut.channels, at)
+                init = w.op.bias is None and s == 0
+                c.mmad(self.sums[i], lhs, rhs, init=init, k=cut.part)
+            if self.rest.ops and not self.rest.is_relu:
+                self.write_rest(i, image, group, m, at)
+            else:
+                out = self.result(self.rest.launch.body.outputs[0], image, m, at, cut.m)
+                c.store(out, self.sums[i], relu=self.rest.is_relu)
+
+    def load_windows(self, copy: Index, image: Index, channel: Index, at: Sequence[Index]) -> Tile:
+        c, cut, w = self.c, self.cut, self.w
+        tile, pad = self.windows[copy], w.op.pad_value.value.data
+        x, (lines, cols) = self.arguments[w.op.input], w.kernel
+        for line in c.range(lines) if lines > 1 else (0,):
+            for col in range(cols):
+                box = x[image, channel:, *w.spans(at, (line, col))]
+                rows = (line * cols + col, cut.channels, w.taps)
+                c.load(tile, box.sized(cut.channels, cut.lines, cut.cols), pad=pad, rows=rows)
+        return tile
+
+    def result(
+        self, value: SSAValue, image: Scalar, m: Scalar, at: Sequence[Scalar], rows: int
+    ) -> Box:
+        """A box of the result, or of what is added to it."""
+        box = self.arguments[value][image, m:, at[0] :, at[1] :]
+        return box.sized(rows, self.cut.lines, self.cut.cols)
+
+    # ---- other ops, on vector cores
+
+    def prepare_rest(self) -> None:
+        """Buffers for pieces of the block's rows."""
+        c, cut, rest = self.c, self.cut, self.rest
+        (out,) = rest.launch.body.outputs
+        full = [v for v, is_column in rest.others.items() if not is_column]
+        values = [self.w.op.result, *full, out]
+        columns = len(rest.others) - len(full)
+        bits = 2 * sum(bitwidth(element_type(v)) for v in values)  # of a pixel
+        room = rest.launch.target.core_memories["ub"]
+        sizes = [n for n in range(FRACTAL, cut.m + 1, FRACTAL) if cut.m % n == 0]
+        fitting = [n for n in sizes if n * cut.n * bits // 8 + columns * 8 * n <= room]
+        if not fitting:
+            raise NotLowered("its blocks do not fit into ub")
+        self.rows = fitting[-1]
+
+        def ring(value: SSAValue, cols: int) -> Tile:
+            return c.ub(self.rows, cols, element_type(value), copies=2)
+
+        self.popped, self.stored = ring(values[0], cut.n), ring(out, cut.n)
+        self.queue = c.queue(self.popped, 2)
+        self.rings = {v: ring(v, 1 if is_column else cut.n) for v, is_column in rest.others.items()}
+
+    def write_rest(
+        self, i: SharedIndex, image: Index, group: Scalar, m: Index, at: Sequence[Index]
+    ) -> None:
+        c, rows = self.c, self.rows
+        pieces = self.cut.m // rows
+        first = c.now(i.turn * pieces)
+        for piece in c.range(pieces):
+            copy, row = first + piece, piece * rows
+            self.queue.push(self.sums[i].part(row, 0, (rows, self.cut.n)))
+            known: dict[SSAValue, Expression] = {}
+            for value, ring in self.rings.items():
+                if self.rest.others[value]:
+                    box = self.arguments[value][group, m + row :, 0:]
+                else:
+                    box = self.result(value, image, m + row, at, rows)
+                known[value] = c.load(ring[copy], box, pad=1)
+            known[self.w.op.result] = self.queue.pop(self.popped[copy])
+            self.stored[copy] = self.rest.value(known, self.stored.type.shape)
+            (out,) = self.rest.launch.body.outputs
+            c.store(self.result(out, image, m + row, at, rows), self.stored[copy])

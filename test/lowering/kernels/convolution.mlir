@@ -1,0 +1,51 @@
+// RUN: ge-opt %s -p lower-kernels{target=910b2} | filecheck %s
+
+// Weights as they lie in memory, times windows: each kernel element is every ninth row. The bias is
+// a product of a column by ones.
+// CHECK-LABEL: tile.kernel @conv_tiles(%in0: memref<1x32x8x16xf32>, %in1: memref<1x48x288xf32>, %in2: memref<1x48x1xf32>, %out0: memref<1x48x8x16xf32>) cores
+// CHECK-NOT: tile.vector
+// CHECK: tile.fill [[ONES:%l1_[0-9]+]], 1.0
+// CHECK: [[BIAS:%[0-9]+]] = tile.view %in2[
+// CHECK: tile.load [[BIAS]] to
+// CHECK: tile.move [[ONES]] to
+// CHECK: tile.mmad [[SUMS:%[0-9]+]], {{.*}} init
+// CHECK: scf.for
+// CHECK: tile.load {{.*}} pad 0.0
+// CHECK: scf.for
+// CHECK: [[BOX:%[0-9]+]] = tile.view %in0[{{.*}}] sizes [1, [[CHANNELS:[0-9]+]], [[LINES:[0-9]+]], 16] : memref<1x32x8x16xf32>
+// CHECK: tile.load [[BOX]] to {{%[0-9]+}} rows {{%[0-9]+}} step 9 pad 0.0
+// CHECK: tile.mmad [[SUMS]],
+// CHECK: tile.store [[SUMS]] to {{%[0-9]+}} relu
+
+npu_task.kernel @conv on cube {
+^bb0(%x: tensor<1x32x8x16xf32>, %w: tensor<48x32x3x3xf32>, %b: tensor<48xf32>):
+  %0 = fused_op.conv(%x, %w, %b) : (tensor<1x32x8x16xf32>, tensor<48x32x3x3xf32>, tensor<48xf32>) -> tensor<1x48x8x16xf32> {
+  ^bb1(%1: tensor<1x32x8x16xf32>, %2: tensor<48x32x3x3xf32>, %3: tensor<48xf32>):
+    %4 = graph.conv %1, %2 bias %3 pads [1, 1, 1, 1] : (tensor<1x32x8x16xf32>, tensor<48x32x3x3xf32>, tensor<48xf32>) -> tensor<1x48x8x16xf32>
+    %5 = graph.relu %4 : (tensor<1x48x8x16xf32>) -> tensor<1x48x8x16xf32>
+    fused_op.yield %5 : tensor<1x48x8x16xf32>
+  }
+  npu_task.return %0 : tensor<1x48x8x16xf32>
+}
+
+// One kernel element: an image is one line. What is added comes to a vector core.
+// CHECK-LABEL: tile.kernel @add_tiles(%in0: memref<2x32x1x49xf16>, %in1: memref<1x16x32xf16>, %in2: memref<2x16x1x49xf16>, %out0: memref<2x16x1x49xf16>) cores
+// CHECK: [[FIFO:%fifo[0-9a-z_]*|%[0-9]+]] = tile.fifo
+// CHECK: tile.cube
+// CHECK: tile.push {{.*}} to [[FIFO]]
+// CHECK: tile.vector
+// CHECK: tile.pop [[FIFO]] to
+// CHECK: tile.map
+// CHECK: graph.add
+// CHECK: tile.store
+
+npu_task.kernel @add on cube {
+^bb0(%x: tensor<2x32x7x7xf16>, %w: tensor<16x32x1x1xf16>, %r: tensor<2x16x7x7xf16>):
+  %0 = fused_op.conv(%x, %w, %r) : (tensor<2x32x7x7xf16>, tensor<16x32x1x1xf16>, tensor<2x16x7x7xf16>) -> tensor<2x16x7x7xf16> {
+  ^bb1(%1: tensor<2x32x7x7xf16>, %2: tensor<16x32x1x1xf16>, %3: tensor<2x16x7x7xf16>):
+    %4 = graph.conv %1, %2 : (tensor<2x32x7x7xf16>, tensor<16x32x1x1xf16>) -> tensor<2x16x7x7xf16>
+    %5 = graph.add %4, %3 : (tensor<2x16x7x7xf16>, tensor<2x16x7x7xf16>) -> tensor<2x16x7x7xf16>
+    fused_op.yield %5 : tensor<2x16x7x7xf16>
+  }
+  npu_task.return %0 : tensor<2x16x7x7xf16>
+}

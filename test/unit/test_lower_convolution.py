@@ -1,0 +1,117 @@
+"""Tile programs of convolutions, against the bodies of their kernels."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from ge.runtime.tiles.kernel import TileKernel
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tile_lowering import compare, lowered
+
+Shape = tuple[int, ...]
+
+
+def tensor(shape: Shape, element: str) -> str:
+    return f"tensor<{'x'.join(map(str, shape))}x{element}>"
+
+
+def conv(
+    x: Shape,
+    w: Shape,
+    out: Shape,
+    flags: str = "",
+    element: str = "f32",
+    bias: bool = True,
+    after: str = "",
+) -> str:
+    """`after`: ops on %0, whose type is T, with %r of that type and %s for each channel; the last
+    one is %1."""
+    result = tensor(out, "i32" if element == "i8" else element)
+    types = [tensor(x, element), tensor(w, element), tensor(w[:1], element), result]
+    column = tensor((1, out[1], *(1 for _ in out[2:])), element)
+    given_bias, bias_type = (" bias %b", f", {types[2]}") if bias else ("", "")
+    arguments = zip("xwbrs", (*types, column), strict=True)
+    used = [f"%{n}: {t}" for n, t in arguments if f"%{n}" in f"%x %w {given_bias} {after}"]
+    after = after.replace("T", result).replace("S", column)
+    return (
+        f"func.func @main({', '.join(used)}) -> {result} {{\n"
+        f"  %0 = graph.conv %x, %w{given_bias} {flags} : ({types[0]}, {types[1]}{bias_type})"
+        f" -> {result}\n{after}\n  func.return {'%1' if after else '%0'} : {result}\n}}"
+    )
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.data())
+def test_numbers(data: st.DataObject) -> None:
+    """Any kernel, stride, dilation, pads, groups, with ragged ends of each."""
+
+    def pair(low: int, high: int) -> tuple[int, int]:
+        return data.draw(st.integers(low, high)), data.draw(st.integers(low, high))
+
+    kernel, strides, dilations = pair(1, 4), pair(1, 3), pair(1, 2)
+    begin, end, image = pair(0, 2), pair(0, 2), pair(3, 30)
+    batch, group = data.draw(st.sampled_from([(1, 1), (2, 1), (1, 3)]))
+    ins, outs = pair(1, 24)
+    both = zip(image, begin, end, kernel, dilations, strides, strict=True)
+    result = tuple((d + a + b - (k - 1) * n - 1) // s + 1 for d, a, b, k, n, s in both)
+    assume(min(result) >= 1)
+    element, bias = data.draw(st.sampled_from(["f16", "f32", "i8"])), data.draw(st.booleans())
+    flags = (
+        f"strides [{strides[0]}, {strides[1]}] pads [{begin[0]}, {begin[1]}, {end[0]}, {end[1]}] "
+        f"dilations [{dilations[0]}, {dilations[1]}] {{group = {group} : i64}}"
+    )
+    x, w = (batch, ins * group, *image), (outs * group, ins, *kernel)
+    out = batch, outs * group, *result
+    text = conv(x, w, out, flags, element, bias and element != "i8")
+    compare(text, all_lowered=True, proved=group == 1)
+
+
+AFTER = {
+    "relu": "%1 = graph.relu %0 : (T) -> T",
+    "residual": "%2 = graph.add %0, %r : (T, T) -> T\n%1 = graph.relu %2 : (T) -> T",
+    "scaled": "%2 = graph.mul %0, %s : (T, S) -> T\n%1 = graph.neg %2 : (T) -> T",
+}
+
+
+@pytest.mark.parametrize("after", AFTER)
+def test_ops_on_the_result(after: str) -> None:
+    text = conv(
+        (1, 20, 5, 9), (40, 20, 3, 3), (1, 40, 5, 9), "pads [1, 1, 1, 1]", after=AFTER[after]
+    )
+    compare(text, all_lowered=True, orders=1)
+
+
+def test_integers_are_padded_with_their_zero_point() -> None:
+    flags = "pads [1, 1, 1, 1] {pad_value = 5 : i64}"
+    text = conv((1, 5, 6, 6), (8, 5, 3, 3), (1, 8, 6, 6), flags, "i8", False)
+    compare(text, all_lowered=True, exact=True)
+
+
+def test_one_dimension() -> None:
+    compare(conv((2, 6, 50), (9, 6, 5), (2, 9, 46)), all_lowered=True)
+
+
+def test_a_window_of_one_element_takes_as_long_as_a_matmul() -> None:
+    text = conv((1, 512, 32, 32), (512, 512, 1, 1), (1, 512, 32, 32), element="f16", bias=False)
+    found = lowered(text)
+    ((_, program),) = found.pairs
+    assert TileKernel(program, found.target).time().total_us < 1.7 + 4.0
+
+
+REASONS = {
+    "channels of its input are last": (
+        conv((1, 8, 8, 4), (8, 4, 1, 1), (1, 8, 8, 8), "{input_channels_last = true}"),
+    ),
+    "3 spatial dimensions": (conv((1, 4, 4, 4, 4), (8, 4, 2, 2, 2), (1, 8, 3, 3, 3)),),
+}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_what_has_no_program(reason: str) -> None:
+    found = lowered(REASONS[reason][0])
+    assert not found.pairs
+    assert any(reason in r for r in found.reasons)

@@ -1,0 +1,161 @@
+"""Kernels that move elements, by their bodies and by their tile programs: bit for bit, proved."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.ir import Attribute
+
+from ge.dialects.support.types import Shape
+from ge.runtime.data.arrays import Array
+from ge.runtime.device.random_inputs import random_array
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tile_lowering import compare, lowered
+
+FEW = settings(max_examples=settings().max_examples // 8, derandomize=True)
+TYPES = st.sampled_from(["f32", "f16", "i8", "i64", "i1"])
+
+
+def program(types: Sequence[str], *ops: str) -> str:
+    """A function with arguments %a, %b, ... of all types but the last one, which is that of its
+    result %r. An op is `%r = name operands : source types -> type`."""
+    args = ", ".join(f"%{n}: tensor<{t}>" for n, t in zip("abcdef", types[:-1], strict=False))
+    lines: list[str] = []
+    for op in ops:
+        head, _, rest = op.partition(" : ")
+        sources, _, target = rest.partition(" -> ")
+        operands = [f"tensor<{t}>" for t in sources.split(", ")]
+        many = len(operands) > 1 or "concat" in head
+        source = f"({', '.join(operands)})" if many else operands[0]
+        name, _, text = head.partition(" = ")
+        lines.append(f"{name} = graph.{text} : {source} -> tensor<{target}>")
+    result = f"tensor<{types[-1]}>"
+    body = "\n".join(lines)
+    return f"func.func @main({args}) -> {result} {{\n{body}\nreturn %r : {result}\n}}"
+
+
+def unary(op: str, source: str, target: str) -> str:
+    return program([source, target], f"%r = {op} : {source} -> {target}")
+
+
+def named(shape: Shape, element: str) -> str:
+    return "x".join(map(str, (*shape, element)))
+
+
+CASES = {
+    "matrix": unary("transpose %a permutation [1, 0]", "50x70xf32", "70x50xf32"),
+    "thin": unary("transpose %a permutation [1, 0]", "33x9xf16", "9x33xf16"),
+    "heads": unary("transpose %a permutation [0, 2, 1, 3]", "2x30x4x16xf16", "2x4x30x16xf16"),
+    "channels last": unary("transpose %a permutation [0, 2, 3, 1]", "2x20x9x7xi8", "2x9x7x20xi8"),
+    "slice": unary("slice %a starts [1, 3] ends [41, 90]", "50x99xf32", "40x87xf32"),
+    "steps": unary("slice %a starts [3] ends [99] axes [1] steps [2]", "5x99xf16", "5x48xf16"),
+    "pad": unary("pad %a pads [2, 3, 1, 4]", "30x50xf32", "33x57xf32"),
+    "pad away": unary("pad %a pads [1, -3, 1, 4]", "30x50xf32", "32x51xf32"),
+    "broadcast": unary("broadcast_to %a shape [4, 30, 50]", "30x1xf32", "4x30x50xf32"),
+    "tile": unary("tile %a repeats [2, 3]", "5x70xf32", "10x210xf32"),
+    "resize": unary("resize %a sizes [2, 3, 14, 18]", "2x3x7x6xf32", "2x3x14x18xf32"),
+    "concat rows": program(
+        ["3x5x40xf32", "3x9x40xf32", "3x14x40xf32"],
+        "%r = concat %a, %b axis 1 : 3x5x40xf32, 3x9x40xf32 -> 3x14x40xf32",
+    ),
+    "concat short columns": program(
+        ["30x5xf32", "30x39xf32", "30x49xf32"],
+        "%r = concat %a, %b, %a axis 1 : 30x5xf32, 30x39xf32, 30x5xf32 -> 30x49xf32",
+    ),
+    "concat columns": program(
+        ["2x60x32xf16", "2x60x64xf16", "2x60x96xf16"],
+        "%r = concat %a, %b axis 2 : 2x60x32xf16, 2x60x64xf16 -> 2x60x96xf16",
+    ),
+    "of a concatenation": program(
+        ["3x5x40xf32", "3x9x40xf32", "14xf32", "3x40x14xf32"],
+        "%0 = concat %a, %b axis 1 : 3x5x40xf32, 3x9x40xf32 -> 3x14x40xf32",
+        "%1 = transpose %0 permutation [0, 2, 1] : 3x14x40xf32 -> 3x40x14xf32",
+        "%r = add %1, %c : 3x40x14xf32, 14xf32 -> 3x40x14xf32",
+    ),
+    "views at both ends": program(
+        ["60x64xf16", "8x30x16xf16"],
+        "%0 = reshape %a shape [2, 30, 4, 16] : 60x64xf16 -> 2x30x4x16xf16",
+        "%1 = transpose %0 permutation [0, 2, 1, 3] : 2x30x4x16xf16 -> 2x4x30x16xf16",
+        "%r = reshape %1 shape [8, 30, 16] : 2x4x30x16xf16 -> 8x30x16xf16",
+    ),
+    "transposes of a sum": program(
+        ["40x30xf32", "30xf32", "30x40xf32"],
+        "%0 = add %a, %b : 40x30xf32, 30xf32 -> 40x30xf32",
+        "%r = transpose %0 permutation [1, 0] : 40x30xf32 -> 30x40xf32",
+    ),
+    "halves that change places": program(
+        ["20x64xf32", "20x64xf32"],
+        "%0 = slice %a starts [32] ends [64] axes [1] : 20x64xf32 -> 20x32xf32",
+        "%1 = slice %a starts [0] ends [32] axes [1] : 20x64xf32 -> 20x32xf32",
+        "%2 = mul %0, %0 : 20x32xf32, 20x32xf32 -> 20x32xf32",
+        "%r = concat %2, %1 axis 1 : 20x32xf32, 20x32xf32 -> 20x64xf32",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_moves(name: str):
+    compare(CASES[name], all_lowered=True, exact=True)
+
+
+GATHER = program(
+    ["90x72xf32", "4x7xi64", "7x72xf32", "4x7x72xf32"],
+    "%0 = gather %a, %b axis 0 : 90x72xf32, 4x7xi64 -> 4x7x72xf32",
+    "%r = add %0, %c : 4x7x72xf32, 7x72xf32 -> 4x7x72xf32",
+)
+
+
+def test_rows_at_indices_count_from_the_end_where_they_are_negative():
+    def make(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+        if str(element) == "i64":
+            return rng.integers(-90, 90, tuple(shape))
+        return random_array(rng, element, shape)
+
+    compare(GATHER, all_lowered=True, exact=True, make=make)
+
+
+def test_what_has_no_program_says_why():
+    edge = unary('pad %a pads [0, 3, 0, 4] mode "edge"', "30x50xf32", "30x57xf32")
+    (reason,) = lowered(edge).reasons
+    assert "padding is around an input, with a constant" in reason
+    columns = program(
+        ["9x90xf32", "700xi64", "9x700xf32"],
+        "%r = gather %a, %b axis 1 : 9x90xf32, 700xi64 -> 9x700xf32",
+    )
+    (reason,) = lowered(columns).reasons
+    assert "elements at indices would be moved one by one" in reason
+
+
+@FEW
+@given(shape=st.lists(st.integers(1, 40), min_size=2, max_size=4), element=TYPES, data=st.data())
+def test_transposes_of_any_shape(shape: list[int], element: str, data: st.DataObject):
+    order = data.draw(st.permutations(range(len(shape))))
+    target = named(tuple(shape[i] for i in order), element)
+    text = unary(f"transpose %a permutation {order}", named(tuple(shape), element), target)
+    if any(k > 1 for k in shape) and list(order) != sorted(order):
+        result = lowered(text)
+        assert not result.reasons
+        if result.pairs:
+            compare(text, exact=True)
+
+
+@FEW
+@given(
+    sizes=st.lists(st.integers(1, 70), min_size=2, max_size=3),
+    others=st.tuples(st.integers(1, 9), st.integers(1, 33)),
+    axis=st.integers(0, 2),
+    element=TYPES,
+)
+def test_concatenations_of_any_sizes(
+    sizes: list[int], others: tuple[int, int], axis: int, element: str
+):
+    shapes = [(*others[:axis], n, *others[axis:]) for n in (*sizes, sum(sizes))]
+    types = [named(s, element) for s in shapes]
+    operands = ", ".join(f"%{n}" for n in "abc"[: len(sizes)])
+    op = f"%r = concat {operands} axis {axis} : {', '.join(types[:-1])} -> {types[-1]}"
+    compare(program(types, op), exact=True, all_lowered=True)
