@@ -128,6 +128,10 @@ class TileKernel:
         self._kept = 0
         self._reads = any(isinstance(o, ReadOp) for o in op.walk())
 
+    @cached_property
+    def arguments(self) -> "list[Argument]":
+        return arguments_of(self.op)
+
     @property
     def adds(self) -> bool:
         """Whether cores add to device memory."""
@@ -274,7 +278,7 @@ class TileKernel:
     ) -> dict[str, Array]:
         """The outputs for these inputs, in the order of the simulated time, or with a seed in any
         legal order. With `cores` only these run; which elements are stored is put in `stored`."""
-        arguments = arguments_of(self.op)
+        arguments = self.arguments
         random = None if seed is None else Random(seed)
         cores = list(range(self.op.core_count)) if cores is None else cores
         if random is not None and not self.adds:
