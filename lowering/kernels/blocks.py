@@ -8,10 +8,10 @@ Of the cuts that fit the fastest is taken, by an estimate from the target's fact
 sets the pace of a block; the first load and the last store stand alone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil
+from math import ceil, lcm
 
 from xdsl.ir import Attribute
 
@@ -21,16 +21,20 @@ from ge.dialects.support.types import align_up
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
 from ge.runtime.costs.cube import peak_macs
+from ge.runtime.costs.instructions import REPEAT_BYTES
 from ge.runtime.costs.split_cores import share_of
 
 SUM_BYTES = 4  # of f32 and of i32
+VECTOR_OPS = 6  # cycles of a repeat that epilogues take, about
 SIZES = tuple(FRACTAL * i for i in (32, 24, 20, 16, 12, 11, 10, 8, 6, 5, 4, 3, 2, 1))
 
 
 @dataclass(frozen=True)
 class Matrices:
     """`batch` pairs of matrices, m x k by k x n; of lhs and rhs: how many there are, and the
-    elements from one of their rows in memory to the next."""
+    elements from one of their rows in memory to the next. `terms`: how many right-hand sides of
+    these sizes one block of the left-hand side meets. Blocks have multiples of `cols` columns;
+    `passing`: whether sums pass to the vector cores."""
 
     batch: int
     m: int
@@ -40,6 +44,9 @@ class Matrices:
     result: Attribute
     batches: tuple[int, int]
     strides: tuple[int, int]
+    terms: int = 1
+    cols: int = 1
+    passing: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,24 +67,26 @@ class Cut:
 
 
 @lru_cache(1024)
-def best_cut(p: Matrices, target: Target) -> Cut | None:
-    """The fastest cut; None: there is none that fits."""
-    return min(cuts(p, target), key=lambda cut: cycles(cut, p, target), default=None)
+def best_cut(ps: tuple[Matrices, ...], target: Target) -> Cut | None:
+    """The fastest cut for all of these, of one m and k; None: there is none that fits."""
+    largest = max(ps, key=lambda p: (p.terms, p.n))
+    found = cuts(largest, lcm(*(p.cols for p in ps)), target)
+    return min(found, key=lambda cut: cycles(cut, ps, target), default=None)
 
 
-def cuts(p: Matrices, target: Target) -> Iterator[Cut]:
-    """Those that fit on a core."""
+def cuts(p: Matrices, cols: int, target: Target) -> Iterator[Cut]:
+    """Those that fit on a core, of multiples of so many columns."""
     bits, room = bitwidth(p.element), target.core_memories
     inner = BLOCK * 8 // bits  # a fractal is 16 x 32 bytes: columns of either operand may be inner
     unit = max(FRACTAL, inner)
     for m in extents(p.m, unit):
-        for n in extents(p.n, unit):
-            sums = room["l0c"] // (m * n * SUM_BYTES)
+        for n in extents(p.n, lcm(unit, cols)):
+            sums = room["l0c"] // (p.terms * m * n * SUM_BYTES)
             part = min(room["l0a"] // m, room["l0b"] // n) * 8 // (2 * bits) // unit * unit
             if not sums or not part:
                 continue
             # an even number of parts, so that the two tiles of L0 take turns over steps as well
-            parts, most = 2, room["l1"] * 8 // (2 * (m + n) * part * bits)
+            parts, most = 2, room["l1"] * 8 // (2 * (m + p.terms * n) * part * bits)
             while parts <= most:
                 steps = ceil(p.k / (parts * part))
                 even = align_up(ceil(p.k / (parts * steps)), unit)
@@ -93,25 +102,42 @@ def extents(size: int, unit: int) -> list[int]:
     return list(dict.fromkeys(align_up(s, unit) for s in even))
 
 
-def cycles(cut: Cut, p: Matrices, target: Target) -> float:
+def cycles(cut: Cut, ps: Sequence[Matrices], target: Target) -> float:
     """Of the busiest core."""
-    bits, cores = bitwidth(p.element), target.cube_cores
-    blocks, counts = cut.blocks(p), cut.counts(p)
-    steps = ceil(p.k / cut.k)
-    depth = p.k / steps  # of a step, on average
-    sizes = min(cut.m, p.m) * depth * bits / 8, min(cut.n, p.n) * depth * bits / 8
+    paces = [pace(cut, p, target) for p in ps]
+    blocks = [cut.blocks(p) for p in ps]
+    mean = sum(n * each for n, (each, _) in zip(blocks, paces, strict=True)) / sum(blocks)
+    return ceil(sum(blocks) / target.cube_cores) * mean + max(alone for _, alone in paces)
+
+
+def pace(cut: Cut, p: Matrices, target: Target) -> tuple[float, float]:
+    """Cycles of a block, and of what no other work goes on beside."""
+    bits, steps = bitwidth(p.element), ceil(p.k / cut.k)
+    load = loads(cut, p, target)
+    parts = p.terms * cut.k // cut.part
+    feed = cut.m / target.l1_to_l0a_rate + cut.n / target.l1_to_l0b_rate
+    moves = parts * 2 * target.mte1_start_cycles + p.terms * cut.k * bits / 8 * feed
+    macs = p.terms * cut.m * cut.n * cut.k / peak_macs(p.element, target)
+    macs += parts * target.mmad_start_cycles
+    size = p.terms * min(cut.m, p.m) * min(cut.n, p.n)
+    out = size * bitwidth(p.result) / 8 / (target.l0c_out_rate or target.l0c_to_ub_rate)
+    cube = steps * macs + (out if cut.sums == 1 else 0)
+    vector = 0.0
+    if p.passing:
+        rate = target.gm_to_ub_rate or target.l0c_to_ub_rate
+        vector = size * (bitwidth(p.result) / 8 / rate + VECTOR_OPS * SUM_BYTES / REPEAT_BYTES)
+    return max(steps * load, steps * moves, cube, out, vector), load + macs / parts + out + vector
+
+
+def loads(cut: Cut, p: Matrices, target: Target) -> float:
+    """Cycles of loading the operands of a step."""
+    depth, counts = p.k / ceil(p.k / cut.k), cut.counts(p)
+    width = depth * bitwidth(p.element) / 8
+    sizes = min(cut.m, p.m) * width, p.terms * min(cut.n, p.n) * width
     hbm = target.hbm_rate * target.hbm_efficiency * target.hbm_read_efficiency
-    load = 2 * target.mte2_start_cycles
-    for size, across, batch, stride in zip(sizes, counts[::-1], p.batches, p.strides, strict=True):
+    load = (1 + p.terms) * target.mte2_start_cycles
+    for size, others, batch, stride in zip(sizes, counts[::-1], p.batches, p.strides, strict=True):
         rate = target.l2_read_rate
         rate *= share_of(stride, p.element) if target.split_cores else 1
-        load += size / min(rate, hbm * across * p.batch / batch)
-    parts = cut.k // cut.part
-    feed = cut.m / target.l1_to_l0a_rate + cut.n / target.l1_to_l0b_rate
-    moves = parts * 2 * target.mte1_start_cycles + cut.k * bits / 8 * feed
-    macs = parts * target.mmad_start_cycles + cut.m * cut.n * cut.k / peak_macs(p.element, target)
-    size = min(cut.m, p.m) * min(cut.n, p.n) * bitwidth(p.result) / 8
-    out = size / (target.l0c_out_rate or target.l0c_to_ub_rate)
-    cube = steps * macs + (out if cut.sums == 1 else 0)
-    pace = max(steps * load, steps * moves, cube, out)
-    return ceil(blocks / cores) * pace + load + macs / parts + out
+        load += size / min(rate, hbm * others * p.batch / batch)
+    return load

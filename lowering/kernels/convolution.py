@@ -18,82 +18,52 @@ column by ones. Pads of images are those of loads. Other ops than relu are on ve
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import ceil, gcd, prod
 
 from xdsl.dialects.builtin import bf16, f16, f32, i8, i32
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Shape, align_up, element_type, numel, shape_of
+from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.blocks import SUM_BYTES, extents
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
-from ge.lowering.kernels.pulling import is_pointwise, number
+from ge.lowering.kernels.sliding import lower_sliding
+from ge.lowering.kernels.windows import Rest, Windows, pairs
 from ge.lowering.tiles.indices import Index, Scalar, SharedIndex
 from ge.lowering.tiles.tracing import Tracer
-from ge.lowering.tiles.values import Box, Copied, Expression, Tile
+from ge.lowering.tiles.values import Box, Expression, Tile
 from ge.runtime.costs.cube import peak_macs
 from ge.runtime.costs.split_cores import share_of
 
-Pair = tuple[int, int]
-
 
 @dataclass(frozen=True)
-class Windows:
-    """What a convolution takes: `batch` images, each of one group's channels; of the two spatial
-    dimensions: sizes, kernel, strides, dilations, pads before. All but sizes are of both."""
+class Convolution(Windows):
+    """A convolution: `batch` times weights of one group by windows of its channels."""
 
     op: ConvOp
     batch: int  # images times groups
     groups: int
     ins: int  # channels of a group
     outs: int
-    image: Pair
-    result: Pair
-    kernel: Pair
-    strides: Pair
-    dilations: Pair
-    pads: Pair
 
     @classmethod
-    def of(cls, op: ConvOp) -> "Windows":
+    def of(cls, op: ConvOp) -> "Convolution":
         """Raises NotLowered for what is no convolution of images."""
-        shape, weight, out = op.input_shape(), shape_of(op.weight), shape_of(op.result)
+        shape, weight = shape_of(op.input), shape_of(op.weight)
         element = element_type(op.input)
         if op.channel_axis != 1:
             raise NotLowered("channels of its input are last")
-        if len(shape) > 4:
-            raise NotLowered(f"it has {len(shape) - 2} spatial dimensions")
         if element not in (f16, bf16, f32, i8) or element != element_type(op.weight):
             raise NotLowered(f"the cube does not multiply {element} by {element_type(op.weight)}")
         if element == i8 and op.bias is not None:
             raise NotLowered("there is no bias of integers")
-        window = op.window().resolved(shape[2:])
-
-        def pair(numbers: Shape, line: int) -> Pair:
-            """Of lines and columns; images of one dimension have one line."""
-            return (line, numbers[-1]) if len(shape) == 3 else (numbers[-2], numbers[-1])
-
-        image, result = pair(shape[2:], 1), pair(out[2:], 1)
-        kernel, strides = pair(window.kernel, 1), pair(window.strides, 1)
-        dilations, pads = pair(window.dilations, 1), pair(window.pads[: window.rank], 0)
-        if kernel == strides == (1, 1) and not any(window.pads):
-            image = result = 1, prod(image)
-        group = op.groups
-        return cls(
-            op, shape[0] * group, group, weight[1], weight[0] // group,
-            image, result, kernel, strides, dilations, pads,
-        )  # fmt: skip
-
-    @property
-    def taps(self) -> int:
-        return prod(self.kernel)
+        windows = pairs(op.window(), shape[2:], shape_of(op.result)[2:])
+        groups = op.groups
+        return cls(*windows, op, shape[0] * groups, groups, weight[1], weight[0] // groups)
 
     @property
     def depth(self) -> int:
@@ -116,15 +86,6 @@ class Windows:
             shapes[op.bias] = self.groups, self.outs, 1
         return shapes
 
-    def spans(self, at: Sequence[Scalar], tap: Sequence[Scalar]) -> list[slice]:
-        """Where the windows from a pixel of the result on have this kernel element."""
-        spans: list[slice] = []
-        for dim, (pixel, element) in enumerate(zip(at, tap, strict=True)):
-            step = self.strides[dim]
-            start = pixel * step + element * self.dilations[dim] - self.pads[dim]
-            spans.append(slice(start, None, step))
-        return spans
-
 
 @dataclass(frozen=True)
 class Cut:
@@ -143,16 +104,16 @@ class Cut:
     def n(self) -> int:
         return self.lines * self.cols
 
-    def counts(self, w: Windows) -> tuple[int, int, int]:
+    def counts(self, w: Convolution) -> tuple[int, int, int]:
         """Blocks of channels, of lines and of columns."""
         lines, cols = w.result
         return ceil(w.outs / self.m), ceil(lines / self.lines), ceil(cols / self.cols)
 
-    def blocks(self, w: Windows) -> int:
+    def blocks(self, w: Convolution) -> int:
         return w.batch * prod(self.counts(w))
 
 
-def cuts(w: Windows, target: Target) -> Iterator[Cut]:
+def cuts(w: Convolution, target: Target) -> Iterator[Cut]:
     """Those that fit on a core."""
     bits, room = bitwidth(element_type(w.op.input)), target.core_memories
     unit = max(FRACTAL, BLOCK * 8 // bits)
@@ -185,7 +146,7 @@ def best_part(depth: int, most: int) -> int:
     return max(parts, key=lambda p: p * (1 + (depth // p % 2 == 0)), default=0)
 
 
-def cycles(cut: Cut, w: Windows, target: Target) -> float:
+def cycles(cut: Cut, w: Convolution, target: Target) -> float:
     """Of the busiest core, by the busiest of its pipes."""
     element = element_type(w.op.input)
     size = bitwidth(element) / 8
@@ -212,18 +173,17 @@ def cycles(cut: Cut, w: Windows, target: Target) -> float:
 
 
 def lower_convolution(launch: Launch) -> Written:
-    """A convolution, and ops on its result."""
+    """A convolution, and ops on its result. Where each channel is one of its own, vector cores do
+    it: the cube would multiply one row of 16."""
     body = launch.body
     op = next(op for op in body.ops if isinstance(op, ConvOp))
-    if op is not body.ops[0]:
-        raise NotLowered(f"{body.ops[0].name} is before its convolution")
-    if len(body.outputs) > 1:
-        raise NotLowered("it has several results")
-    w = Windows.of(op)
+    if op.groups > 1 and shape_of(op.weight)[:2] == (op.groups, 1):
+        return lower_sliding(launch)
+    w = Convolution.of(op)
     cut = min(cuts(w, launch.target), key=lambda c: cycles(c, w, launch.target), default=None)
     if cut is None:
         raise NotLowered("no block of it fits on a core")
-    rest = Rest(launch, w, body.ops[1:])
+    rest = Rest(launch, op, w.result_shape, (w.groups, w.outs, 1))
 
     def write(c: Tracer, arguments: Arguments) -> None:
         Blocks(c, w, cut, arguments, rest).write()
@@ -231,68 +191,12 @@ def lower_convolution(launch: Launch) -> Written:
     return Written(write, min(cut.blocks(w), launch.target.cube_cores), w.shapes | rest.shapes)
 
 
-@dataclass(frozen=True)
-class Rest:
-    """The ops after a convolution."""
-
-    launch: Launch
-    w: Windows
-    ops: Sequence[TensorOp]
-
-    @property
-    def is_relu(self) -> bool:
-        return [type(op) for op in self.ops] == [ReluOp]
-
-    @cached_property
-    def others(self) -> dict[SSAValue, bool]:
-        """What the ops take besides the convolution's result and numbers; whether it is a number
-        for each channel. Raises NotLowered for what has other shapes."""
-        known: set[SSAValue] = {self.w.op.result}
-        found: dict[SSAValue, bool] = {}
-        shape = shape_of(self.w.op.result)
-        columns = {(1, shape[1], *(1 for _ in shape[2:])), (shape[1], *(1 for _ in shape[2:]))}
-        for op in self.ops:
-            if not is_pointwise(op):
-                raise NotLowered(f"there are no tiles for {op.name} after a convolution")
-            for value in op.operands:
-                if value in known or self.number(value) is not None:
-                    continue
-                if shape_of(value) != shape and shape_of(value) not in columns:
-                    raise NotLowered(f"{op.name} broadcasts {value.type} to {op.results[0].type}")
-                found[value] = shape_of(value) != shape
-            known.update(op.results)
-        return found
-
-    @property
-    def shapes(self) -> dict[SSAValue, Shape]:
-        w, (out,) = self.w, self.launch.body.outputs
-        column = w.groups, w.outs, 1
-        shapes = {
-            v: column if is_column else w.result_shape for v, is_column in self.others.items()
-        }
-        return shapes | {out: w.result_shape}
-
-    def number(self, value: SSAValue) -> Expression | None:
-        constant = self.launch.constant(value)
-        if constant is None or numel(shape_of(value)) > 1:
-            return None
-        return number(constant.result)
-
-    def value(self, known: dict[SSAValue, Expression], shape: Pair) -> Expression:
-        """The result of the ops."""
-        for op in self.ops:
-            for value in op.operands:
-                if value not in known and (constant := self.number(value)) is not None:
-                    known[value] = constant
-            args = tuple(known[v] for v in op.operands)
-            known[op.results[0]] = Copied(op, args, shape, element_type(op.results[0]))
-        return known[self.launch.body.outputs[0]]
-
-
 class Blocks:
     """The program of a convolution, while it is written."""
 
-    def __init__(self, c: Tracer, w: Windows, cut: Cut, arguments: Arguments, rest: Rest) -> None:
+    def __init__(
+        self, c: Tracer, w: Convolution, cut: Cut, arguments: Arguments, rest: Rest
+    ) -> None:
         self.c, self.w, self.cut, self.arguments, self.rest = c, w, cut, arguments, rest
         element = element_type(w.op.input)
         self.weights = c.l1(cut.m, cut.depth, element, copies=2)
@@ -332,7 +236,7 @@ class Blocks:
             if self.rest.ops and not self.rest.is_relu:
                 self.write_rest(i, image, group, m, at)
             else:
-                out = self.result(self.rest.launch.body.outputs[0], image, m, at, cut.m)
+                out = self.result(self.rest.out, image, m, at, cut.m)
                 c.store(out, self.sums[i], relu=self.rest.is_relu)
 
     def load_windows(self, copy: Index, image: Index, channel: Index, at: Sequence[Index]) -> Tile:
@@ -358,9 +262,8 @@ class Blocks:
     def prepare_rest(self) -> None:
         """Buffers for pieces of the block's rows."""
         c, cut, rest = self.c, self.cut, self.rest
-        (out,) = rest.launch.body.outputs
         full = [v for v, is_column in rest.others.items() if not is_column]
-        values = [self.w.op.result, *full, out]
+        values = [self.w.op.result, *full, rest.out]
         columns = len(rest.others) - len(full)
         bits = 2 * sum(bitwidth(element_type(v)) for v in values)  # of a pixel
         room = rest.launch.target.core_memories["ub"]
@@ -373,7 +276,7 @@ class Blocks:
         def ring(value: SSAValue, cols: int) -> Tile:
             return c.ub(self.rows, cols, element_type(value), copies=2)
 
-        self.popped, self.stored = ring(values[0], cut.n), ring(out, cut.n)
+        self.popped, self.stored = ring(values[0], cut.n), ring(rest.out, cut.n)
         self.queue = c.queue(self.popped, 2)
         self.rings = {v: ring(v, 1 if is_column else cut.n) for v, is_column in rest.others.items()}
 
@@ -395,5 +298,4 @@ class Blocks:
                 known[value] = c.load(ring[copy], box, pad=1)
             known[self.w.op.result] = self.queue.pop(self.popped[copy])
             self.stored[copy] = self.rest.value(known, self.stored.type.shape)
-            (out,) = self.rest.launch.body.outputs
-            c.store(self.result(out, image, m + row, at, rows), self.stored[copy])
+            c.store(self.result(self.rest.out, image, m + row, at, rows), self.stored[copy])

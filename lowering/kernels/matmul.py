@@ -1,56 +1,71 @@
-"""Kernels for the cube: matmuls.
+"""Kernels for the cube: matmuls, and what is computed of them on their way out.
 
-Cores share the blocks of the result; `blocks.py` says how large they are.
+Cores share the blocks of the results; `blocks.py` says how large they are. Sums that are stored as
+they are leave L0C for memory, wherever ops that only move elements put them (`outputs.py`). Other
+sums pass to the vector core in parts, and what follows the matmuls is pulled there (`pulling.py`).
+
+Matmuls whose results meet in what follows have their blocks at a time, and share those of the
+left-hand side; others come one behind the other, and go on with the cores in turn.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import ceil, prod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import ceil, gcd, prod
 
 from xdsl.dialects.builtin import bf16, f16, f32, i8, i32
 from xdsl.ir import SSAValue
 
+from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.support.types import Shape, element_type, shape_of
+from ge.dialects.graph.shape import TransposeOp
+from ge.dialects.graph.slicing import SliceOp, SplitOp
+from ge.dialects.npu_task.core_plan import FRACTAL
+from ge.dialects.support.access import MOVING, Access
+from ge.dialects.support.boxes import Box
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Shape, array_ints, element_type, shape_of
+from ge.dialects.tile.types import BLOCK, Memory
 from ge.lowering.kernels.blocks import Cut, Matrices, best_cut
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
-from ge.lowering.tiles.indices import Index, Scalar
-from ge.lowering.tiles.tracing import Tracer
-from ge.lowering.tiles.values import Argument, Box, Tile, Transposed
+from ge.lowering.kernels.outputs import Origins, Output, Place
+from ge.lowering.kernels.programs import bytes_left
+from ge.lowering.kernels.pulling import Pull, long_dims, tile_shape
+from ge.lowering.tiles import values as v
+from ge.lowering.tiles.indices import Index, Scalar, ceil_div
+from ge.lowering.tiles.tracing import Queue, Tracer
+from ge.lowering.tiles.values import Argument, Tile, Transposed
 
 MULTIPLIED = (f16, bf16, f32, i8)
 
 
 @dataclass(frozen=True)
 class Operand:
-    """One side of a matmul: matrices of rows x columns in memory, `turned` where the matmul takes
-    them transposed. `batch`: the dimensions before those."""
+    """One side of a matmul: matrices in memory, `turned` where the matmul takes them transposed.
+    `shape` is that of its memref."""
 
     value: SSAValue
-    batch: Shape
-    rows: int
-    cols: int
+    shape: Shape
     turned: bool
-
-    @classmethod
-    def of(cls, value: SSAValue, turned: bool) -> "Operand":
-        *batch, rows, cols = shape_of(value)
-        return cls(value, tuple(batch), rows, cols, turned)
-
-    @property
-    def shape(self) -> Shape:
-        """Of its memref: one dimension for all that is before the matrices."""
-        count = prod(self.batch)
-        return (self.rows, self.cols) if count == 1 else (count, self.rows, self.cols)
 
     def tile_shape(self, rows: int, cols: int) -> tuple[int, int]:
         """Of a tile of as many rows and columns of what the matmul takes."""
         return (cols, rows) if self.turned else (rows, cols)
 
-    def box(self, argument: Argument, batch: Scalar, row: Scalar, col: Scalar) -> Box:
+    def box(self, argument: Argument, lead: Sequence[Scalar], row: Scalar, col: Scalar) -> v.Box:
         """The box from there on, of what the matmul takes."""
         row, col = (col, row) if self.turned else (row, col)
-        return argument[row:, col:] if len(self.shape) == 2 else argument[batch, row:, col:]
+        rank = len(self.shape)
+        return v.Box(argument, (*lead, row, col), (rank - 2, rank - 1), (1,) * rank)
+
+    def matrix(self, batch: Shape, number: Scalar) -> list[Scalar]:
+        """Which of the matrices matmul `number` takes: dimensions of 1 are repeated."""
+        own = self.shape[:-2]
+        batch = batch[len(batch) - len(own) :]
+        return [
+            0 if size == 1 else number // prod(batch[i + 1 :]) % size for i, size in enumerate(own)
+        ]
 
     def as_taken(self, tile: Tile) -> Tile | Transposed:
         return tile.T if self.turned else tile
@@ -58,106 +73,356 @@ class Operand:
 
 @dataclass(frozen=True)
 class Product:
-    """A matmul, cut into blocks."""
+    """A matmul. `folded`: rows of all its left-hand sides are rows of one."""
 
-    lhs: Operand
-    rhs: Operand
-    result: SSAValue
-    batch: Shape
-    p: Matrices
+    op: MatmulOp
+    folded: bool
 
-    @classmethod
-    def of(cls, op: MatmulOp) -> "Product":
-        """Raises NotLowered for element types that the cube does not multiply."""
-        batch, m, n, k = op.dimensions()
-        element, other = element_type(op.lhs), element_type(op.rhs)
-        if element != other or element not in MULTIPLIED:
-            raise NotLowered(f"the cube does not multiply {element} by {other}")
-        lhs = Operand.of(op.lhs, bool(op.transpose_lhs.value.data))
-        rhs = Operand.of(op.rhs, bool(op.transpose_rhs.value.data))
-        if prod(rhs.batch) == 1 and not lhs.turned:  # one matrix for all rows
-            lhs = Operand(op.lhs, (), prod(batch) * m, k, False)
-            batch, m = (), prod(batch) * m
-        batches, strides = (prod(lhs.batch), prod(rhs.batch)), (lhs.cols, rhs.cols)
-        result = element_type(op.result)
-        p = Matrices(prod(batch), m, n, k, element, result, batches, strides)
-        return cls(lhs, rhs, op.result, batch, p)
+    @cached_property
+    def sizes(self) -> tuple[Shape, int, int, int]:
+        """Batch dimensions and m, n, k."""
+        batch, m, n, k = self.op.dimensions()
+        return ((), prod(batch) * m, n, k) if self.folded else (batch, m, n, k)
+
+    @cached_property
+    def lhs(self) -> Operand:
+        _, m, _, k = self.sizes
+        shape = (m, k) if self.folded else shape_of(self.op.lhs)
+        return Operand(self.op.lhs, shape, bool(self.op.transpose_lhs.value.data))
+
+    @cached_property
+    def rhs(self) -> Operand:
+        return Operand(self.op.rhs, shape_of(self.op.rhs), bool(self.op.transpose_rhs.value.data))
+
+    def matrices(self, terms: int, columns: int) -> Matrices:
+        batch, m, _, k = self.sizes
+        sides = self.lhs.shape, self.rhs.shape
+        return Matrices(
+            prod(batch),
+            m,
+            columns,
+            k,
+            element_type(self.op.lhs),
+            element_type(self.op.result),
+            (prod(sides[0][:-2]), prod(sides[1][:-2])),
+            (sides[0][-1], sides[1][-1]),
+            terms,
+        )
+
+
+@dataclass(frozen=True)
+class Section:
+    """Results that are computed block by block together, and the matmuls that they need."""
+
+    products: tuple[Product, ...]
+    outputs: tuple[Output, ...]
+    ops: tuple[TensorOp, ...]  # between the matmuls and the outputs
 
     @property
-    def result_shape(self) -> Shape:
-        batch = () if self.p.batch == 1 else (self.p.batch,)
-        return (*batch, self.p.m, self.p.n)
+    def first(self) -> int:
+        return self.outputs[0].first
+
+    @cached_property
+    def p(self) -> Matrices:
+        """Raises NotLowered where no blocks of it are blocks of the outputs."""
+        product, columns = self.products[0], self.outputs[0].columns
+        p = product.matrices(len(self.products), columns)
+        values = [r for op in (product.op, *self.ops) for r in op.results]
+        least = BLOCK * 8 // min(bitwidth(element_type(v)) for v in values)
+        unit = FRACTAL if self.is_direct else max(FRACTAL, least)
+        for out in self.outputs:
+            if out.merges_batches(p.m):
+                raise NotLowered(f"rows of several matmuls are one dimension of {out.value.type}")
+            if out.side_by_side(out.row_steps, p.m) % FRACTAL:
+                raise NotLowered(f"{out.value.type} has parts of less than {FRACTAL} rows")
+            if out.side_by_side(out.col_steps, columns) % unit:
+                raise NotLowered(f"{out.value.type} has parts of less than {unit} columns")
+        cols = gcd(*(o.side_by_side(o.col_steps, columns) for o in self.outputs))
+        passing = not self.is_direct
+        if passing and columns == 1:
+            raise NotLowered("one column passes to the vector core")
+        return replace(p, cols=cols or unit, passing=passing)
 
     @property
-    def shapes(self) -> dict[SSAValue, Shape]:
-        """Of memrefs."""
-        lhs, rhs = self.lhs, self.rhs
-        return {lhs.value: lhs.shape, rhs.value: rhs.shape, self.result: self.result_shape}
+    def part_cols(self) -> int:
+        """Columns that are side by side in all outputs; 0: all."""
+        return gcd(*(o.side_by_side(o.col_steps, self.p.n) for o in self.outputs))
+
+    @property
+    def part_rows(self) -> int:
+        return gcd(*(o.side_by_side(o.row_steps, self.p.m) for o in self.outputs))
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether sums are stored as they are."""
+        kinds = [op for op in self.ops if op.ACCESS not in MOVING]
+        return len(self.products) == 1 and all(isinstance(op, ReluOp) for op in kinds)
+
+    @property
+    def has_relu(self) -> bool:
+        return any(isinstance(op, ReluOp) for op in self.ops)
 
 
 def lower_matmul(launch: Launch) -> Written:
-    """A matmul."""
-    op = launch.kernel.main
-    if not isinstance(op, MatmulOp):
-        raise NotLowered(f"there is none for {op.name}")
-    product = Product.of(op)
-    cut = best_cut(product.p, launch.target)
+    """Matmuls, and what follows them. Raises NotLowered where there is no program."""
+    sections = sections_of(launch)
+    ps = tuple(s.p for s in sections)
+    if len({(p.batch, p.m, p.k, p.element) for p in ps}) > 1:
+        raise NotLowered("its matmuls differ in size")
+    cut = best_cut(ps, launch.target)
     if cut is None:
         raise NotLowered("no block of it fits on a core")
+    rows = gcd(cut.m, *(s.part_rows for s in sections))
+    while True:
+        written = Blocks(launch, sections, cut, rows).written()
+        if len(sections) == 1 and sections[0].is_direct:
+            return written
+        left = bytes_left(launch, written)
+        if all(size >= 0 for size in left.values()):
+            return written
+        if rows == FRACTAL or min(n for m, n in left.items() if m is not Memory.UB) < 0:
+            missing = ", ".join(f"{-n} bytes of {m}" for m, n in left.items() if n < 0)
+            raise NotLowered(f"its program needs {missing} more than there are")
+        rows = part_of(rows, rows // 2)
 
-    def write(c: Tracer, arguments: Arguments) -> None:
-        Blocks(c, product, cut, arguments).write()
 
-    cores = min(cut.blocks(product.p), launch.target.cube_cores)
-    return Written(write, cores, product.shapes)
+def part_of(size: int, most: int) -> int:
+    """The largest part of a size in multiples of 16 that divides it, of `most` at most."""
+    units = size // FRACTAL
+    return FRACTAL * max(
+        d for d in range(1, units + 1) if units % d == 0 and d * FRACTAL <= max(most, FRACTAL)
+    )
 
 
+def sections_of(launch: Launch) -> list[Section]:
+    body = launch.body
+    matmuls = [op for op in body.ops if isinstance(op, MatmulOp)]
+    if not matmuls:
+        raise NotLowered(f"there is none for {launch.kernel.main.name}")
+    for op in matmuls:
+        element, other = element_type(op.lhs), element_type(op.rhs)
+        if element != other or element not in MULTIPLIED:
+            raise NotLowered(f"the cube does not multiply {element} by {other}")
+        if any(v not in body.inputs for v in op.operands):
+            raise NotLowered("operands of its matmul are computed")
+    origins = Origins(body)
+    outputs = [origins.output(value) for value in body.outputs]
+    products = {op.result: Product(op, folds(op, outputs)) for op in matmuls}
+    sections: list[Section] = []
+    for group in together(outputs):
+        if len({(o.first, o.columns) for o in group}) > 1:
+            raise NotLowered("different columns of its matmuls meet")
+        needed = [m for m in products if any(m in o.matmuls for o in group)]
+        if (
+            len({products[m].op.lhs for m in needed}) > 1
+            or len({products[m].sizes for m in needed}) > 1
+        ):
+            raise NotLowered("matmuls of different left-hand sides meet")
+        ops = between(launch, [o.value for o in group])
+        sections.append(Section(tuple(products[m] for m in needed), tuple(group), ops))
+    return sections
+
+
+def folds(op: MatmulOp, outputs: Sequence[Output]) -> bool:
+    """Whether rows of all left-hand sides may be those of one matmul: there is one right-hand side,
+    and no part of the rows ends within a fractal."""
+    batch, m, _, _ = op.dimensions()
+    mine, rows = [o for o in outputs if op.result in o.matmuls], prod(batch) * m
+    parts = [o.side_by_side(o.row_steps, rows) for o in mine]
+    one = prod(shape_of(op.rhs)[:-2]) == 1 and not op.transpose_lhs.value.data
+    return one and all(part % FRACTAL == 0 for part in parts)
+
+
+def together(outputs: Sequence[Output]) -> list[list[Output]]:
+    """Groups of outputs that share columns of a matmul."""
+    groups: list[list[Output]] = []
+    for output in outputs:
+        touched = [g for g in groups if any(shared(output, o) for o in g)]
+        groups = [g for g in groups if g not in touched]
+        groups.append([*(o for g in touched for o in g), output])
+    return groups
+
+
+def shared(a: Output, b: Output) -> bool:
+    overlap = a.first < b.first + b.columns and b.first < a.first + a.columns
+    return overlap and bool(set(a.matmuls) & set(b.matmuls))
+
+
+def between(launch: Launch, outputs: Sequence[SSAValue]) -> tuple[TensorOp, ...]:
+    """The ops behind the matmuls that compute these values."""
+    needed, found = set(outputs), list[TensorOp]()
+    for op in reversed(launch.body.ops):
+        if not needed.isdisjoint(op.results) and not isinstance(op, MatmulOp):
+            needed.update(op.operands)
+            found.append(op)
+    return tuple(found)
+
+
+class Epilogue(Pull):
+    """What follows matmuls: moved elements are in the same tile, at another place."""
+
+    def computed(self, op: TensorOp, value: SSAValue, box: Box, column: bool) -> v.Expression:
+        if op.ACCESS is not Access.VIEW and not isinstance(op, TransposeOp | SplitOp | SliceOp):
+            return super().computed(op, value, box, column)
+        number = next(i for i, r in enumerate(op.results) if r is value)
+        needed, dims = op.operand_box(0, box, number), long_dims(box)
+        if isinstance(op, TransposeOp):
+            order = [array_ints(op.permutation)[d] for d in dims]
+            if order != sorted(order):
+                raise NotLowered("rows become columns behind its matmul")
+        if needed is None or tile_shape(needed, column) != tile_shape(box, column):
+            raise NotLowered(f"a box of {op.name} is none of its operand")
+        return self.expression(op.operands[0], needed, column)
+
+
+@dataclass(frozen=True)
 class Blocks:
-    """The program of a matmul, while it is written."""
+    """The program of matmuls: how they are cut, and in parts of how many rows sums pass to the
+    vector core."""
 
-    def __init__(self, c: Tracer, product: Product, cut: Cut, arguments: Arguments) -> None:
-        self.c, self.product, self.cut, self.arguments = c, product, cut, arguments
-        lhs, rhs, element = product.lhs, product.rhs, product.p.element
-        self.lhs = c.l1(*lhs.tile_shape(cut.m, cut.k), element, copies=2)
-        self.rhs = c.l1(*rhs.tile_shape(cut.k, cut.n), element, copies=2)
-        sum_type = i32 if element == i8 else f32
-        self.sums = c.l0c(cut.m, cut.n, sum_type, copies=cut.sums)
+    launch: Launch
+    sections: Sequence[Section]
+    cut: Cut
+    rows: int
 
-    def write(self) -> None:
-        c, cut, p = self.c, self.cut, self.product.p
+    @property
+    def cores(self) -> int:
+        blocks = sum(self.cut.blocks(s.p) for s in self.sections)
+        return min(blocks, self.launch.target.cube_cores)
+
+    def written(self) -> Written:
+        shapes: dict[SSAValue, Shape] = {}
+        for section in self.sections:
+            for product in section.products:
+                shapes[product.lhs.value] = product.lhs.shape
+
+        def write(c: Tracer, arguments: Arguments) -> None:
+            Writer(self, c, arguments).write_all()
+
+        return Written(write, self.cores, shapes)
+
+
+class Writer:
+    """The program, while it is written."""
+
+    def __init__(self, blocks: Blocks, c: Tracer, arguments: Arguments) -> None:
+        self.blocks, self.c, self.cut, self.arguments = blocks, c, blocks.cut, arguments
+        self.rings: dict[tuple[tuple[int, int], int], Tile] = {}
+        self.sums: list[Tile] = []
+        self.popped: dict[tuple[Shape, int], tuple[Tile, Queue]] = {}
+        self.pull = Epilogue(c, blocks.launch, arguments)
+
+    def write_all(self) -> None:
+        before = 0
+        for section in self.blocks.sections:
+            self.write(section, before)
+            before += self.cut.blocks(section.p)
+
+    def write(self, section: Section, before: int) -> None:
+        """A section: `before` blocks are those of the cores already."""
+        c, cut, p = self.c, self.cut, section.p
         down, across = cut.counts(p)
-        steps = ceil(p.k / cut.k)
-        out = Operand(self.product.result, self.product.batch, p.m, p.n, False)
-        for i in c.share(cut.blocks(p)):
+        steps, sums = ceil(p.k / cut.k), self.sums_of(section)
+        me = (
+            c.now((c.core + (-before % self.blocks.cores)) % self.blocks.cores)
+            if before
+            else c.core
+        )
+        for turn in c.range(ceil_div(down * across * p.batch - me, c.cores)):
+            i = me + turn * c.cores
             block = c.now(i // across)
-            m, n = c.now(block % down * cut.m), c.now(i % across * cut.n)
-            batch, first = c.now(block // down), c.now(i.turn * steps)
+            place = Place(
+                p.batch,
+                p.m,
+                c.now(block // down),
+                c.now(block % down * cut.m),
+                c.now(i % across * cut.n),
+            )
+            first = c.now(turn * steps)
             for step in c.range(steps):
-                lhs, rhs = self.operands(first + step, batch, m, n, step * cut.k)
-                c.mmad(self.sums[i], lhs, rhs, init=step == 0, k=cut.part)
-            c.store(out.box(self.arguments[out.value], batch, m, n), self.sums[i])
+                self.step(section, place, first + step, step, [s[turn] for s in sums])
+            if section.is_direct:
+                self.store(section, place, sums[0][turn])
+            else:
+                self.pass_on(section, place, [s[turn] for s in sums], turn)
 
-    def operands(
-        self, copy: Index, batch: Index, m: Index, n: Index, k: Index
-    ) -> Sequence[Tile | Transposed]:
-        """A step's, loaded."""
-        places = (self.product.lhs, self.lhs, m, k), (self.product.rhs, self.rhs, k, n)
-        tiles: list[Tile | Transposed] = []
-        for operand, ring, row, col in places:
-            its = index_of(operand.batch, self.product.batch, batch)
-            box = operand.box(self.arguments[operand.value], its, row, col)
-            tiles.append(operand.as_taken(self.c.load(ring[copy], box, pad=0)))
-        return tiles
+    def sums_of(self, section: Section) -> list[Tile]:
+        """Rings in L0C, one for each matmul."""
+        kind = i32 if section.p.element == i8 else f32
+        while len(self.sums) < len(section.products):
+            self.sums.append(self.c.l0c(self.cut.m, self.cut.n, kind, copies=self.cut.sums))
+        return self.sums[: len(section.products)]
 
+    def step(
+        self, section: Section, place: Place, copy: Index, step: Index, sums: Sequence[Tile]
+    ) -> None:
+        """Operands of one step come to L1, and are multiplied."""
+        cut, k = self.cut, step * self.cut.k
+        lhs = section.products[0].lhs, (cut.m, cut.k), (place.row, k)
+        left = self.loaded(section, *lhs, copy, place.batch, 0)
+        for number, (product, acc) in enumerate(zip(section.products, sums, strict=True), 1):
+            rhs = product.rhs, (cut.k, cut.n), (k, place.col + section.first)
+            right = self.loaded(section, *rhs, copy, place.batch, number)
+            self.c.mmad(acc, left, right, init=step == 0, k=cut.part)
 
-def index_of(own: Shape, batch: Shape, number: Index) -> Scalar:
-    """Which of an operand's matrices matmul `number` takes: dimensions of 1 are repeated."""
-    own = (1,) * (len(batch) - len(own)) + own
-    if own == batch or prod(own) == 1:
-        return number if prod(own) > 1 else 0
-    found: Scalar = 0
-    for i, (size, whole) in enumerate(zip(own, batch, strict=True)):
-        if size > 1:
-            place = number // prod(batch[i + 1 :])
-            found = found + (place % whole if i else place) * prod(own[i + 1 :])
-    return found
+    def loaded(
+        self,
+        section: Section,
+        operand: Operand,
+        shape: tuple[int, int],
+        at: tuple[Scalar, Scalar],
+        copy: Index,
+        batch: Scalar,
+        number: int,
+    ) -> Tile | Transposed:
+        """A part of an operand in L1; `number` says which ring it has."""
+        key = operand.tile_shape(*shape), number
+        if key not in self.rings:
+            self.rings[key] = self.c.l1(*key[0], section.p.element, copies=2)
+        lead = operand.matrix(section.products[0].sizes[0], batch)
+        box = operand.box(self.arguments[operand.value], lead, *at)
+        return operand.as_taken(self.c.load(self.rings[key][copy], box, pad=0))
+
+    # ---- on the way out
+
+    def parts(self, section: Section, rows: int) -> Iterator[tuple[Scalar, Scalar, int, int]]:
+        """Row, column and sizes of the parts of a block that are boxes of the outputs."""
+        cut, cols = self.cut, section.part_cols or self.cut.n
+        across = cut.n // cols
+        if (count := cut.m // rows * across) == 1:
+            yield 0, 0, rows, cols
+            return
+        for i in self.c.range(count):
+            yield i // across * rows, 0 if across == 1 else i % across * cols, rows, cols
+
+    def store(self, section: Section, place: Place, sums: Tile) -> None:
+        for row, col, rows, cols in self.parts(section, gcd(self.cut.m, section.part_rows)):
+            part = sums if (rows, cols) == sums.shape else sums.part(row, col, (rows, cols))
+            for out in section.outputs:
+                box = out.box(replace(place, row=place.row + row, col=place.col + col), rows, cols)
+                ones = (1,) * len(out.shape)
+                whole = v.Box(self.arguments[out.value], box.offsets, out.spans(section.p.m), ones)
+                self.c.store(whole, part, relu=section.has_relu)
+
+    def pass_on(self, section: Section, place: Place, sums: Sequence[Tile], turn: Index) -> None:
+        given: dict[SSAValue, Tile] = {}
+        for row, col, rows, cols in self.parts(section, self.blocks.rows):
+            least = min(rows, section.p.m)
+            for number, (product, acc) in enumerate(zip(section.products, sums, strict=True)):
+                value = product.op.result
+                tile, queue = self.passing(rows, cols, value, number)
+                queue.push(acc if (rows, cols) == acc.shape else acc.part(row, col, (rows, cols)))
+                queue.pop(tile)
+                given[value] = tile[:least]
+            self.pull.given = given
+            for out in section.outputs:
+                at = replace(place, row=place.row + row, col=place.col + col)
+                self.pull.store(out.value, out.box(at, least, cols))
+
+    def passing(self, rows: int, cols: int, value: SSAValue, number: int) -> tuple[Tile, Queue]:
+        """What a matmul's sums come to UB in."""
+        key = (rows, cols), number
+        if key not in self.popped:
+            tile = self.c.ub(rows, cols, element_type(value))
+            self.popped[key] = tile, self.c.queue(tile, 2)
+        return self.popped[key]

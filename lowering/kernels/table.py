@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.tensor_op import TensorOp
 from ge.lowering.kernels.attention import lower_attention
@@ -11,11 +12,13 @@ from ge.lowering.kernels.convolution import lower_convolution
 from ge.lowering.kernels.launch import Launch, NotLowered, Written
 from ge.lowering.kernels.matmul import lower_matmul
 from ge.lowering.kernels.moves import lower_moves, moves
+from ge.lowering.kernels.sliding import lower_sliding
 from ge.lowering.kernels.vector import lower_vector
 
 BY_OP: dict[type[TensorOp], Callable[[Launch], Written]] = {
     AttentionOp: lower_attention,
     ConvOp: lower_convolution,
+    PoolOp: lower_sliding,
 }
 LOWERINGS: dict[Engine, Callable[[Launch], Written]] = {
     Engine.CUBE: lower_matmul,

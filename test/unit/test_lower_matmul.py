@@ -1,13 +1,19 @@
 """Tile programs of matmuls, against the bodies of their kernels."""
 
+import re
 import sys
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
 
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.levels.level import Level
+from ge.lowering.pipeline.options import Options
+from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -53,7 +59,7 @@ BATCHES: list[Batch] = [
 ]
 
 
-@settings(max_examples=14, deadline=None)
+@settings(max_examples=10, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(
     st.tuples(*[st.integers(1, 70)] * 3),
     st.sampled_from(["f16", "bf16", "f32", "i8"]),
@@ -72,6 +78,129 @@ def test_all_layouts(
 @pytest.mark.parametrize("sizes", [(1, 700, 300), (130, 70, 1100), (600, 17, 33)])
 def test_ragged_ends(sizes: tuple[int, int, int]) -> None:
     compare(matmul(*sizes), all_lowered=True, orders=2)
+
+
+X, W, B, Y = "40x64xf16", "64x96xf16", "96xf16", "40x96xf16"
+X3, Y3, HEADS, TURNED = "2x40x64xf16", "2x40x96xf16", "2x40x3x32xf16", "2x3x40x32xf16"
+MATMUL = f"%0 = graph.matmul %x0, %x1 : (#{X}, #{W}) -> #{Y}"
+MATMUL3 = f"%0 = graph.matmul %x0, %x1 : (#{X3}, #{W}) -> #{Y3}"
+TO_HEADS = [
+    f"%2 = graph.reshape %1 shape [2, 40, 3, 32] : #{Y3} -> #{HEADS}",
+    f"%3 = graph.transpose %2 permutation [0, 2, 1, 3] : #{HEADS} -> #{TURNED}",
+]
+PARTS = ", ".join(["#40x32xf16"] * 3)
+BODIES: dict[str, tuple[list[str], list[str], list[str]]] = {
+    "relu": ([X, W], [MATMUL, f"%1 = graph.relu %0 : (#{Y}) -> #{Y}"], ["%1"]),
+    "bias": ([X, W, B], [MATMUL, f"%1 = graph.add %0, %x2 : (#{Y}, #{B}) -> #{Y}"], ["%1"]),
+    "residual, and the sums": (
+        [X, W, Y],
+        [MATMUL, f"%1 = graph.add %0, %x2 : (#{Y}, #{Y}) -> #{Y}"],
+        ["%1", "%0"],
+    ),
+    "gate": (
+        [X, W, W],
+        [
+            MATMUL,
+            f"%1 = graph.silu %0 : (#{Y}) -> #{Y}",
+            f"%2 = graph.matmul %x0, %x2 : (#{X}, #{W}) -> #{Y}",
+            f"%3 = graph.mul %1, %2 : (#{Y}, #{Y}) -> #{Y}",
+        ],
+        ["%3"],
+    ),
+    "two of one input": (
+        [X, W, W, B],
+        [
+            MATMUL,
+            f"%1 = graph.matmul %x0, %x2 : (#{X}, #{W}) -> #{Y}",
+            f"%2 = graph.add %1, %x3 : (#{Y}, #{B}) -> #{Y}",
+        ],
+        ["%0", "%2"],
+    ),
+    "heads": ([X3, W], [MATMUL3.replace("%0", "%1"), *TO_HEADS], ["%3"]),
+    "heads with a bias": (
+        [X3, W, B],
+        [MATMUL3, f"%1 = graph.add %0, %x2 : (#{Y3}, #{B}) -> #{Y3}", *TO_HEADS],
+        ["%3"],
+    ),
+    "parts": (
+        [X, W],
+        [MATMUL, f"%1, %2, %3 = graph.split %0 axis 1 sizes [32, 32, 32] : #{Y} -> {PARTS}"],
+        ["%1", "%3"],
+    ),
+    "one row": (
+        ["1x64xf16", W, B],
+        [
+            f"%0 = graph.matmul %x0, %x1 : (#1x64xf16, #{W}) -> #1x96xf16",
+            f"%1 = graph.add %0, %x2 : (#1x96xf16, #{B}) -> #1x96xf16",
+        ],
+        ["%1"],
+    ),
+    "codes": (
+        ["33x64xi8", "64x96xi8", "96xf32"],
+        [
+            "%0 = graph.matmul %x0, %x1 : (#33x64xi8, #64x96xi8) -> #33x96xi32",
+            "%1 = graph.cast %0 to f32 : (#33x96xi32) -> #33x96xf32",
+            "%2 = graph.mul %1, %x2 : (#33x96xf32, #96xf32) -> #33x96xf32",
+            "%3 = graph.cast %2 to f16 : (#33x96xf32) -> #33x96xf16",
+        ],
+        ["%3"],
+    ),
+}
+
+
+def linear(inputs: list[str], body: list[str], results: list[str]) -> ModuleOp:
+    """A launch of matmuls and what follows them; `#8x8xf16` stands for a tensor's type."""
+    arguments = [", ".join(f"%{n}{i}: #{t}" for i, t in enumerate(inputs)) for n in "ax"]
+    types = [types_of(line, r) for r in results for line in body if r in line.split("=")[0]]
+    names = [f"%r#{i}" for i in range(len(results))] if len(results) > 1 else ["%r"]
+    both, outs = ", ".join(types), ", ".join(names)
+    text = (
+        f"func.func @main({arguments[0]}) -> ({both}) {{\n"
+        f"%r{f':{len(results)}' if len(results) > 1 else ''} = fused_op.linear("
+        f"{', '.join(f'%a{i}' for i in range(len(inputs)))}) : "
+        f"({', '.join('#' + t for t in inputs)}) -> ({both}) {{\n^bb0({arguments[1]}):\n"
+        + "\n".join(body)
+        + f"\nfused_op.yield {', '.join(results)} : {both}\n}}\n"
+        f"func.return {outs} : {both}\n}}"
+    )
+    text = re.sub(r"#(?=\d+x)([\dx]*\w+)", r"tensor<\1>", text)
+    module = parse_module(context(), Source("test", text))
+    lower(module, Options(target="910b2"), until=Level.TASKS)
+    return module
+
+
+def types_of(line: str, result: str) -> str:
+    """The type of one of an op's results."""
+    names = line.split(" = ")[0].split(", ")
+    return line.split(" -> ")[-1].split(", ")[names.index(result)]
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_what_follows_matmuls(name: str) -> None:
+    compare(linear(*BODIES[name]), all_lowered=True, orders=1)
+
+
+@pytest.mark.parametrize("name", ["relu", "heads", "parts", "two of one input"])
+def test_sums_that_only_move_do_not_pass_the_vector_core(name: str) -> None:
+    inputs, body, results = BODIES[name]
+    if name == "two of one input":
+        inputs, body, results = inputs[:3], body[:2], ["%0", "%1"]
+    assert lowered(linear(inputs, body, results)).pairs[0][1].vector is None
+
+
+def test_rows_of_an_output_are_more_than_those_of_a_block() -> None:
+    body = [
+        "%0 = graph.matmul %x0, %x1 : (#2x512x64xf16, #64x32xf16) -> #2x512x32xf16",
+        "%1 = graph.reshape %0 shape [2, 512, 2, 16] : #2x512x32xf16 -> #2x512x2x16xf16",
+        "%2 = graph.transpose %1 permutation [0, 2, 1, 3] : #2x512x2x16xf16 -> #2x2x512x16xf16",
+    ]
+    compare(linear(["2x512x64xf16", "64x32xf16"], body, ["%2"]), all_lowered=True)
+
+
+def test_what_needs_several_sums_is_not_lowered() -> None:
+    body = [MATMUL, f"%1 = graph.softmax %0 {{axis = 1 : i64}} : (#{Y}) -> #{Y}"]
+    result = lowered(linear([X, W], body, ["%1"]))
+    assert "softmax needs several elements of a matmul's result" in str(result.reasons)
 
 
 def test_steps_of_l1_load_while_the_cube_works() -> None:

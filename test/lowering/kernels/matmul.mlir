@@ -3,9 +3,9 @@
 // Cores share the blocks of the result. Steps of L1 go on from block to block; two parts of each
 // take turns in L0.
 // CHECK-LABEL: tile.kernel @matmul_tiles(%in0: memref<500x256xf16>, %in1: memref<300x256xf16>, %out0: memref<500x300xf16>) cores
-// CHECK: tile.alloc : !tile.ring<2 x [[M:[0-9]+]]x[[K:[0-9]+]]xf16, l1>
-// CHECK: tile.alloc : !tile.ring<2 x [[N:[0-9]+]]x[[K]]xf16, l1>
-// CHECK: tile.alloc : !tile.ring<2 x [[M]]x[[N]]xf32, l0c>
+// CHECK: tile.alloc : !tile.ring<2 x [[M:[0-9]+]]x[[N:[0-9]+]]xf32, l0c>
+// CHECK: tile.alloc : !tile.ring<2 x [[M]]x[[K:[0-9]+]]xf16, l1>
+// CHECK: tile.alloc : !tile.ring<2 x [[N]]x[[K]]xf16, l1>
 // CHECK: scf.for
 // CHECK: scf.for [[STEP:%[0-9]+]] =
 // CHECK: [[COPY:%[0-9]+]] = arith.addi {{.*}}, [[STEP]]
@@ -26,19 +26,38 @@ npu_task.kernel @matmul on cube {
 }
 
 // One matrix for all of a batch: its rows are rows of one matmul.
-// CHECK-LABEL: tile.kernel @rows_tiles(%in0: memref<24x64xf16>, %in1: memref<64x32xf16>, %out0: memref<24x32xf16>)
+// CHECK-LABEL: tile.kernel @rows_tiles(%in0: memref<48x64xf16>, %in1: memref<64x32xf16>, %out0: memref<3x16x32xf16>)
 
 npu_task.kernel @rows on cube {
-^bb0(%0: tensor<3x8x64xf16>, %1: tensor<64x32xf16>):
-  %2 = graph.matmul %0, %1 : (tensor<3x8x64xf16>, tensor<64x32xf16>) -> tensor<3x8x32xf16>
-  npu_task.return %2 : tensor<3x8x32xf16>
+^bb0(%0: tensor<3x16x64xf16>, %1: tensor<64x32xf16>):
+  %2 = graph.matmul %0, %1 : (tensor<3x16x64xf16>, tensor<64x32xf16>) -> tensor<3x16x32xf16>
+  npu_task.return %2 : tensor<3x16x32xf16>
 }
 
-// Heads that share keys: the index of the matrix is computed.
-// CHECK-LABEL: tile.kernel @heads_tiles(%in0: memref<6x16x32xf16>, %in1: memref<2x32x16xf16>, %out0: memref<6x16x16xf16>)
+// Sums pass to the vector core in parts, and what follows is computed there.
+// CHECK-LABEL: tile.kernel @gate_tiles
+// CHECK: tile.cube
+// CHECK: tile.mmad [[A:%[0-9]+]],
+// CHECK: tile.mmad [[B:%[0-9]+]],
+// CHECK: tile.push {{.*}} to [[GATE:%[0-9]+]]
+// CHECK: tile.push {{.*}} to [[UP:%[0-9]+]]
+// CHECK: tile.vector
+// CHECK: tile.pop [[GATE]]
+// CHECK: tile.pop [[UP]]
+// CHECK: tile.map
+// CHECK: graph.silu
+// CHECK: graph.mul
+// CHECK: tile.store
 
-npu_task.kernel @heads on cube {
-^bb0(%0: tensor<2x3x16x32xf16>, %1: tensor<2x1x32x16xf16>):
-  %2 = graph.matmul %0, %1 : (tensor<2x3x16x32xf16>, tensor<2x1x32x16xf16>) -> tensor<2x3x16x16xf16>
-  npu_task.return %2 : tensor<2x3x16x16xf16>
+npu_task.kernel @gate on cube {
+^bb0(%0: tensor<64x64xf16>, %1: tensor<64x32xf16>, %2: tensor<64x32xf16>):
+  %3 = fused_op.linear(%0, %1, %2) : (tensor<64x64xf16>, tensor<64x32xf16>, tensor<64x32xf16>) -> tensor<64x32xf16> {
+  ^bb0(%4: tensor<64x64xf16>, %5: tensor<64x32xf16>, %6: tensor<64x32xf16>):
+    %7 = graph.matmul %4, %5 : (tensor<64x64xf16>, tensor<64x32xf16>) -> tensor<64x32xf16>
+    %8 = graph.silu %7 : (tensor<64x32xf16>) -> tensor<64x32xf16>
+    %9 = graph.matmul %4, %6 : (tensor<64x64xf16>, tensor<64x32xf16>) -> tensor<64x32xf16>
+    %10 = graph.mul %8, %9 : (tensor<64x32xf16>, tensor<64x32xf16>) -> tensor<64x32xf16>
+    fused_op.yield %10 : tensor<64x32xf16>
+  }
+  npu_task.return %3 : tensor<64x32xf16>
 }

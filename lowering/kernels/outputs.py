@@ -1,0 +1,193 @@
+"""Where the elements of a matmul's result go, when ops behind it move them.
+
+    %0 = graph.matmul ...                    : -> tensor<128x2304xf16>
+    %1, %2, %3 = graph.split %0              : -> 3 x tensor<128x768xf16>
+    %4 = graph.reshape %2                    : -> tensor<128x12x64xf16>
+    %5 = graph.transpose %4                  : -> tensor<12x128x64xf16>
+
+An index of %5 is columns 768 + 64 i0 + i2 and row i1 of %0: for each dimension of an output its
+step along the rows or along the columns. That is found by asking which element of the matmul's
+result an element of the output needs (`operand_box`), at enough places.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from random import Random
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.fused_op import Body
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.support.boxes import Box
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Shape, shape_of
+from ge.lowering.kernels.launch import NotLowered
+from ge.lowering.tiles.indices import Scalar
+
+PROBES = 16  # places besides those along each dimension
+OTHER_ORDER = "a result has not all elements of the matmul's in its order"
+
+
+@dataclass(frozen=True)
+class Output:
+    """A result of a launch, and its dimensions' steps along the rows and the columns of the matmuls
+    that it depends on, 0 where it has none. Its columns are `columns`, from `first` on."""
+
+    value: SSAValue
+    matmuls: tuple[SSAValue, ...]
+    row_steps: Shape
+    col_steps: Shape
+    first: int
+    columns: int
+
+    @property
+    def shape(self) -> Shape:
+        return shape_of(self.value)
+
+    def side_by_side(self, steps: Shape, count: int) -> int:
+        """How many of `count` rows or columns lie side by side; 0: all."""
+        inner = next((d for d, s in zip(self.shape, steps, strict=True) if s == 1), count)
+        return inner if inner < count else 0
+
+    def merges_batches(self, rows: int) -> bool:
+        """Whether a dimension goes on from the rows of one matmul to those of the next."""
+        steps = zip(self.shape, self.row_steps, strict=True)
+        return any(0 < step < rows < step * extent for extent, step in steps)
+
+    def spans(self, rows: int) -> tuple[int, int]:
+        """The dimensions of so many rows and of columns, if need be of one element. Raises
+        NotLowered where there are none."""
+        dims = range(len(self.shape))
+        col = next((i for i in dims if self.col_steps[i] == 1), len(self.shape) - 1)
+        several = [i for i in dims if self.row_steps[i] == 1 and rows > 1]
+        found = several or [i for i in dims if self.shape[i] == 1 and i < col]
+        if not found or found[-1] >= col or (self.shape[col] > 1 and not self.col_steps[col]):
+            raise NotLowered(f"{self.value.type} has no rows and columns")
+        return found[-1], col
+
+    def box(self, place: "Place", rows: int, cols: int) -> Box:
+        """The box of so many rows and columns from a place on. What is beyond the rows of a batch,
+        or beyond the columns, is beyond the output's end."""
+        offsets: list[Scalar] = []
+        sizes: list[int] = []
+        for extent, along, across in zip(self.shape, self.row_steps, self.col_steps, strict=True):
+            if along >= place.rows > 0:
+                step, at, size, count = along // place.rows, place.batch, 1, place.batches
+            elif along:
+                step, at, size, count = along, place.row, rows, place.rows
+            else:
+                step, at, size, count = across, place.col, cols, self.columns
+            if not step:
+                at = 0
+            elif step > 1:
+                at = at // step
+            if step and step * extent < count:
+                at = at % extent
+            offsets.append(at)
+            sizes.append(size if step == 1 else 1)
+        return Box(tuple(offsets), tuple(sizes))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Rows and columns of one of `batches` matmuls of as many rows each."""
+
+    batches: int
+    rows: int
+    batch: Scalar
+    row: Scalar
+    col: Scalar
+
+
+@dataclass(frozen=True)
+class Origins:
+    """Which elements of the matmuls' results the elements of a body's values are computed of."""
+
+    body: Body
+
+    @cached_property
+    def dependent(self) -> set[SSAValue]:
+        """Values that depend on a matmul."""
+        found: set[SSAValue] = set()
+        for op in self.body.ops:
+            if isinstance(op, MatmulOp) or any(v in found for v in op.operands):
+                found.update(op.results)
+        return found
+
+    def output(self, value: SSAValue) -> Output:
+        """Raises NotLowered where its elements are not each one of each matmul."""
+        shape = shape_of(value)
+        if value not in self.dependent:
+            raise NotLowered("a result does not depend on a matmul")
+        first = self.of(value, (0,) * len(shape))
+        base = next(iter(first.values()))
+        strides = [self.stride(value, dim, base) for dim in range(len(shape))]
+        self.check(value, base, strides)
+        whole = shape_of(next(iter(first)))
+        n = whole[-1]
+        rows = tuple(0 if s % n else s // n for s in strides)
+        cols = tuple(s if s % n else 0 for s in strides)
+        columns = covered(shape, cols)
+        if base + columns > n or covered(shape, rows) * n != prod(whole):
+            raise NotLowered(OTHER_ORDER)
+        return Output(value, tuple(first), rows, cols, base, columns)
+
+    def stride(self, value: SSAValue, dim: int, base: int) -> int:
+        """How far the next element along a dimension is, in the order of the matmul's result."""
+        shape = shape_of(value)
+        ends = [e for e in range(1, shape[dim]) if shape[dim] % e == 0]
+        stride = 0
+        for end in ends:
+            place = tuple(end if i == dim else 0 for i in range(len(shape)))
+            away = next(iter(self.of(value, place).values())) - base
+            stride = stride or away
+            if away != end * stride:
+                raise NotLowered(OTHER_ORDER)
+        return stride
+
+    def check(self, value: SSAValue, base: int, strides: Sequence[int]) -> None:
+        """Raises NotLowered where an element is not where the strides say: some, and the last."""
+        shape, random = shape_of(value), Random(0)
+        places = [tuple(random.randrange(d) for d in shape) for _ in range(PROBES)]
+        for place in (*places, tuple(d - 1 for d in shape)):
+            wanted = base + sum(i * s for i, s in zip(place, strides, strict=True))
+            if any(found != wanted for found in self.of(value, place).values()):
+                raise NotLowered(OTHER_ORDER)
+
+    def of(self, value: SSAValue, place: Shape) -> dict[SSAValue, int]:
+        """The number of the one element of each matmul's result that an element needs."""
+        found: dict[SSAValue, int] = {}
+        places: dict[SSAValue, Shape] = {value: place}
+        for op in reversed(self.body.ops):
+            for number, result in enumerate(op.results):
+                if (at := places.get(result)) is None:
+                    continue
+                if isinstance(op, MatmulOp):
+                    sizes = shape_of(result)
+                    found[result] = sum(i * prod(sizes[d + 1 :]) for d, i in enumerate(at))
+                    continue
+                for operand, needed in self.needs(op, Box(at, (1,) * len(at)), number):
+                    if places.setdefault(operand, needed.offsets) != needed.offsets:
+                        raise NotLowered("several elements of a matmul's result meet")
+        return found
+
+    def needs(self, op: TensorOp, box: Box, number: int) -> Iterator[tuple[SSAValue, Box]]:
+        for index, operand in enumerate(op.operands):
+            if operand in self.dependent:
+                needed = op.operand_box(index, box, number)
+                if needed is None or prod(needed.sizes) != 1:
+                    raise NotLowered(f"{op.name} needs several elements of a matmul's result")
+                yield operand, needed
+
+
+def covered(shape: Shape, steps: Shape) -> int:
+    """How many numbers from 0 on the dimensions that have a step count. Raises NotLowered where
+    they leave some out."""
+    count = 1
+    for step, extent in sorted((s, d) for s, d in zip(steps, shape, strict=True) if s):
+        if step != count:
+            raise NotLowered(OTHER_ORDER)
+        count *= extent
+    return count

@@ -1,0 +1,277 @@
+"""Kernels for the vector cores: windows over each channel, of depthwise convolutions and pools.
+
+Rows are channels, columns are pixels. Lines of an image come once for each column of the kernel,
+shifted by it (what an instruction works on begins at multiples of 32 bytes), with the lines that
+windows reach beyond the block's; lines of windows are parts of those tiles. With a stride over
+lines, each line of windows takes its own of them.
+
+    for i in share(blocks)                       # channels, `lines` lines of `cols` pixels
+      for each column s of the kernel
+        load x[channels.., y - 1.., x + s - 1..] to t[s]     # lines + 2
+      sum of t[s][:, r * cols ..] * weight[:, 3 r + s] over r, s, and the ops on it
+      store
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import ceil, prod
+from typing import Any
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.pooling import PoolOp
+from ge.dialects.graph.support.folding import lowest
+from ge.dialects.graph.support.window import WindowedOp
+from ge.dialects.support.element_types import bitwidth, is_float
+from ge.dialects.support.types import Shape, align_up, element_type, shape_of
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.types import BLOCK
+from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
+from ge.lowering.kernels.windows import Rest, Windows, pairs
+from ge.lowering.tiles.indices import Index, Scalar, SharedIndex
+from ge.lowering.tiles.tracing import Tracer
+from ge.lowering.tiles.values import Expression, Tile, cast, maximum
+from ge.runtime.costs.instructions import REPEAT_BYTES
+
+
+@dataclass(frozen=True)
+class Sliding(Windows):
+    """Windows over `channels` of each of `batch` images."""
+
+    op: WindowedOp
+    batch: int
+    channels: int
+
+    @classmethod
+    def of(cls, op: "ConvOp | PoolOp") -> "Sliding":
+        """Raises NotLowered for what has no program here."""
+        batch, channels, *image = shape_of(op.input)
+        windows = pairs(op.window(), tuple(image), shape_of(op.results[0])[2:])
+        if isinstance(op, PoolOp):
+            batch, channels = 1, batch * channels
+        elif not is_float(element_type(op.input)) or op.channel_axis != 1:
+            raise NotLowered("its channels are last, or integers")
+        return cls(*windows, op, batch, channels)
+
+    @property
+    def element(self) -> Any:
+        return element_type(self.op.operands[0])
+
+    @property
+    def is_conv(self) -> bool:
+        return isinstance(self.op, ConvOp)
+
+    @property
+    def shapes(self) -> dict[SSAValue, Shape]:
+        """Of memrefs."""
+        shapes: dict[SSAValue, Shape] = {
+            self.op.operands[0]: (self.batch, self.channels, *self.image)
+        }
+        if isinstance(self.op, ConvOp):
+            shapes[self.op.weight] = self.channels, self.taps
+            if self.op.bias is not None:
+                shapes[self.op.bias] = self.channels, 1
+        return shapes
+
+    def phases(self) -> dict[int, list[int]]:
+        """The lines of the kernel that share lines of the image, by the rest of their place."""
+        found: dict[int, list[int]] = {}
+        for line in range(self.kernel[0]):
+            found.setdefault(line * self.dilations[0] % self.strides[0], []).append(line)
+        return found
+
+    def shift(self, line: int) -> int:
+        """Lines of the result by which a line of the kernel is behind the first of its phase."""
+        place, step = line * self.dilations[0], self.strides[0]
+        return place // step - self.phases()[place % step][0] * self.dilations[0] // step
+
+    def high(self, phase: Sequence[int], lines: int) -> int:
+        """Lines to load of a phase."""
+        return lines + self.shift(phase[-1])
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Blocks of `rows` channels, `lines` and `cols` of pixels."""
+
+    rows: int
+    lines: int
+    cols: int
+
+    def counts(self, w: Sliding) -> tuple[int, int, int]:
+        lines, cols = w.result
+        return ceil(w.channels / self.rows), ceil(lines / self.lines), ceil(cols / self.cols)
+
+    def blocks(self, w: Sliding) -> int:
+        return w.batch * prod(self.counts(w))
+
+    def pixels(self, w: Sliding) -> int:
+        """Of what is loaded."""
+        lines = sum(w.high(phase, self.lines) for phase in w.phases().values())
+        return w.kernel[1] * self.rows * lines * self.cols
+
+    def bytes(self, w: Sliding, rest: Rest) -> int:
+        """In UB."""
+        values = [rest.out, *(v for v, is_one in rest.others.items() if not is_one)]
+        bits = self.pixels(w) * bitwidth(w.element)
+        bits += self.rows * self.lines * self.cols * sum(bitwidth(element_type(v)) for v in values)
+        columns = sum(rest.others.values()) + (w.taps + 1 if w.is_conv else 0)
+        return bits // 4 + 2 * columns * align_up(self.rows * 4, BLOCK)
+
+    def cycles(self, w: Sliding, target: Target) -> float:
+        """Of the busiest core."""
+        unit = bitwidth(w.element) // 8 if w.strides[1] == 1 else BLOCK
+        loads = w.kernel[1] * len(w.phases()) + (w.taps if w.is_conv else 0)
+        load = loads * target.mte2_start_cycles
+        load += (self.pixels(w) * unit + w.taps * self.rows * BLOCK) / target.gm_to_ub_rate
+        size = self.lines * self.cols * bitwidth(f32) // 8
+        ops = w.taps * (2 if w.is_conv else 1)
+        row = 2 * ceil(size / REPEAT_BYTES) + 16 * (size % REPEAT_BYTES > 0)
+        vector = ops * (target.vector_start_cycles + self.rows * row)
+        turns = ceil(self.blocks(w) / target.vector_cores)
+        return turns * max(load, vector) + min(load, vector)
+
+
+def cuts(w: Sliding) -> list[Cut]:
+    lines, cols = w.result
+    unit = BLOCK * 8 // bitwidth(w.element)
+    rows = [n for n in (1, 2, 4, 8, 16, 32, 64, 128) if n < 2 * w.channels]
+    wide = [align_up(ceil(cols / n), unit) for n in (1, 2, 4, 8, 16, 32, 64) if n <= cols]
+    high = sorted({ceil(lines / n) for n in range(1, lines + 1)})
+    return [Cut(r, n, c) for r in rows for c in wide for n in high if n == 1 or c >= cols]
+
+
+def lower_sliding(launch: Launch) -> Written:
+    """A depthwise convolution or a pool, and ops on its result."""
+    op = next(op for op in launch.body.ops if isinstance(op, ConvOp | PoolOp))
+    w = Sliding.of(op)
+    if isinstance(op, PoolOp):
+        check_pool(op, w)
+    rest = Rest(launch, op, (w.batch, w.channels, *w.result), (w.channels, 1))
+    room = launch.target.core_memories["ub"]
+    fitting = [cut for cut in cuts(w) if cut.bytes(w, rest) <= room]
+    if not fitting:
+        raise NotLowered("no block of it fits into ub")
+    cut = min(fitting, key=lambda cut: cut.cycles(w, launch.target))
+
+    def write(c: Tracer, arguments: Arguments) -> None:
+        Blocks(c, w, cut, arguments, rest).write()
+
+    return Written(write, min(cut.blocks(w), launch.target.vector_cores), w.shapes | rest.shapes)
+
+
+def check_pool(op: PoolOp, w: Sliding) -> None:
+    """Raises NotLowered for pools that have no program."""
+    if op.kind.data == "lp":
+        raise NotLowered("there is none for pools of powers")
+    if op.kind.data == "max":
+        return
+    for dim, (size, count) in enumerate(zip(w.image, w.result, strict=True)):
+        last = (count - 1) * w.strides[dim] + (w.kernel[dim] - 1) * w.dilations[dim]
+        if w.pads[dim] or last - w.pads[dim] >= size:
+            raise NotLowered("windows of an average that pass the image have fewer elements")
+
+
+class Blocks:
+    """The program, while it is written."""
+
+    def __init__(self, c: Tracer, w: Sliding, cut: Cut, arguments: Arguments, rest: Rest) -> None:
+        self.c, self.w, self.cut, self.arguments, self.rest = c, w, cut, arguments, rest
+        self.pixels = cut.lines * cut.cols
+        self.lines = {
+            (phase, col): c.ub(cut.rows, w.high(taps, cut.lines) * cut.cols, w.element, copies=2)
+            for phase, taps in w.phases().items()
+            for col in range(w.kernel[1])
+        }
+        self.rings: dict[SSAValue, Tile] = {}
+        for value, is_column in rest.others.items():
+            self.rings[value] = self.ring(value, 1 if is_column else self.pixels)
+        if isinstance(w.op, ConvOp):
+            self.weights = [self.ring(w.op.weight, 1) for _ in range(w.taps)]
+            if w.op.bias is not None:
+                self.bias = self.ring(w.op.bias, 1)
+        self.stored = self.ring(rest.out, self.pixels)
+
+    def ring(self, like: SSAValue, cols: int) -> Tile:
+        return self.c.ub(self.cut.rows, cols, element_type(like), copies=2)
+
+    def write(self) -> None:
+        c, cut, w, rest = self.c, self.cut, self.w, self.rest
+        _, high, across = cut.counts(w)
+        for i in c.share(cut.blocks(w)):
+            block, place = c.now(i // (high * across)), c.now(i % (high * across))
+            at = c.now(place // across * cut.lines), c.now(place % across * cut.cols)
+            down = ceil(w.channels / cut.rows)
+            image, row = c.now(block // down), c.now(block % down * cut.rows)
+            known: dict[SSAValue, Expression] = {}
+            for value, ring in self.rings.items():
+                box = self.arguments[value]
+                if rest.others[value]:
+                    known[value] = c.load(ring[i], box[row:, 0:], pad=1)
+                else:
+                    known[value] = c.load(ring[i], self.box(value, image, row, at), pad=1)
+            for (phase, col), ring in self.lines.items():
+                self.load_lines(ring[i], phase, col, image, row, at)
+            result = self.convolved(i, row) if w.is_conv else self.pooled(i)
+            known[w.op.results[0]] = result
+            self.stored[i] = rest.value(known, (cut.rows, self.pixels))
+            c.store(self.box(rest.out, image, row, at), self.stored[i])
+
+    def box(self, value: SSAValue, image: Scalar, row: Scalar, at: Sequence[Scalar]) -> Any:
+        """Of what has the result's shape."""
+        box = self.arguments[value][image, row:, at[0] :, at[1] :]
+        return box.sized(self.cut.rows, self.cut.lines, self.cut.cols)
+
+    def load_lines(
+        self, tile: Tile, phase: int, col: int, image: Scalar, row: Scalar, at: Sequence[Scalar]
+    ) -> None:
+        w, taps = self.w, self.w.phases()[phase]
+        spans = w.spans(at, (taps[0], col))
+        box = self.arguments[w.op.operands[0]][image, row:, spans[0], spans[1]]
+        sized = box.sized(self.cut.rows, w.high(taps, self.cut.lines), self.cut.cols)
+        is_max = isinstance(w.op, PoolOp) and w.op.kind.data == "max"
+        self.c.load(tile, sized, pad=lowest(w.element) if is_max else 0)
+
+    def elements(self, i: SharedIndex) -> list[Tile]:
+        """By kernel element: what it meets in the windows of each pixel."""
+        w, found = self.w, list[Tile]()
+        for line in range(w.kernel[0]):
+            for col in range(w.kernel[1]):
+                ring = self.lines[line * w.dilations[0] % w.strides[0], col]
+                at = w.shift(line) * self.cut.cols
+                found.append(ring[i][:, at : at + self.pixels])
+        return found
+
+    def convolved(self, i: SharedIndex, row: Index) -> Expression:
+        w, c, op = self.w, self.c, self.w.op
+        assert isinstance(op, ConvOp)
+        weights = self.arguments[op.weight]
+        terms: list[Expression] = []
+        for tap, (x, ring) in enumerate(zip(self.elements(i), self.weights, strict=True)):
+            column = c.load(ring[i], weights[row:, tap:].sized(self.cut.rows, 1), pad=0)
+            terms.append(wide(x) * wide(column))
+        total = reduce(lambda a, b: a + b, terms)
+        if op.bias is not None:
+            bias = c.load(self.bias[i], self.arguments[op.bias][row:, 0:], pad=0)
+            total = total + wide(bias)
+        return narrow(total, w.element)
+
+    def pooled(self, i: SharedIndex) -> Expression:
+        op, elements = self.w.op, self.elements(i)
+        assert isinstance(op, PoolOp)
+        if op.kind.data == "max":
+            return reduce(maximum, elements)
+        total = reduce(lambda a, b: a + b, map(wide, elements))
+        return narrow(total / float(self.w.taps), self.w.element)
+
+
+def wide(x: Expression) -> Expression:
+    """Sums are f32."""
+    return x if bitwidth(x.element) >= 32 else cast(x, f32)
+
+
+def narrow(x: Expression, element: Any) -> Expression:
+    return x if x.element == element else cast(x, element)

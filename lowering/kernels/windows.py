@@ -1,0 +1,138 @@
+"""What kernels with windows over images have in common: where windows are, and the ops after."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.activation import ReluOp
+from ge.dialects.graph.support.window import Window
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Shape, element_type, numel, shape_of
+from ge.lowering.kernels.launch import Launch, NotLowered
+from ge.lowering.kernels.pulling import is_pointwise, number
+from ge.lowering.tiles.indices import Scalar
+from ge.lowering.tiles.values import Copied, Expression
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Of lines and columns of an image: sizes, those of the result, kernel, strides, dilations and
+    pads before."""
+
+    image: Pair
+    result: Pair
+    kernel: Pair
+    strides: Pair
+    dilations: Pair
+    pads: Pair
+
+    @property
+    def taps(self) -> int:
+        return prod(self.kernel)
+
+    def starts(self, at: Sequence[Scalar], tap: Sequence[Scalar]) -> list[Scalar]:
+        """Where the window of a pixel of the result has this kernel element."""
+        dims = zip(at, tap, self.strides, self.dilations, self.pads, strict=True)
+        return [pixel * step + element * apart - pad for pixel, element, step, apart, pad in dims]
+
+    def spans(self, at: Sequence[Scalar], tap: Sequence[Scalar]) -> list[slice]:
+        """As `starts`, for a box of pixels from there on."""
+        starts = zip(self.starts(at, tap), self.strides, strict=True)
+        return [slice(start, None, step) for start, step in starts]
+
+
+def pairs(window: Window, image: Shape, result: Shape) -> tuple[Pair, Pair, Pair, Pair, Pair, Pair]:
+    """The fields of `Windows`. Images of one dimension have one line, and so have those whose
+    windows are single elements. Raises NotLowered for more than two dimensions."""
+    if len(image) > 2:
+        raise NotLowered(f"it has {len(image)} spatial dimensions")
+    window = window.resolved(image)
+
+    def pair(numbers: Shape, line: int) -> Pair:
+        return (line, numbers[-1]) if len(image) == 1 else (numbers[-2], numbers[-1])
+
+    sizes, results = pair(image, 1), pair(result, 1)
+    kernel, strides = pair(window.kernel, 1), pair(window.strides, 1)
+    if kernel == strides == (1, 1) and not any(window.pads):
+        sizes = results = 1, prod(sizes)
+    pads = pair(window.pads[: window.rank], 0)
+    return sizes, results, kernel, strides, pair(window.dilations, 1), pads
+
+
+@dataclass(frozen=True)
+class Rest:
+    """The ops after a launch's first one, `op`. `shape`: that of the memref of its result and of
+    all of its shape; `column`: of one with a number for each channel. Raises NotLowered where
+    the op is not the first one, or the launch has several results."""
+
+    launch: Launch
+    op: TensorOp
+    shape: Shape
+    column: Shape
+
+    def __post_init__(self) -> None:
+        body = self.launch.body
+        if self.op is not body.ops[0]:
+            raise NotLowered(f"{body.ops[0].name} stands before {self.op.name}")
+        if len(body.outputs) > 1:
+            raise NotLowered("it has several results")
+
+    @property
+    def ops(self) -> Sequence[TensorOp]:
+        return self.launch.body.ops[1:]
+
+    @property
+    def out(self) -> SSAValue:
+        return self.launch.body.outputs[0]
+
+    @property
+    def is_relu(self) -> bool:
+        return [type(op) for op in self.ops] == [ReluOp]
+
+    @cached_property
+    def others(self) -> dict[SSAValue, bool]:
+        """What the ops take besides the result of `op` and numbers; whether it is a number for each
+        channel. Raises NotLowered for what has other shapes."""
+        result = self.op.results[0]
+        known: set[SSAValue] = {result}
+        found: dict[SSAValue, bool] = {}
+        shape = shape_of(result)
+        columns = {(1, shape[1], *(1 for _ in shape[2:])), (shape[1], *(1 for _ in shape[2:]))}
+        for op in self.ops:
+            if not is_pointwise(op):
+                raise NotLowered(f"there are no tiles for {op.name} after {self.op.name}")
+            for value in op.operands:
+                if value in known or self.number(value) is not None:
+                    continue
+                if shape_of(value) != shape and shape_of(value) not in columns:
+                    raise NotLowered(f"{op.name} broadcasts {value.type} to {op.results[0].type}")
+                found[value] = shape_of(value) != shape
+            known.update(op.results)
+        return found
+
+    @property
+    def shapes(self) -> dict[SSAValue, Shape]:
+        """Of memrefs."""
+        found = {v: self.column if is_one else self.shape for v, is_one in self.others.items()}
+        return found | {self.out: self.shape}
+
+    def number(self, value: SSAValue) -> Expression | None:
+        constant = self.launch.constant(value)
+        if constant is None or numel(shape_of(value)) > 1:
+            return None
+        return number(constant.result)
+
+    def value(self, known: dict[SSAValue, Expression], shape: Pair) -> Expression:
+        """The result of the ops."""
+        for op in self.ops:
+            for value in op.operands:
+                if value not in known and (constant := self.number(value)) is not None:
+                    known[value] = constant
+            args = tuple(known[v] for v in op.operands)
+            known[op.results[0]] = Copied(op, args, shape, element_type(op.results[0]))
+        return known[self.out]

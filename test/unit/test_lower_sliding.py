@@ -1,0 +1,77 @@
+"""Tile programs of depthwise convolutions and pools, against the bodies of their kernels."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_lower_convolution import Shape, conv, tensor
+from tile_lowering import compare, lowered
+
+
+def pool(kind: str, x: Shape, out: Shape, flags: str, element: str = "f32") -> str:
+    types = tensor(x, element), tensor(out, element)
+    return (
+        f"func.func @main(%x: {types[0]}) -> {types[1]} {{\n"
+        f'  %0 = graph.pool "{kind}" %x {flags} : ({types[0]}) -> {types[1]}\n'
+        f"  func.return %0 : {types[1]}\n}}"
+    )
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.data())
+def test_numbers(data: st.DataObject) -> None:
+    """Any kernel, stride, dilation and pads, with ragged ends."""
+
+    def pair(low: int, high: int) -> tuple[int, int]:
+        return data.draw(st.integers(low, high)), data.draw(st.integers(low, high))
+
+    kernel, strides, dilations, image = pair(1, 4), pair(1, 3), pair(1, 2), pair(5, 40)
+    channels, batch = data.draw(st.integers(2, 40)), data.draw(st.integers(1, 2))
+    kind = data.draw(st.sampled_from(["conv", "max", "average"]))
+    begin, end = (pair(0, 1), pair(0, 1)) if kind != "average" else ((0, 0), (0, 0))
+    both = zip(image, begin, end, kernel, dilations, strides, strict=True)
+    result = tuple((d + a + b - (k - 1) * n - 1) // s + 1 for d, a, b, k, n, s in both)
+    assume(min(result) >= 1)
+    assume(all(p < k for p, k in zip((*begin, *end), (*kernel, *kernel), strict=True)))
+    window = (
+        f"strides [{strides[0]}, {strides[1]}] pads [{begin[0]}, {begin[1]}, {end[0]}, {end[1]}] "
+        f"dilations [{dilations[0]}, {dilations[1]}]"
+    )
+    x, out = (batch, channels, *image), (batch, channels, *result)
+    element = data.draw(st.sampled_from(["f16", "f32"]))
+    if kind == "conv":
+        flags = f"{window} {{group = {channels} : i64}}"
+        text = conv(x, (channels, 1, *kernel), out, flags, element, data.draw(st.booleans()))
+    else:
+        text = pool(kind, x, out, f"kernel [{kernel[0]}, {kernel[1]}] {window}", element)
+    compare(text, all_lowered=True, exact=kind == "max")
+
+
+def test_ops_on_the_result() -> None:
+    after = "%2 = graph.add %0, %r : (T, T) -> T\n%1 = graph.mul %2, %s : (T, S) -> T"
+    flags = "pads [1, 1, 1, 1] {group = 20 : i64}"
+    text = conv((1, 20, 5, 9), (20, 1, 3, 3), (1, 20, 5, 9), flags, after=after)
+    compare(text, all_lowered=True, orders=1)
+
+
+def test_the_largest_of_integers() -> None:
+    text = pool("max", (1, 40, 14, 30), (1, 40, 14, 30), "kernel [3, 3] pads [1, 1, 1, 1]", "i8")
+    compare(text, all_lowered=True, exact=True)
+
+
+REASONS = {
+    "windows of an average that pass the image": "kernel [3, 3] pads [1, 1, 1, 1]",
+    "pools of powers": "kernel [3, 3] pads [1, 1, 1, 1]",
+}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_what_has_no_program(reason: str) -> None:
+    kind = "lp" if "powers" in reason else "average"
+    found = lowered(pool(kind, (1, 4, 9, 9), (1, 4, 9, 9), REASONS[reason]))
+    assert not found.pairs
+    assert any(reason in r for r in found.reasons), found.reasons
