@@ -1,7 +1,7 @@
 """Which launches of a program have tile programs, how much of its time they are, and why the others
 have none."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -26,7 +26,7 @@ class Coverage:
 
     target: Target
     launches: Counter[str] = field(default_factory=Counter[str])  # by reason, "" on tiles
-    us: Counter[str] = field(default_factory=Counter[str])
+    us: dict[str, float] = field(default_factory=lambda: defaultdict[str, float](float))
 
     @classmethod
     def of(cls, module: ModuleOp, target: Target) -> "Coverage":

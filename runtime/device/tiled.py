@@ -17,7 +17,7 @@ from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.runtime.data.arrays import Array, float_limits, kind_of
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.interpreter import Kernel, KernelCode, Translator
-from ge.runtime.tiles.kernel import TileKernel, arguments_of
+from ge.runtime.tiles.kernel import TileKernel
 
 SAMPLE = "sample:"
 
@@ -78,7 +78,7 @@ class TiledCode:
         self.constants = [
             given.value_of(c.properties["value"], c.results[0].type) for c in op.constants
         ]
-        self.arguments = arguments_of(tiles.op)
+        self.arguments = tiles.arguments
         count = len(op.input_types) + len(self.constants) + len(self.output_types)
         if len(self.arguments) != count:
             have = f"{len(self.arguments)} arguments, where @{self.name} has {count}"

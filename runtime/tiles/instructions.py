@@ -6,7 +6,7 @@ The cube multiplies f16, bf16 and f32 and adds in f32; i8 it adds in i32, which 
 Maps run the numpy kernels of their graph ops; what reduces narrow floats adds in f32.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +16,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.element_types import elements_per_byte
 from ge.dialects.support.types import constant_value
-from ge.dialects.tile.buffers import ViewOp, box_of, memref_shape, within
+from ge.dialects.tile.buffers import ViewOp, box_of, within
 from ge.dialects.tile.compute import FillOp, IndexOp, MapOp, MmadOp, ReduceOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.scalars import number_of
@@ -29,6 +29,9 @@ from ge.runtime.tiles.memory import CoreMemory, TileAt
 
 Action = Callable[..., None]
 Offsets = tuple[int, ...]
+Slices = tuple[slice, ...]
+
+MOST_KNOWN = 10_000  # places of a box that are kept
 
 
 def prepare(op: Instruction, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Action:
@@ -41,10 +44,10 @@ def prepare(op: Instruction, core: CoreMemory, memrefs: Mapping[SSAValue, Array]
         case MoveOp():
             return move(op, core)
         case PushOp():
-            return on_one(core.tile(op.source), core.fifos[op.target].push)
+            return on_one(core.end(op.source), core.fifos[op.target].push)
         case PopOp():
             fifo = core.fifos[op.source]
-            return on_one(core.tile(op.target), lambda tile: np.copyto(tile, fifo.pop()))
+            return on_one(core.end(op.target), lambda tile: np.copyto(tile, fifo.pop()))
         case MmadOp():
             return mmad(op, core)
         case MapOp():
@@ -83,33 +86,31 @@ class Box:
 
     def __init__(self, view: ViewOp, memrefs: Mapping[SSAValue, Array]) -> None:
         self.memrefs, self.memref, self.view = memrefs, view.source, view
-        self.sizes, self.steps = view.box_sizes, view.box_steps
-        dims = zip(memref_shape(view.source), self.sizes, self.steps, strict=True)
-        self.last = tuple(extent - 1 - (size - 1) * step for extent, size, step in dims)
-        self.kept = [i for i, size in enumerate(self.sizes) if size > 1]
-        self.shape = tuple(self.sizes[i] for i in self.kept)
-        self.whole = [(0, size) for size in self.sizes]
+        self.steps = view.box_steps
+        self.kept = [i for i, size in enumerate(view.box_sizes) if size > 1]
+        self.shape = tuple(view.box_sizes[i] for i in self.kept)
+        self.known: dict[Offsets, tuple[Slices, Slices]] = {}
 
-    def spans(self, offsets: Offsets) -> Sequence[tuple[int, int]]:
-        """Which of them lie within the memref, along each dimension."""
-        ends = zip(offsets, self.last, strict=True)
-        if all([0 <= at <= last for at, last in ends]):
-            return self.whole
-        return within(self.view, offsets)
+    def cut(self, offsets: Offsets) -> tuple[Slices, Slices]:
+        """What is in the memref, and its place in a tile of `shape`."""
+        if (known := self.known.get(offsets)) is None:
+            spans = within(self.view, offsets)
+            dims = zip(offsets, spans, self.steps, strict=True)
+            cut = tuple(slice(at + low * n, at + high * n, n) for at, (low, high), n in dims)
+            known = cut, tuple(slice(*spans[i]) for i in self.kept)
+            if len(self.known) < MOST_KNOWN:
+                self.known[offsets] = known
+        return known
 
     def part(self, offsets: Offsets) -> Array:
         """The elements within the memref."""
-        dims = zip(offsets, self.spans(offsets), self.steps, strict=True)
-        cut = tuple([slice(at + low * n, at + high * n, n) for at, (low, high), n in dims])
-        return self.memrefs[self.memref][cut]
+        return self.memrefs[self.memref][self.cut(offsets)[0]]
 
     def parts(self, offsets: Offsets, tile: Array) -> tuple[Array, Array]:
         """The same, and their places in the tile."""
-        grid = tile.reshape(self.shape)  # a view, since it only cuts rows and columns
-        spans = self.spans(offsets)
-        if self.kept and spans is not self.whole:
-            grid = grid[tuple([slice(*spans[i]) for i in self.kept])]
-        return self.part(offsets), grid
+        cut, places = self.cut(offsets)
+        # a view, since it only cuts rows and columns
+        return self.memrefs[self.memref][cut], tile.reshape(self.shape)[places]
 
 
 def load(op: LoadOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Action:
@@ -117,9 +118,10 @@ def load(op: LoadOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Act
     box, step, rows = Box(view, memrefs), op.row_step, box_type(op.source).rows.data
     pad = None if op.pad is None else number_of(op.pad)
     most = t.rows.data - (rows - 1) * step  # rows that it may begin at
+    has_first = op.first is not None
 
     def fill(tile: Array, offsets: Offsets, first: int = -1) -> None:
-        if op.first is not None:
+        if has_first:
             if not 0 <= first < most:
                 raise error_at(op, f"{rows} rows from {first} on, {step} apart, pass the tile")
             tile = tile[first : first + (rows - 1) * step + 1 : step]
