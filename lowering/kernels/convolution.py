@@ -12,9 +12,10 @@ weights nor results are transposed: rows are channels, columns are pixels.
         mmad sums, A[s], B[s]
       store sums to result[m.., y.., x..]
 
-Kernels of one element on whole images have one long line; there channels of the input may be last,
-and those of any result are where it is transposed: then the product is. Bias is a product, too: of the bias as a
-column by ones. Pads of images are those of loads. Other ops than relu are on vector cores.
+Kernels of one element on whole images have one long line; there channels of the input may be last.
+Those of a result that is transposed on its way out are last: then the product is transposed. Bias
+is a product, too: of the bias as a column by ones. Pads of images are those of loads. Other ops
+than relu are on vector cores.
 """
 
 from collections.abc import Iterator, Sequence
