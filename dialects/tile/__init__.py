@@ -10,6 +10,13 @@ Why so:
   from UB to L1 but through device memory. Moves that do not exist are no ops: data pass by
   `tile.push` and `tile.pop`. These are two ops, since one alone would keep a core waiting until the
   other one has come to the same place.
+- **Vector cores beside one cube core share the rows of each tile.** `tile.vector split 2` is one
+  text for both; each has its own memory, pipes and flags, and pops and pushes its half of a tile,
+  which is a whole one for the cube. So softmax and norms have their rows on one core, nothing is
+  exchanged between the two, and the cube's program does not say how many they are. Rejected: a
+  program for each (the same text twice), a tile in turn to each (each would need statistics of its
+  own for the same rows of attention, merged at the end, and twice the memory), columns (sums of
+  rows would cross).
 - **Pipes are not in the text.** An op's pipe follows from what it moves between which memories; an
   `Instruction` says it, and what it reads and writes, in one place (`instruction.py`), which the
   engine, its costs, the passes and the checker all take it from. What is wrong there is wrong
@@ -54,8 +61,6 @@ What was rejected:
 
 What is not there:
 
-- More than one vector core beside a cube core: on split targets of two the second is idle in
-  kernels of both programs. Kernels of a `tile.vector` alone may use all.
 - Gathers by indices in a tile: the scalar unit reads one number at a time (`tile.read`), and says
   in which range it is, since nothing else is known of it before the kernel runs.
 - Arguments of unknown shape, and scalar arguments.

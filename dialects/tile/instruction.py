@@ -41,6 +41,12 @@ class Program(GeOp, ABC):
     MEMORIES: ClassVar[frozenset[Memory]]
     PIPES: ClassVar[frozenset[Pipe]]
 
+    @property
+    def parts(self) -> int:
+        """How many cores run it beside each core of the other kind, with a part of the rows of each
+        tile in a fifo."""
+        return 1
+
 
 def program_of(op: Operation) -> Program | None:
     """The program that an op is part of."""

@@ -33,6 +33,7 @@ from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.irdl import (
     irdl_op_definition,
     lazy_traits_def,
+    opt_prop_def,
     prop_def,
     region_def,
     result_def,
@@ -107,17 +108,61 @@ class CubeOp(ProgramOp):
 
 @irdl_op_definition
 class VectorOp(ProgramOp):
-    """The program of each vector core."""
+    """The program of each vector core. With `split 2` it runs on two vector cores beside each cube
+    core, each of which pops and pushes its half of the rows of a tile in a fifo; `tile.part` is
+    which.
+
+        tile.vector split 2 {
+          %s = tile.alloc : !tile.tile<64x128xf32, ub>
+          tile.pop %scores to %s          // %scores has tiles of 128x128
+    """
 
     name = "tile.vector"
+    split = opt_prop_def(IntegerAttr[I64])
+    assembly_format = "(`split` $split^)? attr-dict-with-keyword $body"
     MEMORIES: ClassVar = frozenset((Memory.UB,))
     PIPES: ClassVar = frozenset((Pipe.MTE2, Pipe.MTE3, Pipe.V))
+
+    def __init__(self, body: Block | Region, split: int = 1):
+        super().__init__(body)
+        if split != 1:
+            self.split = number(split)
+
+    @property
+    def parts(self) -> int:
+        return 1 if self.split is None else self.split.value.data
+
+    def verify_(self) -> None:
+        super().verify_()
+        if self.split is not None and self.parts < 2:
+            raise VerifyException(f"a program is split between at least 2 cores, not {self.parts}")
+        kernel = self.parent_op()
+        if self.parts > 1 and isinstance(kernel, KernelOp) and kernel.cube is None:
+            hint = "without a tile.cube all vector cores are `cores`"
+            raise VerifyException(f"a tile.vector is split beside a tile.cube; {hint}")
+
+
+@irdl_op_definition
+class PartOp(GeOp):
+    """The number of this vector core among those beside one cube core, from 0 on."""
+
+    name = "tile.part"
+    result = result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict"
+
+    def __init__(self):
+        super().__init__(result_types=[IndexType()])
+
+    def verify_(self) -> None:
+        if isinstance(program_of(self), CubeOp):
+            raise VerifyException("a cube core has no part: tile.vector is split")
 
 
 @irdl_op_definition
 class CoreOp(GeOp):
-    """The number of this core, from 0 on. A cube core and the vector core that it talks to have one
-    number."""
+    """The number of this core, from 0 on. A cube core and the vector cores that it talks to have
+    one number."""
 
     name = "tile.core"
     result = result_def(IndexType)
@@ -141,7 +186,10 @@ class CoresOp(GeOp):
         super().__init__(result_types=[IndexType()])
 
 
-RUN = (Instruction, AllocOp, SlotOp, ViewOp, CoreOp, CoresOp, ReadOp, ForOp, IfOp, YieldOp)
+RUN = (
+    *(Instruction, AllocOp, SlotOp, ViewOp, CoreOp, CoresOp, PartOp, ReadOp),
+    *(ForOp, IfOp, YieldOp),
+)
 """What a program consists of, besides `INDEX_OPS`."""
 
 

@@ -15,7 +15,13 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.element_types import is_float
 from ge.dialects.tile.buffers import box_of, constant_index
-from ge.dialects.tile.instruction import Instruction, parse_end, parse_value, print_end
+from ge.dialects.tile.instruction import (
+    Instruction,
+    parse_end,
+    parse_value,
+    print_end,
+    program_of,
+)
 from ge.dialects.tile.scalars import Number, check_number, number_attr, parse_scalar, scalar_text
 from ge.dialects.tile.types import (
     BoxType,
@@ -290,7 +296,8 @@ class PushOp(FifoInstruction):
         return OUT[tile_type(self.source).space]
 
     def verify_(self) -> None:
-        check_way_out("a push", tile_type(self.source), fifo_type(self.target))
+        source, target = tile_type(self.source), fifo_type(self.target)
+        check_way_out("a push", source, part_of(target, source, self))
 
 
 @irdl_op_definition
@@ -311,11 +318,23 @@ class PopOp(FifoInstruction):
         source, target = fifo_type(self.source), tile_type(self.target)
         if target.space not in (Memory.L1, Memory.UB):
             raise VerifyException(f"a pop is to l1 or ub, not to {target.space}")
-        check_same_shape(source, target)
+        check_same_shape(part_of(source, target, self), target)
         check_same_element(source, target)
 
 
 # ---- what they have in common ----------------------------------------------------------------
+
+
+def part_of(fifo: FifoType, tile: TileType, op: Instruction) -> FifoType:
+    """What of the tiles in a fifo passes a core at its end: where the vector program is split, the
+    rows of one of its cores. Not known before `op` is part of a program."""
+    if tile.space is not Memory.UB:
+        return fifo
+    program, rows = program_of(op), fifo.rows.data
+    parts = max(rows // tile.rows.data, 1) if program is None else program.parts
+    if rows % parts:
+        raise VerifyException(f"{rows} rows of {fifo} cannot be split between {parts} cores")
+    return FifoType(rows // parts, fifo.cols.data, fifo.element)
 
 
 def parse_ends(parser: Parser) -> tuple[SSAValue, SSAValue]:

@@ -30,7 +30,7 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, constant_value, element_type, numel, shape_of
 from ge.dialects.tile.types import BLOCK
-from ge.lowering.kernels.attention_operands import Operand, Source
+from ge.lowering.kernels.attention_operands import Operand, Segment, Source, joined, segments_of
 from ge.lowering.kernels.attention_tiles import Tiles, tiles_for
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.programs import bytes_left
@@ -56,6 +56,7 @@ from ge.lowering.tiles.values import (
 from ge.lowering.tiles.values import minimum as smaller
 
 NONE, LOWEST = float("-inf"), -3.4028234663852886e38
+AHEAD = 1  # tiles of keys that the cube is ahead
 PART = 4096  # elements of other results at a time
 ALWAYS = -1  # a tile before all others
 LOW = -1024.0  # rows whose scores are all below it are rounded: see `graph.attention`
@@ -66,13 +67,13 @@ def lower_attention(launch: Launch) -> Written:
     (op,) = (op for op in launch.body.ops if isinstance(op, AttentionOp))
     if reason := unsupported(op):
         raise NotLowered(reason)
-    result = output_of(launch, op)
+    result, segments = output_of(launch, op), segments_of(launch, op)
     masks = [Mask(v, launch) for v in op.masks]
     shapes = {m.value: m.shape for m in masks if m.number is None}
     shapes[result] = shape_of(op.result)
     others = [out for out in launch.body.outputs if out is not result]
     for tiles in tiles_for(op, launch.target):
-        attention = Attention(launch, op, result, masks, tiles)
+        attention = Attention(launch, op, result, masks, segments, tiles)
         cores = min(attention.items, launch.target.cube_cores)
         written = Written(partial(attention.write, others=others), cores, shapes)
         if len(launch.body.ops) == 1 or min(bytes_left(launch, written).values()) >= 0:
@@ -164,10 +165,16 @@ class Attention:
     """The program of one attention."""
 
     def __init__(
-        self, launch: Launch, op: AttentionOp, result: SSAValue, masks: list[Mask], tiles: Tiles
+        self,
+        launch: Launch,
+        op: AttentionOp,
+        result: SSAValue,
+        masks: list[Mask],
+        segments: list[Segment],
+        tiles: Tiles,
     ) -> None:
         self.launch, self.op, self.result = launch, op, result
-        self.masks, self.tiles = masks, tiles
+        self.masks, self.segments, self.tiles = masks, segments, tiles
         self.batch, self.heads, self.queries, self.size = op.sizes("query")
         _, self.key_heads, self.keys, self.value_size = op.sizes("value")
         self.element = element_type(op.query)
@@ -191,71 +198,79 @@ class Attention:
         head, tile = item % heads, self.row_tiles - 1 - item // heads
         return Place(head // self.heads, head % self.heads, tile * self.tiles.rows)
 
-    def span(self, row: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-        """The tiles of keys that a tile of queries meets, from the first to the one after the last;
-        and from which one on some key may not take part (ALWAYS: in any)."""
+    def span(self, row: Scalar, part: Segment) -> tuple[Scalar, Scalar, Scalar]:
+        """The tiles of some keys that a tile of queries meets, from the first to the one after the
+        last; and from which one on some key may not take part (ALWAYS: in any)."""
         M, N = self.tiles.rows, self.tiles.keys
         first: Scalar = 0
-        last: Scalar = ceil(self.keys / N)
-        masked: Scalar = self.keys // N
+        last: Scalar = ceil(part.count / N)
+        masked: Scalar = part.count // N
         if self.right >= 0:
-            seen = row + (self.offset + self.right + 1)  # keys that the first query sees
+            seen = row + (self.offset + self.right + 1 - part.start)  # that the first query sees
             last = minimum(last, (seen + (M - 1 + N - 1)) // N)
-            masked = minimum(self.keys // N, seen // N)
+            masked = minimum(masked, seen // N)
         if self.left >= 0:
-            first, masked = larger(0, (row + (self.offset - self.left)) // N), ALWAYS
+            first, masked = larger(0, (row + (self.offset - self.left - part.start)) // N), ALWAYS
         return first, last, masked
 
     # ---- the program ----
 
     def write(self, c: Tracer, given: Arguments, others: Sequence[SSAValue]) -> None:
-        t, element, ahead = self.tiles, self.element, 1
+        t, element = self.tiles, self.element
         M, N, E, D = t.rows, t.keys, t.size, t.value_size
         pull = Pull(c, self.launch, given)
-        q, k, v = (
-            Operand(Source(self.op, name, self.launch), c, pull, shape)
-            for name, shape in (("query", (M, E)), ("key", (N, E)), ("value", (N, D)))
-        )
+        Q, K, V = (c.l1(a, b, element, copies=2) for a, b in ((M, E), (N, E), (N, D)))
         P = c.l1(M, N, element, copies=2)
         S, U = c.l0c(M, N, f32, copies=t.sums), c.l0c(M, D, f32, copies=t.sums)
         s, u = c.ub(M, N, f32, copies=t.copies), c.ub(M, D, f32, copies=t.copies)
         p = s if element == f32 else c.ub(M, N, element, copies=t.copies)
         vector = Vector(self, c, given)
-        scores, weights, sums = c.queue(s, ahead + 1), c.queue(p, ahead + 1), c.queue(u, 2)
+        scores, weights, sums = c.queue(s, AHEAD + 1), c.queue(p, AHEAD + 1), c.queue(u, 2)
+        q = Operand(Source(self.op, "query", self.launch, self.op.query), Q, c, pull)
+        keys = [Operand(part.key, K, c, pull) for part in self.segments]
+        values = [Operand(part.value, V, c, pull) for part in self.segments]
         for i in c.share(self.items):
             at = self.place(i)
             key_head = at.head // (self.heads // self.key_heads)
-            first, last, masked = (known(c, n) for n in self.span(at.row))
-            Q = q.load(i, at.batch, at.head, at.row)
-            vector.begin(at, first)
-            for j in c.range(first, last + ahead):
-                with c.when(j < last):
-                    K = k.load(j, at.batch, key_head, j * N)
-                    c.mmad(S[j], Q, K.T, init=True, k=t.size_part)
-                    scores.send(S[j], s[j])
-                    vector.weights(at, j, s[j], p[j], masked)
-                    weights.push(p[j])
-                with c.when(j >= first + ahead):
-                    b = j - ahead
-                    V = v.load(b, at.batch, key_head, b * N)
-                    c.mmad(U[b], weights.pop(P[b]), V, init=True, k=t.key_part)
-                    sums.send(U[b], u[b])
-                    vector.add(b, u[b])
+            own = q.load(i, at.batch, at.head, at.row)
+            vector.begin(at)
+            for part, k, v in zip(self.segments, keys, values, strict=True):
+                first, last, masked = (known(c, n) for n in self.span(at.row, part))
+                for j in c.range(first, last + AHEAD):
+                    with c.when(j < last):
+                        tile = k.load(j, at.batch, key_head, part.key_token + j * N)
+                        c.mmad(S[j], own, tile.T, init=True, k=t.size_part)
+                        scores.send(S[j], s[j])
+                        vector.weights(at, part, j, s[j], p[j], masked)
+                        weights.push(p[j])
+                    with c.when(j >= first + AHEAD):
+                        b = j - AHEAD
+                        tile = v.load(b, at.batch, key_head, part.value_token + b * N)
+                        c.mmad(U[b], weights.pop(P[b]), tile, init=True, k=t.key_part)
+                        sums.send(U[b], u[b])
+                        vector.add(b, u[b])
             c.store(self.place_of_result(given[self.result], at), vector.end())
         for value in others:
             self.write_other(c, pull, value)
 
     def write_other(self, c: Tracer, pull: Pull, value: SSAValue) -> None:
-        """A result that is none of attention, such as a cache of keys."""
+        """A result that is none of attention, such as a cache: put together, or computed."""
         widths = [bitwidth(element_type(r)) for op in self.launch.body.ops for r in op.results]
-        sizes = parts(value, min(widths))
-        counts = [ceil(d / n) for d, n in zip(shape_of(value), sizes, strict=True)]
-        for i in c.share(prod(counts)):
-            offsets, left = list[Scalar](), c.now(i)
-            for count, size in zip(reversed(counts), reversed(sizes), strict=True):
-                offsets.append(left % count * size if count > 1 else 0)
-                left = c.now(left // count) if count > 1 else left
-            pull.store(value, Part(tuple(reversed(offsets)), sizes))
+        for source, axis, start in joined(self.launch, value):
+            shape, sizes = shape_of(source), parts(source, min(widths))
+            counts = [ceil(d / n) for d, n in zip(shape, sizes, strict=True)]
+            for i in c.share(prod(counts)):
+                offsets, left = list[Scalar](), c.now(i)
+                for count, size in zip(reversed(counts), reversed(sizes), strict=True):
+                    offsets.append(left % count * size if count > 1 else 0)
+                    left = c.now(left // count) if count > 1 else left
+                box = Part(tuple(reversed(offsets)), sizes)
+                if source is value:
+                    pull.store(value, box)
+                    continue
+                tile = pull.tile(source, box)
+                to = [n + start if d == axis else n for d, n in enumerate(box.offsets)]
+                c.store(pull.box(value, Part(tuple(to), sizes)), tile)
 
     def place_of_result(self, given: Argument, at: Place) -> Box:
         if self.op.tokens_first("result"):
@@ -271,7 +286,8 @@ class Vector:
         self.a, self.c, self.given = attention, c, given
         M, N, D = t.rows, t.keys, t.value_size
         self.acc, self.total = c.ub(M, D, f32), c.ub(M, 1, f32)
-        self.top, self.factor = c.ub(M, 1, f32, copies=2), c.ub(M, 1, f32, copies=2)
+        self.top, self.new = c.ub(M, 1, f32), c.ub(M, 1, f32)
+        self.factor = c.ub(M, 1, f32, copies=AHEAD + 1)
         is_f32 = attention.element == f32
         self.out = self.acc if is_f32 else c.ub(M, D, attention.element)
         self.masks: list[Tile | None] = []
@@ -284,31 +300,33 @@ class Vector:
         if attention.right >= 0:
             self.bounds.append((c.ub(M, 1, "i32"), True))
 
-    def begin(self, at: Place, first: Scalar) -> None:
+    def begin(self, at: Place) -> None:
         a, M = self.a, self.a.tiles.rows
-        self.top[first - 1], self.total[:], self.acc[:] = LOWEST, 0, 0
+        self.top[:], self.total[:], self.acc[:] = LOWEST, 0, 0
         for bound, is_last in self.bounds:
             if is_last:
-                last = rows(M, at.row + (a.offset + a.right))
-                bound[:] = smaller(last, a.keys - 1)
+                bound[:] = smaller(rows(M, at.row + (a.offset + a.right)), a.keys - 1)
             else:
                 bound[:] = maximum(rows(M, at.row + (a.offset - a.left)), 0)
 
-    def weights(self, at: Place, j: Scalar, s: Tile, p: Tile, masked: Scalar) -> None:
+    def weights(
+        self, at: Place, part: Segment, j: Scalar, s: Tile, p: Tile, masked: Scalar
+    ) -> None:
         a, scale = self.a, self.a.scale
         if not a.plain:
-            s[:] = self.biased(at, j, s)
+            s[:] = self.biased(at, j, part.start + j * a.tiles.keys, s)
             scale = 1.0
-        self.leave_out(j, s, masked)
-        self.raise_top(j, rowmax(s) * scale if scale != 1 else rowmax(s), s)
-        self.factor[j] = exp(self.top[j - 1] - self.top[j])
-        s[:] = exp((s * scale if scale != 1 else s) - self.top[j])
+        self.leave_out(part, j, s, masked)
+        self.raise_top(rowmax(s) * scale if scale != 1 else rowmax(s), s)
+        self.factor[j] = exp(self.top - self.new)
+        self.top[:] = self.new
+        s[:] = exp((s * scale if scale != 1 else s) - self.top)
         self.total[:] = self.total * self.factor[j] + rowsum(s)
         if a.element != f32:
             p[:] = cast(s, a.element)
 
-    def biased(self, at: Place, j: Scalar, s: Tile) -> Expression:
-        a, N = self.a, self.a.tiles.keys
+    def biased(self, at: Place, j: Scalar, key: Scalar, s: Tile) -> Expression:
+        a = self.a
         x = s * a.scale
         if a.cap > 0:
             x = tanh(s * (a.scale / a.cap)) * a.cap
@@ -317,7 +335,7 @@ class Vector:
                 x = x + mask.number
                 continue
             assert ring is not None
-            box = mask.box(self.given[mask.value], at.batch, at.head, at.row, j * N)
+            box = mask.box(self.given[mask.value], at.batch, at.head, at.row, key)
             tile = self.c.load(ring[j], box, pad=0)
             if tile.element == i1:
                 x = where(tile, x, a.op.fill.value.data)
@@ -325,27 +343,25 @@ class Vector:
                 x = x + (tile if tile.element == f32 else cast(tile, f32))
         return x
 
-    def leave_out(self, j: Scalar, s: Tile, masked: Scalar) -> None:
+    def leave_out(self, part: Segment, j: Scalar, s: Tile, masked: Scalar) -> None:
         """Keys that do not take part."""
-        a, N = self.a, self.a.tiles.keys
-        if not self.bounds and a.keys % N == 0:
+        N, ends_within = self.a.tiles.keys, part.count % self.a.tiles.keys != 0
+        if not self.bounds and not ends_within:
             return
         always = isinstance(masked, int) and masked == ALWAYS
         with nullcontext() if always else self.c.when(j >= masked):
             for bound, is_last in self.bounds:
-                at = columns(N, j * N)
+                at = columns(N, part.start + j * N)
                 s[:] = where(at <= bound if is_last else at >= bound, s, NONE)
-            if a.right < 0 and a.keys % N:
-                s[:] = where(columns(N, j * N - a.keys) < 0, s, NONE)
+            if ends_within:
+                s[:] = where(columns(N, j * N - part.count) < 0, s, NONE)
 
-    def raise_top(self, j: Scalar, top: Expression, s: Tile) -> None:
-        if not self.a.rounds:
-            self.top[j] = maximum(self.top[j - 1], top)
-            return
-        new, element = self.top[j], self.a.element
-        new[:] = maximum(self.top[j - 1], top)
-        s[:] = where(new < LOW, cast(cast(s, element), f32), s)
-        new[:] = where(new < LOW, maximum(cast(cast(new, element), f32), LOWEST), new)
+    def raise_top(self, top: Expression, s: Tile) -> None:
+        new, element = self.new, self.a.element
+        new[:] = maximum(self.top, top)
+        if self.a.rounds:
+            s[:] = where(new < LOW, cast(cast(s, element), f32), s)
+            new[:] = where(new < LOW, maximum(cast(cast(new, element), f32), LOWEST), new)
 
     def add(self, j: Scalar, u: Tile) -> None:
         self.acc[:] = self.acc * self.factor[j] + u

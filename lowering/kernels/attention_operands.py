@@ -2,15 +2,17 @@
 
 A fused kernel may see its operands through views and moves, which only say where a box lies, and
 may compute them (biases, casts): the vector core does that by tiles, and a fifo takes them to the
-cube.
+cube. Keys and values may be put together of a cache and what is new: each is met where it is.
 """
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from xdsl.ir import OpResult, SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box
@@ -42,21 +44,26 @@ def seen_through(launch: Launch, value: SSAValue, box: Box) -> tuple[SSAValue, B
 
 @dataclass
 class Source:
-    """One of the operands: `value`, [B, H, T, E] or with heads and tokens exchanged."""
+    """One of the operands, or what it has from one token on: `value`, [B, H, T, E] or with heads
+    and tokens exchanged."""
 
     op: AttentionOp
     name: str
     launch: Launch
+    value: SSAValue
 
     @property
-    def value(self) -> SSAValue:
-        return getattr(self.op, self.name)
+    def tokens(self) -> int:
+        return shape_of(self.value)[self.op.dimension(self.name, 2)]
+
+    @property
+    def size(self) -> int:
+        return shape_of(self.value)[3]
 
     def box(self, batch: Scalar, head: Scalar, token: Scalar, rows: int) -> Box:
-        size = self.op.sizes(self.name)[3]
         if self.op.tokens_first(self.name):
-            return Box((batch, token, head, 0), (1, rows, 1, size))
-        return Box((batch, head, token, 0), (1, 1, rows, size))
+            return Box((batch, token, head, 0), (1, rows, 1, self.size))
+        return Box((batch, head, token, 0), (1, 1, rows, self.size))
 
     @property
     def is_input(self) -> bool:
@@ -67,52 +74,108 @@ class Source:
         """Whether the vector core has to compute tiles of it. Raises NotLowered where it cannot."""
         if self.is_input:
             return False
-        tokens, size = self.op.sizes(self.name)[2:]
-        if size == 1:
+        if self.size == 1:
             raise NotLowered("elements of size 1 are not seen through views")
         found, box = seen_through(self.launch, self.value, self.box(0, 0, 0, FRACTAL))
         dims = long_dims(box)
-        is_place = found in self.launch.body.inputs
-        ends_there = self.name != "value" or shape_of(found)[dims[0]] == tokens
-        if is_place and (ends_there or tokens % FRACTAL == 0):
-            return False
+        if found in self.launch.body.inputs and len(dims) == 2:
+            if self.name != "value" or shape_of(found)[dims[0]] == self.tokens:
+                return False
         width = bitwidth(element_type(self.value)) // 8
-        if size % FRACTAL or size * width % BLOCK:
-            raise NotLowered(f"computed operands have sizes of multiples of {FRACTAL}, not {size}")
+        if self.size % FRACTAL or self.size * width % BLOCK:
+            text = f"computed operands have sizes of multiples of {FRACTAL}"
+            raise NotLowered(f"{text}, not {self.size}")
         return True
 
 
-class Operand:
-    """A source in a program: tiles of it in L1."""
+@dataclass
+class Segment:
+    """Keys that stand in one tensor, and so do their values. `start`: the first of them;
+    `key_token`, `value_token`: where that one is in its tensor."""
 
-    def __init__(self, source: Source, c: Tracer, pull: Pull, shape: v.Shape) -> None:
-        self.source, self.c, self.pull, self.shape = source, c, pull, shape
-        element = element_type(source.value)
-        self.ring: Any = c.l1(*shape, element, copies=2)
-        self.queue: Queue | None = c.queue(self.ring, 2) if source.is_computed else None
+    start: int
+    count: int
+    key: Source
+    key_token: int
+    value: Source
+    value_token: int
+
+
+def segments_of(launch: Launch, op: AttentionOp) -> list[Segment]:
+    """A cache and what is new are read where they are."""
+    keys, values = pieces(launch, op, "key"), pieces(launch, op, "value")
+    longer = max(keys, values, key=len)
+    starts = list(accumulate((s.tokens for s in longer[:-1]), initial=0))
+    found: list[Segment] = []
+    for i, (start, source) in enumerate(zip(starts, longer, strict=True)):
+        at: list[tuple[Source, int]] = []
+        for those in (keys, values):
+            if len(those) > 1 and [s.tokens for s in those] != [s.tokens for s in longer]:
+                raise NotLowered("keys and values are put together of other parts")
+            at.append((those[i], 0) if len(those) > 1 else (those[0], start))
+        found.append(Segment(start, source.tokens, *at[0], *at[1]))
+    return found
+
+
+def joined(launch: Launch, value: SSAValue) -> list[tuple[SSAValue, int, int]]:
+    """What a value is put together of: each part, the dimension, and where it begins."""
+    owner = value.owner
+    if not isinstance(owner, ConcatOp) or value in launch.body.inputs:
+        return [(value, 0, 0)]
+    found: list[tuple[SSAValue, int, int]] = []
+    axis, start = owner.axis.value.data % len(shape_of(value)), 0
+    for part in owner.operands:
+        found += [(part, axis, start)] if shape_of(part)[axis] else []
+        start += shape_of(part)[axis]
+    return found
+
+
+def pieces(launch: Launch, op: AttentionOp, name: str) -> list[Source]:
+    value: SSAValue = getattr(op, name)
+    parts = joined(launch, value)
+    if parts[0][1] != op.dimension(name, 2):  # not one token after the other
+        parts = [(value, 0, 0)]
+    return [Source(op, name, launch, part) for part, _, _ in parts]
+
+
+class Operand:
+    """A source in a program: tiles of it in a ring of L1."""
+
+    def __init__(self, source: Source, ring: Any, c: Tracer, pull: Pull) -> None:
+        self.source, self.c, self.pull, self.ring = source, c, pull, ring
+        self.shape: v.Shape = ring.type.shape
+        self.queue: Queue | None = None
+        self.few: v.Tile | None = None  # where all tokens are less than a tile
+        if source.is_computed:
+            self.queue = c.queue(ring, 2)
+            if source.tokens < self.shape[0]:
+                self.few = c.ub(*self.shape, element_type(source.value))
 
     def load(self, copy: Scalar, batch: Scalar, head: Scalar, token: Scalar) -> v.Tile:
         """The tile from a token on, in a copy of the ring. What is beyond the last token is 0 in
         values, which weights of 0 multiply, and of no meaning in others."""
         source, tile = self.source, self.ring[copy]
-        box = source.box(batch, head, token, self.shape[0])
         if self.queue is not None:
-            computed = self.pull.tile(source.value, box)
-            self.clear_end(computed, token)
-            self.queue.push(computed)
+            self.queue.push(self.computed(batch, head, token))
             return self.queue.pop(tile)
+        box = source.box(batch, head, token, self.shape[0])
         value, box = seen_through(source.launch, source.value, box)
         argument = self.pull.arguments[value]
         dims = box_dims(source) if source.is_input else tuple(long_dims(box))
         place = v.Box(argument, box.offsets, dims, (1,) * len(box.sizes))
         return self.c.load(tile, place, pad=0)
 
-    def clear_end(self, tile: v.Tile, token: Scalar) -> None:
-        rows, tokens = self.shape[0], self.source.op.sizes(self.source.name)[2]
-        if self.source.name != "value" or tokens % rows == 0:
-            return
-        is_there = v.rows(rows, token - tokens) < 0
-        tile[:] = v.where(is_there, tile, 0.0)
+    def computed(self, batch: Scalar, head: Scalar, token: Scalar) -> v.Tile:
+        source, rows = self.source, self.shape[0]
+        if self.few is not None:
+            self.few[:] = 0.0
+            some = self.few.part(0, 0, (source.tokens, source.size))
+            self.pull.tile(source.value, source.box(batch, head, 0, source.tokens), into=some)
+            return self.few
+        tile = self.pull.tile(source.value, source.box(batch, head, token, rows))
+        if source.name == "value" and source.tokens % rows:
+            tile[:] = v.where(v.rows(rows, token - source.tokens) < 0, tile, 0.0)
+        return tile
 
 
 def box_dims(source: Source) -> tuple[int, int]:

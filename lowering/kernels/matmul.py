@@ -396,7 +396,7 @@ class Writer:
             yield i // across * rows, 0 if across == 1 else i % across * cols, rows, cols
 
     def store(self, section: Section, place: Place, sums: Tile) -> None:
-        for row, col, rows, cols in self.parts(section, section.part_rows or self.cut.m):
+        for row, col, rows, cols in self.parts(section, gcd(self.cut.m, section.part_rows)):
             part = sums if (rows, cols) == sums.shape else sums.part(row, col, (rows, cols))
             for out in section.outputs:
                 box = out.box(replace(place, row=place.row + row, col=place.col + col), rows, cols)

@@ -17,9 +17,10 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.image import ResizeOp
-from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.indexing import GatherNdOp, GatherOp
 from ge.dialects.graph.shape import BroadcastToOp, TileOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
+from ge.dialects.graph.support.elementwise_bases import Unary
 from ge.dialects.support.access import MOVING, Access
 from ge.dialects.support.boxes import Box, plus
 from ge.dialects.support.element_types import bitwidth
@@ -39,10 +40,10 @@ from ge.lowering.kernels.programs import bytes_left
 from ge.lowering.kernels.pulling import Pull, long_dims, tile_shape
 from ge.lowering.kernels.vector import LEAST, place
 from ge.lowering.tiles import values as v
-from ge.lowering.tiles.indices import Scalar, ceil_div
+from ge.lowering.tiles.indices import Scalar, ceil_div, minimum
 from ge.lowering.tiles.tracing import Tracer
 
-MOST_SINGLE = 4096  # elements that are moved one by one
+MOST_SINGLE = 4096  # elements at indices that are moved one by one
 
 
 def moves(launch: Launch) -> bool:
@@ -58,7 +59,8 @@ def is_repeat(op: object) -> bool:
 
 
 def lower_moves(launch: Launch) -> Written:
-    widths = [bitwidth(element_type(x)) for x in (*launch.body.inputs, *launch.body.outputs)]
+    results = [x for op in launch.body.ops for x in op.results]
+    widths = [bitwidth(element_type(x)) for x in (*launch.body.inputs, *results)]
     if min(widths) < 8:
         raise NotLowered("elements of less than a byte are not moved")
     targets = [Target.of(out) for out in launch.body.outputs]
@@ -224,7 +226,7 @@ def cut_region(
         if extent % size:
             yield extent // size * size, 1, extent % size
 
-    width = 1 if last in single else elements
+    width = step if reach.one_by_one else elements
     height = 1 if row is None or row in single else max(elements // min(width, extents[last]), 1)
     turned = step if reach.turned else 1
     if height > 1 and reach.turned:
@@ -252,10 +254,12 @@ class Reach:
         self.shape = shape = shape_of(value)
         self.whole = self.boxes({})
         self.along = {d: self.boxes({d: (0, 1)}) for d, size in enumerate(shape) if size > 1}
-        picks = [op.indices for op in self.body.ops if isinstance(op, GatherOp)]
-        self.single = {d for x in picks if x in self.whole for d in self.moved(x)}
-        if len(shape) - 1 in self.single and numel(shape) > MOST_SINGLE:
+        picks = [op.indices for op in self.body.ops if isinstance(op, GatherOp | GatherNdOp)]
+        picked = {d for x in picks if x in self.whole for d in self.moved(x)}
+        self.one_by_one = len(shape) - 1 in picked
+        if self.one_by_one and max(numel(shape_of(x)) for x in picks) > MOST_SINGLE:
             raise NotLowered("elements at indices would be moved one by one")
+        self.single = picked - {len(shape) - 1}
         others = [d for d in range(len(shape) - 1) if shape[d] > 1 and d not in self.single]
         self.row = max(others, default=None)
         self.turned = False
@@ -356,8 +360,8 @@ class MovePull(Pull):
                 return self.expression(op.input, self.need(op, 0, box, part), column)
             case PadOp():
                 return self.padded(op, box, shape)
-            case GatherOp():
-                return self.gathered(op, box, column)
+            case GatherOp() | GatherNdOp():
+                return self.gathered(op, op.input, box, column)
             case BroadcastToOp():
                 found = self.expression(op.input, *self.broadcast_box(op, box, column))
                 return self.filled(shape, value, found)
@@ -416,20 +420,50 @@ class MovePull(Pull):
             self.c.load(tile, self.box(op.input, needed), pad=number)
         return tile
 
-    def gathered(self, op: GatherOp, box: Box, column: bool) -> v.Expression:
-        place, needed = self.need(op, 1, box), self.need(op, 0, box)
-        axis = op.axis.value.data % len(needed.sizes)
-        count = shape_of(op.input)[axis]
-        constant = self.launch.constant(op.indices)
-        if constant is not None and numel(shape_of(op.indices)) == 1:
-            at: Scalar = (constant_ints(constant.result) or (0,))[0] % count
-        elif op.indices in self.loaded and constant is None:
-            argument = self.arguments[op.indices]
-            starts = place.offsets or (0,) * len(argument.shape)
-            read = self.c.read(v.Box(argument, starts, (), (1,) * len(starts)), count, -count)
-            at = read % count
-        else:
+    def gathered(
+        self, op: GatherOp | GatherNdOp, source: SSAValue, box: Box, column: bool
+    ) -> v.Expression:
+        """What is at indices of `source`: the op's input, or an elementwise op's that it is of."""
+        owner, shape = source.owner, tile_shape(box, column)
+        if source not in self.loaded and isinstance(owner, Unary):
+            inner = self.gathered(op, owner.input, box, column)
+            return v.Copied(owner, (inner,), shape, element_type(source))
+        if source not in self.loaded:
+            raise NotLowered("what is gathered is computed before")
+        at, needed = self.need(op, 1, box), self.need(op, 0, box)
+        places = at.sizes[:-1] if isinstance(op, GatherNdOp) else at.sizes
+        long = [i for i, size in enumerate(places) if size > 1]
+        if not long:
+            return self.expression(source, self.at_indices(op, at, needed), column)
+        if len(long) > 1 or long_dims(box) != long_dims(box)[-1:]:
+            raise NotLowered("several rows at indices are no tile")
+        dim = long[0]
+        count, last = at.sizes[dim], shape_of(op.indices)[dim] - 1
+        tile = self.ring((count, 1), source)
+        for j in self.c.range(count):
+            spans = at.spans
+            spans[dim] = (minimum(plus(spans[dim][0], j), last), 1)
+            one = self.box(source, self.at_indices(op, Box.of(spans), needed))
+            self.c.load(tile, one, rows=(j, 1, 1))
+        return tile if column else self.filled(shape, source, tile.T)
+
+    def at_indices(self, op: GatherOp | GatherNdOp, at: Box, needed: Box) -> Box:
+        """The box of one slice: that of the input, at the indices that one box of them has."""
+        spans, vectors = needed.spans, isinstance(op, GatherNdOp)
+        first = op.batch_dims.value.data if isinstance(op, GatherNdOp) else op.axis.value.data
+        for k in range(shape_of(op.indices)[-1] if vectors else 1):
+            axis = (first + k) % len(spans)
+            offsets = (*at.offsets[:-1], k) if vectors else at.offsets
+            spans[axis] = (self.read(op.indices, offsets, shape_of(op.input)[axis]), 1)
+        return Box.of(spans)
+
+    def read(self, indices: SSAValue, offsets: Sequence[Scalar], count: int) -> Scalar:
+        """The index at a place, of `count`; those below 0 count from the end."""
+        constant = self.launch.constant(indices)
+        if constant is not None and numel(shape_of(indices)) == 1:
+            return (constant_ints(constant.result) or (0,))[0] % count
+        if indices not in self.loaded:
             raise NotLowered("indices are read from device memory")
-        spans = needed.spans
-        spans[axis] = (at, 1)
-        return self.expression(op.input, Box.of(spans), column)
+        starts = tuple(offsets) or (0,) * len(self.arguments[indices].shape)
+        box = v.Box(self.arguments[indices], starts, (), (1,) * len(starts))
+        return self.c.read(box, count, -count) % count

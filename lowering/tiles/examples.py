@@ -73,11 +73,11 @@ def w4a16(c: Any, a: Any, w: Any, scale: Any, out: Any, M: int, N: int, K: int) 
 @tile.kernel(M=64, N=128, ahead=1, scale=0.125)
 def flash(c: Any, q: Any, k: Any, v: Any, o: Any, M: int, N: int, ahead: int, scale: float) -> None:
     """o = softmax(q k^T * scale) v, one head; the cube is `ahead` blocks of keys ahead"""
-    D, blocks, F = q.shape[1], k.shape[0] // N, "f32"
+    D, blocks, F, H = q.shape[1], k.shape[0] // N, "f32", M // c.split()
     Q, K, V, P = c.l1(M, D), c.l1(N, D, copies=2), c.l1(N, D, copies=2), c.l1(M, N, copies=2)
-    S, U, s, p = c.l0c(M, N), c.l0c(M, D), c.ub(M, N, F), c.ub(M, N)
-    u, acc = c.ub(M, D, F), c.ub(M, D, F)
-    l, m, g = c.ub(M, 1, F), c.ub(M, 1, F, copies=2), c.ub(M, 1, F, copies=ahead + 1)
+    S, U, s, p = c.l0c(M, N), c.l0c(M, D), c.ub(H, N, F), c.ub(H, N)
+    u, acc = c.ub(H, D, F), c.ub(H, D, F)
+    l, m, g = c.ub(H, 1, F), c.ub(H, 1, F, copies=2), c.ub(H, 1, F, copies=ahead + 1)
     scores, weights, sums = c.queue(s, ahead + 1), c.queue(p, ahead + 1), c.queue(u, 2)
     for i in c.share(q.shape[0] // M):
         c.load(Q, q[i * M :])
@@ -98,7 +98,7 @@ def flash(c: Any, q: Any, k: Any, v: Any, o: Any, M: int, N: int, ahead: int, sc
                 sums.send(U, u)
                 acc[:] = acc * g[b] + u
         acc[:] = acc / l
-        c.store(o[i * M :], acc)
+        c.store(o[i * M + c.part * H :], acc)
 
 
 @tile.kernel(M=128, N=256, K=128)

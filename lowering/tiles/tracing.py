@@ -119,9 +119,8 @@ class Side:
             return number.values[self]
         if isinstance(number, KnownIndex):
             return number.values[self]
-        if number.kind in ("core", "cores"):
-            kind = kernel.CoreOp if number.kind == "core" else kernel.CoresOp
-            return self.add(kind()).result
+        if number.kind in NUMBERS:
+            return self.add(NUMBERS[number.kind]()).results[0]
         if isinstance(number, ReadIndex):
             offsets = [self.index(n) for n in number.box.starts]
             memref, span = number.box.argument.memref, number.span
@@ -139,6 +138,11 @@ class Side:
         return self.add(arith.CmpiOp(a, b, test.kind)).result
 
 
+NUMBERS: dict[str, Callable[[], Operation]] = {
+    "core": kernel.CoreOp,
+    "cores": kernel.CoresOp,
+    "part": kernel.PartOp,
+}
 ARITH: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
     "addi": arith.AddiOp,
     "subi": arith.SubiOp,
@@ -203,6 +207,7 @@ class Tracer:
     fifos: list[buffers.FifoOp] = field(default_factory=list[buffers.FifoOp])
     staging: dict[TileType, list[v.Tile]] = field(default_factory=dict[TileType, list[v.Tile]])
     left: int = 0  # loops that were left before their end
+    parts: int = 1  # vector cores beside each cube core
 
     # ---- cores and loops ----
 
@@ -214,6 +219,21 @@ class Tracer:
     @property
     def cores(self) -> Index:
         return Index("cores")
+
+    def split(self) -> int:
+        """Split the rows of what passes between cube and vector cores between all vector cores
+        beside a cube core: tiles of queues in UB then have a part of the rows. How many they are;
+        `c.part` is the number of one."""
+        if self.fifos:
+            raise GeError("c.split() stands before the first queue")
+        target = self.target
+        self.parts = max(target.vector_cores // target.cube_cores, 1)
+        return self.parts
+
+    @property
+    def part(self) -> Index:
+        """The number of a vector core among those beside one cube core."""
+        return Index("part")
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -307,8 +327,12 @@ class Tracer:
         return cast(v.Tile, ring)
 
     def queue(self, like: "v.Tile | v.Ring", depth: int) -> Queue:
-        """A fifo from one program to the other, of tiles like this one."""
-        fifo = buffers.FifoOp(depth, FifoType(*like.type.shape, like.type.element))
+        """A fifo from one program to the other, of tiles like this one; what is in UB is the part
+        of them of one vector core."""
+        rows, cols = like.type.shape
+        if like.type.space is Memory.UB:
+            rows *= self.parts
+        fifo = buffers.FifoOp(depth, FifoType(rows, cols, like.type.element))
         fifo.location = source_line()
         fifo.verify_()
         self.fifos.append(fifo)

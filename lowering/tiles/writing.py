@@ -1,6 +1,7 @@
 """A `tile.kernel` of what a function writes with a tracer: the last step of tracing."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from xdsl.dialects.scf import ForOp, IfOp
 from xdsl.ir import Block
@@ -37,7 +38,8 @@ def written_kernel(
     if tracer.left:
         hint = "use c.when(...) instead of break"
         raise GeError("a loop was left before its end", place, hint)
-    sides = (program_of(tracer.cube, CubeOp), program_of(tracer.vector, VectorOp))
+    vector = partial(VectorOp, split=tracer.parts)
+    sides = (program_of(tracer.cube, CubeOp), program_of(tracer.vector, vector))
     programs = [p for p in sides if p is not None]
     if not programs:
         raise GeError(f"@{name} does nothing", place)
@@ -50,7 +52,7 @@ def written_kernel(
     return KernelOp(name, cores, block)
 
 
-def program_of(side: Side, kind: type[ProgramOp]) -> ProgramOp | None:
+def program_of(side: Side, kind: Callable[[Block], ProgramOp]) -> ProgramOp | None:
     """The program of one side, without loops, branches and numbers that it has no use for."""
     program = kind(side.block)
     prune(side.block)

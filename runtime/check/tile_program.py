@@ -29,7 +29,7 @@ from ge.dialects.tile.buffers import (
 )
 from ge.dialects.tile.compute import FlagOp
 from ge.dialects.tile.instruction import Instruction
-from ge.dialects.tile.kernel import CoreOp, CoresOp, KernelOp, ProgramOp
+from ge.dialects.tile.kernel import CoreOp, CoresOp, KernelOp, PartOp, ProgramOp
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import BoxType, Memory, Pipe, TileType, box_type
@@ -81,7 +81,8 @@ class Region:
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """An instruction as it is issued. `flag` is the id of a flag, `fifo` the queue."""
+    """An instruction as it is issued. `flag` is the id of a flag, `fifo` the queue, `part` the
+    vector core beside the cube core whose rows pass it."""
 
     op: Instruction
     pipe: Pipe
@@ -91,6 +92,7 @@ class Step:
     written_boxes: Sequence[Region] = ()
     flag: int | None = None
     fifo: FifoOp | None = None
+    part: int = 0
 
     def shape(self) -> tuple[object, ...]:
         """What two cores must have in common for one proof to hold for both."""
@@ -105,6 +107,7 @@ class Walk:
     program: ProgramOp
     core: int
     largest: bool = True  # of the numbers that a `tile.read` may find, or the least
+    part: int = 0  # of a vector core: its number beside the cube core
     steps: list[Step] = field(default_factory=list[Step])
     trips: int = 0  # rounds of all loops so far
     values: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
@@ -119,8 +122,11 @@ class Walk:
 
     def block(self, block: Block) -> None:
         for op in block.ops:
-            if isinstance(op, Instruction):
-                self.issue(op)
+            if isinstance(op, PushOp | PopOp) and self.program.parts == 1:
+                for part in range(self.kernel_parts):  # one behind the other
+                    self.issue(op, part)
+            elif isinstance(op, Instruction):
+                self.issue(op, self.part)
             elif isinstance(op, ForOp):
                 self.loop(op)
             elif isinstance(op, IfOp):
@@ -129,6 +135,11 @@ class Walk:
                     self.block(taken.block)
             elif op.results and not isinstance(op, AllocOp | SlotOp | ViewOp):
                 self.scalar(op)
+
+    @property
+    def kernel_parts(self) -> int:
+        """Vector cores beside a cube core."""
+        return 1 if self.kernel.vector is None else self.kernel.vector.parts
 
     def loop(self, op: ForOp) -> None:
         low, high, step = (self.values[v] for v in (op.lb, op.ub, op.step))
@@ -149,6 +160,8 @@ class Walk:
             value = self.core
         elif isinstance(op, CoresOp):
             value = self.kernel.core_count
+        elif isinstance(op, PartOp):
+            value = self.part
         elif isinstance(op, ReadOp):
             at = [self.values[v] for v in op.offsets]
             if not all(0 <= i < n for i, n in zip(at, memref_shape(op.source), strict=True)):
@@ -204,10 +217,10 @@ class Walk:
 
     # ---- instructions ----
 
-    def issue(self, op: Instruction) -> None:
+    def issue(self, op: Instruction, part: int) -> None:
         if len(self.steps) >= MOST_INSTRUCTIONS:
             raise WalkError("loop", f"more than {MOST_INSTRUCTIONS} instructions of one core", op)
-        step = Step(op, op.pipe())
+        step = Step(op, op.pipe(), part=part)
         if isinstance(op, FlagOp):
             step.flag = self.values[op.id]
         elif isinstance(op, PushOp | PopOp):
@@ -225,19 +238,25 @@ class Walk:
             box = step.read_boxes[0]
         elif isinstance(op, StoreOp):
             box = step.written_boxes[0]
-        step.reads = self.touched(reads, op, box)
-        step.writes = self.touched(writes, op, box)
+        step.reads = self.touched(reads, op, box, part)
+        step.writes = self.touched(writes, op, box, part)
         self.steps.append(step)
 
     def touched(
-        self, values: Sequence[SSAValue], user: Instruction, box: Region | None
+        self, values: Sequence[SSAValue], user: Instruction, box: Region | None, number: int
     ) -> list[Bytes]:
-        """What an instruction touches of its tiles: all, or where a box has elements."""
+        """What an instruction touches of its tiles: all, where a box has elements, or the rows of
+        vector core `number`."""
         found: list[Bytes] = []
         for value in values:
             if isinstance(t := value.type, TileType):
-                rows, cols = box_type(user.source).shape if isinstance(user, LoadOp) else t.shape
-                for part in ((0, rows, 0, cols),) if box is None else box.parts:
+                first, (rows, cols) = 0, t.shape
+                if isinstance(user, LoadOp):
+                    rows, cols = box_type(user.source).shape
+                elif isinstance(user, PushOp | PopOp) and self.program.parts == 1:
+                    rows //= self.kernel_parts
+                    first = number * rows
+                for part in ((first, rows, 0, cols),) if box is None else box.parts:
                     found.append(self.bytes(value, user, part))
         return found
 

@@ -31,6 +31,7 @@ looked for in a memref that is also read, or added to.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 from xdsl.dialects.arith import AddiOp, MuliOp, SubiOp
@@ -140,12 +141,13 @@ def _is_loaded_box(view: ViewOp) -> bool:
 
 def check_memories(kernel: KernelOp, target: Target, problems: Problems) -> None:
     """There are as many cores, and buffers end where their memory does."""
-    sizes, most = target.core_memories, target.vector_cores
-    if kernel.cube is not None:
-        most = target.cube_cores if kernel.vector is None else min(target.cube_cores, most)
-    if kernel.core_count > most:
-        text = f"the kernel takes {kernel.core_count} cores, and {target.name} has {most}"
-        problems.add("capacity", text, kernel)
+    sizes = target.core_memories
+    for program in kernel.programs:
+        have = target.cube_cores if program is kernel.cube else target.vector_cores
+        if (count := kernel.core_count * program.parts) > have:
+            kind = program.name.removeprefix("tile.")
+            text = f"the kernel takes {count} {kind} cores, and {target.name} has {have}"
+            problems.add("capacity", text, kernel)
     for program in kernel.programs:
         for alloc in program.allocs:
             size, space = alloc.tile.bytes, alloc.tile.space
@@ -158,12 +160,13 @@ def check_memories(kernel: KernelOp, target: Target, problems: Problems) -> None
 
 # ---- one core ----
 
-Queue = tuple[int, Pipe]  # a pipe of the program with this number
+Queue = tuple[int, Pipe]  # a pipe of the unit with this number
 
 
 @dataclass
 class Core:
-    """A cube core, a vector core, or both: the instructions of each pipe, in order."""
+    """A cube core, a vector core, or one and those beside it, its units: the instructions of each
+    pipe, in order."""
 
     number: int
     queues: dict[Queue, list[Step]]
@@ -171,8 +174,9 @@ class Core:
     @classmethod
     def walk(cls, kernel: KernelOp, number: int, largest: bool = True) -> "Core":
         queues: dict[Queue, list[Step]] = {}
-        for i, program in enumerate(kernel.programs):
-            for step in Walk(kernel, program, number, largest).run():
+        units = [(p, part) for p in kernel.programs for part in range(p.parts)]
+        for i, (program, part) in enumerate(units):
+            for step in Walk(kernel, program, number, largest, part).run():
                 queues.setdefault((i, step.pipe), []).append(step)
         return cls(number, queues)
 
@@ -312,16 +316,17 @@ class Replay:
     problems: Problems
     queues: list[Queue] = field(init=False)
     histories: dict[object, History] = field(default_factory=dict[object, History])
-    grids: dict[Memory, Grid] = field(default_factory=dict[Memory, Grid])
+    grids: dict[tuple[int, Memory], Grid] = field(default_factory=dict[tuple[int, Memory], Grid])
     sets: dict[object, list[Clock]] = field(default_factory=dict[object, list[Clock]])
     waits: dict[object, list[Clock]] = field(default_factory=dict[object, list[Clock]])
 
     def __post_init__(self) -> None:
         self.queues = list(self.core.queues)
-        accesses: dict[Memory, list[Bytes]] = {}
-        for step in self.core.steps():
-            for a in (*step.reads, *step.writes):
-                accesses.setdefault(a.memory, []).append(a)
+        accesses: dict[tuple[int, Memory], list[Bytes]] = {}
+        for (unit, _), steps in self.core.queues.items():
+            for step in steps:
+                for a in (*step.reads, *step.writes):
+                    accesses.setdefault((unit, a.memory), []).append(a)
         for memory, touched in accesses.items():
             grid = self.grids[memory] = Grid.of(touched)
             high = max(a.high for a in touched)
@@ -344,14 +349,14 @@ class Replay:
         if not self.problems.full:
             self.check_end(done)
 
-    def enter(self, step: Step, program: int, q: int, clock: Clock) -> bool:
+    def enter(self, step: Step, unit: int, q: int, clock: Clock) -> bool:
         """Run the step if what it waits for is done."""
         op = step.op
         match op:
             case SetOp() | WaitOp():
-                key = program, op.source.data, op.target.data, step.flag
+                key = unit, op.source.data, op.target.data, step.flag
             case PushOp() | PopOp():
-                key = step.fifo
+                key = step.fifo, step.part
             case _:
                 key = None
         arrived, left = self.sets.setdefault(key, []), self.waits.setdefault(key, [])
@@ -395,9 +400,10 @@ class Replay:
 
     def touch(self, step: Step, q: int, clock: Clock) -> None:
         """Compare the bytes of a step with those of all before it."""
-        number = int(clock[q])
+        number, unit = int(clock[q]), self.queues[q][0]
         for a in step.reads:
-            history, at = self.histories[a.memory], self.grids[a.memory].grains(a)
+            place = unit, a.memory
+            history, at = self.histories[place], self.grids[place].grains(a)
             self.check_read(step, history, at, clock, a)
             history.note_read(at, q, number)
         for region in step.read_boxes:
@@ -406,7 +412,8 @@ class Replay:
                 self.order(step, self.histories[region.memref].late_writes(at, clock), "reads")
                 self.histories[region.memref].note_read(at, q, number)
         for a in step.writes:
-            history, at = self.histories[a.memory], self.grids[a.memory].grains(a)
+            place = unit, a.memory
+            history, at = self.histories[place], self.grids[place].grains(a)
             self.order_write(step, history, at, clock)
             history.note_write(at, q, number, a.owner)
         for region in step.written_boxes:
@@ -458,8 +465,9 @@ class Replay:
             if key is None or len(arrived) == len(self.waits[key]):
                 continue
             count = len(arrived) - len(self.waits[key])
-            if isinstance(key, FifoOp):
-                self.problems.add("deadlock", f"{count} tiles are left in the fifo", key)
+            fifo = cast("tuple[object, ...]", key)[0]
+            if isinstance(fifo, FifoOp):
+                self.problems.add("deadlock", f"{count} tiles are left in the fifo", fifo)
             else:
                 last = self.last_set(key)
                 self.problems.add("event", f"the flag of {said(last)} is left set", last)

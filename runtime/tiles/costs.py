@@ -9,7 +9,8 @@
     mmad        mmad_start + ceil(m/16) ceil(n/16) ceil(k/k0) k0 256 / macs a cycle, where k0 is as
                 many elements as 32 bytes are: the cube multiplies blocks
     store       bytes / rate, those of what arrives
-    push, pop   as a store and a load; on merged cores both ends are at one rate
+    push, pop   as a store and a load; on merged cores both ends are at one rate. Those of a cube
+                core with several vector cores beside it are an instruction for each of them
     map         for each op of its body as many vector instructions as `INSTRUCTIONS` says
     vector      vector_start + repeats of 256 bytes x vector_cycles, + 16 where the last repeat is
                 not full; a tile with gaps between its rows, row by row
@@ -68,8 +69,8 @@ class Share:
 
 
 def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Target) -> float:
-    """Of an instruction whose box has `sizes` within the memref. Raises GeError where the target
-    lacks what it takes."""
+    """Of an instruction whose box has `sizes` within the memref, or which passes as many rows and
+    columns to a fifo. Raises GeError where the target lacks what it takes."""
     match op:
         case FlagOp():
             return 0.0
@@ -82,10 +83,11 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
             return move_cycles(op, target)
         case PushOp():
             rate = push_rate(tile_type(op.source).space, target)
-            return fifo_type(op.target).bytes / rate
+            return storage_bytes(numel(sizes), fifo_type(op.target).element) / rate
         case PopOp():
-            t = tile_type(op.target)
-            return target.mte2_start_cycles + t.bytes / pop_rate(t.space, target)
+            rate = pop_rate(tile_type(op.target).space, target)
+            size = storage_bytes(numel(sizes), fifo_type(op.source).element)
+            return target.mte2_start_cycles + size / rate
         case MmadOp():
             return mmad_cycles(op, target)
         case MapOp():

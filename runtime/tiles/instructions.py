@@ -44,10 +44,10 @@ def prepare(op: Instruction, core: CoreMemory, memrefs: Mapping[SSAValue, Array]
         case MoveOp():
             return move(op, core)
         case PushOp():
-            return on_one(core.tile(op.source), core.fifos[op.target].push)
+            return on_one(core.end(op.source), core.fifos[op.target].push)
         case PopOp():
             fifo = core.fifos[op.source]
-            return on_one(core.tile(op.target), lambda tile: np.copyto(tile, fifo.pop()))
+            return on_one(core.end(op.target), lambda tile: np.copyto(tile, fifo.pop()))
         case MmadOp():
             return mmad(op, core)
         case MapOp():

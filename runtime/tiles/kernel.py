@@ -5,14 +5,14 @@
 Each core is simulated on its own (`queues.py`), cores that issue the same records once. They meet
 only in bandwidth: a load takes no more than its core's share of HBM, if all cores load at once, of
 which L2 gives what was loaded before (`shares`), and each byte of the operands crosses HBM once.
-Cube and vector core of one number run together.
+A cube core and the vector cores beside it run together; where those are several, the cube's pushes
+and pops are an instruction for the rows of each.
 
 Numbers: each core's instructions act on its bytes in the order in which they end, or in a random
 legal order; one core after the other, since cores have nothing in common but device memory. Adding
 to device memory goes by the cores' numbers, so that the sums are the same each time.
 
-Limits: an operand larger than L2 still crosses HBM once; a vector core beside each cube core is
-used in kernels that have both programs, where a target has two; which buffers are in HBM and which
+Limits: an operand larger than L2 still crosses HBM once; which buffers are in HBM and which
 in L2 when the kernel begins is not known: all are in HBM. The time of a kernel that reads numbers
 (`tile.read`) is that for the largest that they may be; reading them takes no time.
 """
@@ -144,11 +144,10 @@ class TileKernel:
         if with_values not in self._walks:
             # records are the same either way: their ops are numbered in the order of the program
             self.tables.ops.clear()
-            self._walks[with_values] = [
-                translate(program, unit, self.tables, with_values)
-                for unit, program in enumerate(self.op.programs)
-            ]
-        count = len(self.op.programs) * len(PIPES)
+            self.tables.ends.clear()
+            units = range(len(self.tables.units))
+            self._walks[with_values] = [translate(u, self.tables, with_values) for u in units]
+        count = len(self.tables.units) * len(PIPES)
         queues: list[list[int]] = [[] for _ in range(count)]
         values: list[list[Any]] = [[] for _ in range(count)]
         for unit, walk in enumerate(self._walks[with_values]):
@@ -304,8 +303,9 @@ class TileKernel:
 
     def _run(self, steps: "Steps") -> None:
         """Run instructions on fresh memories."""
-        memory, actions = self._prepared
-        memory.reset()
+        memories, actions = self._prepared
+        for memory in memories:
+            memory.reset()
         number = 0
         try:
             for number, operands in steps:
@@ -318,16 +318,20 @@ class TileKernel:
             raise error_at(op, f"'{op.name}' cannot be computed: {e}") from e
 
     @cached_property
-    def _prepared(self) -> tuple[CoreMemory, list[Callable[..., None]]]:
-        """The memories of a core, as far as the kernel's buffers reach, and what the instructions
-        do to them and to the arrays of a run."""
+    def _prepared(self) -> tuple[list[CoreMemory], list[Callable[..., None]]]:
+        """The memories of a core, as far as the kernel's buffers reach, of each vector core beside
+        it (the first one's are the cube core's, too), and what the instructions do to them and to
+        the arrays of a run."""
         sizes = dict.fromkeys(self.target.core_memories, 0)
         for program in self.op.programs:
             for op in program.allocs:
                 end = max(offsets_of(op)) + op.tile.bytes
                 sizes[op.tile.space] = max(sizes[op.tile.space], end)
-        memory, arrays = CoreMemory(sizes, self.op.fifos), self.tables.arrays
-        return memory, [at_op(op, prepare, op, memory, arrays) for op in self.tables.ops]
+        fifos, parts, arrays = self.op.fifos, self.tables.parts, self.tables.arrays
+        first = CoreMemory(sizes, fifos, parts)
+        memories = [first, *(CoreMemory(sizes, fifos, parts, p, first) for p in range(1, parts))]
+        ends = zip(self.tables.ops, self.tables.ends, strict=True)
+        return memories, [at_op(op, prepare, op, memories[part], arrays) for op, part in ends]
 
     def _steps(self, core: int, random: Random | None) -> "Steps":
         """The instructions of a core in order: their numbers, and operands."""

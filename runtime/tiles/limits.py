@@ -7,7 +7,7 @@ from ge.dialects.support.diagnostics import Diagnostic, Severity, error_at, loca
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.compute import SetOp
-from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.kernel import CubeOp, KernelOp
 from ge.dialects.tile.transfers import PushOp
 from ge.runtime.tiles.program import Tables, offsets_of
 from ge.runtime.tiles.queues import PUSH, BadFlag, Stuck
@@ -15,13 +15,13 @@ from ge.runtime.tiles.queues import PUSH, BadFlag, Stuck
 
 def check_fits(kernel: KernelOp, target: Target) -> None:
     """Raises GeError for more cores than there are, and for a buffer outside of its memory."""
-    most = target.vector_cores if kernel.cube is None else target.cube_cores
-    if kernel.vector is not None:
-        most = min(most, target.vector_cores)
-    if kernel.core_count > most:
-        what = "vector cores" if kernel.cube is None else "cube cores"
-        have = f"'{target.name}' has {most} {what}"
-        raise error_at(kernel, f"the kernel takes {kernel.core_count} cores, and {have}")
+    for program in kernel.programs:
+        have, kind = target.vector_cores, "vector"
+        if isinstance(program, CubeOp):
+            have, kind = target.cube_cores, "cube"
+        if (count := kernel.core_count * program.parts) > have:
+            text = f"the kernel takes {count} {kind} cores, and '{target.name}' has {have}"
+            raise error_at(kernel, text)
     for program in kernel.programs:
         for op in program.allocs:
             size, memory = target.core_memories[op.tile.space], op.tile.space

@@ -22,18 +22,37 @@ TileAt = Callable[[int], Array]  # offset in the memory -> the elements
 
 
 class CoreMemory:
-    """The memories of one core of each kind, used for one core after the other."""
+    """The memories of a cube core and a vector core, used for one core after the other. Of several
+    vector cores `beside` one cube core each has its own UB, and its part of the fifos."""
 
-    def __init__(self, sizes: Mapping[str, int], fifos: list[FifoOp]) -> None:
-        self.pools = {m: np.empty(sizes[m], np.uint8) for m in Memory}
-        self.fifos: dict[SSAValue, Fifo] = {f.result: Fifo(f) for f in fifos}
+    def __init__(
+        self,
+        sizes: Mapping[str, int],
+        fifos: list[FifoOp],
+        parts: int = 1,
+        part: int = 0,
+        beside: "CoreMemory | None" = None,
+    ) -> None:
+        self.part, self.parts = part, parts
+        kinds = Memory if beside is None else (Memory.UB,)
+        self.own = {m: np.empty(sizes[m], np.uint8) for m in kinds}
+        self.pools = self.own if beside is None else beside.pools | self.own
+        self.fifos: dict[SSAValue, Fifo] = {f.result: Fifo(f, parts) for f in fifos}
         self.reset()
 
     def reset(self) -> None:
-        for pool in self.pools.values():
+        for pool in self.own.values():
             pool.fill(POISON)
         for fifo in self.fifos.values():
             fifo.reset()
+
+    def end(self, value: SSAValue) -> TileAt:
+        """What of a tile passes the fifos of this vector core."""
+        tile, shape = self.tile(value), tile_type(value).shape
+        if tile_type(value).space is Memory.UB or self.parts == 1:
+            return tile
+        rows = shape[0] // self.parts
+        return lambda offset: tile(offset)[self.part * rows : (self.part + 1) * rows]
 
     def elements(self, value: SSAValue) -> TileAt:
         """The elements of a tile, by its offset, to be read only."""
@@ -68,13 +87,14 @@ class CoreMemory:
 
 
 class Fifo:
-    """The places of a fifo, in device memory."""
+    """The places of a fifo, in device memory, for the rows of one of `parts` cores."""
 
-    def __init__(self, op: FifoOp) -> None:
+    def __init__(self, op: FifoOp, parts: int) -> None:
         t = _unpacked(fifo_type(op.result))
-        dtype = dtype_of(t.element)
-        self.bytes = np.empty(op.places * prod(t.shape) * dtype.itemsize, np.uint8)
-        self.places = self.bytes.view(dtype).reshape(op.places, *t.shape)
+        dtype, (rows, cols) = dtype_of(t.element), t.shape
+        shape = op.places, rows // parts, cols
+        self.bytes = np.empty(prod(shape) * dtype.itemsize, np.uint8)
+        self.places = self.bytes.view(dtype).reshape(shape)
         self.reset()
 
     def reset(self) -> None:

@@ -16,7 +16,7 @@ Indices are taken as numbers of any size; what is unsigned must not be negative.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from xdsl.dialects.arith import CmpiOp, ConstantOp
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, i1
@@ -37,10 +37,10 @@ from ge.dialects.tile.buffers import (
 )
 from ge.dialects.tile.compute import FlagOp, SetOp
 from ge.dialects.tile.instruction import Instruction
-from ge.dialects.tile.kernel import CoreOp, CoresOp, KernelOp, ProgramOp
+from ge.dialects.tile.kernel import CoreOp, CoresOp, KernelOp, PartOp, ProgramOp
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp
-from ge.dialects.tile.types import BoxType, FifoType, Pipe, TileType
+from ge.dialects.tile.types import BoxType, FifoType, Pipe, TileType, fifo_type
 from ge.runtime.data.arrays import Array
 from ge.runtime.tiles.queues import POP, PUSH, RUN, SET, WAIT, Record
 
@@ -73,6 +73,13 @@ COMPARISONS = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")  # by pre
 # ---- what is known of a kernel -----------------------------------------------------------------
 
 
+class Unit(NamedTuple):
+    """A cube core, or one of the vector cores beside it."""
+
+    program: ProgramOp
+    part: int
+
+
 @dataclass(slots=True)
 class Tables:
     """Records, ops and channels of a kernel by number."""
@@ -80,9 +87,11 @@ class Tables:
     target: Target
     kernel: KernelOp
     records: list[Record] = field(default_factory=list[Record])
+    units: list[Unit] = field(default_factory=list["Unit"])  # those of one core
     ops: list[Instruction] = field(default_factory=list[Instruction])
+    ends: list[int] = field(default_factory=list[int])  # of each op: which part of tiles in fifos
     channels: list[str] = field(default_factory=list[str])  # what they are called
-    fifos: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    fifos: dict[tuple[SSAValue, int], int] = field(default_factory=dict[tuple[SSAValue, int], int])
     depths: dict[int, int] = field(default_factory=dict[int, int])  # of fifos
     arrays: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])  # of a run
     _numbers: dict[Record, int] = field(default_factory=dict[Record, int])
@@ -97,10 +106,19 @@ class Tables:
         return self._numbers.setdefault(record, len(self.records) - 1)
 
     def __post_init__(self) -> None:
+        self.units += [Unit(p, part) for p in self.kernel.programs for part in range(p.parts)]
+        parts = self.parts
         for fifo in self.kernel.fifos:
-            name = fifo.result.name_hint or f"fifo{len(self.fifos)}"
-            number = self.fifos[fifo.result] = self._channel(f"fifo %{name}")
-            self.depths[number] = fifo.places
+            name = fifo.result.name_hint or f"fifo{len(self.fifos) // parts}"
+            for part in range(parts):
+                whose = f" [{part}]" if parts > 1 else ""
+                number = self.fifos[fifo.result, part] = self._channel(f"fifo %{name}{whose}")
+                self.depths[number] = fifo.places
+
+    @property
+    def parts(self) -> int:
+        """Vector cores beside a cube core."""
+        return max(p.parts for p in self.kernel.programs)
 
     def flag(self, unit: int, op: FlagOp, id: int) -> int:
         key = unit, op.source.data, op.target.data, id
@@ -113,7 +131,9 @@ class Tables:
 
     def pipe_name(self, pipe: int) -> str:
         unit, local = divmod(pipe, len(PIPES))
-        return f"{self.kernel.programs[unit].name.removeprefix('tile.')} {PIPES[local]}"
+        program, part = self.units[unit]
+        number = f" {part}" if program.parts > 1 else ""
+        return f"{program.name.removeprefix('tile.')}{number} {PIPES[local]}"
 
     def awaited(self, channel: int) -> str:
         """What a pipe waits for at a channel, or at the negative number of a fifo."""
@@ -151,20 +171,19 @@ Walk = Callable[[int, Sequence[Callable[[int], None]], Sequence[Callable[[Any], 
 """Issue the program of a core of this number; append records and operands by pipe."""
 
 
-def translate(program: ProgramOp, unit: int, tables: Tables, with_values: bool) -> Walk:
-    """The function that walks through a program. `unit` is the number of its core's kind: its
-    pipes come after those of other units. Raises GeError for what cannot be run."""
-    kernel = program.parent_op()
-    assert isinstance(kernel, KernelOp)
-    translation = _Translation(unit, kernel.core_count, tables, with_values)
-    translation.block(kernel.body.block)
+def translate(unit: int, tables: Tables, with_values: bool) -> Walk:
+    """The function that walks through the program of a unit, whose pipes come after those of the
+    units before it. Raises GeError for what cannot be run."""
+    program = tables.units[unit].program
+    translation = _Translation(unit, tables, with_values)
+    translation.block(tables.kernel.body.block)
     translation.block(program.body.block)
     return translation.function(program)
 
 
 class _Translation:
-    def __init__(self, unit: int, cores: int, tables: Tables, with_values: bool) -> None:
-        self.unit, self.cores, self.tables, self.with_values = unit, cores, tables, with_values
+    def __init__(self, unit: int, tables: Tables, with_values: bool) -> None:
+        self.unit, self.tables, self.with_values = unit, tables, with_values
         self.lines: list[str] = []
         self.depth = 1
         self.names: dict[SSAValue, str] = {}  # expressions of scalars and of offsets of tiles
@@ -210,7 +229,9 @@ class _Translation:
                 case CoreOp():
                     self.names[op.result] = "core"
                 case CoresOp():
-                    self.names[op.result] = str(self.cores)
+                    self.names[op.result] = str(self.tables.kernel.core_count)
+                case PartOp():
+                    self.names[op.result] = str(self.tables.units[self.unit].part)
                 case ReadOp():
                     at = ", ".join(self.names[o] for o in op.offsets)
                     read = self.known("read", _reader(op, self.tables.arrays, self.with_values))
@@ -218,8 +239,11 @@ class _Translation:
                 case AllocOp() | SlotOp() | ViewOp():
                     if self.with_values and isinstance(op.result.type, TileType):
                         self.tile(op)
+                case PushOp() | PopOp() if self.tables.units[self.unit].program.parts == 1:
+                    for part in range(self.tables.parts):
+                        self.instruction(op, part)
                 case Instruction():
-                    self.instruction(op)
+                    self.instruction(op, self.tables.units[self.unit].part)
                 case ConstantOp():
                     pass  # a number that nothing here can use
                 case _ if op.name.startswith("arith."):
@@ -273,9 +297,10 @@ class _Translation:
 
     # ---- instructions
 
-    def instruction(self, op: Instruction) -> None:
+    def instruction(self, op: Instruction, part: int) -> None:
         number = len(self.tables.ops)
         self.tables.ops.append(op)
+        self.tables.ends.append(part)
         local = PIPES.index(op.pipe())
         pipe = self.unit * len(PIPES) + local
         if isinstance(op, FlagOp):
@@ -294,7 +319,10 @@ class _Translation:
         fifo = op.target if isinstance(op, PushOp) else op.source if isinstance(op, PopOp) else None
         if fifo is not None:
             kind = PUSH if isinstance(op, PushOp) else POP
-            return str(self.tables.number(Record(kind, pipe, self.tables.fifos[fifo], number, ())))
+            channel = self.tables.fifos[fifo, self.tables.ends[number]]
+            rows, cols = fifo_type(fifo).shape
+            sizes = rows // self.tables.parts, cols
+            return str(self.tables.number(Record(kind, pipe, channel, number, sizes)))
         boxes = [v.owner for v in op.operands if isinstance(v.type, BoxType)]
         if not boxes:
             return str(self.tables.number(Record(RUN, pipe, -1, number, ())))

@@ -1,4 +1,4 @@
-"""The queues of one block: a cube core with its vector partner, or one of them.
+"""The queues of one block: a cube core with the vector cores beside it, or one of them.
 
 A pipe runs its records in order, one at a time; pipes wait for each other at flags and at fifos.
 Every flag and every end of a fifo belongs to one pipe, so what comes when does not depend on the
@@ -31,7 +31,7 @@ class Record(NamedTuple):
     pipe: int
     channel: int  # a flag or fifo
     op: int  # number of the op among those of the kernel
-    sizes: tuple[int, ...]  # of the part of its box that lies in the memref, along each dimension
+    sizes: tuple[int, ...]  # of its box, as far as that lies in the memref, or of what a fifo takes
 
 
 class Latencies(NamedTuple):

@@ -191,9 +191,46 @@ SPLIT = """func.func @main(%q: tensor<2x17x64xf16>,
 }
 """
 
+# Of one query: a cache, and one key more.
+DECODE = """func.func @main(%8: tensor<2x192xf32>, %9: tensor<192xf32>,
+    %10: tensor<2x4x11x16xf32>, %11: tensor<2x4x11x16xf32>,
+    %12: tensor<2x1x1x12xf32>)
+      -> (tensor<2x4x12x16xf32>, tensor<2x4x12x16xf32>, tensor<2x4x1x16xf32>) {
+      %13 = graph.add %8, %9 : (tensor<2x192xf32>, tensor<192xf32>) -> tensor<2x192xf32>
+      %14 = graph.reshape %13 shape [2, 1, 192] : tensor<2x192xf32> -> tensor<2x1x192xf32>
+      %15, %16, %17 = graph.split %14 axis 2 sizes [64, 64, 64]
+        : tensor<2x1x192xf32> -> tensor<2x1x64xf32>, tensor<2x1x64xf32>, tensor<2x1x64xf32>
+      %18 = graph.reshape %16 shape [2, 4, 1, 16] : tensor<2x1x64xf32> -> tensor<2x4x1x16xf32>
+      %19 = graph.reshape %17 shape [2, 4, 1, 16] : tensor<2x1x64xf32> -> tensor<2x4x1x16xf32>
+      %20 = graph.concat %10, %18 axis -2
+        : (tensor<2x4x11x16xf32>, tensor<2x4x1x16xf32>) -> tensor<2x4x12x16xf32>
+      %21 = graph.concat %11, %19 axis -2
+        : (tensor<2x4x11x16xf32>, tensor<2x4x1x16xf32>) -> tensor<2x4x12x16xf32>
+      %22 = graph.reshape %15 shape [2, 4, 1, 16] : tensor<2x1x64xf32> -> tensor<2x4x1x16xf32>
+      %23 = graph.attention %22, %20, %21 mask %12
+        : tensor<2x1x1x12xf32> {scale = 2.500000e-01 : f64,
+        undefined = "guard"} : tensor<2x4x1x16xf32>, tensor<2x4x12x16xf32>,
+        tensor<2x4x12x16xf32> -> tensor<2x4x1x16xf32>
+      func.return %20, %21, %23 : tensor<2x4x12x16xf32>, tensor<2x4x12x16xf32>, tensor<2x4x1x16xf32>
+}
+"""
 
-@pytest.mark.parametrize("text", [BIASED, CACHED, SPLIT])
-def test_operands_are_seen_through_views_or_computed(text: str) -> None:
+# Keys of two parts, values of one.
+JOINED = """func.func @main(%q: tensor<2x4x20x16xf16>, %a: tensor<2x2x37x16xf16>,
+    %b: tensor<2x2x20x16xf16>, %v: tensor<2x2x57x16xf16>) -> (tensor<2x2x57x16xf16>,
+    tensor<2x4x20x16xf16>) {
+      %20 = graph.concat %a, %b axis 2
+        : (tensor<2x2x37x16xf16>, tensor<2x2x20x16xf16>) -> tensor<2x2x57x16xf16>
+      %23 = graph.attention %q, %20, %v {causal = true, offset = 37}
+        : tensor<2x4x20x16xf16>, tensor<2x2x57x16xf16>,
+        tensor<2x2x57x16xf16> -> tensor<2x4x20x16xf16>
+      func.return %20, %23 : tensor<2x2x57x16xf16>, tensor<2x4x20x16xf16>
+}
+"""
+
+
+@pytest.mark.parametrize("text", [BIASED, CACHED, SPLIT, DECODE, JOINED])
+def test_what_attention_is_fused_with(text: str) -> None:
     compare(text, all_lowered=True)
 
 

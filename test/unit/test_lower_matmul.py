@@ -188,6 +188,15 @@ def test_sums_that_only_move_do_not_pass_the_vector_core(name: str) -> None:
     assert lowered(linear(inputs, body, results)).pairs[0][1].vector is None
 
 
+def test_rows_of_an_output_are_more_than_those_of_a_block() -> None:
+    body = [
+        "%0 = graph.matmul %x0, %x1 : (#2x512x64xf16, #64x32xf16) -> #2x512x32xf16",
+        "%1 = graph.reshape %0 shape [2, 512, 2, 16] : #2x512x32xf16 -> #2x512x2x16xf16",
+        "%2 = graph.transpose %1 permutation [0, 2, 1, 3] : #2x512x2x16xf16 -> #2x2x512x16xf16",
+    ]
+    compare(linear(["2x512x64xf16", "64x32xf16"], body, ["%2"]), all_lowered=True)
+
+
 def test_what_needs_several_sums_is_not_lowered() -> None:
     body = [MATMUL, f"%1 = graph.softmax %0 {{axis = 1 : i64}} : (#{Y}) -> #{Y}"]
     result = lowered(linear([X, W], body, ["%1"]))

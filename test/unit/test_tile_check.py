@@ -1,5 +1,6 @@
 """The proof of tile programs, on a kernel that is right and on faults planted in it."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,9 @@ from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.check.tiles import KernelProof, check_kernels
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tile_texts import SPLIT
 
 TWICE = (Path(__file__).parents[1] / "runtime/tiles/check.mlir").read_text("utf-8")
 
@@ -40,7 +44,7 @@ NUMBERS = """
   %minus = arith.constant -1 : index
 """
 FAULTS = [
-    (") cores 2 {", ") cores 1000 {", "capacity", "1000 cores, and 910b1 has 48"),
+    (") cores 2 {", ") cores 1000 {", "capacity", "1000 vector cores, and 910b1 has 48"),
     ("arith.muli %i, %c16", "arith.divui %minus, %c16", "loop", "of a negative number, -1"),
     ("  // ONE", None, "deadlock", "core 0 stands still"),
     ("  // LAST", None, "event", "is left set"),
@@ -163,3 +167,21 @@ def test_loops_that_never_end_are_left():
 }"""
     (problem,) = proof_of(endless).problems
     assert "rounds of loops" in problem.message
+
+
+def test_vector_cores_beside_a_cube_core() -> None:
+    """Each needs what the other has, too: a push less, a pop less, the same rows stored twice."""
+    target = Target.load("910b2")
+    assert not proof_of(SPLIT, target).problems
+    many = proof_of(SPLIT.replace("cores 2", "cores 25"), replace(target, cube_cores=99))
+    assert "takes 50 vector cores, and 910b2 has 48" in many.problems[0].message
+    first = "%part = tile.part\n %one = arith.cmpi eq, %part, %c0 : index\n scf.if %one {"
+    for op in ("tile.push %p to %weights", "tile.pop %scores to %s"):
+        faulty = SPLIT.replace(op, f"{first}\n {op}\n }}")
+        assert "deadlock" in {p.kind for p in proof_of(faulty, target).problems}
+    store = """
+      %all = tile.view %o[%c0, %c0] : memref<32x32xf32> -> !tile.box<8x32xf32>
+      tile.store %s to %all
+      tile.pop %scores to %s"""
+    twice = SPLIT.replace("cores 2", "cores 1").replace("tile.pop %scores to %s", store)
+    assert "race" in {p.kind for p in proof_of(twice, target).problems}

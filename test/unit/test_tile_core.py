@@ -14,7 +14,7 @@ import pytest
 from xdsl.dialects.builtin import bf16, f16, f32
 
 sys.path.insert(0, str(Path(__file__).parent))
-from tile_texts import EXP, GEMM, SOFTMAX, WEIGHTED, WIDE
+from tile_texts import EXP, GEMM, SOFTMAX, SPLIT, WEIGHTED, WIDE
 
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
@@ -336,6 +336,28 @@ def test_two_programs_talk_by_fifos() -> None:
     assert slow.core_us - time.core_us == pytest.approx(3 * 2 * 0.78)  # there and back, three times
 
 
+def test_vector_cores_beside_a_cube_core_share_rows() -> None:
+    rng = np.random.default_rng(2)
+    given = {
+        name: rng.standard_normal((n, 32), np.float32).astype(np.float16)
+        for name, n in {"q": 32, "k": 96, "v": 96}.items()
+    }
+    one, two = kernel(WEIGHTED), kernel(SPLIT)
+    want = one.run(given)["o"].tobytes()
+    for seed in (None, *range(10)):
+        assert two.run(given, seed)["o"].tobytes() == want
+    pipes = {p.pipe: p for p in two.time().pipes}
+    assert pipes["vector 0 v"].instructions == pipes["vector 1 v"].instructions == 9
+    assert pipes["cube fix"].instructions == 7  # a push of the rows of each
+    whole = {p.pipe: p for p in one.time().pipes}
+    assert pipes["vector 1 v"].busy_us < whole["vector v"].busy_us
+    assert pipes["cube fix"].busy_us == pytest.approx(whole["cube fix"].busy_us)
+    assert "a tile in fifo %scores [1]" in pipes["vector 1 mte2"].waits
+    few = replace(TARGET, vector_cores=3)
+    with pytest.raises(GeError, match="takes 4 vector cores, and '910b2' has 3"):
+        kernel(SPLIT, few)
+
+
 # ---- time ------------------------------------------------------------------------------------
 
 
@@ -366,7 +388,7 @@ def test_cores_that_issue_the_same_are_simulated_once() -> None:
          "k.mlir:11:10: error: a buffer in l1 has no offset; ge-opt -p tile-plan"),
         (("at [4096, 8192]", "at [4096, 524256]"),
          "the buffer %B does not fit into l1: it ends at byte 528352 of 524288"),
-        (("cores 2", "cores 25"), "the kernel takes 25 cores, and '910b2' has 24 cube cores"),
+        (("cores 2", "cores 25"), "the kernel takes 25 cube cores, and '910b2' has 24"),
         (("tile.set m -> fix [%c0]", "tile.set m -> fix [%c16]"),
          r"there is no flag 16: '910b2' has 8 from m to fix"),
         (("tile.set mte1 -> m [%s]", "tile.set mte1 -> m [%col]"), "there is no flag 32"),
@@ -460,4 +482,4 @@ def test_ge_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path(file).write_text(EXP + EXP.replace("@exp", "@again"), "utf-8")
     assert "this has @exp, @again; give each kernel a file of its own" in refused()
     Path(file).write_text(EXP.replace("cores 1", "cores 99"), "utf-8")
-    assert "the kernel takes 99 cores, and '910b2' has 48 vector cores" in refused()
+    assert "the kernel takes 99 vector cores, and '910b2' has 48" in refused()

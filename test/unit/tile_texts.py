@@ -249,3 +249,7 @@ tile.kernel @weighted(%q: memref<32x32xf16>, %k: memref<96x32xf16>, %v: memref<9
   }
 }
 """.replace("  tile.cube {", "  %true = arith.constant true\n  tile.cube {")
+
+_CUBE, _VECTOR = WEIGHTED.split("  tile.vector {")
+SPLIT = f"{_CUBE}  tile.vector split 2 {{{_VECTOR.replace('16x', '8x')}"
+"""WEIGHTED on two vector cores beside each cube core."""

@@ -21,9 +21,9 @@ from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from ge.dialects.tile.buffers import constant_index
-from ge.dialects.tile.kernel import CoreOp, CoresOp, ProgramOp
+from ge.dialects.tile.kernel import CoreOp, CoresOp, PartOp, ProgramOp
 
-GROWING = (AddiOp, CeilDivSIOp, CoreOp, CoresOp, MaxSIOp, MinSIOp, MuliOp, RemSIOp)
+GROWING = (AddiOp, CeilDivSIOp, CoreOp, CoresOp, PartOp, MaxSIOp, MinSIOp, MuliOp, RemSIOp)
 """Ops whose results are at least 0 where their operands are."""
 
 Index = int | SSAValue

@@ -835,3 +835,60 @@ tile.kernel @k(%x: memref<64xi32>) cores 1 {
     tile.store %t to %b
   }
 }
+
+// -----
+
+tile.kernel @k(%x: memref<64xi32>) cores 1 {
+  // expected-error@+1 {{a tile.vector is split beside a tile.cube; without a tile.cube all vector cores are `cores`}}
+  tile.vector split 2 {
+    %c0 = arith.constant 0 : index
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64xi32>) cores 1 {
+  // expected-error@+1 {{a program is split between at least 2 cores, not 1}}
+  tile.vector split 1 {
+    %c0 = arith.constant 0 : index
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64xi32>) cores 1 {
+  tile.cube {
+    // expected-error@+1 {{a cube core has no part: tile.vector is split}}
+    %part = tile.part
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64xi32>) cores 1 {
+  %f = tile.fifo depth 1 : !tile.fifo<64x32xf32>
+  tile.cube {
+    %acc = tile.alloc : !tile.tile<64x32xf32, l0c>
+    tile.push %acc to %f
+  }
+  tile.vector split 2 {
+    %s = tile.alloc : !tile.tile<64x32xf32, ub>
+    // expected-error@+1 {{!tile.fifo<32x32xf32> does not fit into !tile.tile<64x32xf32, ub>}}
+    tile.pop %f to %s
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64xi32>) cores 1 {
+  %f = tile.fifo depth 1 : !tile.fifo<64x32xf32>
+  tile.cube {
+    %acc = tile.alloc : !tile.tile<64x32xf32, l0c>
+    tile.push %acc to %f
+  }
+  tile.vector split 3 {
+    %s = tile.alloc : !tile.tile<16x32xf32, ub>
+    // expected-error@+1 {{64 rows of !tile.fifo<64x32xf32> cannot be split between 3 cores}}
+    tile.pop %f to %s
+  }
+}

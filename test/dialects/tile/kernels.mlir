@@ -183,3 +183,28 @@ tile.kernel @rows(%x: memref<100x64xf32>, %ids: memref<8xi64>, %y: memref<8x64xf
     tile.store %t to %out
   }
 }
+
+// -----
+
+// Two vector cores beside each cube core, with half of the rows each.
+// CHECK-LABEL: tile.kernel @halves
+tile.kernel @halves(%x: memref<64x32xf16>, %y: memref<64x32xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %sums = tile.fifo depth 1 : !tile.fifo<64x32xf32>
+  tile.cube {
+    %acc = tile.alloc : !tile.tile<64x32xf32, l0c>
+    tile.push %acc to %sums
+  }
+  // CHECK: tile.vector split 2 {
+  tile.vector split 2 {
+    %s = tile.alloc : !tile.tile<32x32xf32, ub>
+    // CHECK: tile.pop %sums to %s
+    tile.pop %sums to %s
+    // CHECK: %part = tile.part
+    %part = tile.part
+    %row = arith.muli %part, %c32 : index
+    %b = tile.view %y[%row, %c0] : memref<64x32xf32> -> !tile.box<32x32xf32>
+    tile.store %s to %b
+  }
+}
