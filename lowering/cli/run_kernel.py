@@ -119,6 +119,8 @@ def compute(
                 if array.tobytes() != outputs[name].tobytes():
                     problem = f"output '{name}' has other bits in the random order of seed"
                     hint = "a flag is missing: ge-check tells which instructions race"
+                    if kernel.adds:
+                        hint += "; where none do, it is sums added in another order"
                     raise GeError(f"{problem} {args.seed + number}", args.input, hint)
         numerics["random_orders"] = args.fuzz_schedule
         print(f"{args.fuzz_schedule} random orders: the same bits", file=sys.stderr)

@@ -23,6 +23,7 @@ from typing import TypeAlias
 from xdsl.ir import Block, SSAValue
 
 from ge.dialects.fused_op import Body
+from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp
@@ -185,15 +186,22 @@ class Axes:
             for axis, (_, size) in zip(axes, self.parts(value), strict=True)
         }
 
+    def walls(self, value: SSAValue) -> Iterator[tuple[Node, Node]]:
+        """Pairs of axes that are of two dimensions next to each other."""
+        axes, inner = self.lists[value], strides_of(shape_of(value))
+        for (_, stride), before, after in zip(self.nodes(value), axes, axes[1:], strict=False):
+            if stride in inner:
+                yield before, after
+
     @cached_property
     def groups(self) -> dict[Node, list[Node]]:
         """Axes that are one, by the first of them."""
-        fixed = {
-            axis
+        walls = {
+            pair
             for op in self.body.ops
             if not is_along_axes(op)
             for v in (*op.operands, *op.results)
-            for axis in self.lists[v]
+            for pair in self.walls(v)
         }
         following: dict[Node, set[Node | None]] = {axis: set() for axis in self.sizes}
         leading: dict[Node, set[Node | None]] = {axis: set() for axis in self.sizes}
@@ -205,7 +213,7 @@ class Axes:
         for axis, others in following.items():
             other = next(iter(others))
             if len(others) == 1 and other is not None and leading[other] == {axis}:
-                if not {axis, other} & fixed:
+                if (axis, other) not in walls:
                     joined[axis] = other
         found: dict[Node, list[Node]] = {}
         for axis in self.sizes:
@@ -264,6 +272,9 @@ class Axes:
             for op in reductions
             for a in {*self.lists[op.operands[0]]} - {*self.lists[op.results[0]]}
         }
+        for op in self.body.ops:
+            if isinstance(op, RotaryEmbeddingOp):  # it needs whole rows, too
+                gone |= set(self.lists[op.results[0]][-1:])
         shape = tuple(prod(self.sizes[n] for n in self.groups[a]) for a in order)
         return shape, frozenset(i for i, a in enumerate(order) if a in gone)
 

@@ -9,14 +9,16 @@ left-hand side; others come one behind the other, and go on with the cores in tu
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from math import ceil, gcd, prod
 
 from xdsl.dialects.builtin import bf16, f16, f32, i8, i32
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.activation import ReluOp
+from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import SliceOp, SplitOp
@@ -29,7 +31,7 @@ from ge.dialects.support.types import Shape, array_ints, element_type, shape_of
 from ge.dialects.tile.types import BLOCK, Memory
 from ge.lowering.kernels.blocks import Cut, Matrices, best_cut
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
-from ge.lowering.kernels.outputs import Origins, Output, Place
+from ge.lowering.kernels.outputs import Origins, Output, Place, Term
 from ge.lowering.kernels.programs import bytes_left
 from ge.lowering.kernels.pulling import Pull, long_dims, tile_shape
 from ge.lowering.tiles import values as v
@@ -112,22 +114,24 @@ class Product:
 
 @dataclass(frozen=True)
 class Section:
-    """Results that are computed block by block together, and the matmuls that they need."""
+    """Results that are computed block by block together, and the matmuls that they need, each with
+    the first of the columns that are needed of it."""
 
-    products: tuple[Product, ...]
+    terms: tuple[tuple[Product, int], ...]
     outputs: tuple[Output, ...]
     ops: tuple[TensorOp, ...]  # between the matmuls and the outputs
 
     @property
-    def first(self) -> int:
-        return self.outputs[0].first
+    def product(self) -> Product:
+        """The first one: all have one left-hand side, and as many rows and columns."""
+        return self.terms[0][0]
 
     @cached_property
     def p(self) -> Matrices:
         """Raises NotLowered where no blocks of it are blocks of the outputs."""
-        product, columns = self.products[0], self.outputs[0].columns
-        p = product.matrices(len(self.products), columns)
-        values = [r for op in (product.op, *self.ops) for r in op.results]
+        columns = self.outputs[0].columns
+        p = self.product.matrices(len(self.terms), columns)
+        values = [r for op in (self.product.op, *self.ops) for r in op.results]
         least = BLOCK * 8 // min(bitwidth(element_type(v)) for v in values)
         unit = FRACTAL if self.is_direct else max(FRACTAL, least)
         for out in self.outputs:
@@ -138,6 +142,9 @@ class Section:
             if out.side_by_side(out.col_steps, columns) % unit:
                 raise NotLowered(f"{out.value.type} has parts of less than {unit} columns")
         cols = gcd(*(o.side_by_side(o.col_steps, columns) for o in self.outputs))
+        heads = [op for op in self.ops if isinstance(op, RotaryEmbeddingOp)]
+        if any(shape_of(op.results[0])[-1] != cols for op in heads):
+            raise NotLowered("heads that are rotated are no parts of its result")
         passing = not self.is_direct
         if passing and columns == 1:
             raise NotLowered("one column passes to the vector core")
@@ -156,7 +163,7 @@ class Section:
     def is_direct(self) -> bool:
         """Whether sums are stored as they are."""
         kinds = [op for op in self.ops if op.ACCESS not in MOVING]
-        return len(self.products) == 1 and all(isinstance(op, ReluOp) for op in kinds)
+        return len(self.terms) == 1 and all(isinstance(op, ReluOp) for op in kinds)
 
     @property
     def has_relu(self) -> bool:
@@ -207,19 +214,19 @@ def sections_of(launch: Launch) -> list[Section]:
             raise NotLowered("operands of its matmul are computed")
     origins = Origins(body)
     outputs = [origins.output(value) for value in body.outputs]
-    products = {op.result: Product(op, folds(op, outputs)) for op in matmuls}
+    products: dict[SSAValue, Product] = {
+        op.result: Product(op, folds(op, outputs)) for op in matmuls
+    }
     sections: list[Section] = []
     for group in together(outputs):
-        if len({(o.first, o.columns) for o in group}) > 1:
+        if len({o.columns for o in group}) > 1:
             raise NotLowered("different columns of its matmuls meet")
-        needed = [m for m in products if any(m in o.matmuls for o in group)]
-        if (
-            len({products[m].op.lhs for m in needed}) > 1
-            or len({products[m].sizes for m in needed}) > 1
-        ):
+        terms = list(dict.fromkeys(t for o in group for t in o.terms))
+        if len({(products[m].op.lhs, products[m].sizes) for m, _ in terms}) > 1:
             raise NotLowered("matmuls of different left-hand sides meet")
         ops = between(launch, [o.value for o in group])
-        sections.append(Section(tuple(products[m] for m in needed), tuple(group), ops))
+        mine = tuple((products[m], first) for m, first in terms)
+        sections.append(Section(mine, tuple(group), ops))
     return sections
 
 
@@ -227,7 +234,7 @@ def folds(op: MatmulOp, outputs: Sequence[Output]) -> bool:
     """Whether rows of all left-hand sides may be those of one matmul: there is one right-hand side,
     and no part of the rows ends within a fractal."""
     batch, m, _, _ = op.dimensions()
-    mine, rows = [o for o in outputs if op.result in o.matmuls], prod(batch) * m
+    mine, rows = [o for o in outputs if any(op.result is m for m, _ in o.terms)], prod(batch) * m
     parts = [o.side_by_side(o.row_steps, rows) for o in mine]
     one = prod(shape_of(op.rhs)[:-2]) == 1 and not op.transpose_lhs.value.data
     return one and all(part % FRACTAL == 0 for part in parts)
@@ -244,8 +251,8 @@ def together(outputs: Sequence[Output]) -> list[list[Output]]:
 
 
 def shared(a: Output, b: Output) -> bool:
-    overlap = a.first < b.first + b.columns and b.first < a.first + a.columns
-    return overlap and bool(set(a.matmuls) & set(b.matmuls))
+    pairs = product(a.terms, b.terms)
+    return any(m is n and i < j + b.columns and j < i + a.columns for (m, i), (n, j) in pairs)
 
 
 def between(launch: Launch, outputs: Sequence[SSAValue]) -> tuple[TensorOp, ...]:
@@ -258,8 +265,18 @@ def between(launch: Launch, outputs: Sequence[SSAValue]) -> tuple[TensorOp, ...]
     return tuple(found)
 
 
+@dataclass
 class Epilogue(Pull):
-    """What follows matmuls: moved elements are in the same tile, at another place."""
+    """What follows matmuls: moved elements are in the same tile, at another place. `terms`: tiles
+    of the matmuls' results, whose columns are from `col` on, after the first ones."""
+
+    terms: dict[Term, Tile] = field(default_factory=dict[Term, Tile])
+    col: Scalar = 0
+
+    def expression(self, value: SSAValue, box: Box, column: bool = False) -> v.Expression:
+        if isinstance(value.owner, MatmulOp):
+            return self.terms[value, at_zero(box.offsets[-1]) - at_zero(self.col)]
+        return super().expression(value, box, column)
 
     def computed(self, op: TensorOp, value: SSAValue, box: Box, column: bool) -> v.Expression:
         if op.ACCESS is not Access.VIEW and not isinstance(op, TransposeOp | SplitOp | SliceOp):
@@ -273,6 +290,26 @@ class Epilogue(Pull):
         if needed is None or tile_shape(needed, column) != tile_shape(box, column):
             raise NotLowered(f"a box of {op.name} is none of its operand")
         return self.expression(op.operands[0], needed, column)
+
+
+def at_zero(number: Scalar) -> int:
+    """A number on core 0, in the first rounds of all loops."""
+    if not isinstance(number, Index):
+        return number
+    args = [at_zero(a) for a in number.args]
+    match number.kind:
+        case "addi":
+            return args[0] + args[1]
+        case "subi":
+            return args[0] - args[1]
+        case "muli":
+            return args[0] * args[1]
+        case "floordivsi":
+            return args[0] // args[1]
+        case "known":
+            return args[0]
+        case _:
+            return 0
 
 
 @dataclass(frozen=True)
@@ -293,8 +330,7 @@ class Blocks:
     def written(self) -> Written:
         shapes: dict[SSAValue, Shape] = {}
         for section in self.sections:
-            for product in section.products:
-                shapes[product.lhs.value] = product.lhs.shape
+            shapes[section.product.lhs.value] = section.product.lhs.shape
 
         def write(c: Tracer, arguments: Arguments) -> None:
             Writer(self, c, arguments).write_all()
@@ -349,19 +385,19 @@ class Writer:
     def sums_of(self, section: Section) -> list[Tile]:
         """Rings in L0C, one for each matmul."""
         kind = i32 if section.p.element == i8 else f32
-        while len(self.sums) < len(section.products):
+        while len(self.sums) < len(section.terms):
             self.sums.append(self.c.l0c(self.cut.m, self.cut.n, kind, copies=self.cut.sums))
-        return self.sums[: len(section.products)]
+        return self.sums[: len(section.terms)]
 
     def step(
         self, section: Section, place: Place, copy: Index, step: Index, sums: Sequence[Tile]
     ) -> None:
         """Operands of one step come to L1, and are multiplied."""
         cut, k = self.cut, step * self.cut.k
-        lhs = section.products[0].lhs, (cut.m, cut.k), (place.row, k)
+        lhs = section.product.lhs, (cut.m, cut.k), (place.row, k)
         left = self.loaded(section, *lhs, copy, place.batch, 0)
-        for number, (product, acc) in enumerate(zip(section.products, sums, strict=True), 1):
-            rhs = product.rhs, (cut.k, cut.n), (k, place.col + section.first)
+        for number, ((term, at), acc) in enumerate(zip(section.terms, sums, strict=True), 1):
+            rhs = term.rhs, (cut.k, cut.n), (k, place.col + at if at else place.col)
             right = self.loaded(section, *rhs, copy, place.batch, number)
             self.c.mmad(acc, left, right, init=step == 0, k=cut.part)
 
@@ -379,7 +415,7 @@ class Writer:
         key = operand.tile_shape(*shape), number
         if key not in self.rings:
             self.rings[key] = self.c.l1(*key[0], section.p.element, copies=2)
-        lead = operand.matrix(section.products[0].sizes[0], batch)
+        lead = operand.matrix(section.product.sizes[0], batch)
         box = operand.box(self.arguments[operand.value], lead, *at)
         return operand.as_taken(self.c.load(self.rings[key][copy], box, pad=0))
 
@@ -405,18 +441,17 @@ class Writer:
                 self.c.store(whole, part, relu=section.has_relu)
 
     def pass_on(self, section: Section, place: Place, sums: Sequence[Tile], turn: Index) -> None:
-        given: dict[SSAValue, Tile] = {}
         for row, col, rows, cols in self.parts(section, self.blocks.rows):
             least = min(rows, section.p.m)
-            for number, (product, acc) in enumerate(zip(section.products, sums, strict=True)):
-                value = product.op.result
+            for number, ((term, first), acc) in enumerate(zip(section.terms, sums, strict=True)):
+                value = term.op.result
                 tile, queue = self.passing(rows, cols, value, number)
                 queue.push(acc if (rows, cols) == acc.shape else acc.part(row, col, (rows, cols)))
                 queue.pop(tile)
-                given[value] = tile[:least]
-            self.pull.given = given
+                self.pull.terms[value, first] = tile[:least]
             for out in section.outputs:
                 at = replace(place, row=place.row + row, col=place.col + col)
+                self.pull.col = at.col
                 self.pull.store(out.value, out.box(at, least, cols))
 
     def passing(self, rows: int, cols: int, value: SSAValue, number: int) -> tuple[Tile, Queue]:

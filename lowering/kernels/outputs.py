@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from random import Random
+from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
+from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.tensor_op import TensorOp
@@ -30,16 +32,19 @@ PROBES = 16  # places besides those along each dimension
 OTHER_ORDER = "a result has not all elements of the matmul's in its order"
 
 
+Term: TypeAlias = tuple[SSAValue, int]
+"""A matmul's result, and the first of the columns that are needed of it."""
+
+
 @dataclass(frozen=True)
 class Output:
     """A result of a launch, and its dimensions' steps along the rows and the columns of the matmuls
-    that it depends on, 0 where it has none. Its columns are `columns`, from `first` on."""
+    that it depends on, 0 where it has none. It has `columns` columns of each of the `terms`."""
 
     value: SSAValue
-    matmuls: tuple[SSAValue, ...]
+    terms: tuple[Term, ...]
     row_steps: Shape
     col_steps: Shape
-    first: int
     columns: int
 
     @property
@@ -121,61 +126,66 @@ class Origins:
         shape = shape_of(value)
         if value not in self.dependent:
             raise NotLowered("a result does not depend on a matmul")
-        first = self.of(value, (0,) * len(shape))
-        base = next(iter(first.values()))
-        strides = [self.stride(value, dim, base) for dim in range(len(shape))]
-        self.check(value, base, strides)
-        whole = shape_of(next(iter(first)))
-        n = whole[-1]
+        terms = self.of(value, (0,) * len(shape))
+        strides = [self.stride(value, dim, terms) for dim in range(len(shape))]
+        self.check(value, terms, strides)
+        whole = {shape_of(result) for result, _ in terms}
+        if len(whole) > 1:
+            raise NotLowered("matmuls of different sizes meet")
+        *rows_before, n = whole.pop()
         rows = tuple(0 if s % n else s // n for s in strides)
         cols = tuple(s if s % n else 0 for s in strides)
         columns = covered(shape, cols)
-        if base + columns > n or covered(shape, rows) * n != prod(whole):
+        last = max(first for _, first in terms)
+        if last + columns > n or covered(shape, rows) != prod(rows_before):
             raise NotLowered(OTHER_ORDER)
-        return Output(value, tuple(first), rows, cols, base, columns)
+        return Output(value, terms, rows, cols, columns)
 
-    def stride(self, value: SSAValue, dim: int, base: int) -> int:
+    def stride(self, value: SSAValue, dim: int, terms: Sequence[Term]) -> int:
         """How far the next element along a dimension is, in the order of the matmul's result."""
         shape = shape_of(value)
         ends = [e for e in range(1, shape[dim]) if shape[dim] % e == 0]
         stride = 0
         for end in ends:
             place = tuple(end if i == dim else 0 for i in range(len(shape)))
-            away = next(iter(self.of(value, place).values())) - base
+            away = self.of(value, place)[0][1] - terms[0][1]
             stride = stride or away
             if away != end * stride:
                 raise NotLowered(OTHER_ORDER)
         return stride
 
-    def check(self, value: SSAValue, base: int, strides: Sequence[int]) -> None:
+    def check(self, value: SSAValue, terms: Sequence[Term], strides: Sequence[int]) -> None:
         """Raises NotLowered where an element is not where the strides say: some, and the last."""
         shape, random = shape_of(value), Random(0)
         places = [tuple(random.randrange(d) for d in shape) for _ in range(PROBES)]
         for place in (*places, tuple(d - 1 for d in shape)):
-            wanted = base + sum(i * s for i, s in zip(place, strides, strict=True))
-            if any(found != wanted for found in self.of(value, place).values()):
+            away = sum(i * s for i, s in zip(place, strides, strict=True))
+            if self.of(value, place) != tuple((result, first + away) for result, first in terms):
                 raise NotLowered(OTHER_ORDER)
 
-    def of(self, value: SSAValue, place: Shape) -> dict[SSAValue, int]:
-        """The number of the one element of each matmul's result that an element needs."""
-        found: dict[SSAValue, int] = {}
-        places: dict[SSAValue, Shape] = {value: place}
+    def of(self, value: SSAValue, place: Shape) -> tuple[Term, ...]:
+        """The elements of the matmuls' results that an element needs, by their numbers."""
+        found: list[Term] = []
+        places: dict[SSAValue, dict[Shape, None]] = {value: {place: None}}
         for op in reversed(self.body.ops):
             for number, result in enumerate(op.results):
-                if (at := places.get(result)) is None:
-                    continue
-                if isinstance(op, MatmulOp):
-                    sizes = shape_of(result)
-                    found[result] = sum(i * prod(sizes[d + 1 :]) for d, i in enumerate(at))
-                    continue
-                for operand, needed in self.needs(op, Box(at, (1,) * len(at)), number):
-                    if places.setdefault(operand, needed.offsets) != needed.offsets:
-                        raise NotLowered("several elements of a matmul's result meet")
-        return found
+                for at in places.get(result, ()):
+                    if isinstance(op, MatmulOp):
+                        sizes = shape_of(result)
+                        flat = sum(i * prod(sizes[d + 1 :]) for d, i in enumerate(at))
+                        found.append((result, flat))
+                        continue
+                    for operand, needed in self.needs(op, Box(at, (1,) * len(at)), number):
+                        places.setdefault(operand, {})[needed.offsets] = None
+        return tuple(found)
 
     def needs(self, op: TensorOp, box: Box, number: int) -> Iterator[tuple[SSAValue, Box]]:
         for index, operand in enumerate(op.operands):
-            if operand in self.dependent:
+            if operand not in self.dependent:
+                continue
+            if isinstance(op, RotaryEmbeddingOp):  # whole heads: see `Section.part_cols`
+                yield operand, box
+            else:
                 needed = op.operand_box(index, box, number)
                 if needed is None or prod(needed.sizes) != 1:
                     raise NotLowered(f"{op.name} needs several elements of a matmul's result")

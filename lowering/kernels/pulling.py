@@ -20,21 +20,25 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, TypeAlias, cast
 
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Attribute, Block, SSAValue
 
+from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.elementwise import ClampOp
+from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.graph.support.elementwise_bases import Elementwise
 from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box
+from ge.dialects.support.boxes import Box, aligned_box
+from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import constant_value, element_type, numel, shape_of
-from ge.dialects.tile.types import Memory, TileType
+from ge.dialects.support.types import constant_value, element_type, normalize_axis, numel, shape_of
+from ge.dialects.tile.types import BLOCK, Memory, TileType
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered
 from ge.lowering.tiles import values as v
-from ge.lowering.tiles.indices import Index, LoopIndex, ReadIndex, Scalar
+from ge.lowering.tiles.indices import Index, LoopIndex, ReadIndex, Scalar, minimum
 from ge.lowering.tiles.tracing import Tracer
 
 PAD = 1
@@ -157,6 +161,12 @@ class Pull:
     def computed(self, op: TensorOp, value: SSAValue, box: Box, column: bool) -> v.Expression:
         """What an op computes. Raises NotLowered where it has no tiles."""
         shape, long = tile_shape(box, column), long_dims(box)
+        if isinstance(op, ConcatOp):
+            return self._concatenated(op, value, box, column)
+        if isinstance(op, GatherOp):
+            return self._gathered(op, value, box, column)
+        if isinstance(op, RotaryEmbeddingOp):
+            return self._rotated(op, value, box, column)
         if op.ACCESS is Access.MOVEMENT:
             needed = place_of(op, box, op.results.index(value))
             if needed is None:
@@ -261,6 +271,35 @@ class Pull:
             self.known.setdefault(self.here, {})[key] = tile
         return tile
 
+    # ---- within rows
+
+    def _rotated(self, op: RotaryEmbeddingOp, value: SSAValue, box: Box, column: bool) -> v.Tile:
+        """Both halves of rows, each computed of both."""
+        table, length = shape_of(op.cos)[-1], shape_of(value)[-1]
+        full = bool(op.full_tables.value.data)
+        size = table if full else 2 * table
+        half, (rows, cols) = size // 2, tile_shape(box, column)
+        unit = BLOCK * 8 // min(bitwidth(element_type(v)) for v in op.operands)
+        if op.interleaved.value.data or half % unit or length % unit:
+            raise NotLowered(f"rotated pairs of {op.input.type} are not halves of 32 bytes")
+        if column or cols != length or not isinstance(box.offsets[-1], int):
+            raise NotLowered("rows are rotated as a whole")
+        x, y = self.tile(op.input, box), self.buffer((rows, cols), value)
+        a, b = (as_computed(x.part(0, at, (rows, half))) for at in (0, half))
+        angles: list[tuple[v.Expression, v.Expression]] = []  # of both halves, of cos and sin
+        for operand in (op.cos, op.sin):
+            spans = aligned_box(box, shape_of(operand)).spans
+            spans[-1] = (0, table)
+            tile = self.tile(operand, Box.of(spans))
+            first, second = (tile.part(0, at, (tile.shape[0], half)) for at in (0, table - half))
+            angles.append((as_computed(first), as_computed(second)))
+        (c0, c1), (s0, s1) = angles
+        for at, result in ((0, a * c0 - b * s0), (half, a * s1 + b * c1)):
+            y.part(0, at, (rows, half))[:] = as_element(result, y.element)
+        if size < cols:
+            y.part(0, size, (rows, cols - size))[:] = x.part(0, size, (rows, cols - size))
+        return y
+
     # ---- results
 
     def store(self, value: SSAValue, box: Box, column: bool = False) -> None:
@@ -292,6 +331,56 @@ class Pull:
             extents = zip(shape_of(value), box.offsets, box.sizes, strict=True)
             whole = all(isinstance(at, int) and at + n <= extent for extent, at, n in extents)
             self.c.load(tile, self.box(value, box), pad=None if whole else PAD)
+            self._keep(value, box, column, tile)
+        return tile
+
+    def _concatenated(self, op: ConcatOp, value: SSAValue, box: Box, column: bool) -> v.Tile:
+        """All of a box of one operand, or row after row of the operand that has it."""
+        axis, shape = normalize_axis(op.axis.value.data, len(box.sizes)), tile_shape(box, column)
+        count = box.sizes[axis]
+        if not {*op.inputs} <= {*self.launch.body.inputs}:
+            raise NotLowered("what is concatenated is computed before")
+        if count > 1 and (column or long_dims(box) != [axis, *long_dims(box)[1:]]):
+            raise NotLowered("it is concatenated within rows")
+        with self.c.vector.at(self._level(box)):
+            tile, end, begin = self._slot(shape, value, self._loops(box)), 0, 0
+            at = box.offsets[axis]
+            for operand in op.inputs:
+                start, end = end, end + shape_of(operand)[axis]
+                is_last = operand is op.inputs[-1]
+                until = count if is_last else between(end - at, 0, count)
+                rows = until - begin
+                if count > 1:
+                    whole = between(minimum(at - start, end - count - at) + 1, 0, 1)
+                    for _ in self.c.range(whole):
+                        spans = [*box.spans]
+                        spans[axis] = (at - start, count)
+                        self.c.load(tile, self.box(operand, Box.of(spans)), pad=PAD)
+                    rows *= 1 - whole
+                for i in self.c.range(begin, begin + rows):
+                    spans = [*box.spans]
+                    spans[axis] = (at + i - start, 1)
+                    row = tile.part(i, 0, (1, shape[1])) if count > 1 else tile
+                    self.c.load(row, self.box(operand, Box.of(spans)), pad=PAD)
+                begin = until
+            self._keep(value, box, column, tile)
+        return tile
+
+    def _gathered(self, op: GatherOp, value: SSAValue, box: Box, column: bool) -> v.Tile:
+        """Row after row of a matrix, at indices that the scalar unit reads."""
+        table, indices = op.operands
+        if not {table, indices} <= {*self.launch.body.inputs} or column:
+            raise NotLowered("rows are gathered of what is computed before")
+        (count,), (rows, _) = shape_of(indices), shape_of(table)
+        with self.c.vector.at(self._level(box)):
+            shape = box.sizes[0], box.sizes[1]
+            tile = self._slot(shape, value, self._loops(box))
+            for i in self.c.range(shape[0]) if shape[0] > 1 else (0,):
+                place = minimum(box.offsets[0] + i, count - 1)
+                read = v.Box(self.arguments[indices], (place,), (), (1,))
+                row = Box((self.c.read(read, rows, -rows) % rows, box.offsets[1]), (1, shape[1]))
+                part = tile.part(i, 0, (1, shape[1]))
+                self.c.load(part, self.box(table, row), pad=PAD)
             self._keep(value, box, column, tile)
         return tile
 
@@ -349,6 +438,20 @@ class Pull:
     def _keep(self, value: SSAValue, box: Box, column: bool, found: v.Expression) -> v.Expression:
         self.known.setdefault(self.here, {})[self._key(value, box, column)] = found
         return found
+
+
+def as_computed(x: v.Tile) -> v.Expression:
+    """Narrow floats are computed in f32."""
+    narrow = is_float(x.element) and bitwidth(x.element) < 32
+    return v.cast(x, f32) if narrow else x
+
+
+def as_element(x: v.Expression, element: Attribute) -> v.Expression:
+    return x if x.element == element else v.cast(x, element)
+
+
+def between(number: Scalar, low: int, high: int) -> Scalar:
+    return minimum(low - minimum(low - number, 0), high)
 
 
 def neutral(op: ReduceOp) -> float:

@@ -25,11 +25,21 @@ from ge.dialects.fused_op import Body
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph import normalization as n
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Shape, element_type, rank_of, shape_of, tensor
+from ge.dialects.support.types import (
+    Shape,
+    element_type,
+    normalize_axis,
+    numel,
+    rank_of,
+    shape_of,
+    tensor,
+)
 from ge.lowering.kernels.launch import NotLowered
 
 
@@ -185,6 +195,30 @@ def reduce(op: ReduceOp, operands: list[SSAValue], w: Writer) -> SSAValue:
     return w.reshape(y, shape_of(op.results[0]))
 
 
+def concat(op: ConcatOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+    """On three dimensions, of which it is along the second one."""
+    result = op.results[0]
+    axis = normalize_axis(op.axis.value.data, rank_of(result))
+    parts: list[SSAValue] = []
+    for value in operands:
+        shape = shape_of(value)
+        parts.append(w.reshape(value, (prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))))
+    joined = ConcatOp.of(parts, axis=1)
+    w.block.add_op(joined)
+    return w.reshape(joined.result, shape_of(result))
+
+
+def gather(op: GatherOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+    """Rows of a matrix, at a vector of indices."""
+    x, indices = operands
+    rows, *rest = shape_of(x)
+    if normalize_axis(op.axis.value.data, rank_of(x)) != 0:
+        raise NotLowered("elements are gathered within rows")
+    matrix = w.reshape(x, (rows, prod(rest)))
+    found = w.add(GatherOp, matrix, w.reshape(indices, (numel(shape_of(indices)),)))
+    return w.reshape(found, shape_of(op.results[0]))
+
+
 SIMPLE: dict[type[TensorOp], Simplify] = {
     n.SoftmaxOp: softmax,
     n.LogSoftmaxOp: softmax,
@@ -192,4 +226,6 @@ SIMPLE: dict[type[TensorOp], Simplify] = {
     n.GroupNormOp: group_norm,
     n.BatchNormOp: batch_norm,
     ReduceOp: reduce,
+    ConcatOp: concat,
+    GatherOp: gather,
 }

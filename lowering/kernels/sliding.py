@@ -115,10 +115,10 @@ class Cut:
 
     def bytes(self, w: Sliding, rest: Rest) -> int:
         """In UB."""
-        values = [rest.out, *(v for v, is_one in rest.others.items() if not is_one)]
+        values = [rest.out, *(v for v, kind in rest.others.items() if kind == "all")]
         bits = self.pixels(w) * bitwidth(w.element)
         bits += self.rows * self.lines * self.cols * sum(bitwidth(element_type(v)) for v in values)
-        columns = sum(rest.others.values()) + (w.taps + 1 if w.is_conv else 0)
+        columns = len(rest.others) + (w.taps + 1 if w.is_conv else 0)
         return bits // 4 + 2 * columns * align_up(self.rows * 4, BLOCK)
 
     def cycles(self, w: Sliding, target: Target) -> float:
@@ -150,7 +150,7 @@ def lower_sliding(launch: Launch) -> Written:
     w = Sliding.of(op)
     if isinstance(op, PoolOp):
         check_pool(op, w)
-    rest = Rest(launch, op, (w.batch, w.channels, *w.result), (w.channels, 1))
+    rest = Rest(launch, op, (w.batch, w.channels, *w.result), (1, w.channels, 1))
     room = launch.target.core_memories["ub"]
     fitting = [cut for cut in cuts(w) if cut.bytes(w, rest) <= room]
     if not fitting:
@@ -187,8 +187,8 @@ class Blocks:
             for col in range(w.kernel[1])
         }
         self.rings: dict[SSAValue, Tile] = {}
-        for value, is_column in rest.others.items():
-            self.rings[value] = self.ring(value, 1 if is_column else self.pixels)
+        for value, kind in rest.others.items():
+            self.rings[value] = self.ring(value, self.pixels if kind == "all" else 1)
         if isinstance(w.op, ConvOp):
             self.weights = [self.ring(w.op.weight, 1) for _ in range(w.taps)]
             if w.op.bias is not None:
@@ -208,11 +208,11 @@ class Blocks:
             image, row = c.now(block // down), c.now(block % down * cut.rows)
             known: dict[SSAValue, Expression] = {}
             for value, ring in self.rings.items():
-                box = self.arguments[value]
-                if rest.others[value]:
-                    known[value] = c.load(ring[i], box[row:, 0:], pad=1)
+                if rest.others[value] == "all":
+                    box = self.box(value, image, row, at)
                 else:
-                    known[value] = c.load(ring[i], self.box(value, image, row, at), pad=1)
+                    box = rest.column_box(value, self.arguments[value], image, 0, row)
+                known[value] = c.load(ring[i], box, pad=1)
             for (phase, col), ring in self.lines.items():
                 self.load_lines(ring[i], phase, col, image, row, at)
             result = self.convolved(i, row) if w.is_conv else self.pooled(i)

@@ -6,6 +6,7 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.support.access import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.lowering.kernels.attention import lower_attention
 from ge.lowering.kernels.convolution import lower_convolution
@@ -32,7 +33,8 @@ def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
     if found := [lowering for kind, lowering in BY_OP.items() if kind in kinds]:
         return found[0]
     engine = launch.kernel.engine.data
-    if engine is Engine.VECTOR and moves(launch):
+    rows = any(op.ACCESS is Access.ROWS for op in launch.body.ops)
+    if engine is Engine.VECTOR and moves(launch) and not rows:
         return lower_moves
     if engine not in LOWERINGS:
         raise NotLowered(f"nothing is lowered for engine {engine}")

@@ -121,7 +121,8 @@ def tilings(launch: Rewritten) -> Iterator[Shape]:
     shape, reduced, row = launch.shape, launch.reduced, row_dim(launch)
     last = len(shape) - 1
     spread = prod(d for i, d in enumerate(shape) if i not in reduced)
-    each = ceil(spread / launch.target.vector_cores)  # of what is not reduced, for a core
+    cores = launch.target.vector_cores
+    each = ceil(spread / cores)  # of what is not reduced, for a core
     length = prod(shape[d] for d in reduced)
     if each * length >= 4 * LEAST:
         each = ceil(each / 2)
@@ -139,6 +140,9 @@ def tilings(launch: Rewritten) -> Iterator[Shape]:
         for dim in free:
             found[dim] = max(min(shape[dim], elements), 1)
             elements //= found[dim]
+        cut = next((d for d in free if found[d] < shape[d]), None)
+        if cut is not None and cut != last:
+            found[cut] = even(found[cut], shape[cut], spread // shape[cut], cores)
         rows = 1 if row is None else found[row]
         if rows > 1 and found[last] > 1:
             found[last] = align_up(found[last], step)
@@ -154,6 +158,16 @@ def tilings(launch: Rewritten) -> Iterator[Shape]:
             return
         half = ceil(whole[longest] / 2)
         whole[longest] = align_up(half, step) if longest == last else half
+
+
+def even(size: int, extent: int, others: int, cores: int) -> int:
+    """A size not below half of this one with which no core has more to do than needed: of a
+    dimension of so many elements, beside so many others."""
+
+    def most(size: int) -> int:
+        return ceil(ceil(extent / size) * others / cores) * size
+
+    return min(range(size, (size + 1) // 2 - 1, -1), key=most)
 
 
 def values_of(launch: Launch) -> Iterator[SSAValue]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import Literal
 
 from xdsl.ir import SSAValue
 
@@ -14,7 +15,7 @@ from ge.dialects.support.types import Shape, element_type, numel, shape_of
 from ge.lowering.kernels.launch import Launch, NotLowered
 from ge.lowering.kernels.pulling import is_pointwise, number
 from ge.lowering.tiles.indices import Scalar
-from ge.lowering.tiles.values import Copied, Expression
+from ge.lowering.tiles.values import Argument, Box, Copied, Expression
 
 Pair = tuple[int, int]
 
@@ -64,16 +65,22 @@ def pairs(window: Window, image: Shape, result: Shape) -> tuple[Pair, Pair, Pair
     return sizes, results, kernel, strides, pair(window.dilations, 1), pads
 
 
+Kind = Literal["all", "channel", "image"]
+"""Of an operand: as the result, a number for each channel, or one for each of each image."""
+
+
 @dataclass(frozen=True)
 class Rest:
     """The ops after a launch's first one, `op`. `shape`: that of the memref of its result and of
-    all of its shape; `column`: of one with a number for each channel. Raises NotLowered where
-    the op is not the first one, or the launch has several results."""
+    all of its shape; `column`: of one with a number for each channel. With `turned` the last op is
+    a transposition, and none of them. Raises NotLowered where the op is not the first one, or the
+    launch has several results."""
 
     launch: Launch
     op: TensorOp
     shape: Shape
     column: Shape
+    turned: bool = False
 
     def __post_init__(self) -> None:
         body = self.launch.body
@@ -84,7 +91,7 @@ class Rest:
 
     @property
     def ops(self) -> Sequence[TensorOp]:
-        return self.launch.body.ops[1:]
+        return self.launch.body.ops[1 : -1 if self.turned else None]
 
     @property
     def out(self) -> SSAValue:
@@ -95,31 +102,45 @@ class Rest:
         return [type(op) for op in self.ops] == [ReluOp]
 
     @cached_property
-    def others(self) -> dict[SSAValue, bool]:
-        """What the ops take besides the result of `op` and numbers; whether it is a number for each
-        channel. Raises NotLowered for what has other shapes."""
-        result = self.op.results[0]
-        known: set[SSAValue] = {result}
-        found: dict[SSAValue, bool] = {}
-        shape = shape_of(result)
-        columns = {(1, shape[1], *(1 for _ in shape[2:])), (shape[1], *(1 for _ in shape[2:]))}
+    def others(self) -> dict[SSAValue, Kind]:
+        """What the ops take besides the result of `op` and numbers. Raises NotLowered for what has
+        other shapes."""
+        known: set[SSAValue] = {self.op.results[0]}
+        found: dict[SSAValue, Kind] = {}
         for op in self.ops:
             if not is_pointwise(op):
                 raise NotLowered(f"there are no tiles for {op.name} after {self.op.name}")
             for value in op.operands:
-                if value in known or self.number(value) is not None:
-                    continue
-                if shape_of(value) != shape and shape_of(value) not in columns:
-                    raise NotLowered(f"{op.name} broadcasts {value.type} to {op.results[0].type}")
-                found[value] = shape_of(value) != shape
+                if value not in known and self.number(value) is None:
+                    found[value] = self.kind(value)
             known.update(op.results)
         return found
+
+    def kind(self, value: SSAValue) -> Kind:
+        shape, whole = shape_of(value), shape_of(self.op.results[0])
+        ones = (1,) * (len(whole) - 2)
+        if shape == whole:
+            return "all"
+        is_column = shape in ((1, whole[1], *ones), (whole[1], *ones))
+        if is_column and numel(shape) == prod(self.column):
+            return "channel"
+        if shape == (*whole[:2], *ones):
+            return "image"
+        raise NotLowered(f"{value.type} is broadcast to {self.op.results[0].type}")
+
+    def column_box(
+        self, value: SSAValue, memref: Argument, image: Scalar, group: Scalar, row: Scalar
+    ) -> Box:
+        """Of an operand that is no whole one."""
+        return memref[image if self.others[value] == "image" else group, row:, 0:]
 
     @property
     def shapes(self) -> dict[SSAValue, Shape]:
         """Of memrefs."""
-        found = {v: self.column if is_one else self.shape for v, is_one in self.others.items()}
-        return found | {self.out: self.shape}
+        of_kind: dict[Kind, Shape] = {
+            "all": self.shape, "channel": self.column, "image": (*self.shape[:2], 1)
+        }  # fmt: skip
+        return {v: of_kind[kind] for v, kind in self.others.items()} | {self.out: self.shape}
 
     def number(self, value: SSAValue) -> Expression | None:
         constant = self.launch.constant(value)

@@ -30,11 +30,13 @@ class History:
     pipes: int
     written: NDArray[np.int64] = field(init=False)  # [pipe, grain]: the last write by each pipe
     read: NDArray[np.int64] = field(init=False)
+    added: NDArray[np.int64] = field(init=False)  # the last sum that each pipe added to it
     owner: NDArray[np.int64] = field(init=False)  # [grain]: whose value the last write was
 
     def __post_init__(self) -> None:
         self.written = np.zeros((self.pipes, self.size), np.int64)
         self.read = np.zeros((self.pipes, self.size), np.int64)
+        self.added = np.zeros((self.pipes, self.size), np.int64)
         self.owner = np.full(self.size, UNWRITTEN, np.int64)
 
     def late_writes(self, at: Grains, clock: Clock) -> list[tuple[int, int]]:
@@ -43,6 +45,12 @@ class History:
 
     def late_reads(self, at: Grains, clock: Clock) -> list[tuple[int, int]]:
         return _later(self.read[:, at], clock)
+
+    def late_adds(self, at: Grains, clock: Clock) -> list[tuple[int, int]]:
+        return _later(self.added[:, at], clock)
+
+    def note_add(self, at: Grains, pipe: int, number: int) -> None:
+        self.added[pipe, at] = number
 
     def note_read(self, at: Grains, pipe: int, number: int) -> None:
         self.read[pipe, at] = number

@@ -7,7 +7,7 @@ Whatever two instructions touch, one of them writing, must be ordered so.
 
 What is proved is for the shapes of the kernel's arguments, which share no bytes, and its number of
 cores; cores whose instructions touch the same bytes of their memories are replayed once. Sums that
-several cores add to are the same but for rounding. What is looked for:
+several cores or pipes add to are the same but for rounding. What is looked for:
 
     race        two accesses of the same bytes of a core's memory, or of device memory, in no order
     unwritten   a read of bytes that nothing wrote, an element of a result that nothing stores
@@ -406,11 +406,14 @@ class Replay:
             history, at = self.histories[place], self.grids[place].grains(a)
             self.check_read(step, history, at, clock, a)
             history.note_read(at, q, number)
-        for region in step.read_boxes:
+        adds = isinstance(step.op, StoreOp) and step.op.is_atomic
+        for region in () if adds else step.read_boxes:
             if region.memref in self.shared and not region.is_empty:
+                history = self.histories[region.memref]
                 at = self.shared[region.memref].grains(region)
-                self.order(step, self.histories[region.memref].late_writes(at, clock), "reads")
-                self.histories[region.memref].note_read(at, q, number)
+                self.order(step, history.late_writes(at, clock), "reads")
+                self.order(step, history.late_adds(at, clock), "reads", "adds to")
+                history.note_read(at, q, number)
         for a in step.writes:
             place = unit, a.memory
             history, at = self.histories[place], self.grids[place].grains(a)
@@ -418,9 +421,14 @@ class Replay:
             history.note_write(at, q, number, a.owner)
         for region in step.written_boxes:
             if region.memref in self.shared and not region.is_empty:
+                history = self.histories[region.memref]
                 at = self.shared[region.memref].grains(region)
-                self.order_write(step, self.histories[region.memref], at, clock)
-                self.histories[region.memref].note_write(at, q, number, 0)
+                self.order_write(step, history, at, clock)
+                if adds:  # in any order with other sums
+                    history.note_add(at, q, number)
+                else:
+                    self.order(step, history.late_adds(at, clock), "writes", "adds to")
+                    history.note_write(at, q, number, 0)
 
     def check_read(self, step: Step, history: History, at: Grains, clock: Clock, a: Bytes) -> None:
         late = history.late_writes(at, clock)

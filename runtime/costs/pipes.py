@@ -50,8 +50,7 @@ class Pipes:
         if missed:
             arrive = max(arrive, max(missed, least) / (hbm * target.hbm_read_efficiency))
         if evicted is None:
-            stays = target.split_cores and self.read + self.written <= target.l2_bytes
-            evicted = 0 if stays else self.written
+            evicted = evicted_bytes(self.read, self.written, target)
             leave = max(leave, max(evicted, least) / hbm) if evicted else leave
         memory = (missed + evicted) / hbm
         if target.vector_overlaps:
@@ -76,6 +75,13 @@ class Pipes:
             missed + evicted,
             self.l2_bytes,
         )
+
+
+def evicted_bytes(read: int, written: int, target: Target) -> int:
+    """What of the results of a launch alone leaves L2 for HBM meanwhile: nothing where cores are
+    split and all fits into L2."""
+    stays = target.split_cores and read + written <= target.l2_bytes
+    return 0 if stays else written
 
 
 def hbm_bytes_per_us(cores: int, target: Target) -> float:

@@ -47,7 +47,8 @@ from ge.runtime.costs.instructions import REPEAT_BYTES
 from ge.runtime.costs.pipes import Pipes
 
 # Share of the full rate at which rows are loaded, whose stride is a multiple of so many bytes
-# (catlass, for elements of 16 bits).
+# (catlass, which has elements of 16 bits and counts them; that bytes are what matters for others is
+# an assumption, as the memory's blocks of 512 bytes are the cause).
 STRIDES = ((512, 1.0), (256, 0.8), (128, 0.5), (32, 0.4), (1, 0.3))
 LANES = REPEAT_BYTES // 4  # scores have 32 bits
 LONGEST_ROWS = 128  # of a tile of attention, about

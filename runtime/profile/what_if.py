@@ -30,7 +30,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "cube": ("macs_per_cycle",),
     "vector": ("vector_lanes", "vector_cycles"),
     "host_link": ("host_link_gbs",),
-    "launch": ("launch_us", "host_launch_us"),
+    "launch": ("launch_us", "host_launch_us", "kernel_start_us"),
 }
 
 # Fields from which tilings, plans and schedules are made: their effect is not in the time of a

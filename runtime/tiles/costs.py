@@ -2,7 +2,7 @@
 
     load        mte2_start + bytes / rate; the rate is the core's into L1 or UB, and not more than
                 its share of HBM (`Share`). Rows that go to L1 are brought into the cube's order on
-                the way, at full rate only where they lie at certain strides (`ORDERING_RATES`).
+                the way, at full rate only where they lie at certain strides (`share_of`).
                 Elements that do not lie side by side take 32 bytes each, the unit of a transfer
     fill        of L1: as a load of its bytes at full rate (an assumption); of UB: a vector copy
     move        L1 to L0A, L0B: mte1_start + bytes / rate; L0C to L1: bytes / rate; in UB: a copy
@@ -40,12 +40,10 @@ from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import BLOCK, Memory, fifo_type, tile_type
 from ge.runtime.costs.cube import peak_macs
 from ge.runtime.costs.instructions import ELEMENTWISE, REPEAT_BYTES
+from ge.runtime.costs.split_cores import share_of
 
 PARTIAL_CYCLES = 16  # of a repeat that is not full: pto-isa
 
-ORDERING_RATES = ((256, 1.0), (128, 0.8), (64, 0.5), (16, 0.4), (1, 0.3))
-"""Share of the full rate at which rows are loaded to L1 that lie at a multiple of so many elements:
-catlass, of split cores."""
 FAR_STRIDE, FAR_GBS = 65536, 1.0  # elements; gigabytes a second, where rows lie farther apart
 
 INSTRUCTIONS = ELEMENTWISE | {
@@ -114,7 +112,7 @@ def load_cycles(op: LoadOp, sizes: tuple[int, ...], share: Share, target: Target
         if stride >= FAR_STRIDE:
             rate = min(rate, FAR_GBS / target.clock_ghz)
         else:
-            rate *= next(part for unit, part in ORDERING_RATES if stride % unit == 0)
+            rate *= share_of(stride, t.element)
     return target.mte2_start_cycles + size / rate
 
 

@@ -4,7 +4,8 @@
 
 Each core is simulated on its own (`queues.py`), cores that issue the same records once. They meet
 only in bandwidth: a load takes no more than its core's share of HBM, if all cores load at once, of
-which L2 gives what was loaded before (`shares`), and each byte of the operands crosses HBM once.
+which L2 gives what was loaded before (`shares`), and each byte of what is loaded crosses HBM once;
+of what is stored, as formulas have it: where cores are split, nothing that L2 has room for.
 A cube core and the vector cores beside it run together; where those are several, the cube's pushes
 and pops are an instruction for the rows of each.
 
@@ -39,7 +40,7 @@ from ge.dialects.tile.compute import ReduceOp
 from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, StoreOp
-from ge.runtime.costs.pipes import hbm_bytes_per_us
+from ge.runtime.costs.pipes import evicted_bytes, hbm_bytes_per_us
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
 from ge.runtime.tiles.costs import Share, cycles_of
@@ -98,6 +99,7 @@ class KernelTime:
     hbm_us: float  # what the bytes of the operands take at least
     hbm_bytes: int
     pipes: tuple[PipeTime, ...]
+    unstated: tuple[str, ...] = ()  # what the target does not say, and is taken for 0
     rows: tuple[Row, ...] = ()  # of the busiest core, where they are asked for
 
     @property
@@ -205,6 +207,7 @@ class TileKernel:
         loaded, stored = (
             sum(min(size, _size(m)) for m, size in part.items()) for part in self.traffic(issued)
         )
+        stored = evicted_bytes(loaded, stored, self.target)
         rate = hbm_bytes_per_us(self.op.core_count, self.target)
         read_rate = rate * self.target.hbm_read_efficiency
         return loaded + stored, max((loaded + stored) / rate, loaded / read_rate)
@@ -235,8 +238,18 @@ class TileKernel:
             hbm_us,
             size,
             tuple(self._pipe_times(busiest, issue)),
+            tuple(self._unstated()),
             tuple(self._rows(issue)) if with_rows else (),
         )
+
+    def _unstated(self) -> Iterable[str]:
+        target = self.target
+        if self.kind not in target.kernel_start_us:
+            yield f"kernel_start_us.{self.kind}"
+        if not target.flag_cycles and any(r.kind == WAIT for r in self.tables.records):
+            yield "flag_cycles"
+        if not target.cross_flag_cycles and self.op.fifos:
+            yield "cross_flag_cycles"
 
     @property
     def kind(self) -> str:

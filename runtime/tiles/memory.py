@@ -1,6 +1,7 @@
 """What a core holds: bytes by memory, and what is in the fifos.
 
 All bytes are 0xff before they are written (nan for floats), so that what reads too early shows.
+Integers are -1 then, which is a number like others: of them only the proof tells.
 Elements lie row by row; the cube's own order of blocks is not modelled.
 """
 

@@ -16,6 +16,7 @@ def time_report(time: KernelTime) -> dict[str, Any]:
         "kind": time.kind,
         "cores": time.cores,
         "bound": time.bound,
+        "taken_for_0": list(time.unstated),
         "pipes": {
             p.pipe: {
                 "busy_us": p.busy_us,
@@ -47,6 +48,8 @@ def summary_table(time: KernelTime, target: str) -> str:
         text = ", ".join(f"{us:,.2f} for {visible(what)}" for what, us in waits)
         figures = f"{p.pipe:12} {p.busy_us:10,.2f} {share(p, time):6.1%} {p.instructions:13,}"
         lines.append(f"{figures}  {text}".rstrip())
+    if time.unstated:
+        lines.append(f"taken for 0, since {target} does not state it: {', '.join(time.unstated)}")
     return "\n".join(lines)
 
 

@@ -102,9 +102,42 @@ def test_a_window_of_one_element_takes_as_long_as_a_matmul() -> None:
     assert TileKernel(program, found.target).time().total_us < 1.7 + 4.0
 
 
+def test_an_operand_for_each_image_and_channel() -> None:
+    after = "%1 = graph.add %0, %s : (T, S) -> T"
+    text = conv((2, 8, 5, 6), (20, 8, 3, 3), (2, 20, 3, 4), after=after)
+    column = tensor((2, 20, 1, 1), "f32")
+    compare(text.replace(tensor((1, 20, 1, 1), "f32"), column), all_lowered=True)
+
+
+@pytest.mark.parametrize("element", ["f16", "i8"])
+def test_channels_of_the_input_are_last(element: str) -> None:
+    x, w, out = (2, 5, 7, 40), (24, 40, 1, 1), (2, 24, 5, 7)
+    flags = "{input_channels_last = true}"
+    compare(conv(x, w, out, flags, element, element == "f16"), all_lowered=True)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_channels_of_the_result_are_last(kernel: int, relu: bool) -> None:
+    """A transposition is on the way out."""
+    x, w = (2, 20, 9, 11), (24, 20, kernel, kernel)
+    out = (2, 24, 10 - kernel, 12 - kernel)
+    result, turned = tensor(out, "f32"), tensor((out[0], *out[2:], out[1]), "f32")
+    flags = "strides [1, 1]"
+    text = conv(x, w, out, flags, after="%1 = graph.relu %0 : (T) -> T" if relu else "")
+    last = "%1" if relu else "%0"
+    kernel_text = (
+        f"  %9 = graph.transpose {last} permutation [0, 2, 3, 1] : {result} -> {turned}\n"
+        f"  func.return %9 : {turned}"
+    )
+    text = text.replace(f"  func.return {last} : {result}", kernel_text)
+    found = compare(text.replace(f"-> {result} {{", f"-> {turned} {{"), all_lowered=True)
+    assert len(found.pairs) == 1
+
+
 REASONS = {
     "channels of its input are last": (
-        conv((1, 8, 8, 4), (8, 4, 1, 1), (1, 8, 8, 8), "{input_channels_last = true}"),
+        conv((1, 8, 8, 4), (8, 4, 3, 3), (1, 8, 6, 6), "{input_channels_last = true}"),
     ),
     "3 spatial dimensions": (conv((1, 4, 4, 4, 4), (8, 4, 2, 2, 2), (1, 8, 3, 3, 3)),),
 }

@@ -127,6 +127,16 @@ BODIES: dict[str, tuple[list[str], list[str], list[str]]] = {
         [MATMUL, f"%1, %2, %3 = graph.split %0 axis 1 sizes [32, 32, 32] : #{Y} -> {PARTS}"],
         ["%1", "%3"],
     ),
+    "halves that meet": (
+        [X, W],
+        [
+            MATMUL,
+            f"%1, %2 = graph.split %0 axis 1 sizes [48, 48] : #{Y} -> #40x48xf16, #40x48xf16",
+            "%3 = graph.silu %2 : (#40x48xf16) -> #40x48xf16",
+            "%4 = graph.mul %1, %3 : (#40x48xf16, #40x48xf16) -> #40x48xf16",
+        ],
+        ["%4"],
+    ),
     "one row": (
         ["1x64xf16", W, B],
         [

@@ -2,11 +2,17 @@
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xdsl.ir import Attribute
+
+from ge.runtime.data.arrays import Array
+from ge.runtime.device.random_inputs import random_array
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tile_lowering import compare
@@ -107,3 +113,51 @@ def test_reductions_along_any_axes(data: st.DataObject, kind: str):
 def test_norms(shape: tuple[int, ...], parameters: tuple[int, ...], element: str, text: str):
     x = tensor(shape, element)
     run([x, *[tensor(parameters, element)] * 3], x, text)
+
+
+def test_a_norm_of_rows_at_indices():
+    rows, ids = "tensor<100x64xf32>", "tensor<2x33xi64>"
+    out, w = "tensor<2x33x64xf32>", "tensor<64xf32>"
+
+    def make(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+        if str(element) == "i64":
+            return rng.integers(-100, 100, shape)
+        return random_array(rng, element, shape)
+
+    text = f"""
+func.func @main(%t: {rows}, %i: {ids}, %p: {out}, %w: {w}) -> {out} {{
+  %0 = graph.gather %t, %i : ({rows}, {ids}) -> {out}
+  %1 = graph.add %0, %p : ({out}, {out}) -> {out}
+  %2 = graph.layer_norm %1, %w, %w : ({out}, {w}, {w}) -> {out}
+  func.return %2 : {out}
+}}"""
+    compare(text, all_lowered=True, make=make, orders=1)
+
+
+@pytest.mark.parametrize("groups", [1, 3, 12])
+def test_a_norm_of_a_concatenation(groups: int):
+    """Groups of channels of one operand, or of both."""
+    a, b, out = (tensor((2, channels, 5, 7), "f32") for channels in (8, 4, 12))
+    w = "tensor<12xf32>"
+    text = f"""
+func.func @main(%a: {a}, %b: {b}, %w: {w}) -> ({out}, {out}) {{
+  %0 = graph.concat %a, %b axis 1 : ({a}, {b}) -> {out}
+  %1 = graph.group_norm %0, %w, %w {{groups = {groups}}} : ({out}, {w}, {w}) -> {out}
+  func.return %0, %1 : {out}, {out}
+}}"""
+    compare(text, all_lowered=True, orders=1)
+
+
+@pytest.mark.parametrize(
+    ("x", "table", "full"),
+    [
+        ("tensor<2x7x4x64xf16>", "tensor<1x7x1x32xf16>", False),
+        ("tensor<1x4x70x80xf32>", "tensor<70x64xf32>", True),  # the last 16 stay
+    ],
+)
+def test_rotary_embedding(x: str, table: str, full: bool):
+    run(
+        [x, table, table],
+        x,
+        f"graph.rotary_embedding %0, %1, %2 {{full_tables = {str(full).lower()}}}",
+    )

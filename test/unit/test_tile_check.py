@@ -3,12 +3,15 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context
 from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.tiles import api as tile
+from ge.lowering.tiles.api import Tensor
 from ge.runtime.check.tiles import KernelProof, check_kernels
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -185,3 +188,29 @@ def test_vector_cores_beside_a_cube_core() -> None:
       tile.pop %scores to %s"""
     twice = SPLIT.replace("cores 2", "cores 1").replace("tile.pop %scores to %s", store)
     assert "race" in {p.kind for p in proof_of(twice, target).problems}
+
+
+@tile.kernel(add=True, reads=False)
+def halves(c: Any, x: Any, out: Any, add: bool, reads: bool) -> None:
+    """out += the upper half of 2 x + its lower half, by two vector cores"""
+    rows = 32 // c.split()
+    a, b, acc, half = c.l1(32, 32), c.l1(32, 32), c.l0c(32, 32), c.ub(rows, 32, "f32")
+    sums = c.queue(half, 1)
+    c.mmad(acc, c.load(a, x[0:]), c.load(b, x[0:]), init=True)
+    sums.send(acc, half)
+    c.store(out[0:], half, add=add)
+    if reads:
+        c.store(out[0:], c.load(half, out[0:]), add=add)
+
+
+def test_sums_are_added_in_any_order() -> None:
+    """By several cores beside one; not so what is stored, or read meanwhile."""
+    x, out = Tensor((32, 32), "f16"), Tensor((16, 32), "f32")
+
+    def kinds(**parameters: bool) -> set[str]:
+        proof = halves.on(x, out, cores=1, target="910b2", **parameters).check()
+        return {p.kind for p in proof.problems}
+
+    assert not kinds()
+    assert kinds(add=False) == {"race"}
+    assert kinds(reads=True) == {"race"}

@@ -37,6 +37,7 @@ from ge.runtime.tiles.queues import (
     random_order,
     simulate,
 )
+from ge.runtime.tiles.report import summary_table
 from ge.tools.ge_run import main
 
 B2 = Target.load("910b2")
@@ -79,8 +80,8 @@ def test_time_of_three_instructions() -> None:
 
 
 def test_time_is_not_less_than_that_of_hbm() -> None:
-    """Both operands cross HBM once, at the rate that one core gets."""
-    slow = replace(TARGET, hbm_rate=1.0)
+    """Without L2 both operands cross HBM once, at the rate that one core gets."""
+    slow = replace(TARGET, hbm_rate=1.0, l2_bytes=0)
     time = kernel(EXP, slow).time()
     assert time.hbm_bytes == 2 * 4096
     assert time.hbm_us == pytest.approx(8.192)
@@ -99,6 +100,8 @@ def test_a_short_kernel_is_bound_by_its_start() -> None:
 
 def test_a_vector_unit_that_is_twice_as_fast() -> None:
     """16 repeats of 1 cycle instead of 2; the start stays."""
+    later = kernel(EXP, changed(TARGET, "launch=2x")).time()
+    assert later.start_us == 2 * TARGET.kernel_start_us["vector"]
     time = kernel(EXP, changed(TARGET, "vector=2x")).time()
     assert time.pipes[2].busy_us == pytest.approx(0.024 + 0.016)
 
@@ -334,6 +337,22 @@ def test_two_programs_talk_by_fifos() -> None:
         kernel(again.replace("depth 2", "depth 6")).time()
     slow = kernel(WEIGHTED, replace(TARGET, cross_flag_cycles=1000.0)).time()
     assert slow.core_us - time.core_us == pytest.approx(3 * 2 * 0.78)  # there and back, three times
+
+
+def test_what_a_target_does_not_state_is_said() -> None:
+    bare = replace(TARGET, kernel_start_us={}, flag_cycles=0.0, cross_flag_cycles=0.0)
+    time = kernel(WEIGHTED, bare).time()
+    assert time.unstated == ("kernel_start_us.attention", "flag_cycles", "cross_flag_cycles")
+    said = "taken for 0, since bare does not state it: kernel_start_us.attention, flag_cycles"
+    assert said in summary_table(time, "bare")
+    assert not kernel(WEIGHTED).time().unstated
+
+
+def test_results_stay_in_l2_where_they_fit() -> None:
+    size = 16 * 64 * 4
+    assert kernel(EXP).time().hbm_bytes == size
+    assert kernel(EXP, replace(TARGET, l2_bytes=size)).time().hbm_bytes == 2 * size
+    assert kernel(EXP, replace(TARGET, split_cores=False)).time().hbm_bytes == 2 * size
 
 
 def test_vector_cores_beside_a_cube_core_share_rows() -> None:

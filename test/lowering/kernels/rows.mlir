@@ -1,7 +1,7 @@
 // RUN: ge-opt %s -p lower-kernels{target=910b2} | filecheck %s
 
-// Whole rows, 15 at a time; the last columns are no elements, and do not count.
-// CHECK:      tile.kernel @softmax_0_tiles(%in0: memref<192x70xf32>, %out0: memref<192x70xf32>) cores 13
+// Whole rows, 8 at a time; the last columns are no elements, and do not count.
+// CHECK:      tile.kernel @softmax_0_tiles(%in0: memref<192x70xf32>, %out0: memref<192x70xf32>) cores 24
 // CHECK:        [[N:%.+]] = tile.alloc : !tile.tile<1x72xi32, ub>
 // CHECK:        tile.load %{{.+}} to [[X:%.+]] pad 1.0
 // CHECK:        tile.index columns %{{.+}} to [[N]]
