@@ -111,7 +111,7 @@ class Box:
         """The same, and their places in the tile."""
         cut, places = self.cut(offsets)
         # a view, since it only cuts rows and columns
-        return self.memrefs[self.memref][cut], tile.reshape(self.shape)[..., *places]
+        return self.memrefs[self.memref][cut], tile.reshape(self.shape)[places]
 
 
 def load(op: LoadOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Action:
