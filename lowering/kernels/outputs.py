@@ -84,7 +84,7 @@ class Output:
                 step, at, size, count = along, place.row, rows, place.rows
             else:
                 step, at, size, count = across, place.col, cols, self.columns
-            if not step:
+            if not step or (step == 1 and size == extent < count):  # all that is side by side
                 at = 0
             elif step > 1:
                 at = at // step

@@ -122,6 +122,17 @@ BODIES: dict[str, tuple[list[str], list[str], list[str]]] = {
         [MATMUL3, f"%1 = graph.add %0, %x2 : (#{Y3}, #{B}) -> #{Y3}", *TO_HEADS],
         ["%3"],
     ),
+    "heads that are rotated": (
+        ["1x40x64xf16", W, "1x1x40x16xf16"],
+        [
+            f"%0 = graph.matmul %x0, %x1 : (#1x40x64xf16, #{W}) -> #1x{Y}",
+            f"%1 = graph.reshape %0 shape [1, 40, 3, 32] : #1x{Y} -> #1x40x3x32xf16",
+            "%2 = graph.transpose %1 permutation [0, 2, 1, 3] : #1x40x3x32xf16 -> #1x3x40x32xf16",
+            "%3 = graph.rotary_embedding %2, %x2, %x2 : "
+            "(#1x3x40x32xf16, #1x1x40x16xf16, #1x1x40x16xf16) -> #1x3x40x32xf16",
+        ],
+        ["%3"],
+    ),
     "parts": (
         [X, W],
         [MATMUL, f"%1, %2, %3 = graph.split %0 axis 1 sizes [32, 32, 32] : #{Y} -> {PARTS}"],
