@@ -70,7 +70,6 @@ What is not there:
   overlap; then `tile-flags` does not know, and the checker tells.
 - Flags between memrefs' boxes: what a program both stores and loads counts as one buffer, so loads
   and stores of a kernel in place wait for each other. Order between *cores* by device memory.
-- A lowering of the compiler's own kernels: `npu_task.kernel` has no tiles.
 """
 
 from xdsl.ir import Dialect
