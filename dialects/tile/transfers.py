@@ -197,21 +197,41 @@ class StoreOp(Instruction):
 @irdl_op_definition
 class MoveOp(Instruction):
     """Copies a tile to another memory of the core, or within UB: `transposed`, rows become
-    columns. Sums of L0C become the element type of the tile in L1.
+    columns. Within UB some columns of the source alone may be taken, from `first` on, `step` apart.
+    Sums of L0C become the element type of the tile in L1.
 
         tile.move %slot to %l0b transposed
+        tile.move %wide to %odd columns 1 step 2
     """
 
     name = "tile.move"
     source = operand_def(TileType)
     target = operand_def(TileType)
     transposed = opt_prop_def(UnitAttr)
+    first = opt_prop_def(IntegerAttr[I64])
+    step = opt_prop_def(IntegerAttr[I64])
 
-    def __init__(self, source: SSAValue, target: SSAValue, *, transposed: bool = False):
+    def __init__(
+        self,
+        source: SSAValue,
+        target: SSAValue,
+        *,
+        transposed: bool = False,
+        columns: tuple[int, int] | None = None,
+    ):
+        first, step = (None, None) if columns is None else map(number, columns)
+        turned = UnitAttr() if transposed else None
         super().__init__(
             operands=[source, target],
-            properties={"transposed": UnitAttr() if transposed else None},
+            properties={"transposed": turned, "first": first, "step": step},
         )
+
+    @property
+    def columns(self) -> tuple[int, int] | None:
+        """The first column of the source that is taken, and how far they are apart."""
+        if self.first is None or self.step is None:
+            return None
+        return self.first.value.data, self.step.value.data
 
     @property
     def is_transposed(self) -> bool:
@@ -229,13 +249,20 @@ class MoveOp(Instruction):
     @classmethod
     def parse(cls, parser: Parser) -> "MoveOp":
         source, target = parse_ends(parser)
-        op = cls(source, target, transposed=bool(parser.parse_optional_keyword("transposed")))
+        turned, columns = bool(parser.parse_optional_keyword("transposed")), None
+        if parser.parse_optional_keyword("columns"):
+            first = parser.parse_integer(allow_boolean=False)
+            parser.parse_keyword("step")
+            columns = first, parser.parse_integer(allow_boolean=False)
+        op = cls(source, target, transposed=turned, columns=columns)
         parse_end(parser, op)
         return op
 
     def print(self, printer: Printer) -> None:
         print_ends(printer, self.source, self.target)
         printer.print_string(" transposed" * self.is_transposed)
+        if self.columns is not None:
+            printer.print_string(" columns {} step {}".format(*self.columns))
         print_end(printer, self)
 
     def verify_(self) -> None:
@@ -244,7 +271,16 @@ class MoveOp(Instruction):
         if way not in MOVES:
             ways = ", ".join(f"{a} to {b}" for a, b in MOVES)
             raise VerifyException(f"there is no way from {way[0]} to {way[1]}; moves are {ways}")
-        if self.is_transposed:
+        if self.columns is not None:
+            (first, step), count = self.columns, target.cols.data
+            if way[1] is not Memory.UB or self.is_transposed:
+                raise VerifyException("columns are taken within ub, and not transposed")
+            last = first + (count - 1) * step
+            fits = source.rows == target.rows and first >= 0 and step > 0
+            if not fits or last >= source.cols.data:
+                text = f"{count} columns from {first} on, {step} apart"
+                raise VerifyException(f"{source} has not what {target} takes: {text}")
+        elif self.is_transposed:
             if way[0] is Memory.L0C:
                 raise VerifyException("what leaves l0c is not transposed")
             if source.shape[::-1] != target.shape:

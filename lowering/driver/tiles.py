@@ -60,10 +60,8 @@ class Coverage:
         }
 
     def __str__(self) -> str:
-        return (
-            f"tile programs for {self.launches['']} of {self.launches.total()} launches, "
-            f"{self.share:.0%} of their time"
-        )
+        text = f"tile programs for {self.launches['']} of {self.launches.total()} launches"
+        return f"{text}, {self.share:.0%} of their time" if self.total_us else text
 
 
 def reason_of(kernel: KernelOp) -> str:

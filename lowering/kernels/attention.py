@@ -3,18 +3,19 @@
     cube      S = Q K^T      push          pop P, U = P V      push
     vector           pop S, P = exp(S * scale - m), push P          pop U, acc = acc * g + U
 
-The cube is one tile of keys ahead, so that it has work while the vector core has the scores. m is
-the largest score of each row so far, g = exp(m before - m) what sums relative to the one before are
-scaled by (Milakov and Gimelshein, arXiv 1805.02867). m begins at the lowest number of float32
-instead of -inf, so that rows without a key get weights 0 and not nan. Positions are masked where a
-tile of keys has some to leave out; tiles that no query of a tile sees are not loaded.
+Vector cores that share a cube core have each some of the rows. The cube is one tile of keys ahead,
+so that it has work while the vector cores have the scores. m is the largest score of each row so
+far, g = exp(m before - m) what sums relative to the one before are scaled by (Milakov and
+Gimelshein, arXiv 1805.02867). m begins at the lowest number of float32 instead of -inf, so that
+rows without a key get weights 0 and not nan. Positions are masked where a tile of keys has some to
+leave out; tiles that no query of a tile sees are not loaded.
 
 Weights are rounded to the element type before they are multiplied. Where a mask of 16 bits is
 added, rows are rounded to its type while their largest score *so far* is low: see
 `graph.attention`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +36,7 @@ from ge.lowering.kernels.attention_tiles import Tiles, tiles_for
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.programs import bytes_left
 from ge.lowering.kernels.pulling import Pull
-from ge.lowering.tiles.indices import Index, Scalar, minimum
+from ge.lowering.tiles.indices import Index, Scalar, ceil_div, minimum
 from ge.lowering.tiles.indices import maximum as larger
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import (
@@ -91,6 +92,13 @@ def output_of(launch: Launch, op: AttentionOp) -> SSAValue:
     if value is None:
         raise NotLowered("there is none for what uses attention's result")
     return found[0]
+
+
+def shared(c: Tracer, count: int) -> Iterator[Index]:
+    """The numbers below `count` that are this vector core's."""
+    me, all_of_them = (c.core * c.parts + c.part if c.parts > 1 else c.core), c.cores * c.parts
+    for turn in c.range(ceil_div(count - me, all_of_them)):
+        yield me + turn * all_of_them
 
 
 def viewed(value: SSAValue) -> SSAValue | None:
@@ -222,8 +230,9 @@ class Attention:
         Q, K, V = (c.l1(a, b, element, copies=2) for a, b in ((M, E), (N, E), (N, D)))
         P = c.l1(M, N, element, copies=2)
         S, U = c.l0c(M, N, f32, copies=t.sums), c.l0c(M, D, f32, copies=t.sums)
-        s, u = c.ub(M, N, f32, copies=t.copies), c.ub(M, D, f32, copies=t.copies)
-        p = s if element == f32 else c.ub(M, N, element, copies=t.copies)
+        H = M // c.split()
+        s, u = c.ub(H, N, f32, copies=t.copies), c.ub(H, D, f32, copies=t.back)
+        p = s if element == f32 else c.ub(H, N, element, copies=t.copies)
         vector = Vector(self, c, given)
         scores, weights, sums = c.queue(s, AHEAD + 1), c.queue(p, AHEAD + 1), c.queue(u, 2)
         q = Operand(Source(self.op, "query", self.launch, self.op.query), Q, c, pull)
@@ -232,8 +241,9 @@ class Attention:
         for i in c.share(self.items):
             at = self.place(i)
             key_head = at.head // (self.heads // self.key_heads)
+            mine = Place(at.batch, at.head, at.row + c.part * H) if t.parts > 1 else at
             own = q.load(i, at.batch, at.head, at.row)
-            vector.begin(at)
+            vector.begin(mine)
             for part, k, v in zip(self.segments, keys, values, strict=True):
                 first, last, masked = (known(c, n) for n in self.span(at.row, part))
                 for j in c.range(first, last + AHEAD):
@@ -241,7 +251,7 @@ class Attention:
                         tile = k.load(j, at.batch, key_head, part.key_token + j * N)
                         c.mmad(S[j], own, tile.T, init=True, k=t.size_part)
                         scores.send(S[j], s[j])
-                        vector.weights(at, part, j, s[j], p[j], masked)
+                        vector.weights(mine, part, j, s[j], p[j], masked)
                         weights.push(p[j])
                     with c.when(j >= first + AHEAD):
                         b = j - AHEAD
@@ -249,7 +259,7 @@ class Attention:
                         c.mmad(U[b], weights.pop(P[b]), tile, init=True, k=t.key_part)
                         sums.send(U[b], u[b])
                         vector.add(b, u[b])
-            c.store(self.place_of_result(given[self.result], at), vector.end())
+            c.store(self.place_of_result(given[self.result], mine), vector.end())
         for value in others:
             self.write_other(c, pull, value)
 
@@ -259,7 +269,7 @@ class Attention:
         for source, axis, start in joined(self.launch, value):
             shape, sizes = shape_of(source), parts(source, min(widths))
             counts = [ceil(d / n) for d, n in zip(shape, sizes, strict=True)]
-            for i in c.share(prod(counts)):
+            for i in shared(c, prod(counts)):
                 offsets, left = list[Scalar](), c.now(i)
                 for count, size in zip(reversed(counts), reversed(sizes), strict=True):
                     offsets.append(left % count * size if count > 1 else 0)
@@ -284,7 +294,8 @@ class Vector:
     def __init__(self, attention: Attention, c: Tracer, given: Arguments) -> None:
         t = attention.tiles
         self.a, self.c, self.given = attention, c, given
-        M, N, D = t.rows, t.keys, t.value_size
+        M, N, D = t.rows // t.parts, t.keys, t.value_size
+        self.rows = M
         self.acc, self.total = c.ub(M, D, f32), c.ub(M, 1, f32)
         self.top, self.new = c.ub(M, 1, f32), c.ub(M, 1, f32)
         self.factor = c.ub(M, 1, f32, copies=AHEAD + 1)
@@ -301,7 +312,7 @@ class Vector:
             self.bounds.append((c.ub(M, 1, "i32"), True))
 
     def begin(self, at: Place) -> None:
-        a, M = self.a, self.a.tiles.rows
+        a, M = self.a, self.rows
         self.top[:], self.total[:], self.acc[:] = LOWEST, 0, 0
         for bound, is_last in self.bounds:
             if is_last:

@@ -144,12 +144,13 @@ class Operand:
     def __init__(self, source: Source, ring: Any, c: Tracer, pull: Pull) -> None:
         self.source, self.c, self.pull, self.ring = source, c, pull, ring
         self.shape: v.Shape = ring.type.shape
+        self.rows = self.shape[0] // c.parts  # that one vector core computes
         self.queue: Queue | None = None
-        self.few: v.Tile | None = None  # where all tokens are less than a tile
+        self.few: v.Tile | None = None  # where these are more than all tokens
         if source.is_computed:
             self.queue = c.queue(ring, 2)
-            if source.tokens < self.shape[0]:
-                self.few = c.ub(*self.shape, element_type(source.value))
+            if source.tokens < self.rows:
+                self.few = c.ub(self.rows, self.shape[1], element_type(source.value))
 
     def load(self, copy: Scalar, batch: Scalar, head: Scalar, token: Scalar) -> v.Tile:
         """The tile from a token on, in a copy of the ring. What is beyond the last token is 0 in
@@ -166,14 +167,17 @@ class Operand:
         return self.c.load(tile, place, pad=0)
 
     def computed(self, batch: Scalar, head: Scalar, token: Scalar) -> v.Tile:
-        source, rows = self.source, self.shape[0]
+        """The rows of a tile that are this vector core's. If all tokens are fewer, each core has
+        them: those that stand for others are as little used as what is beyond the last one."""
+        source, rows = self.source, self.rows
         if self.few is not None:
             self.few[:] = 0.0
             some = self.few.part(0, 0, (source.tokens, source.size))
             self.pull.tile(source.value, source.box(batch, head, 0, source.tokens), into=some)
             return self.few
+        token = token + self.c.part * rows if self.c.parts > 1 else token
         tile = self.pull.tile(source.value, source.box(batch, head, token, rows))
-        if source.name == "value" and source.tokens % rows:
+        if source.name == "value" and source.tokens % self.shape[0]:
             tile[:] = v.where(v.rows(rows, token - source.tokens) < 0, tile, 0.0)
         return tile
 

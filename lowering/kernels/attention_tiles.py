@@ -15,7 +15,9 @@ from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.launch import NotLowered
 
-ROWS, KEYS = (256, 128, 64, 32, 16), (512, 256, 128, 64, 32, 16)
+ROWS = (256, 192, 128, 96, 64, 48, 32, 16)
+KEYS = (512, 384, 256, 192, 128, 96, 64, 48, 32, 16)
+COPIES = ((2, 2), (2, 1), (1, 1))
 LONGEST_PART = 128  # of a sum's length that is in L0A and L0B
 
 # Cycles of a split core of 910B, for the choice alone: for each score 10 vector instructions of 64
@@ -29,7 +31,8 @@ MORE_FOR_A_MASK = 4 / 64
 class Tiles:
     """A tile of queries has `rows`, and meets `keys` at a time; `size` and `value_size` are those
     of the elements in multiples of 16. The cube has `size_part` elements or `key_part` keys in
-    L0A and L0B at a time. `copies` of what passes between the cores are in UB, `sums` in L0C."""
+    L0A and L0B at a time. `parts` vector cores share the rows; each has `copies` of scores and
+    weights, `back` of what comes back, and the cube has `sums` of both."""
 
     rows: int
     keys: int
@@ -37,7 +40,9 @@ class Tiles:
     value_size: int
     size_part: int
     key_part: int
+    parts: int
     copies: int
+    back: int
     sums: int
 
 
@@ -45,7 +50,7 @@ def tiles_for(op: AttentionOp, target: Target) -> list[Tiles]:
     """Those that fit, the fastest first. Raises NotLowered where none fits."""
     fit = [t for t in candidates(op, target) if not overflow(op, t, target)]
     if fit:
-        return sorted(fit, key=lambda t: (estimate(op, t, target), -t.copies, -t.sums))
+        return sorted(fit, key=lambda t: (estimate(op, t, target), -t.copies, -t.back, -t.sums))
     least = min(candidates(op, target), key=lambda t: (t.rows * t.keys, t.copies, t.sums))
     memory, size = overflow(op, least, target)[0]
     text = f"{least.rows} queries and {least.keys} keys need {size} bytes of {memory}"
@@ -55,15 +60,17 @@ def tiles_for(op: AttentionOp, target: Target) -> list[Tiles]:
 def candidates(op: AttentionOp, target: Target) -> Iterator[Tiles]:
     unit = max([FRACTAL, *(BLOCK * 8 // bitwidth(element_type(m)) for m in op.masks)])
     queries, keys = align_up(op.sizes("query")[2], FRACTAL), align_up(op.sizes("key")[2], unit)
+    parts = max(target.vector_cores // target.cube_cores, 1)
     size, value_size = (align_up(max(op.sizes(n)[3], 1), FRACTAL) for n in ("query", "value"))
     width = bitwidth(element_type(op.query)) // 8
     for rows in sizes(ROWS, queries):
         for some in (n for n in sizes(KEYS, keys) if n % unit == 0):
             size_part = part(size, rows, some, width, target)
             key_part = part(some, rows, value_size, width, target)
-            for copies in (2, 1):
+            for copies, back in COPIES:
                 for sums in (2, 1):
-                    yield Tiles(rows, some, size, value_size, size_part, key_part, copies, sums)
+                    shape = rows, some, size, value_size, size_part, key_part
+                    yield Tiles(*shape, parts, copies, back, sums)
 
 
 def sizes(known: tuple[int, ...], whole: int) -> list[int]:
@@ -84,14 +91,14 @@ def overflow(op: AttentionOp, t: Tiles, target: Target) -> list[tuple[str, int]]
     """The memories that are too small, and how much would be needed."""
     width = bitwidth(element_type(op.query)) // 8
     M, N, E, D = t.rows, t.keys, t.size, t.value_size
-    narrow = element_type(op.query) != f32
-    ub = t.copies * M * (4 * N + 4 * D + width * N * narrow) + M * D * (4 + width * narrow)
+    H, narrow = M // t.parts, element_type(op.query) != f32
+    ub = t.copies * H * N * (4 + width * narrow) + H * D * (4 * t.back + 4 + width * narrow)
     for mask in op.masks:
         q, s = (1, 1, *shape_of(mask))[-2:]
-        shape = (M if q > 1 else 1) * (N if s > 1 else 1)
+        shape = (H if q > 1 else 1) * (N if s > 1 else 1)
         ub += 2 * max(32, shape * max(8, bitwidth(element_type(mask))) // 8)
     needed = {
-        "ub": ub + 16 * max(32, 4 * M) + 4 * 4 * N,  # columns of one number a row, rows of indices
+        "ub": ub + 16 * max(32, 4 * H) + 4 * 4 * N,  # columns of one number a row, rows of indices
         "l1": 2 * width * (M * E + N * E + N * D + M * N),
         "l0a": 2 * width * M * (t.size_part + t.key_part),
         "l0b": 2 * width * (t.size_part * N + t.key_part * D),
@@ -104,9 +111,9 @@ def estimate(op: AttentionOp, t: Tiles, target: Target) -> float:
     """Cycles of the busiest core."""
     batch, heads, queries, _ = op.sizes("query")
     keys, width = op.sizes("key")[2], bitwidth(element_type(op.query)) // 8
-    M, N = t.rows, t.keys
+    M, N, H = t.rows, t.keys, t.rows // t.parts
     score = SCORE + MORE_FOR_A_MASK * len(op.masks)
-    vector = START + M * (N * score + t.value_size * SUM) + 14 * M
+    vector = START + H * (N * score + t.value_size * SUM) + 14 * H
     out = M * (N + t.value_size) * OUT
     load = (N * (t.size + t.value_size) + M * N) * width / target.l2_read_rate
     macs = M * N * (t.size + t.value_size) / 4096 * (width / 2) ** 2

@@ -61,6 +61,8 @@ def is_repeat(op: object) -> bool:
 def lower_moves(launch: Launch) -> Written:
     results = [x for op in launch.body.ops for x in op.results]
     widths = [bitwidth(element_type(x)) for x in (*launch.body.inputs, *results)]
+    if any(numel(shape_of(x)) == 0 for x in (*launch.body.inputs, *results)):
+        raise NotLowered("it has no elements")
     if min(widths) < 8:
         raise NotLowered("elements of less than a byte are not moved")
     targets = [Target.of(out) for out in launch.body.outputs]
@@ -148,9 +150,9 @@ def by_pieces(launch: Launch, targets: Sequence[Target], elements: int, step: in
     pieces = [p for t in targets for p in pieces_of(launch, t, elements, step)]
     total = sum(p.count for p in pieces)
     cores = min(total, launch.target.vector_cores)
-    shapes = {t.out: t.shape for t in targets} | {
-        value: shape_of(view) for value, view in viewed(launch).items()
-    }
+    shapes = {value: (1,) for value in launch.body.inputs if not shape_of(value)}
+    shapes |= {value: shape_of(view) for value, view in viewed(launch).items()}
+    shapes |= {t.out: t.shape for t in targets}
 
     def write(c: Tracer, arguments: Arguments) -> None:
         before = 0
@@ -388,7 +390,11 @@ class MovePull(Pull):
         if axes == sorted(axes):
             return self.expression(op.input, needed, column)
         found = self.expression(op.input, needed)
-        tile = found if isinstance(found, v.Tile) else self.filled(found.shape, op.input, found)
+        tile = (
+            found
+            if isinstance(found, v.Tile)
+            else self.filled(tile_shape(needed, False), op.input, found)
+        )
         return self.filled(tile_shape(box, False), op.input, tile.T)
 
     def sliced(self, op: SliceOp, box: Box, shape: v.Shape, column: bool) -> v.Expression:

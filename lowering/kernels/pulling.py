@@ -22,11 +22,13 @@ from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.elementwise import ClampOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.graph.support.elementwise_bases import Elementwise
 from ge.dialects.graph.support.folding import highest, lowest
@@ -172,6 +174,8 @@ class Pull:
             return self._rotated(op, value, box, column)
         if op.ACCESS is Access.MOVEMENT:
             needed = place_of(op, box, op.results.index(value))
+            if needed is None and isinstance(op, TransposeOp):
+                return self._transposed(op, value, box)
             if needed is None:
                 raise NotLowered(f"a box of {op.name} is none of its operand")
             return self.expression(op.operands[0], needed, column)
@@ -341,8 +345,6 @@ class Pull:
         """All of a box of one operand, or row after row of the operand that has it."""
         axis, shape = normalize_axis(op.axis.value.data, len(box.sizes)), tile_shape(box, column)
         count = box.sizes[axis]
-        if not {*op.inputs} <= {*self.launch.body.inputs}:
-            raise NotLowered("what is concatenated is computed before")
         if count > 1 and (column or long_dims(box) != [axis, *long_dims(box)[1:]]):
             raise NotLowered("it is concatenated within rows")
         with self.c.vector.at(self._level(box)):
@@ -358,16 +360,33 @@ class Pull:
                     for _ in self.c.range(whole):
                         spans = [*box.spans]
                         spans[axis] = (at - start, count)
-                        self.c.load(tile, self.box(operand, Box.of(spans)), pad=PAD)
+                        self._fill(tile, operand, Box.of(spans))
                     rows *= 1 - whole
                 for i in self.c.range(begin, begin + rows):
                     spans = [*box.spans]
                     spans[axis] = (at + i - start, 1)
                     row = tile.part(i, 0, (1, shape[1])) if count > 1 else tile
-                    self.c.load(row, self.box(operand, Box.of(spans)), pad=PAD)
+                    self._fill(row, operand, Box.of(spans))
                 begin = until
             self._keep(value, box, column, tile)
         return tile
+
+    def _fill(self, tile: v.Tile, value: SSAValue, box: Box) -> None:
+        """Bring a box to a tile that is there."""
+        if value in self.launch.body.inputs:
+            self.c.load(tile, self.box(value, box), pad=PAD)
+        else:
+            tile[:] = self.expression(value, box)
+
+    def _transposed(self, op: TransposeOp, value: SSAValue, box: Box) -> v.Tile:
+        """Rows become columns in UB."""
+        needed = op.operand_box(0, box)
+        assert needed is not None
+        source, target = self.tile(op.input, needed), self.buffer(tile_shape(box, False), value)
+        if source.shape != target.shape[::-1]:
+            raise NotLowered(f"a box of {op.name} is none of its operand")
+        self.c.move(target, source.T)
+        return target
 
     def _gathered(self, op: GatherOp, value: SSAValue, box: Box, column: bool) -> v.Tile:
         """Row after row of a matrix, at indices that the scalar unit reads."""
@@ -408,7 +427,10 @@ class Pull:
 
     def _alloc(self, shape: v.Shape, element: Attribute, copies: int | None) -> Any:
         """A new buffer, or one of a loop that is over."""
-        kind = TileType(*shape, element, Memory.UB)
+        try:
+            kind = TileType(*shape, element, Memory.UB)
+        except VerifyException as e:
+            raise NotLowered(str(e)) from None
         for i, (owner, buffer) in enumerate(self.buffers):
             same = buffer.type == kind and getattr(buffer, "copies", None) == copies
             if same and owner not in self.open:

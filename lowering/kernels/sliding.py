@@ -3,7 +3,8 @@
 Rows are channels, columns are pixels. Lines of an image come once for each column of the kernel,
 shifted by it (what an instruction works on begins at multiples of 32 bytes), with the lines that
 windows reach beyond the block's; lines of windows are parts of those tiles. With a stride over
-lines, each line of windows takes its own of them.
+lines, each line of windows takes its own of them. With a stride over columns whole lines come once
+(elements that do not lie side by side are slow to load), and columns are taken of them.
 
     for i in share(blocks)                       # channels, `lines` lines of `cols` pixels
       for each column s of the kernel
@@ -100,6 +101,7 @@ class Cut:
     rows: int
     lines: int
     cols: int
+    takes: bool = False  # columns with a stride come together, and vector cores take them apart
 
     def counts(self, w: Sliding) -> tuple[int, int, int]:
         lines, cols = w.result
@@ -113,10 +115,17 @@ class Cut:
         lines = sum(w.high(phase, self.lines) for phase in w.phases().values())
         return w.kernel[1] * self.rows * lines * self.cols
 
+    def loaded(self, w: Sliding) -> int:
+        """Pixels that come, where columns are taken apart: a line more, for what is taken of the
+        last one passes its end."""
+        lines = sum(w.high(phase, self.lines) + 1 for phase in w.phases().values())
+        return self.rows * lines * self.cols * w.strides[1]
+
     def bytes(self, w: Sliding, rest: Rest) -> int:
         """In UB."""
         values = [rest.out, *(v for v, kind in rest.others.items() if kind == "all")]
-        bits = self.pixels(w) * bitwidth(w.element)
+        pixels = self.pixels(w) / 2 + self.loaded(w) if self.takes else self.pixels(w)
+        bits = ceil(pixels * bitwidth(w.element))
         bits += self.rows * self.lines * self.cols * sum(bitwidth(element_type(v)) for v in values)
         columns = len(rest.others) + (w.taps + 1 if w.is_conv else 0)
         return bits // 4 + 2 * columns * align_up(self.rows * 4, BLOCK)
@@ -126,11 +135,17 @@ class Cut:
         unit = bitwidth(w.element) // 8 if w.strides[1] == 1 else BLOCK
         loads = w.kernel[1] * len(w.phases()) + (w.taps if w.is_conv else 0)
         load = loads * target.mte2_start_cycles
-        load += (self.pixels(w) * unit + w.taps * self.rows * BLOCK) / target.gm_to_ub_rate
+        size = self.pixels(w) * unit
+        taken = 0.0
+        if self.takes:
+            size = self.loaded(w) * bitwidth(w.element) // 8
+            repeats = self.pixels(w) * bitwidth(w.element) / 8 / REPEAT_BYTES
+            taken = repeats * target.vector_cycles_of("gather")
+        load += (size + w.taps * self.rows * BLOCK) / target.gm_to_ub_rate
         size = self.lines * self.cols * bitwidth(f32) // 8
         ops = w.taps * (2 if w.is_conv else 1)
         row = 2 * ceil(size / REPEAT_BYTES) + 16 * (size % REPEAT_BYTES > 0)
-        vector = ops * (target.vector_start_cycles + self.rows * row)
+        vector = taken + ops * (target.vector_start_cycles + self.rows * row)
         turns = ceil(self.blocks(w) / target.vector_cores)
         return turns * max(load, vector) + min(load, vector)
 
@@ -141,7 +156,12 @@ def cuts(w: Sliding) -> list[Cut]:
     rows = [n for n in (1, 2, 4, 8, 16, 32, 64, 128) if n < 2 * w.channels]
     wide = [align_up(ceil(cols / n), unit) for n in (1, 2, 4, 8, 16, 32, 64) if n <= cols]
     high = sorted({ceil(lines / n) for n in range(1, lines + 1)})
-    return [Cut(r, n, c) for r in rows for c in wide for n in high if n == 1 or c >= cols]
+    found = [Cut(r, n, c) for r in rows for c in wide for n in high if n == 1 or c >= cols]
+    if (step := w.strides[1]) > 1:
+        reach = (w.kernel[1] - 1) * w.dilations[1] + 1  # columns that windows see
+        whole = align_up(cols + max(0, ceil((reach - step) / step)), unit)
+        found += [Cut(r, n, whole, takes=True) for r in rows for n in high]
+    return found
 
 
 def lower_sliding(launch: Launch) -> Written:
@@ -181,11 +201,19 @@ class Blocks:
     def __init__(self, c: Tracer, w: Sliding, cut: Cut, arguments: Arguments, rest: Rest) -> None:
         self.c, self.w, self.cut, self.arguments, self.rest = c, w, cut, arguments, rest
         self.pixels = cut.lines * cut.cols
+        high = {phase: w.high(taps, cut.lines) for phase, taps in w.phases().items()}
+        copies = None if cut.takes else 2
         self.lines = {
-            (phase, col): c.ub(cut.rows, w.high(taps, cut.lines) * cut.cols, w.element, copies=2)
-            for phase, taps in w.phases().items()
+            (phase, col): c.ub(cut.rows, high[phase] * cut.cols, w.element, copies=copies)
+            for phase in high
             for col in range(w.kernel[1])
         }
+        if cut.takes:
+            line = cut.cols * w.strides[1]
+            self.loaded = {
+                phase: c.ub(cut.rows, (lines + 1) * line, w.element, copies=2)
+                for phase, lines in high.items()
+            }
         self.rings: dict[SSAValue, Tile] = {}
         for value, kind in rest.others.items():
             self.rings[value] = self.ring(value, self.pixels if kind == "all" else 1)
@@ -213,8 +241,11 @@ class Blocks:
                 else:
                     box = rest.column_box(value, self.arguments[value], image, 0, row)
                 known[value] = c.load(ring[i], box, pad=1)
-            for (phase, col), ring in self.lines.items():
-                self.load_lines(ring[i], phase, col, image, row, at)
+            if cut.takes:
+                self.take_lines(i, image, row, at)
+            else:
+                for (phase, col), ring in self.lines.items():
+                    self.load_lines(ring[i], phase, col, image, row, at)
             result = self.convolved(i, row) if w.is_conv else self.pooled(i)
             known[w.op.results[0]] = result
             self.stored[i] = rest.value(known, (cut.rows, self.pixels))
@@ -232,8 +263,25 @@ class Blocks:
         spans = w.spans(at, (taps[0], col))
         box = self.arguments[w.op.operands[0]][image, row:, spans[0], spans[1]]
         sized = box.sized(self.cut.rows, w.high(taps, self.cut.lines), self.cut.cols)
-        is_max = isinstance(w.op, PoolOp) and w.op.kind.data == "max"
-        self.c.load(tile, sized, pad=lowest(w.element) if is_max else 0)
+        self.c.load(tile, sized, pad=self.pad)
+
+    def take_lines(self, i: SharedIndex, image: Scalar, row: Scalar, at: Sequence[Scalar]) -> None:
+        """Whole lines come once, and give the columns for each column of the kernel."""
+        w, cut = self.w, self.cut
+        for phase, taps in w.phases().items():
+            lines, cols = w.spans(at, (taps[0], 0))
+            box = self.arguments[w.op.operands[0]][image, row:, lines, cols.start :]
+            high = w.high(taps, cut.lines) + 1
+            wide = self.loaded[phase][i]
+            self.c.load(wide, box.sized(cut.rows, high, cut.cols * w.strides[1]), pad=self.pad)
+            for col in range(w.kernel[1]):
+                target = self.lines[phase, col]
+                self.c.take(target, wide, col * w.dilations[1], w.strides[1])
+
+    @property
+    def pad(self) -> float:
+        is_max = isinstance(self.w.op, PoolOp) and self.w.op.kind.data == "max"
+        return lowest(self.w.element) if is_max else 0
 
     def elements(self, i: SharedIndex) -> list[Tile]:
         """By kernel element: what it meets in the windows of each pixel."""
@@ -242,7 +290,8 @@ class Blocks:
             for col in range(w.kernel[1]):
                 ring = self.lines[line * w.dilations[0] % w.strides[0], col]
                 at = w.shift(line) * self.cut.cols
-                found.append(ring[i][:, at : at + self.pixels])
+                tile = ring if self.cut.takes else ring[i]
+                found.append(tile[:, at : at + self.pixels])
         return found
 
     def convolved(self, i: SharedIndex, row: Index) -> Expression:

@@ -11,6 +11,7 @@ from math import ceil, prod
 
 from xdsl.ir import SSAValue
 
+from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
@@ -98,13 +99,18 @@ def fitting(
     launch: Rewritten, candidates: Iterator[Shape], written: Callable[[Shape], Written]
 ) -> Written:
     """The program of the first sizes that fit. Raises NotLowered where none do."""
-    room: dict[Memory, int] = {}
+    reason = ""
     for sizes in candidates:
         program = written(sizes)
-        room = bytes_left(launch, program)
+        try:
+            room = bytes_left(launch, program)
+        except NotLowered as e:  # smaller ones may have no such tiles
+            reason = str(e)
+            continue
         if min(room.values()) >= 0:
             return program
-    raise NotLowered(f"its smallest tiles need {-room[Memory.UB]} bytes of ub more than there are")
+        reason = f"its tiles need {-room[Memory.UB]} bytes of ub more than there are"
+    raise NotLowered(reason)
 
 
 def row_dim(launch: Rewritten) -> int | None:
@@ -133,6 +139,8 @@ def tilings(launch: Rewritten) -> Iterator[Shape]:
     free = [d for d in sorted(in_tile - reduced, reverse=True)]
     step = BLOCK * 8 // min(bitwidth(element_type(v)) for v in values_of(launch))
 
+    turned = any(isinstance(op, TransposeOp) for op in launch.body.ops)
+
     def sizes(elements: int, parts: dict[int, int]) -> Shape:
         found = [1] * len(shape)
         for dim, size in parts.items():
@@ -143,6 +151,8 @@ def tilings(launch: Rewritten) -> Iterator[Shape]:
         cut = next((d for d in free if found[d] < shape[d]), None)
         if cut is not None and cut != last:
             found[cut] = even(found[cut], shape[cut], spread // shape[cut], cores)
+        if row is not None and turned and found[row] > 1:
+            found[row] = align_up(found[row], step)
         rows = 1 if row is None else found[row]
         if rows > 1 and found[last] > 1:
             found[last] = align_up(found[last], step)

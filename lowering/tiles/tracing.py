@@ -377,6 +377,12 @@ class Tracer:
         tile, turned = (source.tile, True) if isinstance(source, v.Transposed) else (source, False)
         side.add(transfers.MoveOp(tile.value(side), target.value(side), transposed=turned))
 
+    def take(self, target: v.Tile, source: v.Tile, first: int, step: int) -> v.Tile:
+        """Columns of a tile in UB from `first` on, `step` apart; returns the target."""
+        ends = source.value(self.vector), target.value(self.vector)
+        self.vector.add(transfers.MoveOp(*ends, columns=(first, step)))
+        return target
+
     def fill(self, tile: v.Tile, number: float) -> None:
         side = self.side_of(tile)
         side.add(compute.FillOp(tile.value(side), number))

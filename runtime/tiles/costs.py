@@ -5,7 +5,8 @@
                 the way, at full rate only where they lie at certain strides (`share_of`).
                 Elements that do not lie side by side take 32 bytes each, the unit of a transfer
     fill        of L1: as a load of its bytes at full rate (an assumption); of UB: a vector copy
-    move        L1 to L0A, L0B: mte1_start + bytes / rate; L0C to L1: bytes / rate; in UB: a copy
+    move        L1 to L0A, L0B: mte1_start + bytes / rate; L0C to L1: bytes / rate; in UB: a copy,
+                or where columns are taken a gather of them
     mmad        mmad_start + ceil(m/16) ceil(n/16) ceil(k/k0) k0 256 / macs a cycle, where k0 is as
                 many elements as 32 bytes are: the cube multiplies blocks
     store       bytes / rate, those of what arrives
@@ -136,6 +137,8 @@ def pop_rate(memory: Memory, target: Target) -> float:
 def move_cycles(op: MoveOp, target: Target) -> float:
     source, memory = tile_type(op.source), tile_type(op.target).space
     if memory is Memory.UB:
+        if op.columns is not None:
+            return on_tile("gather", op.target, target)
         name = "transpose" if op.is_transposed else "copy"
         return max(on_tile(name, tile, target) for tile in (op.source, op.target))
     if memory is Memory.L1:

@@ -29,7 +29,7 @@ from ge.runtime.tiles.memory import CoreMemory, TileAt
 
 Action = Callable[..., None]
 Offsets = tuple[int, ...]
-Slices = tuple[slice, ...]
+Slices = tuple[Any, ...]
 
 MOST_KNOWN = 10_000  # places of a box that are kept
 
@@ -96,8 +96,9 @@ class Box:
         if (known := self.known.get(offsets)) is None:
             spans = within(self.view, offsets)
             dims = zip(offsets, spans, self.steps, strict=True)
-            cut = tuple(slice(at + low * n, at + high * n, n) for at, (low, high), n in dims)
-            known = cut, tuple(slice(*spans[i]) for i in self.kept)
+            cut = [slice(at + low * n, at + high * n, n) for at, (low, high), n in dims]
+            # an array also where there are no dimensions
+            known = (*cut, ...), (*(slice(*spans[i]) for i in self.kept), ...)
             if len(self.known) < MOST_KNOWN:
                 self.known[offsets] = known
         return known
@@ -110,7 +111,7 @@ class Box:
         """The same, and their places in the tile."""
         cut, places = self.cut(offsets)
         # a view, since it only cuts rows and columns
-        return self.memrefs[self.memref][cut], tile.reshape(self.shape)[..., *places]
+        return self.memrefs[self.memref][cut], tile.reshape(self.shape)[places]
 
 
 def load(op: LoadOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Action:
@@ -166,6 +167,10 @@ def store(op: StoreOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> A
 
 def move(op: MoveOp, core: CoreMemory) -> Action:
     ends = core.tile(op.source), core.tile(op.target)
+    if op.columns is not None:
+        first, step = op.columns
+        taken = slice(first, first + (tile_type(op.target).cols.data - 1) * step + 1, step)
+        return on_two(*ends, lambda source, target: np.copyto(target, source[:, taken]))
     if op.is_transposed:
         return on_two(*ends, lambda source, target: np.copyto(target, source.T))
     return on_two(*ends, lambda source, target: np.copyto(target, source, casting="unsafe"))

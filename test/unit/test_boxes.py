@@ -27,6 +27,7 @@ from ge.dialects.graph import shape as s
 from ge.dialects.graph import signal as g
 from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box, BoxInterface
+from ge.dialects.support.interfaces import split_axes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, shape_of, tensor
 from ge.lowering.tiles.indices import Index
@@ -264,6 +265,26 @@ def test_boxes_are_those_that_are_needed(
         perturbing = Perturbing(op, limits_of(operands), seed)
         for index in range(len(op.operands)):
             perturbing.check(index)
+
+
+@pytest.mark.parametrize(
+    ("kind", "operands", "params"), CASES, ids=[f"{i}-{c[0].name}" for i, c in enumerate(CASES)]
+)
+def test_ops_that_split_need_these_parts_of_operands(
+    kind: type[TensorOp], operands: Operands, params: dict[str, Any]
+):
+    op = built(kind, operands, params)
+    shape = shape_of(op.results[0])
+    for axis, size in enumerate(shape):
+        axes = split_axes(op, axis) or ()
+        for index, own in enumerate(axes):
+            extents = shape_of(op.operands[index])
+            for part in range(size):
+                box = op.operand_box(index, Box.part(shape, {axis: (part, 1)}))
+                if own is not None:
+                    many = extents[own] // size
+                    assert box is not None
+                    assert box.spans[own] == (part * many, many)
 
 
 def test_ops_say_which_box_they_need():

@@ -57,6 +57,10 @@ CASES = {
     "pad": unary("pad %a pads [2, 3, 1, 4]", "30x50xf32", "33x57xf32"),
     "pad away": unary("pad %a pads [1, -3, 1, 4]", "30x50xf32", "32x51xf32"),
     "broadcast": unary("broadcast_to %a shape [4, 30, 50]", "30x1xf32", "4x30x50xf32"),
+    "one element": unary("broadcast_to %a shape [3]", "1xf16", "3xf16"),
+    "a scalar": program(
+        ["9x6xf32", "i64", "9xf32"], "%r = gather %a, %b axis 1 : 9x6xf32, i64 -> 9xf32"
+    ),
     "tile": unary("tile %a repeats [2, 3]", "5x70xf32", "10x210xf32"),
     "resize": unary("resize %a sizes [2, 3, 14, 18]", "2x3x7x6xf32", "2x3x14x18xf32"),
     "concat rows": program(

@@ -161,3 +161,20 @@ def test_rotary_embedding(x: str, table: str, full: bool):
         x,
         f"graph.rotary_embedding %0, %1, %2 {{full_tables = {str(full).lower()}}}",
     )
+
+
+def test_a_norm_of_transposed_rows_behind_others():
+    x, first, out, w = (
+        "tensor<48x33xf32>",
+        "tensor<1x48xf32>",
+        "tensor<34x48xf32>",
+        "tensor<48xf32>",
+    )
+    text = f"""
+func.func @main(%x: {x}, %f: {first}, %w: {w}) -> {out} {{
+  %0 = graph.transpose %x permutation [1, 0] : {x} -> tensor<33x48xf32>
+  %1 = graph.concat %f, %0 axis 0 : ({first}, tensor<33x48xf32>) -> {out}
+  %2 = graph.layer_norm %1, %w, %w : ({out}, {w}, {w}) -> {out}
+  func.return %2 : {out}
+}}"""
+    compare(text, all_lowered=True, orders=1)

@@ -129,6 +129,20 @@ def test_boxes_and_rows_that_pass_an_end(at: int, pad: float | None) -> None:
         load.on(x, x, cores=1).run(x, x.copy())
 
 
+def test_columns_are_taken() -> None:
+    """Every third column from the second one on; 16 x 8 f32 are 2 repeats of a gather."""
+    x, y = np.random.default_rng(0).random((16, 24)).astype("f4"), np.zeros((16, 8), "f4")
+
+    @ge.tile.kernel
+    def take(c: Tracer, x: Any, y: Any) -> None:
+        c.store(y[0:, 0:], c.take(c.ub(16, 8), c.load(c.ub(16, 24), x[0:, 0:]), 1, 3))
+
+    np.testing.assert_array_equal(result_of(take, x, y), x[:, 1::3])
+    (busy,) = (p.busy_us for p in take.on(x, y, cores=1).time().pipes if p.pipe == "vector v")
+    cycles = B2.vector_start_cycles + 2 * B2.vector_cycles["gather"]
+    assert busy * B2.cycles_per_us == pytest.approx(cycles)
+
+
 def test_elements_apart_take_a_block_each() -> None:
     """16 x 64 elements of 4 bytes: 4096 bytes side by side, 32768 where they are not."""
 

@@ -148,3 +148,21 @@ def test_flags_that_do_not_go_together(tmp_path: Path):
     (tmp_path / "m.mlir").write_text(RELU)
     with pytest.raises(GeError, match="--tiles needs numbers"):
         run.run([str(tmp_path / "m.mlir"), "--tiles", "--timing-only"])
+
+
+SCALARS = """
+func.func @main(%x: tensor<9x51xf32>, %n: tensor<f32>) -> (tensor<9x51xf32>, tensor<f32>) {
+  %0 = graph.add %x, %n : (tensor<9x51xf32>, tensor<f32>) -> tensor<9x51xf32>
+  %1 = graph.exp %n : (tensor<f32>) -> tensor<f32>
+  func.return %0, %1 : tensor<9x51xf32>, tensor<f32>
+}
+"""
+
+
+def test_memrefs_of_no_dimensions(tmp_path: Path):
+    program = load(str(compiled(tmp_path, SCALARS, "--target", "910b2", "--tiles")))
+    given = random_inputs(program.module)
+    wanted = program.session().run(given)
+    for mode in ("all", "sample:1"):
+        for name, array in program.session(tiles=mode).run(given).items():
+            assert_close(array, wanted[name], exact=True)

@@ -892,3 +892,26 @@ tile.kernel @k(%x: memref<64xi32>) cores 1 {
     tile.pop %f to %s
   }
 }
+
+// -----
+
+tile.kernel @k() cores 1 {
+  tile.vector {
+    %a = tile.alloc : !tile.tile<16x64xf32, ub>
+    %b = tile.alloc : !tile.tile<16x32xf32, ub>
+    tile.move %a to %b columns 1 step 2
+    // expected-error@+1 {{has not what !tile.tile<16x32xf32, ub> takes: 32 columns from 2 on, 2 apart}}
+    tile.move %a to %b columns 2 step 2
+  }
+}
+
+// -----
+
+tile.kernel @k() cores 1 {
+  tile.cube {
+    %a = tile.alloc : !tile.tile<16x64xf32, l1>
+    %b = tile.alloc : !tile.tile<16x32xf32, l0a>
+    // expected-error@+1 {{columns are taken within ub, and not transposed}}
+    tile.move %a to %b columns 0 step 2
+  }
+}

@@ -2,7 +2,7 @@
 // RUN: ge-opt %s --split-input-file -p lower-kernels{target=910b2},tile-split-loops,tile-flags,tile-plan{target=910b2} > /dev/null
 
 // Tokens before heads: a tile of queries is a box of one head. 50 keys are one tile of 64, whose
-// last columns are left out.
+// last columns are left out. Two vector cores have half of its rows each.
 npu_task.kernel @plain on cube {
 ^bb0(%0: tensor<2x40x4x64xf16>, %1: tensor<2x50x4x64xf16>):
   %2 = graph.attention %0, %1, %1 {query_tokens_first = true, key_tokens_first = true, value_tokens_first = true, result_tokens_first = true} : tensor<2x40x4x64xf16>, tensor<2x50x4x64xf16>, tensor<2x50x4x64xf16> -> tensor<2x40x4x64xf16>
@@ -11,9 +11,9 @@ npu_task.kernel @plain on cube {
 // CHECK:       npu_task.kernel @plain on cube tiles @plain_tiles
 // CHECK:       tile.kernel @plain_tiles(%in0: memref<2x40x4x64xf16>, %in1: memref<2x50x4x64xf16>, %out0: memref<2x40x4x64xf16>) cores
 // CHECK:         tile.cube {
-// CHECK:           tile.view %in0[{{.*}}] sizes [1, 16, 1, 64]
+// CHECK:           tile.view %in0[{{.*}}] sizes [1, {{[0-9]+}}, 1, 64]
 // CHECK:           scf.if
-// CHECK:             tile.view %in1[{{.*}}] sizes [1, 64, 1, 64]
+// CHECK:             tile.view %in1[{{.*}}] sizes [1, {{[0-9]+}}, 1, 64]
 // CHECK:             tile.move {{.*}} transposed
 // CHECK:             tile.mmad
 // CHECK:             tile.push
@@ -21,13 +21,14 @@ npu_task.kernel @plain on cube {
 // CHECK:             tile.pop
 // CHECK:             tile.mmad
 // CHECK:             tile.push
-// CHECK:         tile.vector {
+// CHECK:         tile.vector split 2 {
 // CHECK:             tile.index columns
 // CHECK:             graph.select
 // CHECK:             tile.reduce max
 // CHECK:             graph.exp
 // CHECK:             tile.reduce sum
-// CHECK:           tile.store {{.*}} to
+// CHECK:           tile.part
+// CHECK:           tile.store
 
 // -----
 
@@ -38,7 +39,7 @@ npu_task.kernel @causal on cube {
   npu_task.return %2 : tensor<1x8x1024x64xf16>
 }
 // CHECK:       tile.kernel @causal_tiles(
-// CHECK:         tile.vector {
+// CHECK:         tile.vector split 2 {
 // CHECK:           %[[END:.*]] = arith.minsi
 // CHECK:           %[[TO:.*]] = arith.addi %[[END]]
 // CHECK:           scf.for {{.*}} to %[[TO]] step

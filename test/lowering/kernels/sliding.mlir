@@ -38,3 +38,16 @@ npu_task.kernel @pool on vector {
   %0 = graph.pool "max" %x kernel [3, 3] pads [1, 1, 1, 1] : (tensor<2x4x16x16xf16>) -> tensor<2x4x16x16xf16>
   npu_task.return %0 : tensor<2x4x16x16xf16>
 }
+
+// Whole lines of an image come once; the columns for each column of the kernel are taken of them.
+// CHECK-LABEL: tile.kernel @strided_tiles(
+// CHECK: tile.load [[LINES:%[0-9]+]] to [[WIDE:%[0-9]+]] pad -inf
+// CHECK-NEXT: tile.move [[WIDE]] to {{%[a-z0-9_]+}} columns 0 step 2
+// CHECK-NEXT: tile.move [[WIDE]] to {{%[a-z0-9_]+}} columns 1 step 2
+// CHECK-NEXT: tile.move [[WIDE]] to {{%[a-z0-9_]+}} columns 2 step 2
+
+npu_task.kernel @strided on vector {
+^bb0(%x: tensor<1x64x112x112xf32>):
+  %0 = graph.pool "max" %x kernel [3, 3] strides [2, 2] pads [1, 1, 1, 1] : (tensor<1x64x112x112xf32>) -> tensor<1x64x56x56xf32>
+  npu_task.return %0 : tensor<1x64x56x56xf32>
+}
