@@ -36,7 +36,8 @@ Why so:
   every K-th row of the right operand (channels and kernel elements by pixels): what a transfer that
   brings rows into the cube's order does anyway, with a distance between the rows it writes. Weights
   stay as they are, since the sums run over channels and kernel elements in their order. It costs
-  K loads of the same bytes from L2. A box with steps along its columns costs 32 bytes an element.
+  K loads of the same bytes from L2. A box with steps along its columns costs 32 bytes an element;
+  a move within UB takes such columns of a tile at the rate of a gather.
 - **`tile.map` has graph ops in it**, whose kernels and costs there are, and rows and columns
   broadcast as at the levels above.
 - **Layout rules are of types**: multiples of 16 outside of UB, rows of 32 bytes in UB. What does
@@ -69,7 +70,6 @@ What is not there:
   overlap; then `tile-flags` does not know, and the checker tells.
 - Flags between memrefs' boxes: what a program both stores and loads counts as one buffer, so loads
   and stores of a kernel in place wait for each other. Order between *cores* by device memory.
-- A lowering of the compiler's own kernels: `npu_task.kernel` has no tiles.
 """
 
 from xdsl.ir import Dialect

@@ -59,7 +59,8 @@ def build_parser() -> ArgumentParser:
 
     add("--tiles", metavar="all|sample:N", help="run kernels by their tile programs, which are "
         "written where a program has none: --tiles all of them on all cores; --tiles=sample:N so "
-        "many cores of each, compared with the kernel's results")  # fmt: skip
+        "many cores of each, compared with the kernel's results; with --timing-only kernels take "
+        "what the emulated cores take")  # fmt: skip
 
     add = parser.section("time, at the program level")
     add("--timing-only", action="store_true", help="simulate the time, compute no numbers")
@@ -159,7 +160,7 @@ def check_flags(args: argparse.Namespace) -> None:
         "--load-state": args.load_state, "--save-state": args.save_state,
         "--sanitize": flag_value(args, "sanitize") and not args.dispatch,
         "--fuzz-schedule": args.fuzz_schedule,
-        "--tiles": args.tiles,
+        "--tiles=sample:N": args.tiles and args.tiles != "all",
     }  # fmt: skip
     for flag, value in numeric.items() if args.timing_only else ():
         if value:
@@ -433,6 +434,7 @@ def time_of(
     from ge.runtime.clock.clock import UnknownShapes, simulate
     from ge.runtime.device.gears import GearTable
     from ge.runtime.device.session import main_of
+    from ge.runtime.tiles.report import core_times
 
     required = wants_time(args)
     if not required and (not args.report or level_of(module) is not Level.PROGRAM):
@@ -442,7 +444,9 @@ def time_of(
         if gears is not None:
             shapes, dims = fixed_of(options)
             taken = gears.chosen({n: a.shape for n, a in (inputs or {}).items()} or shapes, dims)
-        return simulate(module, machine_of(args, module, options), taken, rows=rows)
+        target = machine_of(args, module, options)
+        tiles = core_times(module, target) if args.tiles and args.timing_only else None
+        return simulate(module, target, taken, rows=rows, tiles=tiles)
     except UnknownShapes:
         if required:
             raise

@@ -17,7 +17,7 @@ added, rows are rounded to its type while their largest score *so far* is low: s
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, prod, sqrt
 
@@ -68,6 +68,10 @@ def lower_attention(launch: Launch) -> Written:
     (op,) = (op for op in launch.body.ops if isinstance(op, AttentionOp))
     if reason := unsupported(op):
         raise NotLowered(reason)
+    if (lengths := op.key_lengths) is not None:
+        in_text = numel(shape_of(lengths)) == 1 and launch.constant(lengths) is not None
+        if in_text or lengths not in launch.body.inputs:
+            raise NotLowered("there is none for `key_lengths` that are not in device memory")
     result, segments = output_of(launch, op), segments_of(launch, op)
     masks = [Mask(v, launch) for v in op.masks]
     shapes = {m.value: m.shape for m in masks if m.number is None}
@@ -128,7 +132,7 @@ def unsupported(op: AttentionOp) -> str:
         return f"there is none for attention of {element_type(op.query)}"
     if op.rounded_weights.value.data or op.has_grids:
         return "there is none for attention that rounds scores or weights"
-    for name in ("key_lengths", "offset_value", "length", "table"):
+    for name in ("offset_value", "length", "table"):
         if getattr(op, name) is not None:
             return f"there is none for attention with `{name}`"
     return ""
@@ -167,6 +171,16 @@ class Place:
     batch: Scalar
     head: Scalar
     row: Scalar
+    keys: Scalar  # that take part
+    offset: Scalar  # position of the first query among them
+
+    def rows_from(self, more: Scalar) -> "Place":
+        return replace(self, row=self.row + more)
+
+    def count(self, part: Segment) -> Scalar:
+        """Keys of a part that take part."""
+        left = self.keys - part.start
+        return min(part.count, left) if isinstance(left, int) else minimum(part.count, left)
 
 
 class Attention:
@@ -199,26 +213,30 @@ class Attention:
 
     # ---- which tiles ----
 
-    def place(self, item: Scalar) -> Place:
+    def place(self, c: Tracer, given: Arguments, item: Scalar) -> Place:
         """Tiles that see most keys come first where their number differs: cores then end at about
         the same time."""
         heads = self.batch * self.heads
         head, tile = item % heads, self.row_tiles - 1 - item // heads
-        return Place(head // self.heads, head % self.heads, tile * self.tiles.rows)
+        batch, keys = head // self.heads, self.keys
+        offset: Scalar = self.offset
+        if self.op.key_lengths is not None:
+            keys = c.now(c.read(given[self.op.key_lengths][batch], below=self.keys + 1))
+            offset = offset if self.op.offset is not None else keys - self.queries
+        return Place(batch, head % self.heads, tile * self.tiles.rows, keys, offset)
 
-    def span(self, row: Scalar, part: Segment) -> tuple[Scalar, Scalar, Scalar]:
+    def span(self, at: Place, part: Segment) -> tuple[Scalar, Scalar, Scalar]:
         """The tiles of some keys that a tile of queries meets, from the first to the one after the
         last; and from which one on some key may not take part (ALWAYS: in any)."""
         M, N = self.tiles.rows, self.tiles.keys
         first: Scalar = 0
-        last: Scalar = ceil(part.count / N)
-        masked: Scalar = part.count // N
+        last, masked = ceil_div(at.count(part), N), at.count(part) // N
         if self.right >= 0:
-            seen = row + (self.offset + self.right + 1 - part.start)  # that the first query sees
+            seen = at.row + at.offset + (self.right + 1 - part.start)  # that the first query sees
             last = minimum(last, (seen + (M - 1 + N - 1)) // N)
             masked = minimum(masked, seen // N)
         if self.left >= 0:
-            first, masked = larger(0, (row + (self.offset - self.left - part.start)) // N), ALWAYS
+            first, masked = larger(0, (at.row + at.offset - (self.left + part.start)) // N), ALWAYS
         return first, last, masked
 
     # ---- the program ----
@@ -239,13 +257,13 @@ class Attention:
         keys = [Operand(part.key, K, c, pull) for part in self.segments]
         values = [Operand(part.value, V, c, pull) for part in self.segments]
         for i in c.share(self.items):
-            at = self.place(i)
+            at = self.place(c, given, i)
             key_head = at.head // (self.heads // self.key_heads)
-            mine = Place(at.batch, at.head, at.row + c.part * H) if t.parts > 1 else at
+            mine = at.rows_from(c.part * H) if t.parts > 1 else at
             own = q.load(i, at.batch, at.head, at.row)
             vector.begin(mine)
             for part, k, v in zip(self.segments, keys, values, strict=True):
-                first, last, masked = (known(c, n) for n in self.span(at.row, part))
+                first, last, masked = (known(c, n) for n in self.span(at, part))
                 for j in c.range(first, last + AHEAD):
                     with c.when(j < last):
                         tile = k.load(j, at.batch, key_head, part.key_token + j * N)
@@ -316,9 +334,9 @@ class Vector:
         self.top[:], self.total[:], self.acc[:] = LOWEST, 0, 0
         for bound, is_last in self.bounds:
             if is_last:
-                bound[:] = smaller(rows(M, at.row + (a.offset + a.right)), a.keys - 1)
+                bound[:] = smaller(rows(M, at.row + at.offset + a.right), a.keys - 1)
             else:
-                bound[:] = maximum(rows(M, at.row + (a.offset - a.left)), 0)
+                bound[:] = maximum(rows(M, at.row + at.offset - a.left), 0)
 
     def weights(
         self, at: Place, part: Segment, j: Scalar, s: Tile, p: Tile, masked: Scalar
@@ -327,7 +345,7 @@ class Vector:
         if not a.plain:
             s[:] = self.biased(at, j, part.start + j * a.tiles.keys, s)
             scale = 1.0
-        self.leave_out(part, j, s, masked)
+        self.leave_out(at, part, j, s, masked)
         self.raise_top(rowmax(s) * scale if scale != 1 else rowmax(s), s)
         self.factor[j] = exp(self.top - self.new)
         self.top[:] = self.new
@@ -354,18 +372,19 @@ class Vector:
                 x = x + (tile if tile.element == f32 else cast(tile, f32))
         return x
 
-    def leave_out(self, part: Segment, j: Scalar, s: Tile, masked: Scalar) -> None:
+    def leave_out(self, at: Place, part: Segment, j: Scalar, s: Tile, masked: Scalar) -> None:
         """Keys that do not take part."""
-        N, ends_within = self.a.tiles.keys, part.count % self.a.tiles.keys != 0
+        N, count = self.a.tiles.keys, at.count(part)
+        ends_within = not isinstance(count, int) or count % N != 0
         if not self.bounds and not ends_within:
             return
         always = isinstance(masked, int) and masked == ALWAYS
         with nullcontext() if always else self.c.when(j >= masked):
             for bound, is_last in self.bounds:
-                at = columns(N, part.start + j * N)
-                s[:] = where(at <= bound if is_last else at >= bound, s, NONE)
+                key = columns(N, part.start + j * N)
+                s[:] = where(key <= bound if is_last else key >= bound, s, NONE)
             if ends_within:
-                s[:] = where(columns(N, j * N - part.count) < 0, s, NONE)
+                s[:] = where(columns(N, j * N - count) < 0, s, NONE)
 
     def raise_top(self, top: Expression, s: Tile) -> None:
         new, element = self.new, self.a.element

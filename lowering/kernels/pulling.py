@@ -38,6 +38,7 @@ from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_value, element_type, normalize_axis, numel, shape_of
 from ge.dialects.tile.types import BLOCK, Memory, TileType
+from ge.lowering.kernels.grids import GridOp, on_grid
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Index, LoopIndex, ReadIndex, Scalar, minimum
@@ -167,6 +168,8 @@ class Pull:
             return self._concatenated(op, value, box, column)
         if isinstance(op, GatherOp):
             return self._gathered(op, value, box, column)
+        if isinstance(op, GridOp):
+            return on_grid(self, op, box, column)
         if isinstance(op, RotaryEmbeddingOp):
             return self._rotated(op, value, box, column)
         if op.ACCESS is Access.MOVEMENT:

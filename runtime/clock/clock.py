@@ -59,7 +59,7 @@ from ge.runtime.clock.timeline import (
 from ge.runtime.clock.traffic import Traffic
 from ge.runtime.clock.valid_rows import rows_read
 from ge.runtime.costs.cost import copy_pipes, link_time
-from ge.runtime.costs.pipes import Pipes, TaskTime, whole_l2_bytes_per_us
+from ge.runtime.costs.pipes import CoreTime, Pipes, TaskTime, whole_l2_bytes_per_us
 
 TASKS = (LaunchOp, task.CopyOp, task.BatchCopyOp, task.TransferOp)  # what runs on a stream
 
@@ -149,12 +149,14 @@ class ProgramClock:
         issued: Mapping[Block, Sequence[Issue | Operation]] | None = None,
         absent: Collection[Operation] = (),
         rows: int | None = None,
+        tiles: Mapping[str, CoreTime] | None = None,
     ) -> None:
         """`issued`: the schedule, what the host issues in each block; None: that of the IR.
         `absent`: tasks that do not run. `rows`: how many attention reads of states that grow; None:
-        all."""
+        all. `tiles`: what tile programs take; their kernels take as long."""
         self.target, self.issued, self.absent, self.rows = target, issued, absent, rows
         self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+        self.tiles = tiles or {}
         self.notes: list[str] = []
         self.regions = ByteRegions()
         self.traffic = Traffic(target.l2_bytes, self.regions)
@@ -171,6 +173,9 @@ class ProgramClock:
         if (read := rows_read(main, self.rows)) is not None:
             self.rows, note = read
             self.notes.append(note)
+        if self.tiles:
+            text = f"{len(self.tiles)} kernels take what their tile programs take, with cold L2"
+            self.notes.append(text)
         timeline = self.block(main.body.block, host_driven=False)
         timeline.notes = self.notes
         if self._unknown:
@@ -231,7 +236,9 @@ class ProgramClock:
         if known is None:
             if op.callee not in self.kernels:
                 raise GeError(f"there is no kernel @{op.callee}", str(location_of(op)))
-            known = launched(self.kernels[op.callee], self.target, self.rows)
+            kernel = self.kernels[op.callee]
+            core = None if kernel.tiles is None else self.tiles.get(kernel.tiles.data)
+            known = launched(kernel, self.target, self.rows, core)
             self._known[op.callee] = known
         kernel, operands, cost = self.kernels[op.callee], op.operands, known.cost
         ins = operands[: known.inputs]
@@ -495,10 +502,12 @@ def simulate(
     taken: int | None = None,
     absent: Collection[Operation] = (),
     rows: int | None = None,
+    tiles: Mapping[str, CoreTime] | None = None,
 ) -> Timeline:
     """When the tasks of a program run, but for `absent` ones. Attention reads so many `rows` of
-    states that grow, by default all. Raises GeError for a module that is no program and for one
-    whose shapes are known only at run time."""
-    clock = ProgramClock(module, target, absent=absent, rows=rows)
+    states that grow, by default all. With `tiles` kernels take what their tile programs take.
+    Raises GeError for a module that is no program and for one whose shapes are known only at run
+    time."""
+    clock = ProgramClock(module, target, absent=absent, rows=rows, tiles=tiles)
     clock.taken = taken
     return clock.main(module)

@@ -1,6 +1,6 @@
 """What all launches of a kernel have in common, and how their times differ by what L2 has."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
 from ge.dialects.npu_task.attributes import Engine, TilingAttr
@@ -10,7 +10,7 @@ from ge.runtime.clock.timeline import COMPUTE, DMA_IN, capacities
 from ge.runtime.clock.traffic import Moved, bytes_read, bytes_written
 from ge.runtime.clock.valid_rows import attentions, with_rows
 from ge.runtime.costs.cost import kernel_cost
-from ge.runtime.costs.pipes import Pipes, TaskTime
+from ge.runtime.costs.pipes import CoreTime, Pipes, TaskTime
 
 
 @dataclass
@@ -30,8 +30,10 @@ class Launched:
     times: dict[Moved, TaskTime] = field(default_factory=dict[Moved, TaskTime])
 
     @classmethod
-    def of(cls, kernel: KernelOp, target: Target) -> "Launched":
+    def of(cls, kernel: KernelOp, target: Target, core: CoreTime | None = None) -> "Launched":
         cost = kernel_cost(kernel.main, kernel.engine.data, kernel.tiling, target)
+        if core is not None and isinstance(cost, Pipes):
+            cost = replace(cost, start_us=core.start_us, core_us=core.core_us)
         inputs, outputs = len(kernel.body.block.args), len(kernel.output_types)
         engine = DMA_IN if kernel.engine.data is Engine.DMA else kernel.engine.data.value
         if engine not in COMPUTE or not isinstance(cost, Pipes):
@@ -53,21 +55,29 @@ class Launched:
         return time
 
 
-_Key = tuple[Engine, TilingAttr | None, Target, int | None]
+_Key = tuple[Engine, TilingAttr | None, Target, int | None, CoreTime | None]
 
 # A scheduler and a session simulate the same kernels again and again; bodies do not change
 _known: WeakKeyDictionary[KernelOp, dict[_Key, Launched]] = WeakKeyDictionary()
 
 
-def launched(kernel: KernelOp, target: Target, rows: int | None = None) -> Launched:
+def launched(
+    kernel: KernelOp,
+    target: Target,
+    rows: int | None = None,
+    core: CoreTime | None = None,
+) -> Launched:
     """What all launches of a kernel have in common, worked out once. `rows`: how many keys there
-    are, for kernels that are told."""
+    are, for kernels that are told. `core`: what its tile program takes, with operands that are not
+    in L2."""
     if rows is not None and not attentions(kernel):
         rows = None
-    key = kernel.engine.data, kernel.tiling, target, rows
+    if rows is not None:
+        core = None  # which has all rows
+    key = kernel.engine.data, kernel.tiling, target, rows, core
     known = _known.setdefault(kernel, {})
     if key not in known:
-        known[key] = Launched.of(kernel if rows is None else with_rows(kernel, rows), target)
+        known[key] = Launched.of(kernel if rows is None else with_rows(kernel, rows), target, core)
     return known[key]
 
 

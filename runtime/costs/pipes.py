@@ -1,6 +1,7 @@
 """What a launch asks of each pipe of a core, and how long that takes: see `cost.py`."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ge.dialects.targets.target import Target
 
@@ -17,6 +18,13 @@ class TaskTime:
     total_us: float = 0.0
     bytes: int = 0  # bytes that cross HBM, read and written
     l2_bytes: int = 0  # bytes that cross between the cores and L2, read and written
+
+
+class CoreTime(NamedTuple):
+    """What a tile program takes on its busiest core, behind the start of such a kernel."""
+
+    start_us: float
+    core_us: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +46,9 @@ class Pipes:
     # Loads of a tile are issued behind the vector work on the one before
     in_order: bool = False
     chain_us: float = 0.0  # where stages of several cores wait for each other
+    # Of the busiest core, from its first instruction to its last, where a tile program says it: it
+    # takes the place of all above but the start
+    core_us: float = 0.0
 
     def time(self, target: Target, read: int | None = None, evicted: int | None = None) -> TaskTime:
         """The time in isolation. `read` bytes cross HBM because L2 does not have them (by default
@@ -64,6 +75,8 @@ class Pipes:
         else:
             ramp = 0.0
             total = max(max(work, self.chain_us) + arrive + leave, memory)
+        if self.core_us:
+            ramp, total = 0.0, max(self.core_us, memory)
         total += self.start_us
         return TaskTime(
             self.cube_us,

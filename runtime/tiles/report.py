@@ -2,8 +2,21 @@
 
 from typing import Any
 
+from xdsl.dialects.builtin import ModuleOp
+
 from ge.dialects.support.diagnostics import visible
-from ge.runtime.tiles.kernel import KernelTime, PipeTime
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.kernel import KernelOp
+from ge.runtime.costs.pipes import CoreTime
+from ge.runtime.tiles.kernel import KernelTime, PipeTime, TileKernel
+
+
+def core_times(module: ModuleOp, target: Target) -> dict[str, CoreTime]:
+    """What the tile programs of a module take, by name. Raises GeError where the target lacks what
+    it takes."""
+    programs = (op for op in module.ops if isinstance(op, KernelOp))
+    times = (TileKernel(p, target).time() for p in programs)
+    return {t.kernel: CoreTime(t.start_us, t.core_us) for t in times}
 
 
 def time_report(time: KernelTime) -> dict[str, Any]:

@@ -255,3 +255,22 @@ def test_what_has_no_program_says_why(flags: str, reason: str) -> None:
     result = lowered(attention(*shapes, "f16", flags))
     assert not result.pairs
     assert reason in result.reasons[0]
+
+
+def lengths(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+    if len(shape) == 1:
+        return np.array([37, 0, 9][: shape[0]], np.int64)
+    return rng.standard_normal(tuple(shape)).astype(np.float16)
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("flags", ["", "causal = true", "causal = true, offset = 5"])
+def test_keys_of_each_batch_have_a_number(flags: str) -> None:
+    t = "tensor<3x2x20x16xf16>"
+    text = f"""func.func @main(%q: {t}, %k: tensor<3x2x40x16xf16>, %n: tensor<3xi64>) -> {t} {{
+      %r = graph.attention %q, %k, %k key_lengths %n {{{flags}}}
+        : {t}, tensor<3x2x40x16xf16>, tensor<3x2x40x16xf16> -> {t}
+      func.return %r : {t}
+    }}"""
+    text = text.replace("key_lengths %n", "key_lengths %n : tensor<3xi64>")
+    compare(text, all_lowered=True, make=lengths)

@@ -2,18 +2,23 @@
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
 
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
+from ge.runtime.data.arrays import Array
+from ge.runtime.device.random_inputs import random_array
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -148,6 +153,16 @@ BODIES: dict[str, tuple[list[str], list[str], list[str]]] = {
         ],
         ["%4"],
     ),
+    "codes to codes": (
+        ["33x64xi8", "64x96xi8", "96xi32", "96xf32"],
+        [
+            "%0 = graph.matmul %x0, %x1 : (#33x64xi8, #64x96xi8) -> #33x96xi32",
+            "%1 = graph.add %0, %x2 : (#33x96xi32, #96xi32) -> #33x96xi32",
+            '%2 = graph.requantize %1, %x3 to i8 {axis = 1 : i64, rounding = "float32", '
+            "low = 0 : i64} : #33x96xi32, #96xf32 -> #33x96xi8",
+        ],
+        ["%2"],
+    ),
     "one row": (
         ["1x64xf16", W, B],
         [
@@ -199,6 +214,30 @@ def types_of(line: str, result: str) -> str:
 @pytest.mark.parametrize("name", BODIES)
 def test_what_follows_matmuls(name: str) -> None:
     compare(linear(*BODIES[name]), all_lowered=True, orders=1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%0 = graph.quantize %a0, %a1, %a2 to i8 : (#33x96xf32, #f32, #i8) -> #33x96xi8",
+        "%0 = graph.dequantize %a0, %a1, %a2 : (#33x96xi8, #f32, #i8) -> #33x96xf32",
+        "%0 = graph.dequantize %a0, %a1 {axis = 0 : i64} : (#33x96xi8, #33xf32) -> #33x96xf32",
+        "%0 = graph.dequantize %a0, %a1, %a2 {axis = 1 : i64} : "
+        "(#33x96xi8, #96xf32, #96xi8) -> #33x96xf32",
+    ],
+)
+def test_integers_on_a_grid(line: str) -> None:
+    inputs, result = re.findall(r"#\S+?(?=[,)]|$)", line)[:-1], line.split("-> ")[1]
+    arguments = ", ".join(f"%a{i}: {t}" for i, t in enumerate(inputs))
+    text = f"func.func @main({arguments}) -> {result} {{\n{line}\nfunc.return %0 : {result}\n}}"
+    compare(re.sub(r"#([\dx]*\w+)", r"tensor<\1>", text), all_lowered=True, make=small)
+
+
+def small(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+    """Scales are small numbers above 0."""
+    array = random_array(rng, element, shape)
+    is_scale = len(shape) < 2 and array.dtype == np.float32
+    return (np.abs(array) * 0.02 + 0.01).astype(np.float32) if is_scale else array
 
 
 @pytest.mark.parametrize("name", ["relu", "heads", "parts", "two of one input"])

@@ -13,11 +13,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 from tile_lowering import assert_close, compare
 
 from ge.dialects.support.errors import GeError
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.cli import check, run
 from ge.lowering.cli.compile import build_parser, compile_input
 from ge.lowering.driver.compiler import compile_file, load
 from ge.lowering.pipeline.options import Options
+from ge.runtime.clock.clock import simulate
 from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.tiles.kernel import TileKernel
+from ge.runtime.tiles.report import core_times
 
 RELU = """
 func.func @main(%x: tensor<9x511xf32>) -> tensor<9x511xf32> {
@@ -146,8 +151,26 @@ def test_sessions_run_on_tiles(tmp_path: Path):
 
 def test_flags_that_do_not_go_together(tmp_path: Path):
     (tmp_path / "m.mlir").write_text(RELU)
-    with pytest.raises(GeError, match="--tiles needs numbers"):
-        run.run([str(tmp_path / "m.mlir"), "--tiles", "--timing-only"])
+    with pytest.raises(GeError, match="--tiles=sample:N needs numbers"):
+        run.run([str(tmp_path / "m.mlir"), "--tiles=sample:1", "--timing-only"])
+
+
+def test_a_program_is_timed_by_its_tile_programs(tmp_path: Path):
+    """Its one launch takes what `TileKernel.time` says, and the launch cost."""
+    program = load(str(compiled(tmp_path, RELU, "--target", "910b2", "--tiles")))
+    target = Target.load("910b2")
+    (kernel,) = (op for op in program.module.ops if isinstance(op, TileKernelOp))
+    formulas = simulate(program.module, target)
+    tiles = simulate(program.module, target, tiles=core_times(program.module, target))
+    (task,) = (t for t in tiles.tasks if t.engine == "vector")
+    assert task.time.total_us == pytest.approx(TileKernel(kernel, target).time().total_us)
+    assert "1 kernels take what their tile programs take, with cold L2" in tiles.notes
+    assert not formulas.notes
+    path = str(tmp_path / "p.mlir")
+    report = str(tmp_path / "t.json")
+    assert not run.run([path, "--timing-only", "--tiles", "--report", report])
+    latency = json.loads(Path(report).read_text("utf-8"))["time"]["latency_us"]
+    assert latency == pytest.approx(tiles.latency_us)
 
 
 SCALARS = """

@@ -1,0 +1,97 @@
+"""Integers that stand for floats, on tiles: what quantize, dequantize and requantize are for the
+vector unit.
+
+    graph.requantize %x, %scale to i8          cast, mul, round, max, min, cast
+"""
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.elementwise import RoundOp
+from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeOp
+from ge.dialects.graph.support.folding import highest, lowest
+from ge.dialects.support.boxes import Box
+from ge.dialects.support.element_types import bitwidth, is_float
+from ge.dialects.support.types import constant_value, element_type, normalize_axis, numel, shape_of
+from ge.lowering.kernels.launch import Launch, NotLowered
+from ge.lowering.tiles import values as v
+
+if TYPE_CHECKING:
+    from ge.lowering.kernels.pulling import Pull
+
+GridOp: TypeAlias = QuantizeOp | DequantizeOp | RequantizeOp
+LARGEST = 3.4028234663852886e38  # of f32
+
+
+def on_grid(pull: "Pull", op: GridOp, box: Box, column: bool) -> v.Expression:
+    """The tile of a box. Raises NotLowered where its arithmetic is not that of f32."""
+    source, target = element_type(op.input), element_type(op.results[0])
+    x, scale = v.cast(pull.expression(op.input, box, column), f32), scale_of(pull, op, box, column)
+    zero = zero_of(pull, op, box, column)
+    if isinstance(op, DequantizeOp):
+        exact = bitwidth(source) <= 16 or zero is None
+        if exact and not is_float(source) and bitwidth(target) <= 32:
+            return v.cast((x if zero is None else x - zero) * scale, target)
+    elif isinstance(op, QuantizeOp):
+        low, high = float(lowest(target)), float(highest(target))
+        if not is_float(target) and bitwidth(target) <= 16 and bitwidth(source) <= 32:
+            return rounded(x / scale, zero, low, high, op)
+    elif op.rounding.data == "float32" and number_of(pull.launch, op.offset) == 0:
+        finite = v.where(v.abs(scale) <= LARGEST, scale, 0.0)  # others count as 0
+        low, high = op.limits()
+        return rounded(x * finite, zero, low, high, op)
+    raise NotLowered(f"{op.name} of {source} to {target} is not computed in f32")
+
+
+def rounded(
+    x: v.Expression, zero: "v.Value | None", low: float, high: float, op: GridOp
+) -> v.Expression:
+    """The nearest integer, within limits."""
+    x = v.unary(RoundOp, x)
+    x = v.minimum(v.maximum(x if zero is None else x + zero, low), high)
+    return v.cast(x, element_type(op.results[0]))
+
+
+def scale_of(pull: "Pull", op: GridOp, box: Box, column: bool) -> v.Expression:
+    """The scales of a box as f32: one number, a row or a column."""
+    if not isinstance(op, RequantizeOp) and op.block_size.value.data:
+        raise NotLowered(f"{op.name} has a scale for each block")
+    return parameter(pull, op, 1, op.scale, box, column)
+
+
+def zero_of(pull: "Pull", op: GridOp, box: Box, column: bool) -> "v.Value | None":
+    """The zero point as f32; None: there is none, or it is 0."""
+    if op.zero_point is None:
+        return None
+    number = number_of(pull.launch, op.zero_point)
+    if number is not None:
+        return number or None
+    index = next(i for i, o in enumerate(op.operands) if o is op.zero_point and i > 1)
+    return parameter(pull, op, index, op.zero_point, box, column)
+
+
+def parameter(
+    pull: "Pull", op: GridOp, index: int, value: SSAValue, box: Box, column: bool
+) -> v.Expression:
+    """One number, a row or a column of f32."""
+    needed = op.operand_box(index, box)
+    assert needed is not None
+    along = False
+    if numel(shape_of(value)) > 1 and op.axis is not None:
+        axis = normalize_axis(op.axis.value.data, len(box.sizes))
+        long = [i for i, size in enumerate(box.sizes) if size > 1]
+        along = axis in long and (axis != long[-1] or (len(long) == 1 and column))
+    return v.cast(pull.expression(value, needed, along), f32)
+
+
+def number_of(launch: Launch, value: SSAValue | None) -> float | None:
+    """One number: 0 where there is no value, None where it is not known."""
+    if value is None:
+        return 0
+    constant = launch.constant(value)
+    dense = None if constant is None else constant_value(constant.result)
+    if dense is None or numel(shape_of(value)) != 1:
+        return None
+    return float(dense.get_values()[0])
