@@ -506,8 +506,8 @@ def simulate(
 ) -> Timeline:
     """When the tasks of a program run, but for `absent` ones. Attention reads so many `rows` of
     states that grow, by default all. With `tiles` kernels take what their tile programs take.
-    Raises GeError for a module that is no program and for one
-    whose shapes are known only at run time."""
+    Raises GeError for a module that is no program and for one whose shapes are known only at run
+    time."""
     clock = ProgramClock(module, target, absent=absent, rows=rows, tiles=tiles)
     clock.taken = taken
     return clock.main(module)
