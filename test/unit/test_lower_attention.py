@@ -64,14 +64,14 @@ FLAGS = (
 )
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=3, deadline=None, derandomize=True)
 @given(
     st.tuples(st.integers(1, 2), st.integers(1, 2), st.integers(1, 2)),  # batch, key heads, group
-    st.tuples(st.integers(1, 40), st.integers(1, 100), st.integers(1, 40), st.integers(1, 40)),
+    st.tuples(st.integers(1, 24), st.integers(1, 60), st.integers(1, 40), st.integers(1, 40)),
     st.sampled_from(("f16", "bf16", "f32")),
     st.sampled_from(FLAGS),
     st.sets(st.sampled_from(NAMES)),
-    st.sampled_from((32, 512)),
+    st.sampled_from((16, 512)),
 )
 def test_attention_of_all_shapes(
     heads: tuple[int, int, int],
