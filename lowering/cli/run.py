@@ -91,14 +91,24 @@ def build_parser() -> ArgumentParser:
     return parser
 
 
+def with_tiles(arguments: Sequence[str]) -> list[str]:
+    """`--tiles` with its value behind a `=`, which stands alone where it has none."""
+    words: list[str] = []
+    for word in arguments:
+        if words and words[-1] == "--tiles" and (word == "all" or word.startswith("sample:")):
+            words[-1] += f"={word}"
+        else:
+            words.append(word)
+    return ["--tiles=all" if w == "--tiles" else w for w in words]
+
+
 def run(arguments: Sequence[str]) -> int:
     """Load, compile as far as needed, compute, simulate, write and print. Raises GeError for what
     cannot be run or written."""
     from ge.lowering.text.files import Outputs
     from ge.runtime.data.weights import files_of
 
-    alone = ["--tiles=all" if a == "--tiles" else a for a in arguments]
-    args = build_parser().parse_args(alone)
+    args = build_parser().parse_args(with_tiles(arguments))
     options = options_from(args)
     check_flags(args)
     written = (

@@ -80,12 +80,12 @@ def kernel_of(place: str) -> "Kernel":
     path, _, name = place.rpartition(":")
     if not path or not name:
         raise GeError(f"'{place}' names no kernel", hint="write FILE.py:KERNEL")
-    names = vars(module_of(path))
-    kernels = [n for n, v in names.items() if isinstance(v, Kernel)]
+    names: dict[str, Any] = vars(module_of(path))
+    kernels = {n: v for n, v in names.items() if isinstance(v, Kernel)}
     if name not in kernels:
-        hint = did_you_mean(name, kernels, f"; there are: {', '.join(kernels) or 'none'}")
+        hint = did_you_mean(name, list(kernels), f"; there are: {', '.join(kernels) or 'none'}")
         raise GeError(f"{path} has no kernel '{name}'{hint}")
-    return names[name]
+    return kernels[name]
 
 
 def module_of(path: str) -> Any:
@@ -118,7 +118,9 @@ def read_words(
     from ge.dialects.support.errors import GeError
     from ge.lowering.text.values import did_you_mean
 
-    given = dict(word.partition("=")[::2] for word in words)
+    given: dict[str, str] = {}
+    for word in words:
+        name, _, given[name] = word.partition("=")
     _, *names = signature(kernel.function).parameters
     for name in given:
         if name not in names:

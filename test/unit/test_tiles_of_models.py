@@ -80,7 +80,7 @@ def test_programs_run_on_tiles(tmp_path: Path, capfd: pytest.CaptureFixture[str]
     assert not check.run([str(path)])
     assert "@relu_0_tiles: proved" in capfd.readouterr().out
     wanted = outputs(path, tmp_path)
-    for flags in (["--tiles"], ["--tiles=sample:1"], ["--tiles", "--fuzz-schedule", "2"]):
+    for flags in (["--tiles"], ["--tiles", "sample:1"], ["--tiles", "--fuzz-schedule", "2"]):
         for name, array in outputs(path, tmp_path, *flags).items():
             assert array.tobytes() == wanted[name].tobytes()
     assert json.loads((tmp_path / "run.json").read_text())["numerics"]["tiles"]["run"] == "all"
