@@ -4,6 +4,7 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ge.dialects.targets import KERNEL_TARGET
@@ -88,7 +89,7 @@ def kernel_of(place: str) -> "Kernel":
     return kernels[name]
 
 
-def module_of(path: str) -> Any:
+def module_of(path: str) -> ModuleType:
     from importlib import import_module
     from importlib.util import module_from_spec, spec_from_file_location
 
