@@ -51,6 +51,9 @@ class Matrices:
 
 @dataclass(frozen=True)
 class Cut:
+    """Blocks of m x n of the result. L1 takes steps of k of their operands, L0 parts of these; L0C
+    holds `sums` blocks."""
+
     m: int
     n: int
     k: int

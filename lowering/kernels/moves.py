@@ -59,6 +59,7 @@ def is_repeat(op: object) -> bool:
 
 
 def lower_moves(launch: Launch) -> Written:
+    """Moves, with elementwise ops between them, by pieces of the results."""
     results = [x for op in launch.body.ops for x in op.results]
     widths = [bitwidth(element_type(x)) for x in (*launch.body.inputs, *results)]
     if any(numel(shape_of(x)) == 0 for x in (*launch.body.inputs, *results)):

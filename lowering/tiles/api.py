@@ -103,11 +103,12 @@ class Kernel:
         the kernel."""
         if unknown := [p for p in parameters if p not in self.parameters]:
             known = ", ".join(self.parameters) or "none"
-            raise GeError(
-                f"@{self.name} has no parameter '{unknown[0]}'", hint=f"there are: {known}"
-            )
-        tuned = self._tuned(tunings, arguments, target) if tunings else {}
-        return traced(self, arguments, cores, target, {**self.parameters, **tuned, **parameters})
+            text = f"@{self.name} has no parameter '{unknown[0]}'"
+            raise GeError(text, hint=f"there are: {known}")
+        chosen = dict(self.parameters)
+        if tunings:
+            chosen |= self._tuned(tunings, arguments, target)
+        return traced(self, arguments, cores, target, {**chosen, **parameters})
 
     def _tuned(self, path: str, arguments: Sequence[Like], target: str) -> Mapping[str, Any]:
         from ge.lowering.tiles.tuning import Tunings, type_text

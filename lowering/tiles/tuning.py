@@ -192,8 +192,10 @@ class Tunings:
         if not Path(path).exists():
             return cls({})
         try:
-            rows = json.loads(Path(path).read_text())["tunings"]
-            entries = [Entry(**{**row, "arguments": tuple(row["arguments"])}) for row in rows]
+            rows: list[dict[str, Any]] = json.loads(Path(path).read_text())["tunings"]
+            for row in rows:
+                row["arguments"] = tuple(row["arguments"])
+            entries = [Entry(**row) for row in rows]
         except (OSError, ValueError, KeyError, TypeError) as e:
             hint = "ge-tune -o writes such files"
             raise GeError(f"it is no file of tunings: {e}", path, hint) from None

@@ -25,7 +25,8 @@ from ge.dialects.tile.types import BoxType, Memory, TileType
 from ge.lowering.tiles.indices import Index, Scalar, SharedIndex, whole
 
 if TYPE_CHECKING:
-    from ge.lowering.tiles.tracing import Side, Tracer
+    from ge.lowering.tiles.sides import Side
+    from ge.lowering.tiles.tracing import Tracer
 
 Shape: TypeAlias = tuple[int, int]
 

@@ -12,7 +12,8 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import CubeOp, KernelOp, ProgramOp, VectorOp
-from ge.lowering.tiles.tracing import Side, Tracer, has_instructions, line_of
+from ge.lowering.tiles.sides import Side, has_instructions, line_of
+from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Argument
 
 

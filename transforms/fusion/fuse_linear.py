@@ -104,7 +104,7 @@ def judge_linear(op: TensorOp, group: Group, merger: Merger) -> Verdict:
     rows = op.rows()
     widths = {shape_of(r)[-1] for p in group.ops if is_matmul(p) for r in p.results}
     moved = any(access(o) is Access.MOVEMENT for o in group.ops)
-    fits = rows.contiguous and widths == {rows.length} and not moved
+    fits = rows is not None and rows.contiguous and widths == {rows.length} and not moved
     return FUSE_SOFTMAX, None if fits else "its rows are not rows of the matmul"
 
 
