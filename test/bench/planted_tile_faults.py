@@ -289,7 +289,8 @@ def judge(
     if changes:
         return "reported" if reported else f"MISSED ({fault.__name__})\n{module}"
     if reported:
-        return "reported, no order tried shows it"
+        same = found == {expected}
+        return f"reported, {'no order tried shows it' if same else 'other numbers in all orders'}"
     return "same result" if found == {expected} else "other numbers in all orders, as said above"
 
 
