@@ -14,7 +14,6 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.npu_task.attributes import TilingAttr
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.types import Shape
 from ge.dialects.targets.target import Target
@@ -53,10 +52,6 @@ class Launch:
     @cached_property
     def body(self) -> Body:
         return Body.of(self.kernel.main)
-
-    @property
-    def tiling(self) -> TilingAttr | None:
-        return self.kernel.tiling
 
     @cached_property
     def operands(self) -> dict[SSAValue, SSAValue]:

@@ -31,15 +31,13 @@ from ge.dialects.npu_task.ops import NO_TILES, KernelOp
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.targets.target import TARGET, Target, target_for
+from ge.dialects.targets.target import TARGET, TARGET_FILE, Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.kernels.launch import Launch, NotLowered
 from ge.lowering.kernels.programs import program_of
 from ge.lowering.kernels.table import lowering_of
 from ge.lowering.steps.lower_to_tasks import symbols_of
-from ge.transforms.tiles.tile_flags import TileFlagsPass
-from ge.transforms.tiles.tile_plan import TilePlanPass
-from ge.transforms.tiles.tile_split_loops import TileSplitLoopsPass
+from ge.lowering.tiles.writing import finish
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class LowerKernelsPass(ModulePass):
             try:
                 program = tile_program(kernel, name, target)
                 if self.finish:
-                    finish(program, self.target, around)
+                    finish_alone(program, self.target, around)
             except NotLowered as e:
                 kernel.attributes[NO_TILES] = StringAttr(str(e))
                 remark(kernel, f"@{kernel.sym_name.data} has no tile program: {e}")
@@ -76,14 +74,13 @@ class LowerKernelsPass(ModulePass):
             kernel.properties["tiles"] = StringAttr(name)
 
 
-def finish(program: TileKernelOp, target: str, around: Operation) -> None:
+def finish_alone(program: TileKernelOp, target: str, around: Operation) -> None:
     """Bring a program to what a core runs, of the target or else of that which `around` names.
     Raises NotLowered where that fails."""
-    named = around.attributes.get(TARGET)
-    module = ModuleOp([program], {} if named is None else {TARGET: named})
+    named = {n: t for n, t in around.attributes.items() if n in (TARGET, TARGET_FILE)}
+    module = ModuleOp([program], named)
     try:
-        for rewrite in (TileSplitLoopsPass(), TileFlagsPass(target), TilePlanPass(target)):
-            rewrite.apply(Context(), module)
+        finish(module, target)
     except (GeError, VerifyException) as e:
         raise NotLowered(e.message if isinstance(e, GeError) else str(e)) from None
     program.detach()

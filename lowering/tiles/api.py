@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Attribute, Block
 from xdsl.utils.exceptions import VerifyException
@@ -56,11 +55,8 @@ from ge.lowering.tiles.values import silu as silu
 from ge.lowering.tiles.values import sqrt as sqrt
 from ge.lowering.tiles.values import tanh as tanh
 from ge.lowering.tiles.values import where as where
-from ge.lowering.tiles.writing import written_kernel
+from ge.lowering.tiles.writing import finish, written_kernel
 from ge.runtime.data.arrays import Array, dtype_of
-from ge.transforms.tiles.tile_flags import TileFlagsPass
-from ge.transforms.tiles.tile_plan import TilePlanPass
-from ge.transforms.tiles.tile_split_loops import TileSplitLoopsPass
 
 if TYPE_CHECKING:
     from ge.runtime.check.tiles import KernelProof
@@ -217,6 +213,7 @@ def traced(
     record_target(module, target_name)
     try:
         finish(module)
+        module.verify()
     except VerifyException as e:
         raise GeError(f"@{kernel.name}: {e}", place) from None
     return TileProgram(module, op, target)
@@ -229,13 +226,6 @@ def call(
     c: Tracer,
 ) -> None:
     function(c, *arguments, **parameters)
-
-
-def finish(module: ModuleOp) -> None:
-    """Loops without branches, flags between pipes, offsets of buffers."""
-    for rewrite in (TileSplitLoopsPass(), TileFlagsPass(), TilePlanPass()):
-        rewrite.apply(Context(), module)
-    module.verify()
 
 
 def memref_of(like: Like) -> "MemRefType[Attribute]":

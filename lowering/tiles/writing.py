@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.scf import ForOp, IfOp
 from xdsl.ir import Block
 from xdsl.transforms.common_subexpression_elimination import cse
@@ -15,6 +17,9 @@ from ge.dialects.tile.kernel import CubeOp, KernelOp, ProgramOp, VectorOp
 from ge.lowering.tiles.sides import Side, has_instructions, line_of
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Argument
+from ge.transforms.tiles.tile_flags import TileFlagsPass
+from ge.transforms.tiles.tile_plan import TilePlanPass
+from ge.transforms.tiles.tile_split_loops import TileSplitLoopsPass
 
 
 def written_kernel(
@@ -51,6 +56,14 @@ def written_kernel(
     for program in programs:
         cse(program)
     return KernelOp(name, cores, block)
+
+
+def finish(module: ModuleOp, target: str = "") -> None:
+    """What comes before programs run: loops without branches, flags between pipes, offsets of
+    buffers; for the target that the module names, or another one. Raises GeError and
+    VerifyException where that fails."""
+    for rewrite in (TileSplitLoopsPass(), TileFlagsPass(target), TilePlanPass(target)):
+        rewrite.apply(Context(), module)
 
 
 def program_of(side: Side, kind: Callable[[Block], ProgramOp]) -> ProgramOp | None:

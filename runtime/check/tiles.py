@@ -5,9 +5,10 @@ clocks (Fidge 1988; DJIT+, Pozniansky and Schuster, PPoPP 2003): a pipe's instru
 a wait after the set that it is for, a pop after its push, a push after the pop that made room.
 Whatever two instructions touch, one of them writing, must be ordered so.
 
-What is proved is for the shapes of the kernel's arguments, which share no bytes, and its number of
-cores; cores whose instructions touch the same bytes of their memories are replayed once. Sums that
-several cores or pipes add to are the same but for rounding. What is looked for:
+What is proved is for the shapes of the kernel's arguments, which share no bytes (a launch that
+writes its result over an operand is not looked at as such), and its number of cores; cores whose
+instructions touch the same bytes of their memories are replayed once. Sums that several cores or
+pipes add to are the same but for rounding. What is looked for:
 
     race        two accesses of the same bytes of a core's memory, or of device memory, in no order
     unwritten   a read of bytes that nothing wrote, an element of a result that nothing stores
@@ -115,21 +116,24 @@ def check_cores(kernel: KernelOp, target: Target, problems: Problems, largest: b
 
 def only_chooses_boxes(op: ReadOp) -> bool:
     """Whether a number that is read says nothing but where boxes of memrefs begin that are only
-    loaded from, at a multiple of it and more: what is true of the largest and of the least number
-    is then true of those between."""
+    loaded from, and these begin later the larger it is: what is true of the largest numbers and of
+    the least ones, all at once, is then true of those between."""
     values: list[SSAValue] = [op.result]
     while values:
         for use in values.pop().uses:
             user = use.operation
-            if isinstance(user, AddiOp | SubiOp):
-                values.append(user.results[0])
-            elif isinstance(user, MuliOp) and any(
-                constant_index(o) is not None for o in user.operands
-            ):
+            added = isinstance(user, AddiOp) or (isinstance(user, SubiOp) and not use.index)
+            if added or (isinstance(user, MuliOp) and max(map(factor, user.operands)) >= 0):
                 values.append(user.results[0])
             elif not (isinstance(user, ViewOp) and _is_loaded_box(user)):
                 return False
     return True
+
+
+def factor(value: SSAValue) -> int:
+    """A constant, -1 for what is none."""
+    number = constant_index(value)
+    return -1 if number is None else number
 
 
 def _is_loaded_box(view: ViewOp) -> bool:

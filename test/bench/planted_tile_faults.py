@@ -43,7 +43,8 @@ from ge.lowering.driver.compiler import context
 from ge.lowering.kernels.lower_kernels import LowerKernelsPass
 from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.tiles import examples
-from ge.lowering.tiles.api import TileProgram, finish
+from ge.lowering.tiles.api import TileProgram
+from ge.lowering.tiles.writing import finish
 from ge.runtime.check.tiles import check_kernel
 from ge.runtime.device.random_inputs import random_array
 from ge.runtime.tiles.kernel import TileKernel, arguments_of

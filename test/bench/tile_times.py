@@ -27,7 +27,7 @@ from ge.lowering.kernels.lower_kernels import LowerKernelsPass
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
-from ge.lowering.tiles.api import finish
+from ge.lowering.tiles.writing import finish
 from ge.runtime.costs.cost import task_time
 from ge.runtime.tiles.kernel import KernelTime, TileKernel
 

@@ -126,6 +126,16 @@ def test_numbers_that_are_read():
     )
 
     @tile.kernel
+    def apart(c: Any, ids: Any, x: Any, out: Any) -> None:
+        t, (a, b) = c.ub(1, 16, "f16"), (c.read(ids[i], below=4) for i in (0, 1))
+        c.load(t, x[a - b, 0:])  # before the memref where one is 0 and the other is not
+        c.store(out[0, 0:], t)
+
+    square = normal(16, 16)
+    proof = apart.on(arrays[2], square, square, cores=1).check()
+    assert proof.problems or proof.summary.endswith("not for all")
+
+    @tile.kernel
     def rows(c: Any, ids: Any, out: Any) -> None:
         c.load(c.ub(1, 8), out[c.read(ids[0:], below=8) :])
 

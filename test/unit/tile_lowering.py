@@ -28,7 +28,7 @@ from ge.lowering.kernels.lower_kernels import LowerKernelsPass
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
-from ge.lowering.tiles.api import finish
+from ge.lowering.tiles.writing import finish
 from ge.runtime.check.tiles import check_kernel
 from ge.runtime.data.arrays import Array, kind_of
 from ge.runtime.device.interpreter import KernelCode
@@ -67,6 +67,7 @@ def lowered(module: ModuleOp | str, target: str = "910b2", **options: Any) -> Lo
         LowerKernelsPass(target).apply(Context(), module)
     reasons = [d.message for d in found if d.severity is Severity.REMARK]
     finish(module)
+    module.verify()
     return Lowered(module, Target.load(target), reasons)
 
 
