@@ -44,7 +44,7 @@ class Matrices:
     """`batch` pairs of matrices, m x k by k x n; of lhs and rhs: how many there are, and the
     elements from one of their rows in memory to the next. `terms`: how many right-hand sides of
     these sizes one block of the left-hand side meets. Blocks have multiples of `units` of m, n and
-    k; `passing`: whether sums pass to the vector cores; `computing`: operands that these compute."""
+    k; `passing`: whether sums pass to the vector cores; `computing`: operands that they compute."""
 
     batch: int
     m: int
