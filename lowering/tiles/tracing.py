@@ -14,7 +14,7 @@ and in one for the vector cores; each keeps the loops and branches around what i
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     IndexType,
@@ -36,6 +36,7 @@ from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import Target
 from ge.dialects.tile import buffers, compute, transfers
 from ge.dialects.tile.types import FifoType, Memory, RingType, TileType
+from ge.dialects.tile.unfold import UnfoldOp
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import (
     Condition,
@@ -49,6 +50,7 @@ from ge.lowering.tiles.indices import (
     whole,
 )
 from ge.lowering.tiles.sides import Side, source_line
+from ge.lowering.tiles.unfolded import Unfolded
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,9 @@ class Queue:
         """A push of the one program and its pop by the other."""
         self.push(source)
         self.pop(target)
+
+
+Operand: TypeAlias = "v.Tile | v.Transposed | Unfolded"  # of a matmul
 
 
 @dataclass
@@ -268,15 +273,16 @@ class Tracer:
     def mmad(
         self,
         acc: v.Tile,
-        a: "v.Tile | v.Transposed",
-        b: "v.Tile | v.Transposed",
+        a: Operand,
+        b: Operand,
         init: Condition | bool = False,
         k: int | None = None,
     ) -> None:
         """acc (+)= a b; with `init` the sums begin anew. Operands in L1 pass L0A and L0B in parts
         of `k`, by default the most of which both hold two."""
         for operand in (acc, a, b):
-            v.tile_of(operand.tile if isinstance(operand, v.Transposed) else operand)
+            plain = not isinstance(operand, v.Transposed | Unfolded)
+            v.tile_of(operand if plain else operand.tile)
         depth, chunk = a.shape[1], k or self.chunk(a, b)
         for at in range(0, depth, chunk):
             size = min(chunk, depth - at)
@@ -286,10 +292,10 @@ class Tracer:
             sums, lhs, rhs = (t.value(self.cube) for t in (acc, left, right))
             self.cube.add(compute.MmadOp, sums, lhs, rhs, begin)
 
-    def chunk(self, a: "v.Tile | v.Transposed", b: "v.Tile | v.Transposed") -> int:
+    def chunk(self, a: Operand, b: Operand) -> int:
         """The longest part of the sums' length, of those that halve it at least once (a part is
         moved while the cube works on another), of which L0A and L0B hold two."""
-        tile = a.tile if isinstance(a, v.Transposed) else a
+        tile = a if isinstance(a, v.Tile) else a.tile
         bits, length = bitwidth(tile.element), a.shape[1]
         least = 256 // bits
         room, whole = self.target.core_memories, length
@@ -301,11 +307,10 @@ class Tracer:
             length //= 2
         return length
 
-    def staged(
-        self, source: "v.Tile | v.Transposed", space: Memory, at: v.Shape, shape: v.Shape
-    ) -> v.Tile:
+    def staged(self, source: Operand, space: Memory, at: v.Shape, shape: v.Shape) -> v.Tile:
         """A part of an operand in L0A or L0B; two tiles take turns."""
-        tile, turned = (source.tile, True) if isinstance(source, v.Transposed) else (source, False)
+        tile = source if isinstance(source, v.Tile) else source.tile
+        turned = isinstance(source, v.Transposed)
         if tile.space is space and not turned and shape == tile.shape:
             return tile
         type = TileType(*shape, tile.element, space)
@@ -313,6 +318,10 @@ class Tracer:
             self.staging[type] = [v.Buffer(self, type, self.cube.alloc(type)) for _ in range(2)]
         turn = self.staging[type]
         turn.append(turn.pop(0))
+        if isinstance(source, Unfolded):
+            ends = tile.value(self.cube), turn[0].value(self.cube)
+            self.cube.add(UnfoldOp(*ends, source.windows, max(at)))
+            return turn[0]
         if turned:
             at, corner_shape = (at[1], at[0]), (shape[1], shape[0])
         else:
