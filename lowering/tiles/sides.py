@@ -43,7 +43,7 @@ HERE = {str(Path(__file__).with_stem(n)) for n in ROOM} | {contextmanager.__code
 
 
 class Side:
-    """The program of one kind of core, while it is written. What is computed is not computed again."""
+    """The program of one kind of core, while it is written. Nothing is computed twice."""
 
     def __init__(self) -> None:
         self.block = Block()
