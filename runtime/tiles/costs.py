@@ -7,6 +7,8 @@
     fill        of L1: as a load of its bytes at full rate (an assumption); of UB: a vector copy
     move        L1 to L0A, L0B: mte1_start + bytes / rate; L0C to L1: bytes / rate; in UB: a copy,
                 or where columns are taken a gather of them
+    unfold      mte1_start + bytes of the target / rate: less than a move's where windows have
+                several rows, strides or dilations (`window_rate`)
     mmad        mmad_start + ceil(m/16) ceil(n/16) ceil(k/k0) k0 256 / macs a cycle, where k0 is as
                 many elements as 32 bytes are: the cube multiplies blocks
     store       bytes / rate, those of what arrives
@@ -39,9 +41,10 @@ from ge.dialects.tile.compute import FillOp, FlagOp, IndexOp, MapOp, MmadOp, Red
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import BLOCK, Memory, fifo_type, tile_type
+from ge.dialects.tile.unfold import UnfoldOp
 from ge.runtime.costs.cube import peak_macs
 from ge.runtime.costs.instructions import ELEMENTWISE, REPEAT_BYTES
-from ge.runtime.costs.split_cores import share_of
+from ge.runtime.costs.split_cores import share_of, window_rate
 
 PARTIAL_CYCLES = 16  # of a repeat that is not full: pto-isa
 
@@ -80,6 +83,8 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
             return box_bytes(box_of(op.target), sizes) / out_rate(memory, target)
         case MoveOp():
             return move_cycles(op, target)
+        case UnfoldOp():
+            return unfold_cycles(op, target)
         case PushOp():
             rate = push_rate(tile_type(op.source).space, target)
             return storage_bytes(numel(sizes), fifo_type(op.target).element) / rate
@@ -145,6 +150,14 @@ def move_cycles(op: MoveOp, target: Target) -> float:
         return tile_type(op.target).bytes / target.stated("l0c_to_l1_rate")
     rate = target.l1_to_l0a_rate if memory is Memory.L0A else target.l1_to_l0b_rate
     return target.mte1_start_cycles + source.bytes / rate
+
+
+def unfold_cycles(op: UnfoldOp, target: Target) -> float:
+    w, t = op.windows, tile_type(op.target)
+    rate = window_rate(w.kernel, w.strides, w.dilations, target)
+    if t.space is Memory.L0B:
+        rate = min(rate, target.l1_to_l0b_rate)
+    return target.mte1_start_cycles + t.bytes / rate
 
 
 def box_row_stride(view: ViewOp) -> int:

@@ -288,15 +288,21 @@ class TileKernel:
         seed: int | None = None,
         cores: Sequence[int] | None = None,
         stored: dict[str, Array] | None = None,
+        over: Mapping[str, str] | None = None,
     ) -> dict[str, Array]:
         """The outputs for these inputs, in the order of the simulated time, or with a seed in any
-        legal order. With `cores` only these run; which elements are stored is put in `stored`."""
+        legal order. With `cores` only these run; which elements are stored is put in `stored`.
+        `over`: the input that an output is written over, element by element."""
         arguments = self.arguments
         random = None if seed is None else Random(seed)
         cores = list(range(self.op.core_count)) if cores is None else cores
         if random is not None and not self.adds:
             cores = random.sample(cores, len(cores))
-        memrefs = {a.memref: _array(a, arrays) for a in arguments}
+        places = {a.name: _array(a, arrays) for a in arguments}
+        for result, operand in (over or {}).items():
+            place = places[result]
+            places[result] = places[operand].view(place.dtype).reshape(place.shape)
+        memrefs = {a.memref: places[a.name] for a in arguments}
         self.tables.arrays.update(memrefs)
         stores: list[tuple[StoreOp, tuple[int, ...]]] = []
         with np.errstate(all="ignore"):

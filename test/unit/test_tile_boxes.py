@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xdsl.dialects.builtin import f16
+from xdsl.utils.test_value import create_ssa_value
 
 import ge
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.types import Memory, TileType
+from ge.dialects.tile.unfold import Pair, Unfolding, UnfoldOp
 from ge.lowering.tiles.tracing import Tracer
+from ge.runtime.tiles.costs import Share, cycles_of
 
 Array = Any
 B2 = Target.load("910b2")
@@ -158,3 +163,23 @@ def test_elements_apart_take_a_block_each() -> None:
 
     side_by_side = (cycles(1) - B2.mte2_start_cycles) / 4096
     assert cycles(2) == pytest.approx(B2.mte2_start_cycles + 16 * 64 * 32 * side_by_side)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "strides", "dilations", "rate"),
+    [
+        ((1, 1), (1, 1), (1, 1), 128), ((1, 3), (1, 1), (1, 1), 128),
+        ((3, 3), (1, 1), (1, 1), 512 / 5), ((1, 3), (1, 2), (1, 1), 128),
+        ((7, 7), (2, 2), (1, 1), 512 / 11), ((3, 3), (1, 1), (2, 2), 32),
+    ],
+)  # fmt: skip
+def test_windows_are_unfolded_at_published_rates(
+    kernel: Pair, strides: Pair, dilations: Pair, rate: float
+) -> None:
+    """512 / (2 strides + lines of the kernel) bytes a cycle; into L0B no more than moves."""
+    image = create_ssa_value(TileType(1024, 16, f16, Memory.L1))
+    part = create_ssa_value(TileType(16, 32, f16, Memory.L0B))
+    op = UnfoldOp(image, part, Unfolding(64, 16, kernel, strides, dilations))
+    op.verify_()
+    cycles = cycles_of(op, (), Share({}), B2)
+    assert cycles == pytest.approx(B2.mte1_start_cycles + 16 * 32 * 2 / rate)

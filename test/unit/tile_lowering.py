@@ -29,6 +29,7 @@ from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.tiles.writing import finish
+from ge.runtime.check.tile_device import NOTHING, Sharing
 from ge.runtime.check.tiles import check_kernel
 from ge.runtime.data.arrays import Array, kind_of
 from ge.runtime.device.interpreter import KernelCode
@@ -92,10 +93,20 @@ def compare(
     assert not (all_lowered and result.reasons), result.reasons
     for kernel, program in result.pairs:
         if proved:
-            proof = check_kernel(program, result.target)
+            proof = check_kernel(program, result.target, {NOTHING, in_place(kernel)})
             assert not proof.problems, f"{[p.message for p in proof.problems]}\n{program}"
         run_both_ways(kernel, program, result.target, exact, tolerance, make, orders, seed)
     return result
+
+
+def in_place(kernel: KernelOp) -> Sharing:
+    """As many results over operands as a memory plan may have; operands come first in a tile
+    program's arguments, results last."""
+    first, pairs = len(kernel.input_types) + len(kernel.constants), dict[int, int]()
+    for result, operand in sorted(kernel.in_place_pairs()):
+        if result not in pairs and operand not in pairs.values():
+            pairs[result] = operand
+    return frozenset((first + r, i) for r, i in pairs.items())
 
 
 def run_both_ways(
@@ -117,6 +128,11 @@ def run_both_ways(
     results = tiles.run(inputs, nowhere)
     for result, want in zip(results, wanted, strict=True):
         assert_close(result, want, exact, tolerance, lambda: f"{kernel}\n{program}")
+    if over := in_place(kernel):
+        first = len(program.body.block.args) - len(results)
+        pairs = [(r - first, i) for r, i in over]
+        for again, result in zip(tiles.compute(inputs, over=pairs), results, strict=True):
+            assert again.tobytes() == result.tobytes(), f"over operands\n{program}"
     for number in range(orders):
         tiles.random = Random(number)
         for again, result in zip(tiles.run(inputs, nowhere), results, strict=True):
