@@ -320,7 +320,7 @@ class Tracer:
         turn.append(turn.pop(0))
         if isinstance(source, Unfolded):
             ends = tile.value(self.cube), turn[0].value(self.cube)
-            self.cube.add(UnfoldOp(*ends, source.windows, max(at)))
+            self.cube.add(UnfoldOp, *ends, source.windows, max(at))
             return turn[0]
         if turned:
             at, corner_shape = (at[1], at[0]), (shape[1], shape[0])
