@@ -17,7 +17,6 @@ is computed. Loads are padded with 1, which no elementwise op of the compiler st
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import i1
@@ -34,9 +33,10 @@ from ge.dialects.graph.support.elementwise_bases import Elementwise
 from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box
+from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_value, element_type, normalize_axis, numel, shape_of
-from ge.dialects.tile.types import Memory, TileType
+from ge.dialects.tile.types import BLOCK, Memory, TileType
 from ge.lowering.kernels.grids import GridOp, on_grid
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered
 from ge.lowering.kernels.rotary import rotated
@@ -215,8 +215,12 @@ class Pull:
         def nested(left: Sequence[int]) -> None:
             if left:
                 dim = left[0]
-                for i in self.c.range(ceil(shape[dim] / sizes[dim])):
+                whole, rest = divmod(shape[dim], sizes[dim])
+                for i in self.c.range(whole):
                     offsets[dim] = i * sizes[dim]
+                    nested(left[1:])
+                if rest:
+                    offsets[dim] = whole * sizes[dim]
                     nested(left[1:])
                 return
             like = self.buffer(tile_shape(box, column), value)
@@ -246,10 +250,6 @@ class Pull:
             found = self.tile(source, part, is_column)
         sides = ("rows", "columns")[-len(dims) :] if not is_column else ("rows",)
         reduced = [(d, side) for d, side in zip(dims, sides, strict=True) if d in sizes]
-        for dim, side in reduced:
-            if part.sizes[dim] > extents[dim] or extents[dim] % part.sizes[dim]:
-                count = self.count(side, part.sizes[dim], part.offsets[dim])
-                found = v.where(v.compare("lt", count, extents[dim]), found, neutral(op))
         if not reduced:
             result[:] = found
             return result
@@ -257,6 +257,10 @@ class Pull:
         if not isinstance(found, v.Tile):
             tile = self.buffer(shape, source)
             tile[:] = found
+        for dim, side in reduced:
+            at, extent = part.offsets[dim], extents[dim]
+            if isinstance(at, int) and at + part.sizes[dim] > extent:  # loops have whole parts
+                self._end(cast(v.Tile, tile), side, at, extent, neutral(op))
         for i, (_, side) in enumerate(reduced):  # rows first: that is cheaper
             shape = (1, shape[1]) if side == "rows" else (shape[0], 1)
             target = result if i == len(reduced) - 1 else self.buffer(shape, source)
@@ -265,6 +269,17 @@ class Pull:
             target[:] = v.Reduced(op.kind.data, tile, shape, result.element)
             tile = target
         return result
+
+    def _end(self, tile: v.Tile, side: str, base: int, extent: int, number: float) -> None:
+        """Write a number behind the last row or column that there is; the first one is `base`."""
+        (rows, cols), size = tile.shape, extent - base
+        if side == "rows":
+            self.c.fill(tile.part(size, 0, (rows - size, cols)), number)
+            return
+        start = size - size % max(BLOCK * 8 // max(bitwidth(tile.element), 8), 8)
+        part = tile.part(0, start, (rows, cols - start))
+        count = self.count(side, cols - start, base + start)
+        part[:] = v.where(v.compare("lt", count, extent), part, number)
 
     def count(self, side: str, size: int, base: Scalar) -> v.Tile:
         """The numbers of rows or columns, from `base` on."""
