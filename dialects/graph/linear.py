@@ -9,7 +9,6 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import TYPES, OneResultOp, check_float, check_same_element
-from ge.dialects.support.access import aligned_axes
 from ge.dialects.support.boxes import Box, aligned_box
 from ge.dialects.support.element_types import bitwidth, check_computed, is_float, is_integer
 from ge.dialects.support.interfaces import SplitInterface
@@ -81,15 +80,6 @@ class MatmulOp(OneResultOp, SplitInterface):
     def infer(self) -> Sequence[Attribute]:
         batch, m, n, _ = self.dimensions()
         return (tensor((*batch, m, n), product_element(self.lhs, self.rhs)),)
-
-    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """Batch, rows of the lhs or columns of the rhs."""
-        rank, lhs, rhs = len(shape_of(self.result)), shape_of(self.lhs), shape_of(self.rhs)
-        if axis < rank - 2:
-            return aligned_axes(axis, rank, self.operands)
-        if axis == rank - 2:
-            return len(lhs) - (1 if self.transpose_lhs.value.data else 2), None
-        return None, len(rhs) - (2 if self.transpose_rhs.value.data else 1)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         shape = shape_of(self.operands[index])
