@@ -38,6 +38,7 @@ class Convolution(Windows):
     last: bool  # channels of the input are last
     turned: bool  # those of the result are
     passing: bool = False  # sums pass to the vector cores
+    copies: int = 0  # bytes of UB for what is copied beside
 
     @classmethod
     def of(cls, op: ConvOp, turned: bool) -> "Convolution":
@@ -75,7 +76,7 @@ class Convolution(Windows):
 
     def parts(self, target: Target) -> int:
         """Vector cores that bring pixels of an image before the cube."""
-        return 1 if self.last else max(target.vector_cores // target.cube_cores, 1)
+        return 1 if self.last else vector_parts(target)
 
     @property
     def result_shape(self) -> Shape:
@@ -97,6 +98,11 @@ class Convolution(Windows):
         if op.bias is not None:
             shapes[op.bias] = self.groups, self.outs, 1
         return shapes
+
+
+def vector_parts(target: Target) -> int:
+    """Vector cores beside a cube core."""
+    return max(target.vector_cores // target.cube_cores, 1)
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,14 @@ class Cut:
     def blocks(self, w: Convolution) -> int:
         return w.batch * prod(self.counts(w))
 
+    def room(self, w: Convolution, target: Target) -> int:
+        """Bytes of UB that are left for results."""
+        room = target.core_memories["ub"] - w.copies
+        if self.image is None or w.last:
+            return room
+        count = 4 * prod(self.image) // w.parts(target) * self.channels
+        return room - count * bitwidth(element_type(w.op.input)) // 8
+
 
 def cuts(w: Convolution, target: Target) -> Iterator[Cut]:
     """Those that fit on a core."""
@@ -152,11 +166,11 @@ def cuts(w: Convolution, target: Target) -> Iterator[Cut]:
                 pixels = prod(image) * count if unfolds else n * depth
                 if 2 * (m * depth + pixels + (m + n) * unit) * bits // 8 > room["l1"]:
                     continue
-                if unfolds and 4 * pixels // w.parts(target) * bits // 8 > room["ub"]:
-                    continue
                 if part := best_part(depth // unit, most // unit) * unit:
                     known = image if unfolds else None
-                    yield Cut(m, high, wide, count, depth, part, min(sums, 2), known)
+                    cut = Cut(m, high, wide, count, depth, part, min(sums, 2), known)
+                    if cut.room(w, target) >= 0:
+                        yield cut
 
 
 def channel_steps(w: Convolution, unit: int) -> Iterator[tuple[int, bool]]:

@@ -260,10 +260,18 @@ class Tracer:
         tile, turned = (source.tile, True) if isinstance(source, v.Transposed) else (source, False)
         side.add(transfers.MoveOp, tile.value(side), target.value(side), transposed=turned)
 
-    def take(self, target: v.Tile, source: v.Tile, first: int, step: int) -> v.Tile:
-        """Columns of a tile in UB from `first` on, `step` apart; returns the target."""
+    def take(
+        self,
+        target: v.Tile,
+        source: v.Tile,
+        first: int,
+        step: int,
+        groups: tuple[int, int] | None = None,
+    ) -> v.Tile:
+        """Columns of a tile in UB from `first` on, `step` apart; with `groups` so many at a time,
+        and the next ones so many columns further on. Returns the target."""
         ends = source.value(self.vector), target.value(self.vector)
-        self.vector.add(transfers.MoveOp, *ends, columns=(first, step))
+        self.vector.add(transfers.MoveOp, *ends, columns=(first, step, *(groups or ())))
         return target
 
     def fill(self, tile: v.Tile, number: float) -> None:

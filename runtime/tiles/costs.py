@@ -165,7 +165,7 @@ def pop_rate(memory: Memory, target: Target) -> float:
 def move_cycles(op: MoveOp, target: Target) -> float:
     source, memory = tile_type(op.source), tile_type(op.target).space
     if memory is Memory.UB:
-        if op.columns is not None:
+        if op.columns:
             return on_tile("gather", op.target, target)
         name = "transpose" if op.is_transposed else "copy"
         return max(on_tile(name, tile, target) for tile in (op.source, op.target))

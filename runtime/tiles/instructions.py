@@ -170,9 +170,8 @@ def store(op: StoreOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> A
 
 def move(op: MoveOp, core: CoreMemory) -> Action:
     ends = core.tile(op.source), core.tile(op.target)
-    if op.columns is not None:
-        first, step = op.columns
-        taken = slice(first, first + (tile_type(op.target).cols.data - 1) * step + 1, step)
+    if op.columns:
+        taken = op.taken
         return on_two(*ends, lambda source, target: np.copyto(target, source[:, taken]))
     if op.is_transposed:
         return on_two(*ends, lambda source, target: np.copyto(target, source.T))

@@ -67,14 +67,14 @@ def flash_case() -> tuple[list[Array], Array]:
 
 def paged_case() -> tuple[list[Array], Array]:
     """Two sequences, of which one ends within its second page."""
-    q, k, v = normal(2, 8, 64), normal(6, 16, 2, 64), normal(6, 16, 2, 64)[::-1].copy()
+    q, k, v = normal(2, 2, 4, 64), normal(6, 16, 2, 64), normal(6, 16, 2, 64)[::-1].copy()
     table, lengths = np.array([[4, 0, 2], [1, 5, 3]]), np.array([48, 17], "i4")
-    expected = np.zeros((2, 8, 64), "f4")
+    expected = np.zeros((2, 2, 4, 64), "f4")
     for b, n in enumerate(lengths):
         keys, values = (wide(x[table[b]]).reshape(-1, 2, 64)[:n] for x in (k, v))
-        for h in range(8):
-            e = np.exp(keys[:, h // 4] @ wide(q[b, h]) / 8)
-            expected[b, h] = e / e.sum() @ values[:, h // 4]
+        for h, head in np.ndindex(2, 4):
+            e = np.exp(keys[:, h] @ wide(q[b, h, head]) / 8)
+            expected[b, h, head] = e / e.sum() @ values[:, h]
     return [q, k, v, table, lengths, np.zeros_like(expected)], expected
 
 

@@ -908,6 +908,18 @@ tile.kernel @k() cores 1 {
 // -----
 
 tile.kernel @k() cores 1 {
+  tile.vector {
+    %a = tile.alloc : !tile.tile<16x64xf32, ub>
+    %b = tile.alloc : !tile.tile<16x32xf32, ub>
+    tile.move %a to %b columns 1 step -1 each 2 further 2
+    // expected-error@+1 {{has not what !tile.tile<16x32xf32, ub> takes: 32 columns from 0 on, -1 apart}}
+    tile.move %a to %b columns 0 step -1 each 2 further 2
+  }
+}
+
+// -----
+
+tile.kernel @k() cores 1 {
   tile.cube {
     %a = tile.alloc : !tile.tile<16x64xf32, l1>
     %b = tile.alloc : !tile.tile<16x32xf32, l0a>

@@ -145,6 +145,7 @@ tile.kernel @rest(%q: memref<64x4x32xf16>, %l: memref<64xi32>, %o: memref<64x32x
     tile.push %pt to %weights
     tile.fill %u, 1.5
     tile.move %s to %u columns 1 step 2
+    tile.move %s to %u columns 1 step -1 each 2 further 2
     tile.fill %u, -1.0e+30
     %b = tile.view %o[%c0, %c0] : memref<64x32xf32> -> !tile.box<64x32xf32>
     tile.store %u to %b add
@@ -166,6 +167,7 @@ tile.kernel @rest(%q: memref<64x4x32xf16>, %l: memref<64xi32>, %o: memref<64x32x
 // CHECK:       tile.index columns %c0 to %n
 // CHECK:       tile.fill %u, 1.5
 // CHECK-NEXT:  tile.move %s to %u columns 1 step 2
+// CHECK-NEXT:  tile.move %s to %u columns 1 step -1 each 2 further 2
 // CHECK-NEXT:  tile.fill %u, -1.0e+30
 // CHECK:       tile.store %u to %b add
 
