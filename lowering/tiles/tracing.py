@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.scf import ForOp, IfOp, YieldOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.transforms.common_subexpression_elimination import cse
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import CastOp, SelectOp
@@ -61,11 +62,11 @@ class Queue:
 
     def push(self, tile: v.Tile) -> None:
         side = self.tracer.side_of(tile)
-        side.add(transfers.PushOp(tile.value(side), self.fifo))
+        side.add(transfers.PushOp, tile.value(side), self.fifo)
 
     def pop(self, tile: v.Tile) -> v.Tile:
         side = self.tracer.side_of(tile)
-        side.add(transfers.PopOp(self.fifo, tile.value(side)))
+        side.add(transfers.PopOp, self.fifo, tile.value(side))
         return tile
 
     def send(self, source: v.Tile, target: v.Tile) -> None:
@@ -130,21 +131,25 @@ class Tracer:
         for side in self.sides:
             body = Block(arg_types=[IndexType()])
             args = (side.index(low), side.index(high), side.index(step))
-            side.add(ForOp(*args, [], Region(body)))
+            side.add(ForOp, *args, [], Region(body))
             side.open.append(body)
             variable.values[side] = body.args[0]
         self.left += 1
         yield variable
         self.left -= 1
         for side in self.sides:
-            side.add(YieldOp())
+            side.add(YieldOp)
             side.open.pop()
         variable.values.clear()
 
     def share(self, count: Scalar) -> Iterator[SharedIndex]:
         """The numbers below `count` that are this core's: every `cores`-th."""
         for turn in self.range(ceil_div(count - self.core, self.cores)):
-            yield SharedIndex("addi", (self.core, turn * self.cores), turn=turn)
+            yield self.nth(turn)
+
+    def nth(self, turn: Index) -> SharedIndex:
+        """The number that is this core's in its turn."""
+        return SharedIndex("addi", (self.core, turn * self.cores), turn=turn)
 
     def now(self, number: Index) -> Index:
         """The number, computed here and not where it is used, such as in a loop."""
@@ -156,11 +161,12 @@ class Tracer:
         """`with c.when(j < n)`: only then."""
         for side in self.sides:
             body = Block()
-            side.add(IfOp(side.condition(test), [], Region(body), Region(Block([YieldOp()]))))
+            regions = Region(body), Region(Block([YieldOp()]))
+            side.add(IfOp, side.condition(test), [], *regions)
             side.open.append(body)
         yield
         for side in self.sides:
-            side.add(YieldOp())
+            side.add(YieldOp)
             side.open.pop()
 
     # ---- memories ----
@@ -244,29 +250,37 @@ class Tracer:
         shape = tile.shape if rows is None else (rows[1], tile.shape[1])
         place = v.box_of(box).value(side, shape)
         apart = None if rows is None else (side.index(rows[0]), whole(rows[2]))
-        side.add(transfers.LoadOp(place, tile.value(side), pad, apart))
+        side.add(transfers.LoadOp, place, tile.value(side), pad, apart)
         return tile
 
     def store(self, box: v.Box, tile: v.Tile, relu: bool = False, add: bool = False) -> None:
         """From L0C or UB to device memory, as its element type."""
         side = self.side_of(tile)
         place = v.box_of(box).value(side, tile.shape)
-        side.add(transfers.StoreOp(tile.value(side), place, relu=relu, add=add))
+        side.add(transfers.StoreOp, tile.value(side), place, relu=relu, add=add)
 
     def move(self, target: v.Tile, source: "v.Tile | v.Transposed") -> None:
         side = self.side_of(target)
         tile, turned = (source.tile, True) if isinstance(source, v.Transposed) else (source, False)
-        side.add(transfers.MoveOp(tile.value(side), target.value(side), transposed=turned))
+        side.add(transfers.MoveOp, tile.value(side), target.value(side), transposed=turned)
 
-    def take(self, target: v.Tile, source: v.Tile, first: int, step: int) -> v.Tile:
-        """Columns of a tile in UB from `first` on, `step` apart; returns the target."""
+    def take(
+        self,
+        target: v.Tile,
+        source: v.Tile,
+        first: int,
+        step: int,
+        groups: tuple[int, int] | None = None,
+    ) -> v.Tile:
+        """Columns of a tile in UB from `first` on, `step` apart; with `groups` so many at a time,
+        and the next ones so many columns further on. Returns the target."""
         ends = source.value(self.vector), target.value(self.vector)
-        self.vector.add(transfers.MoveOp(*ends, columns=(first, step)))
+        self.vector.add(transfers.MoveOp, *ends, columns=(first, step, *(groups or ())))
         return target
 
     def fill(self, tile: v.Tile, number: float) -> None:
         side = self.side_of(tile)
-        side.add(compute.FillOp(tile.value(side), number))
+        side.add(compute.FillOp, tile.value(side), number)
 
     def mmad(
         self,
@@ -288,7 +302,7 @@ class Tracer:
             right = self.staged(b, Memory.L0B, (at, 0), (size, b.shape[1]))
             begin = None if at or init is False else self.cube.condition(init)
             sums, lhs, rhs = (t.value(self.cube) for t in (acc, left, right))
-            self.cube.add(compute.MmadOp(sums, lhs, rhs, begin))
+            self.cube.add(compute.MmadOp, sums, lhs, rhs, begin)
 
     def chunk(self, a: Operand, b: Operand) -> int:
         """The longest part of the sums' length, of those that halve it at least once (a part is
@@ -318,7 +332,7 @@ class Tracer:
         turn.append(turn.pop(0))
         if isinstance(source, Unfolded):
             ends = tile.value(self.cube), turn[0].value(self.cube)
-            self.cube.add(UnfoldOp(*ends, source.windows, max(at)))
+            self.cube.add(UnfoldOp, *ends, source.windows, max(at), source.pad)
             return turn[0]
         if turned:
             at, corner_shape = (at[1], at[0]), (shape[1], shape[0])
@@ -354,7 +368,7 @@ class Tracer:
     def reduce(self, target: v.Tile, value: v.Reduced) -> None:
         source = self.tile_of(value.arg)
         sides = source.value(self.vector), target.value(self.vector)
-        self.vector.add(compute.ReduceOp(value.kind, *sides))
+        self.vector.add(compute.ReduceOp, value.kind, *sides)
 
     def tile_of(self, value: v.Expression) -> v.Tile:
         """A tile with the elements of an expression."""
@@ -363,7 +377,7 @@ class Tracer:
         new = self.alloc(Memory.UB, *value.shape, value.element, None)
         if isinstance(value, v.Counted):
             base = self.vector.index(value.base)
-            self.vector.add(compute.IndexOp(value.axis, base, new.value(self.vector)))
+            self.vector.add(compute.IndexOp, value.axis, base, new.value(self.vector))
         else:
             self.assign(new, value)
         return new
@@ -374,8 +388,9 @@ class Tracer:
         if result.type != (wanted := target.type.tensor):  # repeated along rows or columns
             result = body.broadcast(result, wanted)
         body.block.add_op(compute.YieldOp(result))
+        cse(body.block)
         ins = [t.value(self.vector) for t in body.tiles]
-        self.vector.add(compute.MapOp(ins, [target.value(self.vector)], body.block))
+        self.vector.add(compute.MapOp, ins, [target.value(self.vector)], body.block)
 
 
 class Body:

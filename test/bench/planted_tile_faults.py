@@ -148,7 +148,7 @@ def by_hand() -> list[Right]:
     page, experts = np.array([[2, 0], [1, 3]]), np.array([1, 0, 1])
     codes = np.random.default_rng(2).integers(-8, 8, (96, 48)).astype(int4)
     keys = normal(4, 16, 2, 32)
-    decode = [normal(2, 8, 32), keys, keys, page, np.array([17, 32])]
+    decode = [normal(2, 2, 4, 32), keys, keys, page, np.array([17, 32])]
     cases: list[tuple[Any, list[Any], Any, dict[str, Any]]] = [
         (
             examples.gemm,
@@ -161,7 +161,7 @@ def by_hand() -> list[Right]:
         (examples.flash, [normal(64, 32), *[normal(96, 32)] * 2], "64x32xf4", {"M": 32, "N": 32}),
         (examples.w4a16, [normal(40, 96), codes, normal(2, 48)], "40x48xf2", {"M": 32, "N": 64}),
         (examples.grouped_gemm, [normal(96, 64), normal(2, 64, 48), experts], "96x48xf4", SMALL),
-        (examples.paged_decode, decode, "2x8x32xf4", {}),
+        (examples.paged_decode, decode, "2x2x4x32xf4", {}),
         (columns, [normal(64, 48)], "1x48xf4", {}),
     ]
     found: list[Right] = []
