@@ -19,7 +19,7 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.attention import RotaryEmbeddingOp
-from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import SliceOp, SplitOp
 from ge.dialects.npu_task.core_plan import FRACTAL
@@ -32,7 +32,7 @@ from ge.dialects.tile.types import BLOCK, Memory
 from ge.lowering.kernels.blocks import Cut, Matrices, best_cut
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.operands import Feed, Operand, is_given
-from ge.lowering.kernels.outputs import Origins, Output, Place, Term
+from ge.lowering.kernels.outputs import AnyMatmul, Origins, Output, Place, Term
 from ge.lowering.kernels.programs import bytes_left
 from ge.lowering.kernels.pulling import Pull, long_dims, tile_shape
 from ge.lowering.tiles import values as v
@@ -49,7 +49,7 @@ class Product:
     """A matmul. `folded`: rows of all its left-hand sides are rows of one."""
 
     launch: Launch
-    op: MatmulOp
+    op: AnyMatmul
     folded: bool
 
     @cached_property
@@ -61,7 +61,7 @@ class Product:
     @cached_property
     def lhs(self) -> Operand:
         _, m, _, k = self.sizes
-        turned, value = bool(self.op.transpose_lhs.value.data), self.op.lhs
+        turned, value = is_turned(self.op), self.op.lhs
         in_rows = self.folded and is_given(self.launch, value)
         shape = (m, k) if in_rows else shape_of(value)
         return Operand(self.launch, value, shape, turned, 0 if turned else 1)
@@ -69,7 +69,8 @@ class Product:
     @cached_property
     def rhs(self) -> Operand:
         turned, value = bool(self.op.transpose_rhs.value.data), self.op.rhs
-        return Operand(self.launch, value, shape_of(value), turned, 1 if turned else 0)
+        groups = self.op.groups if isinstance(self.op, GroupedMatmulOp) else None
+        return Operand(self.launch, value, shape_of(value), turned, 1 if turned else 0, groups)
 
     @property
     def operands(self) -> tuple[Operand, Operand]:
@@ -195,7 +196,7 @@ def part_of(size: int, most: int) -> int:
 
 def sections_of(launch: Launch) -> list[Section]:
     body = launch.body
-    matmuls = [op for op in body.ops if isinstance(op, MatmulOp)]
+    matmuls = [op for op in body.ops if isinstance(op, AnyMatmul)]
     if not matmuls:
         raise NotLowered(f"there is none for {launch.kernel.main.name}")
     for op in matmuls:
@@ -220,15 +221,20 @@ def sections_of(launch: Launch) -> list[Section]:
     return sections
 
 
-def folds(launch: Launch, op: MatmulOp, outputs: Sequence[Output]) -> bool:
+def folds(launch: Launch, op: AnyMatmul, outputs: Sequence[Output]) -> bool:
     """Whether rows of all left-hand sides may be those of one matmul: there is one right-hand side,
     they lie in memory, and no part of the rows ends within a fractal."""
     batch, m, _, _ = op.dimensions()
     mine, rows = [o for o in outputs if any(op.result is m for m, _ in o.terms)], prod(batch) * m
     parts = [o.side_by_side(o.row_steps, rows) for o in mine]
-    one = prod(shape_of(op.rhs)[:-2]) == 1 and not op.transpose_lhs.value.data
+    one = prod(shape_of(op.rhs)[:-2]) == 1 and not is_turned(op) and isinstance(op, MatmulOp)
     one = one and (prod(batch) == 1 or is_given(launch, op.lhs))
     return one and all(part % FRACTAL == 0 for part in parts)
+
+
+def is_turned(op: AnyMatmul) -> bool:
+    """Whether the left-hand side is transposed."""
+    return isinstance(op, MatmulOp) and bool(op.transpose_lhs.value.data)
 
 
 def together(outputs: Sequence[Output]) -> list[list[Output]]:
@@ -250,7 +256,7 @@ def between(launch: Launch, outputs: Sequence[SSAValue]) -> tuple[TensorOp, ...]
     """The ops behind the matmuls that compute these values."""
     needed, found = set(outputs), list[TensorOp]()
     for op in reversed(launch.body.ops):
-        if not needed.isdisjoint(op.results) and not isinstance(op, MatmulOp):
+        if not needed.isdisjoint(op.results) and not isinstance(op, AnyMatmul):
             needed.update(op.operands)
             found.append(op)
     return tuple(found)
@@ -265,7 +271,7 @@ class Epilogue(Pull):
     col: Scalar = 0
 
     def expression(self, value: SSAValue, box: Box, column: bool = False) -> v.Expression:
-        if isinstance(value.owner, MatmulOp):
+        if isinstance(value.owner, AnyMatmul):
             return self.terms[value, at_zero(box.offsets[-1]) - at_zero(self.col)]
         return super().expression(value, box, column)
 
@@ -336,6 +342,7 @@ class Writer:
     def __init__(self, blocks: Blocks, c: Tracer, arguments: Arguments) -> None:
         self.blocks, self.c, self.cut, self.arguments = blocks, c, blocks.cut, arguments
         self.rings: dict[tuple[tuple[int, int], int], Tile] = {}
+        self.leads: dict[Operand, list[Scalar]] = {}  # of the matrices of a block
         self.sums: list[Tile] = []
         self.popped: dict[tuple[Shape, int], tuple[Tile, Queue]] = {}
         self.pull = Epilogue(c, blocks.launch, arguments)
@@ -369,7 +376,9 @@ class Writer:
                 c.now(block % down * cut.m),
                 c.now(i % across * cut.n),
             )
-            first = c.now(turn * steps)
+            first, batch = c.now(turn * steps), section.product.sizes[0]
+            for operand in dict.fromkeys(o for term, _ in section.terms for o in term.operands):
+                self.leads[operand] = operand.matrix(batch, place.batch, c, self.arguments)
             for step in c.range(steps):
                 self.step(section, place, first + step, step, [s[turn] for s in sums])
             if section.is_direct:
@@ -390,10 +399,10 @@ class Writer:
         """Operands of one step come to L1, and are multiplied."""
         cut, k = self.cut, step * self.cut.k
         lhs = section.product.lhs, (cut.m, cut.k), (place.row, k)
-        left = self.loaded(section, *lhs, copy, place.batch, 0)
+        left = self.loaded(section, *lhs, copy, 0)
         for number, ((term, at), acc) in enumerate(zip(section.terms, sums, strict=True), 1):
             rhs = term.rhs, (cut.k, cut.n), (k, place.col + at if at else place.col)
-            right = self.loaded(section, *rhs, copy, place.batch, number)
+            right = self.loaded(section, *rhs, copy, number)
             self.c.mmad(acc, left, right, init=step == 0, k=cut.part)
 
     def loaded(
@@ -403,15 +412,13 @@ class Writer:
         shape: tuple[int, int],
         at: tuple[Scalar, Scalar],
         copy: Index,
-        batch: Scalar,
         number: int,
     ) -> Tile | Transposed:
         """A part of an operand in L1; `number` says which ring it has."""
         key = operand.tile_shape(*shape), number
         if key not in self.rings:
             self.rings[key] = self.c.l1(*key[0], section.p.element, copies=2)
-        lead = operand.matrix(section.product.sizes[0], batch)
-        box = operand.box(lead, at, shape)
+        box = operand.box(self.leads[operand], at, shape)
         return operand.as_taken(self.feed.fill(self.rings[key][copy], operand, box, copy))
 
     # ---- on the way out

@@ -21,7 +21,7 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import RotaryEmbeddingOp
-from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, shape_of
@@ -32,6 +32,7 @@ PROBES = 16  # places besides those along each dimension
 OTHER_ORDER = "a result has not all elements of the matmul's in its order"
 
 
+AnyMatmul: TypeAlias = MatmulOp | GroupedMatmulOp
 Term: TypeAlias = tuple[SSAValue, int]
 """A matmul's result, and the first of the columns that are needed of it."""
 
@@ -117,7 +118,7 @@ class Origins:
         """Values that depend on a matmul."""
         found: set[SSAValue] = set()
         for op in self.body.ops:
-            if isinstance(op, MatmulOp) or any(v in found for v in op.operands):
+            if isinstance(op, AnyMatmul) or any(v in found for v in op.operands):
                 found.update(op.results)
         return found
 
@@ -170,7 +171,7 @@ class Origins:
         for op in reversed(self.body.ops):
             for number, result in enumerate(op.results):
                 for at in places.get(result, ()):
-                    if isinstance(op, MatmulOp):
+                    if isinstance(op, AnyMatmul):
                         sizes = shape_of(result)
                         flat = sum(i * prod(sizes[d + 1 :]) for d, i in enumerate(at))
                         found.append((result, flat))
