@@ -64,7 +64,11 @@ def build_parser() -> ArgumentParser:
 
     add = parser.section("time, at the program level")
     add("--timing-only", action="store_true", help="simulate the time, compute no numbers")
-    add("--trace", metavar="T.json", help="timeline as a Chrome trace, in us")
+    add("--trace", metavar="T.json", help="timeline as a Chrome trace, in us; kernels with a tile "
+        "program are opened down to the pipes of a core at their first launch")  # fmt: skip
+    add("--explain", type=argument(whole(1)), default=0, metavar="N", help="which pipe "
+        "bounds each of the N slowest kernels with a tile program, and what its pipes wait "
+        "for")  # fmt: skip
     add("--op-summary", metavar="S.csv", help="a row for each task, times in us")
     add("--op-statistic", metavar="S.csv", help="a row for each kind of op, times in us")
     add("--what-if", action="append", default=[], metavar="NAME=2x",
@@ -424,6 +428,7 @@ def wants_time(args: argparse.Namespace) -> bool:
         args.timing_only
         or args.dispatch
         or args.trace
+        or args.explain
         or args.op_summary
         or args.op_statistic
         or args.what_if
@@ -476,6 +481,7 @@ def write_profile(
     from ge.runtime.clock.runs import simulate_runs
     from ge.runtime.device.session import main_of
     from ge.runtime.profile import tables as profiler
+    from ge.runtime.profile.opened import explained, opened, pipe_events
     from ge.runtime.profile.proposal import propose_state
     from ge.runtime.profile.trace import chrome_trace
     from ge.runtime.profile.what_if import what_if
@@ -483,8 +489,12 @@ def write_profile(
     several = None
     if args.runs:
         several = simulate_runs(module, timeline.target, args.runs, args.prefetch or 2, timeline)
+    kernels = opened(timeline, module)
     if args.trace:
-        out.json(args.trace, chrome_trace(timeline if several is None else several.timeline))
+        trace = chrome_trace(timeline if several is None else several.timeline)
+        if several is None and kernels:
+            trace["traceEvents"] += pipe_events(kernels, timeline)
+        out.json(args.trace, trace)
     if args.op_summary:
         rows = profiler.op_summary(timeline, model)
         out.text(args.op_summary, profiler.csv_text(profiler.OP_SUMMARY, rows))
@@ -493,6 +503,9 @@ def write_profile(
         out.text(args.op_statistic, profiler.csv_text(profiler.OP_STATISTIC, rows))
     report = profiler.time_report(timeline)
     print(profiler.summary_table(timeline, report), file=sys.stderr)
+    if args.explain:
+        text, report["kernels"] = explained(kernels[: args.explain], timeline)
+        print(text, file=sys.stderr)
     if (proposal := propose_state(main_of(module), timeline)) is not None:
         report["state"] = dataclasses.asdict(proposal)
         print(proposal, file=sys.stderr)
