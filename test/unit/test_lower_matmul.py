@@ -171,6 +171,42 @@ BODIES: dict[str, tuple[list[str], list[str], list[str]]] = {
         ],
         ["%1"],
     ),
+    "softmax": (
+        ["40x64xf16", "64x70xf16", "70xf16"],
+        [
+            "%0 = graph.matmul %x0, %x1 : (#40x64xf16, #64x70xf16) -> #40x70xf16",
+            "%1 = graph.add %0, %x2 : (#40x70xf16, #70xf16) -> #40x70xf16",
+            "%2 = graph.softmax %1 {axis = 1 : i64} : (#40x70xf16) -> #40x70xf16",
+        ],
+        ["%2"],
+    ),
+    "softmax of one row": (
+        ["1x1x64xf32", "64x8xf32"],
+        [
+            "%0 = graph.matmul %x0, %x1 : (#1x1x64xf32, #64x8xf32) -> #1x1x8xf32",
+            "%1 = graph.softmax %0 {axis = 2 : i64} : (#1x1x8xf32) -> #1x1x8xf32",
+        ],
+        ["%1"],
+    ),
+    "norm": (
+        ["2x20x64xf16", "64x96xf16", "2x20x96xf16", "96xf16"],
+        [
+            "%0 = graph.matmul %x0, %x1 : (#2x20x64xf16, #64x96xf16) -> #2x20x96xf16",
+            "%1 = graph.add %0, %x2 : (#2x20x96xf16, #2x20x96xf16) -> #2x20x96xf16",
+            "%2 = graph.layer_norm %1, %x3, %x3 {axis = 2 : i64} : "
+            "(#2x20x96xf16, #96xf16, #96xf16) -> #2x20x96xf16",
+        ],
+        ["%2", "%1"],
+    ),
+    "one row of each": (
+        ["5x1x64xf16", "5x64x96xf16"],
+        [
+            "%0 = graph.matmul %x0, %x1 : (#5x1x64xf16, #5x64x96xf16) -> #5x1x96xf16",
+            "%1 = graph.reshape %0 shape [5, 96] : #5x1x96xf16 -> #5x96xf16",
+            "%2, %3 = graph.split %1 axis 1 sizes [48, 48] : #5x96xf16 -> #5x48xf16, #5x48xf16",
+        ],
+        ["%2", "%3"],
+    ),
     "codes": (
         ["33x64xi8", "64x96xi8", "96xf32"],
         [
