@@ -293,10 +293,15 @@ def test_rows_of_an_output_are_more_than_those_of_a_block() -> None:
     compare(linear(["2x512x64xf16", "64x32xf16"], body, ["%2"]), all_lowered=True)
 
 
-def test_what_needs_several_sums_is_not_lowered() -> None:
-    body = [MATMUL, f"%1 = graph.softmax %0 {{axis = 1 : i64}} : (#{Y}) -> #{Y}"]
-    result = lowered(linear([X, W], body, ["%1"]))
-    assert "softmax needs several elements of a matmul's result" in str(result.reasons)
+def test_softmax_of_parts_of_rows_is_not_lowered() -> None:
+    parts = "40x3x32xf16"
+    body = [
+        MATMUL,
+        f"%1 = graph.reshape %0 shape [40, 3, 32] : #{Y} -> #{parts}",
+        f"%2 = graph.softmax %1 {{axis = 2 : i64}} : (#{parts}) -> #{parts}",
+    ]
+    result = lowered(linear([X, W], body, ["%2"]))
+    assert "rows of tensor<40x3x32xf16> are none of the matmul" in str(result.reasons)
 
 
 def test_steps_of_l1_load_while_the_cube_works() -> None:
