@@ -16,7 +16,6 @@ from ge.dialects.graph.support.parameters import (
     check_indices,
     check_same_element,
 )
-from ge.dialects.support.access import aligned_axes
 from ge.dialects.support.boxes import Box, aligned_box
 from ge.dialects.support.element_types import bitwidth, check_computed, is_float, is_integer
 from ge.dialects.support.interfaces import SplitInterface
@@ -90,15 +89,6 @@ class MatmulOp(OneResultOp, SplitInterface):
         batch, m, n, _ = self.dimensions()
         return (tensor((*batch, m, n), product_element(self.lhs, self.rhs)),)
 
-    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """Batch, rows of the lhs or columns of the rhs."""
-        rank, lhs, rhs = len(shape_of(self.result)), shape_of(self.lhs), shape_of(self.rhs)
-        if axis < rank - 2:
-            return aligned_axes(axis, rank, self.operands)
-        if axis == rank - 2:
-            return len(lhs) - (1 if self.transpose_lhs.value.data else 2), None
-        return None, len(rhs) - (2 if self.transpose_rhs.value.data else 1)
-
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         shape = shape_of(self.operands[index])
         flag = self.transpose_rhs if index else self.transpose_lhs
@@ -150,17 +140,6 @@ class GroupedMatmulOp(OneResultOp, SplitInterface):
         check_indices(self.groups, "groups")
         batch, m, n, _ = self.dimensions()
         return (tensor((*batch, m, n), element_type(self.lhs)),)
-
-    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """Batch, rows of the lhs or columns of the rhs."""
-        rank = len(shape_of(self.result))
-        if axis < rank - 2:
-            (own,) = aligned_axes(axis, rank, (self.lhs,))
-            (group,) = aligned_axes(axis, rank - 2, (self.groups,))
-            return own, None, group
-        if axis == rank - 2:
-            return len(shape_of(self.lhs)) - 2, None, None
-        return None, 1 if self.transpose_rhs.value.data else 2, None
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         shape, *batch, row, column = shape_of(self.operands[index]), *box.spans
