@@ -301,7 +301,7 @@ def test_softmax_of_parts_of_rows_is_not_lowered() -> None:
         f"%2 = graph.softmax %1 {{axis = 2 : i64}} : (#{parts}) -> #{parts}",
     ]
     result = lowered(linear([X, W], body, ["%2"]))
-    assert "rows of tensor<40x3x32xf16> are none of the matmul" in str(result.reasons)
+    assert "rows of tensor<40x3x32xf32> are none of the matmul" in str(result.reasons)
 
 
 def test_steps_of_l1_load_while_the_cube_works() -> None:
