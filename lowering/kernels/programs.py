@@ -5,17 +5,26 @@ from xdsl.ir import Block, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.diagnostics import location_of
+from ge.dialects.support.errors import GeError
 from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.types import Memory
-from ge.lowering.kernels.launch import Launch, Written
+from ge.lowering.kernels.launch import Launch, NotLowered, Written
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Argument
 from ge.lowering.tiles.writing import written_kernel
 
 
+class InMemory(dict[SSAValue, Argument]):
+    """Arguments by the values that they are."""
+
+    def __missing__(self, value: SSAValue) -> Argument:
+        raise NotLowered("an operand is a constant of one element, which is not in memory")
+
+
 def program_of(launch: Launch, name: str, written: Written) -> KernelOp:
-    """The program that a lowering writes."""
-    arguments: dict[SSAValue, Argument] = {}
+    """The program that a lowering writes. Raises NotLowered where it asks for what there is not:
+    a tile of rows that are no multiple of 32 bytes, for one."""
+    arguments = InMemory()
     block = Block()
     for number, (memref, values) in enumerate(launch.in_memory()):
         element, shape = data_type(values[0].type)
@@ -28,7 +37,10 @@ def program_of(launch: Launch, name: str, written: Written) -> KernelOp:
         written.write(c, arguments)
 
     given, place = list(arguments.values()), str(location_of(launch.kernel))
-    return written_kernel(name, block, given, write, written.cores, launch.target, place)
+    try:
+        return written_kernel(name, block, given, write, written.cores, launch.target, place)
+    except GeError as e:
+        raise NotLowered(e.message) from e
 
 
 def bytes_left(launch: Launch, written: Written) -> dict[Memory, int]:
