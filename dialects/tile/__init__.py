@@ -30,14 +30,19 @@ Why so:
 - **Always two dimensions, always static.** The core's instructions have rows and columns. Boxes of
   memrefs have any rank, and `sizes` says which dimensions the two are. Ends are of boxes alone:
   loads pad there and stores leave out, so that no other instruction has a mask.
-- **Windows of convolutions are boxes.** A box may begin before its memref, where a load pads, has
-  steps, and its columns may be several dimensions (lines of an image); `rows` of a load says which
-  rows of the tile it becomes. So a window of kernel element k is a box, moved by k, that becomes
-  every K-th row of the right operand (channels and kernel elements by pixels): what a transfer that
-  brings rows into the cube's order does anyway, with a distance between the rows it writes. Weights
-  stay as they are, since the sums run over channels and kernel elements in their order. It costs
-  K loads of the same bytes from L2. A box with steps along its columns costs 32 bytes an element;
-  a move within UB takes such columns of a tile at the rate of a gather.
+- **Windows of convolutions are boxes, or are unfolded.** A box may begin before its memref, where a
+  load pads, has steps, and its columns may be several dimensions (lines of an image); `rows` of a
+  load says which rows of the tile it becomes. So a window of kernel element k is a box, moved by k,
+  that becomes every K-th row of the right operand (channels and kernel elements by pixels): what a
+  transfer that brings rows into the cube's order does anyway, with a distance between the rows it
+  writes. Weights stay as they are, since the sums run over channels and kernel elements in their
+  order. It costs K loads of the same bytes from L2. A box with steps along its columns costs 32
+  bytes an element; a move within UB takes such columns of a tile at the rate of a gather.
+  `tile.unfold` makes windows between L1 and L0, as the hardware does, of pixels that came once. It
+  asks for channels side by side in L1: tensors that have pixels side by side are transposed by
+  vector cores first, and pass a fifo; a kernel with both kinds of cores starts later. The hardware
+  has blocks of 32 bytes of channels innermost, and its sums go in that order; here, as everywhere,
+  elements of a tile lie row by row, and the sums go in the order of weights as they lie in memory.
 - **`tile.map` has graph ops in it**, whose kernels and costs there are, and rows and columns
   broadcast as at the levels above.
 - **Layout rules are of types**: multiples of 16 outside of UB, rows of 32 bytes in UB. What does
@@ -53,10 +58,6 @@ What was rejected:
   while the hardware has eight for each pair of pipes, which a pass has to count anyway.
 - Flags on `tile.alloc` that the engine would follow by itself: then none could be missing, and the
   emulated core could not show it.
-- `tile.unfold` (windows from L1 to L0A, as the hardware has it): there the channels of a pixel lie
-  side by side, 32 bytes of them, and tensors here have pixels side by side. Either each launch
-  would begin with a transposition of its input on vector cores, through device memory, or layouts
-  of tensors would be chosen for whole graphs. Its place is here once they are.
 - A type for the number of a flag, or flags by name: they are numbers in the hardware, computed from
   the slot.
 
@@ -75,8 +76,8 @@ What is not there:
 from xdsl.ir import Dialect
 
 from ge.dialects.support.modules import attributes_of, ops_of
-from ge.dialects.tile import buffers, compute, kernel, reading, transfers, types
+from ge.dialects.tile import buffers, compute, kernel, reading, transfers, types, unfold
 
-FAMILIES = (types, kernel, buffers, reading, transfers, compute)
+FAMILIES = (types, kernel, buffers, reading, transfers, unfold, compute)
 
 Tile = Dialect("tile", ops_of(*FAMILIES), attributes_of(*FAMILIES))

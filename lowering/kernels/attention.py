@@ -3,23 +3,28 @@
     cube      S = Q K^T      push          pop P, U = P V      push
     vector           pop S, P = exp(S * scale - m), push P          pop U, acc = acc * g + U
 
-Vector cores that share a cube core have each some of the rows. The cube is one tile of keys ahead,
+Vector cores that share a cube core have each some of the rows. The cube is two tiles of keys ahead,
 so that it has work while the vector cores have the scores. m is the largest score of each row so
 far, g = exp(m before - m) what sums relative to the one before are scaled by (Milakov and
 Gimelshein, arXiv 1805.02867). m begins at the lowest number of float32 instead of -inf, so that
 rows without a key get weights 0 and not nan. Positions are masked where a tile of keys has some to
 leave out; tiles that no query of a tile sees are not loaded.
 
+Where sizes are large, a tile of keys comes to L1 in pieces, and values are summed for some elements
+after the others. Where queries are few, rows are those of several heads: `attention_heads.py`.
+
 Weights are rounded to the element type before they are multiplied. Where a mask of 16 bits is
 added, rows are rounded to its type while their largest score *so far* is low: see
 `graph.attention`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, prod, sqrt
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import bf16, f16, f32, i1
 from xdsl.ir import SSAValue
@@ -31,14 +36,15 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, constant_value, element_type, numel, shape_of
 from ge.dialects.tile.types import BLOCK
+from ge.lowering.kernels.attention_heads import Heads, heads_of
 from ge.lowering.kernels.attention_operands import Operand, Segment, Source, joined, segments_of
-from ge.lowering.kernels.attention_tiles import Tiles, tiles_for
+from ge.lowering.kernels.attention_tiles import AHEAD, Problem, Tiles, tiles_for
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.programs import bytes_left
 from ge.lowering.kernels.pulling import Pull
-from ge.lowering.tiles.indices import Index, Scalar, ceil_div, minimum
+from ge.lowering.tiles.indices import Index, Scalar, SharedIndex, ceil_div, minimum
 from ge.lowering.tiles.indices import maximum as larger
-from ge.lowering.tiles.tracing import Tracer
+from ge.lowering.tiles.tracing import Queue, Tracer
 from ge.lowering.tiles.values import (
     Argument,
     Box,
@@ -49,7 +55,6 @@ from ge.lowering.tiles.values import (
     exp,
     maximum,
     rowmax,
-    rows,
     rowsum,
     tanh,
     where,
@@ -57,7 +62,6 @@ from ge.lowering.tiles.values import (
 from ge.lowering.tiles.values import minimum as smaller
 
 NONE, LOWEST = float("-inf"), -3.4028234663852886e38
-AHEAD = 1  # tiles of keys that the cube is ahead
 PART = 4096  # elements of other results at a time
 ALWAYS = -1  # a tile before all others
 LOW = -1024.0  # rows whose scores are all below it are rounded: see `graph.attention`
@@ -74,16 +78,37 @@ def lower_attention(launch: Launch) -> Written:
             raise NotLowered("there is none for `key_lengths` that are not in device memory")
     result, segments = output_of(launch, op), segments_of(launch, op)
     masks = [Mask(v, launch) for v in op.masks]
-    shapes = {m.value: m.shape for m in masks if m.number is None}
-    shapes[result] = shape_of(op.result)
     others = [out for out in launch.body.outputs if out is not result]
-    for tiles in tiles_for(op, launch.target):
-        attention = Attention(launch, op, result, masks, segments, tiles)
+    for way in ways(launch, op, segments):
+        (heads, query, _), attention = way, Attention(launch, op, result, masks, segments, way)
+        shapes = {result: heads.shape(op.sizes("result"))}
+        if query is not None:
+            shapes[query] = heads.shape(op.sizes("query"))
+        shapes |= {m.value: m.shape for m in attention.masks if m.number is None}
         cores = min(attention.items, launch.target.cube_cores)
         written = Written(partial(attention.write, others=others), cores, shapes)
         if len(launch.body.ops) == 1 or min(bytes_left(launch, written).values()) >= 0:
             return written
     raise NotLowered("no tiles fit beside those of what it is fused with")
+
+
+Way: TypeAlias = tuple[Heads, SSAValue | None, Tiles]
+
+
+def ways(launch: Launch, op: AttentionOp, segments: list[Segment]) -> list[Way]:
+    """The tiles that fit, the fastest first, and which heads are in one. Raises NotLowered where
+    none fits."""
+    computed = any(s.value.is_computed for s in segments)
+    found: list[tuple[float, Way]] = []
+    for heads, query in heads_of(launch, op):
+        try:
+            fit = tiles_for(Problem.of(op, heads.count, heads.unit, computed), launch.target)
+        except NotLowered:
+            if heads.count == 1:
+                raise
+            continue
+        found += [(cycles, (heads, query, tiles)) for cycles, tiles in fit]
+    return [way for _, way in sorted(found, key=lambda f: (f[0], -f[1][0].count))]
 
 
 def output_of(launch: Launch, op: AttentionOp) -> SSAValue:
@@ -96,6 +121,11 @@ def output_of(launch: Launch, op: AttentionOp) -> SSAValue:
     if value is None:
         raise NotLowered("there is none for what uses attention's result")
     return found[0]
+
+
+def several(c: Tracer, count: int) -> Iterable[Scalar]:
+    """The numbers below `count`; one alone takes no loop."""
+    return c.range(count) if count > 1 else (0,)
 
 
 def shared(c: Tracer, count: int) -> Iterator[Index]:
@@ -153,6 +183,13 @@ class Mask:
         if self.number is not None and self.element == i1:
             raise NotLowered("there is none for a mask of one truth value")
 
+    def of(self, heads: Heads) -> "Mask":
+        """As it is for rows of several heads."""
+        new = copy(self)
+        if heads.count > 1 and self.shape[1] > 1:
+            new.shape = heads.shape(self.shape)
+        return new
+
     def box(self, given: Argument, b: Scalar, h: Scalar, row: Scalar, key: Scalar) -> Box:
         at = [i if size > 1 else 0 for i, size in zip((b, h), self.shape, strict=False)]
         r, k = (i if size > 1 else 0 for i, size in zip((row, key), self.shape[2:], strict=True))
@@ -166,10 +203,10 @@ def known(c: Tracer, number: Scalar) -> Scalar:
 
 @dataclass(frozen=True)
 class Place:
-    """What one tile of queries is: of which batch and head, from which query on."""
+    """What one tile of queries is: of which batch and heads, from which row on."""
 
     batch: Scalar
-    head: Scalar
+    head: Scalar  # of heads that are in one tile, the number of these
     row: Scalar
     keys: Scalar  # that take part
     offset: Scalar  # position of the first query among them
@@ -193,14 +230,18 @@ class Attention:
         result: SSAValue,
         masks: list[Mask],
         segments: list[Segment],
-        tiles: Tiles,
+        way: Way,
     ) -> None:
         self.launch, self.op, self.result = launch, op, result
-        self.masks, self.segments, self.tiles = masks, segments, tiles
-        self.batch, self.heads, self.queries, self.size = op.sizes("query")
-        _, self.key_heads, self.keys, self.value_size = op.sizes("value")
+        self.segments = segments
+        self.together, self.query, self.tiles = heads, _, tiles = way
+        self.masks = [mask.of(heads) for mask in masks]
+        self.batch, all_heads, self.queries, self.size = op.sizes("query")
+        _, key_heads, self.keys, self.value_size = op.sizes("value")
+        self.heads = all_heads // heads.count
+        self.sharing = self.heads // key_heads
         self.element = element_type(op.query)
-        self.row_tiles = ceil(self.queries / tiles.rows)
+        self.row_tiles = ceil(self.queries * heads.count / tiles.rows)
         self.items = self.batch * self.heads * self.row_tiles
         self.scale = 1 / sqrt(max(self.size, 1)) if op.scale is None else op.scale.value.data
         self.cap = op.softcap.value.data
@@ -232,52 +273,52 @@ class Attention:
         first: Scalar = 0
         last, masked = ceil_div(at.count(part), N), at.count(part) // N
         if self.right >= 0:
-            seen = at.row + at.offset + (self.right + 1 - part.start)  # that the first query sees
-            last = minimum(last, (seen + (M - 1 + N - 1)) // N)
+            token, more = self.together.first_token(at.row), self.together.tokens_of(M) - 1
+            seen = token + at.offset + (self.right + 1 - part.start)  # that the first query sees
+            last = minimum(last, (seen + (more + N - 1)) // N)
             masked = minimum(masked, seen // N)
         if self.left >= 0:
-            first, masked = larger(0, (at.row + at.offset - (self.left + part.start)) // N), ALWAYS
+            token = self.together.first_token(at.row)
+            first, masked = larger(0, (token + at.offset - (self.left + part.start)) // N), ALWAYS
         return first, last, masked
 
     # ---- the program ----
 
     def write(self, c: Tracer, given: Arguments, others: Sequence[SSAValue]) -> None:
         t, element = self.tiles, self.element
-        M, N, E, D = t.rows, t.keys, t.size, t.value_size
         pull = Pull(c, self.launch, given)
-        Q, K, V = (c.l1(a, b, element, copies=2) for a, b in ((M, E), (N, E), (N, D)))
-        P = c.l1(M, N, element, copies=2)
-        S, U = c.l0c(M, N, f32, copies=t.sums), c.l0c(M, D, f32, copies=t.sums)
-        H = M // c.split()
-        s, u = c.ub(H, N, f32, copies=t.copies), c.ub(H, D, f32, copies=t.back)
-        p = s if element == f32 else c.ub(H, N, element, copies=t.copies)
+        cube = Cube(self, c, given)
+        H, D = t.rows // c.split(), t.value_part
+        s, u = c.ub(H, t.keys, f32, copies=t.copies), c.ub(H, D, f32, copies=t.back)
+        p = s if element == f32 else c.ub(H, t.keys, element, copies=t.copies)
         vector = Vector(self, c, given)
         scores, weights, sums = c.queue(s, AHEAD + 1), c.queue(p, AHEAD + 1), c.queue(u, 2)
-        q = Operand(Source(self.op, "query", self.launch, self.op.query), Q, c, pull)
-        keys = [Operand(part.key, K, c, pull) for part in self.segments]
-        values = [Operand(part.value, V, c, pull) for part in self.segments]
+        q = Operand(Source(self.op, "query", self.launch, self.op.query), cube.Q, c, pull)
+        keys = [Operand(part.key, cube.K, c, pull) for part in self.segments]
+        values = [Operand(part.value, cube.V, c, pull) for part in self.segments]
         for i in c.share(self.items):
             at = self.place(c, given, i)
-            key_head = at.head // (self.heads // self.key_heads)
             mine = at.rows_from(c.part * H) if t.parts > 1 else at
-            own = q.load(i, at.batch, at.head, at.row)
+            own = cube.queries(q, i, at)
             vector.begin(mine)
             for part, k, v in zip(self.segments, keys, values, strict=True):
                 first, last, masked = (known(c, n) for n in self.span(at, part))
                 for j in c.range(first, last + AHEAD):
                     with c.when(j < last):
-                        tile = k.load(j, at.batch, key_head, part.key_token + j * N)
-                        c.mmad(S[j], own, tile.T, init=True, k=t.size_part)
-                        scores.send(S[j], s[j])
+                        scores.send(cube.scores(k, at, part, j, own), s[j])
                         vector.weights(mine, part, j, s[j], p[j], masked)
                         weights.push(p[j])
                     with c.when(j >= first + AHEAD):
                         b = j - AHEAD
-                        tile = v.load(b, at.batch, key_head, part.value_token + b * N)
-                        c.mmad(U[b], weights.pop(P[b]), tile, init=True, k=t.key_part)
-                        sums.send(U[b], u[b])
-                        vector.add(b, u[b])
-            c.store(self.place_of_result(given[self.result], mine), vector.end())
+                        if not t.is_simple:
+                            weights.pop(cube.P[b])
+                        for some in several(c, t.value_size // D):
+                            turn, col = (b, 0) if D == t.value_size else (some, some * D)
+                            sum = cube.values(v, at, part, b, weights, turn, col)
+                            sums.send(sum, u[turn])
+                            vector.add(b, u[turn], col)
+            for col, tile in vector.end():
+                c.store(self.box(given[self.result], mine, tile, col), tile)
         for value in others:
             self.write_other(c, pull, value)
 
@@ -300,10 +341,60 @@ class Attention:
                 to = [n + start if d == axis else n for d, n in enumerate(box.offsets)]
                 c.store(pull.box(value, Part(tuple(to), sizes)), tile)
 
-    def place_of_result(self, given: Argument, at: Place) -> Box:
-        if self.op.tokens_first("result"):
-            return given[at.batch, at.row :, at.head, 0:]
-        return given[at.batch, at.head, at.row :, 0:]
+    def box(self, given: Argument, at: Place, tile: Tile, col: Scalar = 0) -> Box:
+        """The box of query or result that a tile is of, from a column on."""
+        return self.together.box(given, at.batch, at.head, at.row, col, tile.shape)
+
+
+class Cube:
+    """Products of a tile of queries and keys, of weights and values: in L1 are pieces of keys and
+    values."""
+
+    def __init__(self, attention: Attention, c: Tracer, given: Arguments) -> None:
+        t, element = attention.tiles, attention.element
+        self.a, self.c, self.given = attention, c, given
+        M, N, n, D = t.rows, t.keys, t.piece, t.value_part
+        self.Q, self.K = c.l1(M, t.size, element, t.own), c.l1(n, t.size, element, copies=2)
+        self.V, self.P = c.l1(n, D, element, copies=2), c.l1(M, N, element, copies=2)
+        self.S, self.U = (c.l0c(M, size, f32, copies=t.sums) for size in (N, D))
+
+    def queries(self, q: Operand, turn: SharedIndex, at: Place) -> Tile:
+        if self.a.query is None:
+            return q.load(turn, at.batch, at.head, at.row)
+        tile = self.Q[turn]
+        return self.c.load(tile, self.a.box(self.given[self.a.query], at, tile), pad=0)
+
+    def scores(self, k: Operand, at: Place, part: Segment, j: Scalar, own: Tile) -> Tile:
+        t, head, sums = self.a.tiles, at.head // self.a.sharing, self.S[j]
+        for piece in several(self.c, t.keys // t.piece):
+            turn, first = (j, 0) if t.piece == t.keys else (piece, piece * t.piece)
+            keys = k.load(turn, at.batch, head, part.key_token + j * t.keys + first)
+            some = sums if t.piece == t.keys else sums.part(0, first, (t.rows, t.piece))
+            self.c.mmad(some, own, keys.T, init=True, k=t.size_part)
+        return sums
+
+    def values(
+        self,
+        v: Operand,
+        at: Place,
+        part: Segment,
+        j: Scalar,
+        fifo: Queue,
+        turn: Scalar,
+        col: Scalar,
+    ) -> Tile:
+        """What weights make of some elements of the values, from a column on. Values that are one
+        tile are loaded before the weights are there."""
+        t, head, sums = self.a.tiles, at.head // self.a.sharing, self.U[turn]
+        for piece in several(self.c, t.keys // t.piece):
+            copy, first = (turn, 0) if t.piece == t.keys else (piece, piece * t.piece)
+            token = part.value_token + j * t.keys + first
+            values, weights = v.load(copy, at.batch, head, token, col), self.P[j]
+            if t.is_simple:
+                fifo.pop(weights)
+            some = weights if t.piece == t.keys else weights.part(0, first, (t.rows, t.piece))
+            self.c.mmad(sums, some, values, init=piece == 0, k=t.key_part)
+        return sums
 
 
 class Vector:
@@ -318,7 +409,7 @@ class Vector:
         self.top, self.new = c.ub(M, 1, f32), c.ub(M, 1, f32)
         self.factor = c.ub(M, 1, f32, copies=AHEAD + 1)
         is_f32 = attention.element == f32
-        self.out = self.acc if is_f32 else c.ub(M, D, attention.element)
+        self.out = self.acc if is_f32 else c.ub(M, t.value_part, attention.element)
         self.masks: list[Tile | None] = []
         for m in attention.masks:
             shape = (M if m.shape[2] > 1 else 1, N if m.shape[3] > 1 else 1)
@@ -333,10 +424,9 @@ class Vector:
         a, M = self.a, self.rows
         self.top[:], self.total[:], self.acc[:] = LOWEST, 0, 0
         for bound, is_last in self.bounds:
-            if is_last:
-                bound[:] = smaller(rows(M, at.row + at.offset + a.right), a.keys - 1)
-            else:
-                bound[:] = maximum(rows(M, at.row + at.offset - a.left), 0)
+            offset = at.offset + (a.right if is_last else -a.left)
+            token = a.together.positions(M, at.row, offset)
+            bound[:] = smaller(token, a.keys - 1) if is_last else maximum(token, 0)
 
     def weights(
         self, at: Place, part: Segment, j: Scalar, s: Tile, p: Tile, masked: Scalar
@@ -393,16 +483,26 @@ class Vector:
             s[:] = where(new < LOW, cast(cast(s, element), f32), s)
             new[:] = where(new < LOW, maximum(cast(cast(new, element), f32), LOWEST), new)
 
-    def add(self, j: Scalar, u: Tile) -> None:
-        self.acc[:] = self.acc * self.factor[j] + u
+    def add(self, j: Scalar, u: Tile, col: Scalar) -> None:
+        """What comes back of some elements, from a column on."""
+        acc = self.some(col)
+        acc[:] = acc * self.factor[j] + u
 
-    def end(self) -> Tile:
-        """Rows without a key have no weights: 0, or nan where `undefined` says so."""
-        total, undefined = self.total, self.a.op.undefined.data
+    def some(self, col: Scalar) -> Tile:
+        shape = self.rows, self.a.tiles.value_part
+        return self.acc if shape == self.acc.shape else self.acc.part(0, col, shape)
+
+    def end(self) -> Iterator[tuple[Scalar, Tile]]:
+        """The result, some elements after the other. Rows without a key have no weights: 0, or nan
+        where `undefined` says so."""
+        total, undefined, t = self.total, self.a.op.undefined.data, self.a.tiles
         if undefined == "zero":
             total[:] = maximum(total, 1e-30)
-        result: Expression = self.acc / total
-        if undefined == "guard":
-            result = where(total > 0, result, 0.0)
-        self.out[:] = result if self.out is self.acc else cast(result, self.a.element)
-        return self.out
+        for some in several(self.c, t.value_size // t.value_part):
+            acc = self.some(some * t.value_part)
+            result: Expression = acc / total
+            if undefined == "guard":
+                result = where(total > 0, result, 0.0)
+            out = acc if self.out is self.acc else self.out
+            out[:] = result if self.out is self.acc else cast(result, self.a.element)
+            yield some * t.value_part, out

@@ -152,14 +152,18 @@ class Operand:
             if source.tokens < self.rows:
                 self.few = c.ub(self.rows, self.shape[1], element_type(source.value))
 
-    def load(self, copy: Scalar, batch: Scalar, head: Scalar, token: Scalar) -> v.Tile:
-        """The tile from a token on, in a copy of the ring. What is beyond the last token is 0 in
-        values, which weights of 0 multiply, and of no meaning in others."""
+    def load(
+        self, copy: Scalar, batch: Scalar, head: Scalar, token: Scalar, col: Scalar = 0
+    ) -> v.Tile:
+        """The tile from a token and an element on, in a copy of the ring. What is beyond the last
+        token is 0 in values, which weights of 0 multiply, and of no meaning in others."""
         source, tile = self.source, self.ring[copy]
         if self.queue is not None:
             self.queue.push(self.computed(batch, head, token))
             return self.queue.pop(tile)
         box = source.box(batch, head, token, self.shape[0])
+        if self.shape[1] < source.size:
+            box = Box.of([*box.spans[:3], (col, self.shape[1])])
         value, box = seen_through(source.launch, source.value, box)
         argument = self.pull.arguments[value]
         dims = box_dims(source) if source.is_input else tuple(long_dims(box))

@@ -3,79 +3,169 @@ a rough estimate of the pipes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, lcm
 
 from xdsl.dialects.builtin import f32
+from xdsl.ir import Attribute
 
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.types import align_up, element_type, shape_of
+from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.launch import NotLowered
 
+AHEAD = 2  # tiles of keys that the cube is ahead of what the vector cores give back
 ROWS = (256, 192, 128, 96, 64, 48, 32, 16)
 KEYS = (512, 384, 256, 192, 128, 96, 64, 48, 32, 16)
 COPIES = ((2, 2), (2, 1), (1, 1))
 LONGEST_PART = 128  # of a sum's length that is in L0A and L0B
+LONG_VALUE = 256  # elements of values that are summed in parts
 
-# Cycles of a split core of 910B, for the choice alone: for each score 10 vector instructions of 64
-# elements, and 4 bytes out of L0C; for each tile of keys the starts of its instructions; for each
-# tile of queries the way through both cores and back.
-SCORE, SUM, OUT, START, FILL = 10 / 64, 4 / 64, 4 / 46, 500, 3000
-MORE_FOR_A_MASK = 4 / 64
+# Cycles of a split core of 910B, for the choice alone. Of the vector core: for each score as many
+# vector instructions of 64 elements, and two reductions of rows; for each element of a sum two; for
+# each tile of keys the starts of its instructions. Bytes a cycle from L0C, into UB and into L0; the
+# start of a transfer. LAST: how much of a step's way through all pipes is seen at a tile's end.
+SCORE, MASK, SUM, ROW, START = 6 / 64, 4 / 64, 4 / 64, 10, 500
+OUT, IN, L0A, L0B, MOVE, LAST = 46, 58.6, 256, 128, 46, 0.8
 
 
 @dataclass(frozen=True)
-class Tiles:
-    """A tile of queries has `rows`, and meets `keys` at a time; `size` and `value_size` are those
-    of the elements in multiples of 16. The cube has `size_part` elements or `key_part` keys in
-    L0A and L0B at a time. `parts` vector cores share the rows; each has `copies` of scores and
-    weights, `back` of what comes back, and the cube has `sums` of both."""
+class Problem:
+    """What the choice depends on. Each of `items` groups of `rows` queries sees some keys, which
+    `sharing` groups have in common. A vector core has multiples of `unit` rows; `whole`: values are
+    not summed in parts. Of each mask: whether it has rows, columns, and its bits."""
 
+    items: int
     rows: int
     keys: int
     size: int
     value_size: int
+    element: Attribute
+    masks: tuple[tuple[bool, bool, int], ...]
+    sharing: int = 1
+    causal: bool = False
+    unit: int = 1
+    whole: bool = False
+
+    @staticmethod
+    def of(op: AttentionOp, count: int = 1, unit: int = 1, whole: bool = False) -> "Problem":
+        """Rows of a tile are those of `count` heads."""
+        batch, heads, queries, size = op.sizes("query")
+        _, key_heads, keys, value_size = op.sizes("value")
+        masks: list[tuple[bool, bool, int]] = []
+        for mask in op.masks:
+            q, k = (1, 1, *shape_of(mask))[-2:]
+            masks.append((q * count > 1, k > 1, bitwidth(element_type(mask))))
+        return Problem(
+            batch * heads // count,
+            queries * count,
+            keys,
+            size,
+            value_size,
+            element_type(op.query),
+            tuple(masks),
+            heads // count // key_heads,
+            bool(op.causal.value.data),
+            unit,
+            whole,
+        )
+
+    @property
+    def width(self) -> int:
+        return bitwidth(self.element) // 8
+
+    @property
+    def aligned(self) -> Shape:
+        """Elements of a query and of a value, in multiples of 16."""
+        return tuple(align_up(max(n, 1), FRACTAL) for n in (self.size, self.value_size))
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """A tile of queries has `rows`, and meets `keys` at a time, of which L1 has `piece` at a time;
+    `size` and `value_size` are those of the elements in multiples of 16, and `value_part` elements
+    are summed at a time. The cube has `size_part` elements or `key_part` keys in L0A and L0B at a
+    time, `own` tiles of queries in L1, and `sums` of both products in L0C. `parts` vector cores
+    share the rows; each has `copies` of scores and weights, and `back` of what comes back."""
+
+    rows: int
+    keys: int
+    piece: int
+    size: int
+    value_size: int
+    value_part: int
     size_part: int
     key_part: int
     parts: int
+    own: int
     copies: int
     back: int
     sums: int
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether L1 has tiles of keys and of values as a whole."""
+        return self.piece == self.keys and self.value_part == self.value_size
 
-def tiles_for(op: AttentionOp, target: Target) -> list[Tiles]:
-    """Those that fit, the fastest first. Raises NotLowered where none fits."""
-    fit = [t for t in candidates(op, target) if not overflow(op, t, target)]
+
+def tiles_for(p: Problem, target: Target) -> tuple[tuple[float, Tiles], ...]:
+    """Those that fit and the cycles that they take, the fastest first. Raises NotLowered where none
+    fits."""
+    fit = [t for t in candidates(p, target) if not overflow(p, t, target)]
     if fit:
-        return sorted(fit, key=lambda t: (estimate(op, t, target), -t.copies, -t.back, -t.sums))
-    least = min(candidates(op, target), key=lambda t: (t.rows * t.keys, t.copies, t.sums))
-    memory, size = overflow(op, least, target)[0]
+        found = [(estimate(p, t, target), t) for t in fit]
+        return tuple(sorted(found, key=lambda f: (f[0], -f[1].copies, -f[1].back, -f[1].sums)))
+    least = min(candidates(p, target), key=lambda t: (t.rows * t.keys, t.copies, t.sums))
+    memory, size = overflow(p, least, target)[0]
     text = f"{least.rows} queries and {least.keys} keys need {size} bytes of {memory}"
     raise NotLowered(f"{text}, which has {target.core_memories[memory]}")
 
 
-def candidates(op: AttentionOp, target: Target) -> Iterator[Tiles]:
-    unit = max([FRACTAL, *(BLOCK * 8 // bitwidth(element_type(m)) for m in op.masks)])
-    queries, keys = align_up(op.sizes("query")[2], FRACTAL), align_up(op.sizes("key")[2], unit)
+def candidates(p: Problem, target: Target) -> Iterator[Tiles]:
+    """Of the pieces of keys the largest with which the others fit into L1."""
     parts = max(target.vector_cores // target.cube_cores, 1)
-    size, value_size = (align_up(max(op.sizes(n)[3], 1), FRACTAL) for n in ("query", "value"))
-    width = bitwidth(element_type(op.query)) // 8
-    for rows in sizes(ROWS, queries):
-        for some in (n for n in sizes(KEYS, keys) if n % unit == 0):
-            size_part = part(size, rows, some, width, target)
-            key_part = part(some, rows, value_size, width, target)
-            for copies, back in COPIES:
-                for sums in (2, 1):
-                    shape = rows, some, size, value_size, size_part, key_part
-                    yield Tiles(*shape, parts, copies, back, sums)
+    unit = max([FRACTAL, *(BLOCK * 8 // bits for _, _, bits in p.masks)])
+    row_unit = lcm(FRACTAL, parts * p.unit)
+    queries, keys = align_up(p.rows, row_unit), align_up(p.keys, unit)
+    (size, value_size), room = p.aligned, target.core_memories
+    for rows in sizes(ROWS, queries, row_unit):
+        for some in sizes(KEYS, keys, unit):
+            for value_part in value_parts(p):
+                for own in (2, 1):
+                    left = room["l1"] // (2 * p.width) - rows * (own * size // 2 + some)
+                    piece = pieces(some, left // (size + value_part))
+                    size_part = part(size, rows, piece, p.width, target)
+                    key_part = part(piece, rows, value_part, p.width, target)
+                    shape = rows, some, piece, size, value_size, value_part, size_part, key_part
+                    for sums in (2, 1):
+                        if sums * 4 * rows * (some + value_part) <= room["l0c"] or rows == FRACTAL:
+                            for copies, back in COPIES:
+                                yield Tiles(*shape, parts, own, copies, back, sums)
 
 
-def sizes(known: tuple[int, ...], whole: int) -> list[int]:
-    """Those below the whole, and the whole itself where it is not larger than all of them."""
-    return [n for n in known if n < whole] + [whole] * (whole <= known[0])
+def sizes(known: tuple[int, ...], whole: int, unit: int) -> list[int]:
+    """Those below the whole, and the whole itself where it is not larger than all of them: in
+    multiples of a unit."""
+    found = sorted({max(n // unit, 1) * unit for n in known if n < whole}, reverse=True)
+    return [n for n in found if n < whole] + [whole] * (whole <= max(known[0], unit))
+
+
+def value_parts(p: Problem) -> list[int]:
+    """How many elements of values are summed at a time."""
+    size, found = p.aligned[1], [p.aligned[1]]
+    while found[-1] >= LONG_VALUE and found[-1] % (2 * FRACTAL) == 0 and size == p.value_size:
+        if p.whole:
+            break
+        found.append(found[-1] // 2)
+    return found
+
+
+def pieces(keys: int, most: int) -> int:
+    """The most keys, of which a tile has a multiple, that L1 has room for."""
+    fits = (n for n in range(FRACTAL, keys + 1, FRACTAL) if keys % n == 0 and n <= most)
+    return max(fits, default=FRACTAL)
 
 
 def part(length: int, rows: int, cols: int, width: int, target: Target) -> int:
@@ -87,38 +177,49 @@ def part(length: int, rows: int, cols: int, width: int, target: Target) -> int:
     return max(fits, default=FRACTAL)
 
 
-def overflow(op: AttentionOp, t: Tiles, target: Target) -> list[tuple[str, int]]:
+def overflow(p: Problem, t: Tiles, target: Target) -> list[tuple[str, int]]:
     """The memories that are too small, and how much would be needed."""
-    width = bitwidth(element_type(op.query)) // 8
-    M, N, E, D = t.rows, t.keys, t.size, t.value_size
-    H, narrow = M // t.parts, element_type(op.query) != f32
-    ub = t.copies * H * N * (4 + width * narrow) + H * D * (4 * t.back + 4 + width * narrow)
-    for mask in op.masks:
-        q, s = (1, 1, *shape_of(mask))[-2:]
-        shape = (H if q > 1 else 1) * (N if s > 1 else 1)
-        ub += 2 * max(32, shape * max(8, bitwidth(element_type(mask))) // 8)
+    M, N, n, E, D, width = t.rows, t.keys, t.piece, t.size, t.value_part, p.width
+    H, narrow = M // t.parts, p.element != f32
+    ub = t.copies * H * N * (4 + width * narrow) + H * 4 * t.value_size
+    ub += H * D * (4 * t.back + width * narrow)
+    for has_rows, has_columns, bits in p.masks:
+        shape = (H if has_rows else 1) * (N if has_columns else 1)
+        ub += 2 * max(32, shape * max(8, bits) // 8)
     needed = {
         "ub": ub + 16 * max(32, 4 * H) + 4 * 4 * N,  # columns of one number a row, rows of indices
-        "l1": 2 * width * (M * E + N * E + N * D + M * N),
+        "l1": width * (t.own * M * E + 2 * (n * E + n * D + M * N)),
         "l0a": 2 * width * M * (t.size_part + t.key_part),
-        "l0b": 2 * width * (t.size_part * N + t.key_part * D),
+        "l0b": 2 * width * (t.size_part * n + t.key_part * D),
         "l0c": t.sums * 4 * M * (N + D),
     }
     return [(m, size) for m, size in needed.items() if size > target.core_memories[m]]
 
 
-def estimate(op: AttentionOp, t: Tiles, target: Target) -> float:
-    """Cycles of the busiest core."""
-    batch, heads, queries, _ = op.sizes("query")
-    keys, width = op.sizes("key")[2], bitwidth(element_type(op.query)) // 8
-    M, N, H = t.rows, t.keys, t.rows // t.parts
-    score = SCORE + MORE_FOR_A_MASK * len(op.masks)
-    vector = START + H * (N * score + t.value_size * SUM) + 14 * H
-    out = M * (N + t.value_size) * OUT
-    load = (N * (t.size + t.value_size) + M * N) * width / target.l2_read_rate
-    macs = M * N * (t.size + t.value_size) / 4096 * (width / 2) ** 2
-    step = max(vector, out, load, macs) if t.copies > 1 else max(vector + out, load, macs)
-    items = batch * heads * ceil(queries / M)
-    seen = keys / 2 + M if op.causal.value.data else keys
-    steps = ceil(items / target.cube_cores) * ceil(seen / N)
-    return steps * step + ceil(items / target.cube_cores) * (FILL + vector + out)
+def estimate(p: Problem, t: Tiles, target: Target) -> float:
+    """Cycles of the busiest core: those of its busiest pipe, and the way of a tile's last keys."""
+    M, N, H, D, width = t.rows, t.keys, t.rows // t.parts, t.value_size, p.width
+    counts, tiles = N // t.piece, ceil(p.rows / M)
+    score = SCORE + MASK * len(p.masks)
+    vector = START + H * (N * (score + SUM) + ROW + D * SUM) + 48 * (D // t.value_part - 1)
+    out = M * (N + D) * 4 / OUT
+    back = H * (N + D) * 4 / IN + 2 * MOVE
+    hbm = target.hbm_rate * target.hbm_efficiency * target.hbm_read_efficiency * p.sharing * tiles
+    rate = min(target.l2_read_rate, hbm)
+    load = N * (t.size + D) * width / rate + 2 * counts * MOVE
+    load += M * N * width / target.l2_read_rate + MOVE
+    moves = counts * feed(t.size, t.size_part, M, t.piece, width)
+    moves += counts * D // t.value_part * feed(t.piece, t.key_part, M, t.value_part, width)
+    macs = M * N * (t.size + D) / 4096 * (width / 2) ** 2
+    passed = [out, back, load, moves, macs]
+    step = max(vector, *passed) if t.copies > 1 else max(vector + out, *passed)
+    items = ceil(p.items * tiles / target.cube_cores)
+    steps = (p.keys + M) / (2 * N) + max(0, 1 - M / N) / 2 if p.causal else ceil(p.keys / N)
+    # values are loaded before the weights are there, if all of a tile are
+    last = LAST * (vector + out + back + moves + macs) - t.is_simple * 2 * N * D * width / rate
+    return items * (steps * step + H * D * SUM * 2 + max(last, 0))
+
+
+def feed(length: int, part: int, rows: int, cols: int, width: int) -> float:
+    """Cycles of bringing the operands of a product to L0A and L0B."""
+    return length // part * (2 * MOVE + part * width * (rows / L0A + cols / L0B))

@@ -26,15 +26,25 @@ from ge.runtime.costs.split_cores import share_of
 
 SUM_BYTES = 4  # of f32 and of i32
 VECTOR_OPS = 6  # cycles of a repeat that epilogues take, about
+CYCLES = 2  # of an instruction for a repeat, about
 SIZES = tuple(FRACTAL * i for i in (32, 24, 20, 16, 12, 11, 10, 8, 6, 5, 4, 3, 2, 1))
+
+
+@dataclass(frozen=True)
+class Computing:
+    """What the vector cores take for an element that they compute: instructions, and bytes that are
+    loaded."""
+
+    instructions: int
+    bytes: float
 
 
 @dataclass(frozen=True)
 class Matrices:
     """`batch` pairs of matrices, m x k by k x n; of lhs and rhs: how many there are, and the
     elements from one of their rows in memory to the next. `terms`: how many right-hand sides of
-    these sizes one block of the left-hand side meets. Blocks have multiples of `cols` columns;
-    `passing`: whether sums pass to the vector cores."""
+    these sizes one block of the left-hand side meets. Blocks have multiples of `units` of m, n and
+    k; `passing`: whether sums pass to the vector cores; `computing`: operands that they compute."""
 
     batch: int
     m: int
@@ -45,8 +55,9 @@ class Matrices:
     batches: tuple[int, int]
     strides: tuple[int, int]
     terms: int = 1
-    cols: int = 1
+    units: tuple[int, int, int] = (1, 1, 1)
     passing: bool = False
+    computing: tuple[Computing | None, Computing | None] = (None, None)
 
 
 @dataclass(frozen=True)
@@ -73,17 +84,18 @@ class Cut:
 def best_cut(ps: tuple[Matrices, ...], target: Target) -> Cut | None:
     """The fastest cut for all of these, of one m and k; None: there is none that fits."""
     largest = max(ps, key=lambda p: (p.terms, p.n))
-    found = cuts(largest, lcm(*(p.cols for p in ps)), target)
+    m, n, k = (lcm(*sizes) for sizes in zip(*(p.units for p in ps), strict=True))
+    found = cuts(largest, (m, n, k), target)
     return min(found, key=lambda cut: cycles(cut, ps, target), default=None)
 
 
-def cuts(p: Matrices, cols: int, target: Target) -> Iterator[Cut]:
-    """Those that fit on a core, of multiples of so many columns."""
+def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[Cut]:
+    """Those that fit on a core, of multiples of these sizes."""
     bits, room = bitwidth(p.element), target.core_memories
     inner = BLOCK * 8 // bits  # a fractal is 16 x 32 bytes: columns of either operand may be inner
-    unit = max(FRACTAL, inner)
-    for m in extents(p.m, unit):
-        for n in extents(p.n, lcm(unit, cols)):
+    rows, cols, unit = (lcm(max(FRACTAL, inner), size) for size in units)
+    for m in extents(p.m, rows):
+        for n in extents(p.n, cols):
             sums = room["l0c"] // (p.terms * m * n * SUM_BYTES)
             part = min(room["l0a"] // m, room["l0b"] // n) * 8 // (2 * bits) // unit * unit
             if not sums or not part:
@@ -125,22 +137,45 @@ def pace(cut: Cut, p: Matrices, target: Target) -> tuple[float, float]:
     size = p.terms * min(cut.m, p.m) * min(cut.n, p.n)
     out = size * bitwidth(p.result) / 8 / (target.l0c_out_rate or target.l0c_to_ub_rate)
     cube = steps * macs + (out if cut.sums == 1 else 0)
-    vector = 0.0
+    vector = computes(cut, p, target) * steps
     if p.passing:
         rate = target.gm_to_ub_rate or target.l0c_to_ub_rate
-        vector = size * (bitwidth(p.result) / 8 / rate + VECTOR_OPS * SUM_BYTES / REPEAT_BYTES)
+        each = bitwidth(p.result) / 8 / rate + VECTOR_OPS * SUM_BYTES / REPEAT_BYTES
+        vector += size * each / vector_parts(target)
     return max(steps * load, steps * moves, cube, out, vector), load + macs / parts + out + vector
 
 
+def vector_parts(target: Target) -> int:
+    """Vector cores beside each cube core."""
+    return max(target.vector_cores // target.cube_cores, 1)
+
+
+def computes(cut: Cut, p: Matrices, target: Target) -> float:
+    """Cycles of the vector cores for the operands of a step that they compute."""
+    bits = bitwidth(p.element)
+    cycles = 0.0
+    for size, computing in zip((cut.m, p.terms * cut.n), p.computing, strict=True):
+        if computing is not None:
+            cycles += size * cut.k * computing.instructions * CYCLES * bits / 8 / REPEAT_BYTES
+    return cycles / vector_parts(target)
+
+
 def loads(cut: Cut, p: Matrices, target: Target) -> float:
-    """Cycles of loading the operands of a step."""
+    """Cycles of loading the operands of a step. What is computed is loaded by the vector cores, and
+    once more from L2."""
     depth, counts = p.k / ceil(p.k / cut.k), cut.counts(p)
-    width = depth * bitwidth(p.element) / 8
-    sizes = min(cut.m, p.m) * width, p.terms * min(cut.n, p.n) * width
+    width = bitwidth(p.element) / 8
+    sizes = min(cut.m, p.m) * depth, p.terms * min(cut.n, p.n) * depth
     hbm = target.hbm_rate * target.hbm_efficiency * target.hbm_read_efficiency
     load = (1 + p.terms) * target.mte2_start_cycles
-    for size, others, batch, stride in zip(sizes, counts[::-1], p.batches, p.strides, strict=True):
-        rate = target.l2_read_rate
-        rate *= share_of(stride, p.element) if target.split_cores else 1
-        load += size / min(rate, hbm * others * p.batch / batch)
+    sides = zip(sizes, counts[::-1], p.batches, p.strides, p.computing, strict=True)
+    for size, others, batch, stride, computing in sides:
+        share = hbm * others * p.batch / batch
+        if computing is None:
+            rate = target.l2_read_rate
+            rate *= share_of(stride, p.element) if target.split_cores else 1
+            load += size * width / min(rate, share)
+        else:
+            rate = vector_parts(target) * (target.gm_to_ub_rate or target.l0c_to_ub_rate)
+            load += size * max(width / target.l2_read_rate, computing.bytes / min(rate, share))
     return load

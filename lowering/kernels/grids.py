@@ -6,8 +6,8 @@ vector unit.
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from xdsl.dialects.builtin import f32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import f16, f32
+from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.elementwise import RoundOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeOp
@@ -28,12 +28,18 @@ LARGEST = 3.4028234663852886e38  # of f32
 def on_grid(pull: "Pull", op: GridOp, box: Box, column: bool) -> v.Expression:
     """The tile of a box. Raises NotLowered where its arithmetic is not that of f32."""
     source, target = element_type(op.input), element_type(op.results[0])
-    x, scale = v.cast(pull.expression(op.input, box, column), f32), scale_of(pull, op, box, column)
-    zero = zero_of(pull, op, box, column)
+    # codes of 8 bits and f16 are exact in f16, and what they give is rounded once there as well
+    short = (
+        target == f16 == element_type(op.scale) and not is_float(source) and bitwidth(source) <= 8
+    )
+    kind = f16 if short and isinstance(op, DequantizeOp) else f32
+    x = cast(pull.expression(op.input, box, column), kind)
+    scale, zero = scale_of(pull, op, box, column, kind), zero_of(pull, op, box, column, kind)
     if isinstance(op, DequantizeOp):
         exact = bitwidth(source) <= 16 or zero is None
         if exact and not is_float(source) and bitwidth(target) <= 32:
-            return v.cast((x if zero is None else x - zero) * scale, target)
+            x = (x if zero is None else x - zero) * scale
+            return cast(x, target)
     elif isinstance(op, QuantizeOp):
         low, high = float(lowest(target)), float(highest(target))
         if not is_float(target) and bitwidth(target) <= 16 and bitwidth(source) <= 32:
@@ -54,36 +60,73 @@ def rounded(
     return v.cast(x, element_type(op.results[0]))
 
 
-def scale_of(pull: "Pull", op: GridOp, box: Box, column: bool) -> v.Expression:
-    """The scales of a box as f32: one number, a row or a column."""
-    if not isinstance(op, RequantizeOp) and op.block_size.value.data:
-        raise NotLowered(f"{op.name} has a scale for each block")
-    return parameter(pull, op, 1, op.scale, box, column)
+def scale_of(pull: "Pull", op: GridOp, box: Box, column: bool, kind: Attribute) -> v.Expression:
+    """The scales of a box: one number, a row or a column, or one for each element."""
+    return parameter(pull, op, 1, op.scale, box, column, kind)
 
 
-def zero_of(pull: "Pull", op: GridOp, box: Box, column: bool) -> "v.Value | None":
-    """The zero point as f32; None: there is none, or it is 0."""
+def zero_of(pull: "Pull", op: GridOp, box: Box, column: bool, kind: Attribute) -> "v.Value | None":
+    """The zero point; None: there is none, or it is 0."""
     if op.zero_point is None:
         return None
     number = number_of(pull.launch, op.zero_point)
     if number is not None:
         return number or None
     index = next(i for i, o in enumerate(op.operands) if o is op.zero_point and i > 1)
-    return parameter(pull, op, index, op.zero_point, box, column)
+    return parameter(pull, op, index, op.zero_point, box, column, kind)
 
 
 def parameter(
-    pull: "Pull", op: GridOp, index: int, value: SSAValue, box: Box, column: bool
+    pull: "Pull",
+    op: GridOp,
+    index: int,
+    value: SSAValue,
+    box: Box,
+    column: bool,
+    kind: Attribute,
 ) -> v.Expression:
-    """One number, a row or a column of f32."""
+    """One number, a row or a column, or where a tile has several blocks one for each element."""
     needed = op.operand_box(index, box)
     assert needed is not None
-    along = False
+    along, block = False, 0 if isinstance(op, RequantizeOp) else op.block_size.value.data
     if numel(shape_of(value)) > 1 and op.axis is not None:
         axis = normalize_axis(op.axis.value.data, len(box.sizes))
         long = [i for i, size in enumerate(box.sizes) if size > 1]
+        if block:
+            return blocks_of(pull, value, needed, box, axis, block, kind)
         along = axis in long and (axis != long[-1] or (len(long) == 1 and column))
-    return v.cast(pull.expression(value, needed, along), f32)
+    return cast(pull.expression(value, needed, along), kind)
+
+
+def blocks_of(
+    pull: "Pull",
+    value: SSAValue,
+    needed: Box,
+    box: Box,
+    axis: int,
+    block: int,
+    kind: Attribute,
+) -> v.Expression:
+    """The parameter of each block of rows: a row of its own if the tile is within one, else
+    repeated for each of the rows."""
+    count, long = needed.sizes[axis], [i for i, size in enumerate(box.sizes) if size > 1]
+    if long[-1:] == [axis]:
+        raise NotLowered(f"blocks of {value.type} are along columns")
+    if count == 1:
+        return cast(pull.expression(value, needed), kind)
+    rows, cols = (box.sizes[i] for i in long)
+    if count * block != rows:
+        raise NotLowered(f"a tile of {rows} rows begins within a block of {block}")
+    each = pull.tile(value, needed)
+    target = pull.buffer((rows, cols), value)
+    for i in range(count):
+        part = target.part(i * block, 0, (block, cols))
+        part[:] = each.part(i, 0, (1, cols))
+    return cast(target, kind)
+
+
+def cast(x: v.Expression, to: Attribute) -> v.Expression:
+    return x if x.element == to else v.cast(x, to)
 
 
 def number_of(launch: Launch, value: SSAValue | None) -> float | None:

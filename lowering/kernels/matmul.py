@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from math import ceil, gcd, prod
+from math import ceil, gcd, lcm, prod
 
 from xdsl.dialects.builtin import bf16, f16, f32, i8, i32
 from xdsl.ir import SSAValue
@@ -31,52 +31,24 @@ from ge.dialects.support.types import Shape, array_ints, element_type, shape_of
 from ge.dialects.tile.types import BLOCK, Memory
 from ge.lowering.kernels.blocks import Cut, Matrices, best_cut
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
+from ge.lowering.kernels.operands import Feed, Operand, is_given
 from ge.lowering.kernels.outputs import Origins, Output, Place, Term
 from ge.lowering.kernels.programs import bytes_left
 from ge.lowering.kernels.pulling import Pull, long_dims, tile_shape
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Index, Scalar, ceil_div
 from ge.lowering.tiles.tracing import Queue, Tracer
-from ge.lowering.tiles.values import Argument, Tile, Transposed
+from ge.lowering.tiles.values import Tile, Transposed
 
 MULTIPLIED = (f16, bf16, f32, i8)
-
-
-@dataclass(frozen=True)
-class Operand:
-    """One side of a matmul: matrices in memory, `turned` where the matmul takes them transposed.
-    `shape` is that of its memref."""
-
-    value: SSAValue
-    shape: Shape
-    turned: bool
-
-    def tile_shape(self, rows: int, cols: int) -> tuple[int, int]:
-        """Of a tile of as many rows and columns of what the matmul takes."""
-        return (cols, rows) if self.turned else (rows, cols)
-
-    def box(self, argument: Argument, lead: Sequence[Scalar], row: Scalar, col: Scalar) -> v.Box:
-        """The box from there on, of what the matmul takes."""
-        row, col = (col, row) if self.turned else (row, col)
-        rank = len(self.shape)
-        return v.Box(argument, (*lead, row, col), (rank - 2, rank - 1), (1,) * rank)
-
-    def matrix(self, batch: Shape, number: Scalar) -> list[Scalar]:
-        """Which of the matrices matmul `number` takes: dimensions of 1 are repeated."""
-        own = self.shape[:-2]
-        batch = batch[len(batch) - len(own) :]
-        return [
-            0 if size == 1 else number // prod(batch[i + 1 :]) % size for i, size in enumerate(own)
-        ]
-
-    def as_taken(self, tile: Tile) -> Tile | Transposed:
-        return tile.T if self.turned else tile
+MOST, LEAST = 16384, 16  # elements of operands that a vector core computes at a time
 
 
 @dataclass(frozen=True)
 class Product:
     """A matmul. `folded`: rows of all its left-hand sides are rows of one."""
 
+    launch: Launch
     op: MatmulOp
     folded: bool
 
@@ -89,16 +61,29 @@ class Product:
     @cached_property
     def lhs(self) -> Operand:
         _, m, _, k = self.sizes
-        shape = (m, k) if self.folded else shape_of(self.op.lhs)
-        return Operand(self.op.lhs, shape, bool(self.op.transpose_lhs.value.data))
+        turned, value = bool(self.op.transpose_lhs.value.data), self.op.lhs
+        in_rows = self.folded and is_given(self.launch, value)
+        shape = (m, k) if in_rows else shape_of(value)
+        return Operand(self.launch, value, shape, turned, 0 if turned else 1)
 
     @cached_property
     def rhs(self) -> Operand:
-        return Operand(self.op.rhs, shape_of(self.op.rhs), bool(self.op.transpose_rhs.value.data))
+        turned, value = bool(self.op.transpose_rhs.value.data), self.op.rhs
+        return Operand(self.launch, value, shape_of(value), turned, 1 if turned else 0)
+
+    @property
+    def operands(self) -> tuple[Operand, Operand]:
+        return self.lhs, self.rhs
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether the vector cores compute an operand."""
+        return any(o.ops for o in self.operands)
 
     def matrices(self, terms: int, columns: int) -> Matrices:
         batch, m, _, k = self.sizes
         sides = self.lhs.shape, self.rhs.shape
+        (rows, depth), (deep, cols) = (o.units for o in self.operands)
         return Matrices(
             prod(batch),
             m,
@@ -109,6 +94,8 @@ class Product:
             (prod(sides[0][:-2]), prod(sides[1][:-2])),
             (sides[0][-1], sides[1][-1]),
             terms,
+            (rows, cols, lcm(depth, deep)),
+            computing=(self.lhs.computing, self.rhs.computing),
         )
 
 
@@ -148,7 +135,8 @@ class Section:
         passing = not self.is_direct
         if passing and columns == 1:
             raise NotLowered("one column passes to the vector core")
-        return replace(p, cols=cols or unit, passing=passing)
+        rows, across, depth = p.units
+        return replace(p, units=(rows, lcm(across, cols or unit), depth), passing=passing)
 
     @property
     def part_cols(self) -> int:
@@ -166,6 +154,10 @@ class Section:
         return len(self.terms) == 1 and all(isinstance(op, ReluOp) for op in kinds)
 
     @property
+    def is_computed(self) -> bool:
+        return any(term.is_computed for term, _ in self.terms)
+
+    @property
     def has_relu(self) -> bool:
         return any(isinstance(op, ReluOp) for op in self.ops)
 
@@ -179,18 +171,18 @@ def lower_matmul(launch: Launch) -> Written:
     cut = best_cut(ps, launch.target)
     if cut is None:
         raise NotLowered("no block of it fits on a core")
-    rows = gcd(cut.m, *(s.part_rows for s in sections))
+    rows, most = gcd(cut.m, *(s.part_rows for s in sections)), MOST
     while True:
-        written = Blocks(launch, sections, cut, rows).written()
-        if len(sections) == 1 and sections[0].is_direct:
+        written = Blocks(launch, sections, cut, rows, most).written()
+        if all(s.is_direct and not s.is_computed for s in sections) and len(sections) == 1:
             return written
         left = bytes_left(launch, written)
         if all(size >= 0 for size in left.values()):
             return written
-        if rows == FRACTAL or min(n for m, n in left.items() if m is not Memory.UB) < 0:
+        if most == LEAST or min(n for m, n in left.items() if m is not Memory.UB) < 0:
             missing = ", ".join(f"{-n} bytes of {m}" for m, n in left.items() if n < 0)
             raise NotLowered(f"its program needs {missing} more than there are")
-        rows = part_of(rows, rows // 2)
+        rows, most = part_of(rows, rows // 2), most // 2
 
 
 def part_of(size: int, most: int) -> int:
@@ -210,12 +202,10 @@ def sections_of(launch: Launch) -> list[Section]:
         element, other = element_type(op.lhs), element_type(op.rhs)
         if element != other or element not in MULTIPLIED:
             raise NotLowered(f"the cube does not multiply {element} by {other}")
-        if any(v not in body.inputs for v in op.operands):
-            raise NotLowered("operands of its matmul are computed")
     origins = Origins(body)
     outputs = [origins.output(value) for value in body.outputs]
     products: dict[SSAValue, Product] = {
-        op.result: Product(op, folds(op, outputs)) for op in matmuls
+        op.result: Product(launch, op, folds(launch, op, outputs)) for op in matmuls
     }
     sections: list[Section] = []
     for group in together(outputs):
@@ -230,13 +220,14 @@ def sections_of(launch: Launch) -> list[Section]:
     return sections
 
 
-def folds(op: MatmulOp, outputs: Sequence[Output]) -> bool:
+def folds(launch: Launch, op: MatmulOp, outputs: Sequence[Output]) -> bool:
     """Whether rows of all left-hand sides may be those of one matmul: there is one right-hand side,
-    and no part of the rows ends within a fractal."""
+    they lie in memory, and no part of the rows ends within a fractal."""
     batch, m, _, _ = op.dimensions()
     mine, rows = [o for o in outputs if any(op.result is m for m, _ in o.terms)], prod(batch) * m
     parts = [o.side_by_side(o.row_steps, rows) for o in mine]
     one = prod(shape_of(op.rhs)[:-2]) == 1 and not op.transpose_lhs.value.data
+    one = one and (prod(batch) == 1 or is_given(launch, op.lhs))
     return one and all(part % FRACTAL == 0 for part in parts)
 
 
@@ -314,13 +305,14 @@ def at_zero(number: Scalar) -> int:
 
 @dataclass(frozen=True)
 class Blocks:
-    """The program of matmuls: how they are cut, and in parts of how many rows sums pass to the
-    vector core."""
+    """The program of matmuls: how they are cut, in parts of how many rows sums pass to the vector
+    cores, and how many elements of operands one of these computes at a time."""
 
     launch: Launch
     sections: Sequence[Section]
     cut: Cut
     rows: int
+    most: int
 
     @property
     def cores(self) -> int:
@@ -347,6 +339,9 @@ class Writer:
         self.sums: list[Tile] = []
         self.popped: dict[tuple[Shape, int], tuple[Tile, Queue]] = {}
         self.pull = Epilogue(c, blocks.launch, arguments)
+        self.feed = Feed(c, blocks.launch, arguments, blocks.most)
+        if any(s.is_computed or not s.is_direct for s in blocks.sections):
+            c.split()
 
     def write_all(self) -> None:
         before = 0
@@ -416,8 +411,8 @@ class Writer:
         if key not in self.rings:
             self.rings[key] = self.c.l1(*key[0], section.p.element, copies=2)
         lead = operand.matrix(section.product.sizes[0], batch)
-        box = operand.box(self.arguments[operand.value], lead, *at)
-        return operand.as_taken(self.c.load(self.rings[key][copy], box, pad=0))
+        box = operand.box(lead, at, shape)
+        return operand.as_taken(self.feed.fill(self.rings[key][copy], operand, box, copy))
 
     # ---- on the way out
 
@@ -441,23 +436,29 @@ class Writer:
                 self.c.store(whole, part, relu=section.has_relu)
 
     def pass_on(self, section: Section, place: Place, sums: Sequence[Tile], turn: Index) -> None:
+        c, own = self.c, self.blocks.rows // self.c.parts
         for row, col, rows, cols in self.parts(section, self.blocks.rows):
-            least = min(rows, section.p.m)
+            least = min(own, section.p.m)
             for number, ((term, first), acc) in enumerate(zip(section.terms, sums, strict=True)):
                 value = term.op.result
-                tile, queue = self.passing(rows, cols, value, number)
+                tile, queue = self.passing((own, cols), value, number)
                 queue.push(acc if (rows, cols) == acc.shape else acc.part(row, col, (rows, cols)))
                 queue.pop(tile)
                 self.pull.terms[value, first] = tile[:least]
-            for out in section.outputs:
-                at = replace(place, row=place.row + row, col=place.col + col)
-                self.pull.col = at.col
-                self.pull.store(out.value, out.box(at, least, cols))
+            first_alone = c.range(1 - c.part) if least < own and c.parts > 1 else (0,)
+            for _ in first_alone:
+                below = place.row + row
+                if c.parts > 1 and least == own:
+                    below = below + c.part * own
+                at = replace(place, row=below, col=place.col + col)
+                for out in section.outputs:
+                    self.pull.col = at.col
+                    self.pull.store(out.value, out.box(at, least, cols))
 
-    def passing(self, rows: int, cols: int, value: SSAValue, number: int) -> tuple[Tile, Queue]:
+    def passing(self, shape: v.Shape, value: SSAValue, number: int) -> tuple[Tile, Queue]:
         """What a matmul's sums come to UB in."""
-        key = (rows, cols), number
+        key = shape, number
         if key not in self.popped:
-            tile = self.c.ub(rows, cols, element_type(value))
+            tile = self.c.ub(*shape, element_type(value))
             self.popped[key] = tile, self.c.queue(tile, 2)
         return self.popped[key]

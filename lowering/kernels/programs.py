@@ -5,13 +5,13 @@ from xdsl.ir import Block, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.diagnostics import location_of
-from ge.dialects.support.errors import GeError
 from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.types import Memory
 from ge.lowering.kernels.launch import Launch, NotLowered, Written
+from ge.lowering.tiles.sketch import Sketch
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Argument
-from ge.lowering.tiles.writing import written_kernel
+from ge.lowering.tiles.writing import trace, written_kernel
 
 
 class InMemory(dict[SSAValue, Argument]):
@@ -22,33 +22,37 @@ class InMemory(dict[SSAValue, Argument]):
 
 
 def program_of(launch: Launch, name: str, written: Written) -> KernelOp:
-    """The program that a lowering writes. Raises NotLowered where it asks for what there is not:
-    a tile of rows that are no multiple of 32 bytes, for one."""
-    arguments = InMemory()
+    """The program that a lowering writes."""
     block = Block()
+    arguments = arguments_of(launch, written, block)
+    given, place = list(arguments.values()), str(location_of(launch.kernel))
+
+    def write(c: Tracer) -> None:
+        written.write(c, arguments)
+
+    return written_kernel(name, block, given, write, written.cores, launch.target, place)
+
+
+def arguments_of(launch: Launch, written: Written, block: Block) -> dict[SSAValue, Argument]:
+    """The memrefs of a program, which become arguments of the block, for the launch's values."""
+    arguments = InMemory()
     for number, (memref, values) in enumerate(launch.in_memory()):
         element, shape = data_type(values[0].type)
         shape = next((written.shapes[v] for v in values if v in written.shapes), shape)
         arg = block.insert_arg(MemRefType(element, shape), number)
         arg.name_hint = memref
         arguments.update(dict.fromkeys(values, Argument(arg, shape, element)))
-
-    def write(c: Tracer) -> None:
-        written.write(c, arguments)
-
-    given, place = list(arguments.values()), str(location_of(launch.kernel))
-    try:
-        return written_kernel(name, block, given, write, written.cores, launch.target, place)
-    except GeError as e:
-        raise NotLowered(e.message) from e
+    return arguments
 
 
 def bytes_left(launch: Launch, written: Written) -> dict[Memory, int]:
     """Of each memory of a core that a program uses: the bytes that it leaves free, less than 0
-    where it does not fit."""
-    program, room = program_of(launch, "program", written), launch.target.core_memories
+    where it does not fit. The program is not written for it."""
+    arguments = arguments_of(launch, written, Block())
+    sketch, room = Sketch(list(arguments.values()), launch.target), launch.target.core_memories
+    trace(sketch, lambda c: written.write(c, arguments))
     left: dict[Memory, int] = {}
-    for op in (op for p in program.programs for op in p.allocs):
+    for op in sketch.allocs:
         memory = op.tile.space
         left[memory] = left.get(memory, room[memory]) - op.copies * op.copy_bytes
     return left

@@ -3,10 +3,11 @@
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import dropwhile
 from pathlib import Path
 from traceback import walk_tb
-from typing import TypeVar
+from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -14,6 +15,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntAttr,
     IntegerAttr,
+    IntegerType,
     StringAttr,
     i1,
 )
@@ -35,27 +37,48 @@ from ge.lowering.tiles.indices import (
     whole,
 )
 
-OpT = TypeVar("OpT", bound=Operation)
-
-ROOM = ("sides", "tracing", "values", "indices", "writing", "api")
+ROOM = ("sides", "sketch", "tracing", "values", "indices", "writing", "api")
 HERE = {str(Path(__file__).with_stem(n)) for n in ROOM} | {contextmanager.__code__.co_filename}
 """Files whose lines are none of the kernel's."""
 
 
 class Side:
-    """The program of one kind of core, while it is written."""
+    """The program of one kind of core, while it is written. Nothing is computed twice."""
 
     def __init__(self) -> None:
         self.block = Block()
-        self.allocs = 0  # that stand at its beginning
+        self.allocs: list[buffers.AllocOp] = []  # they stand at its beginning
         self.open = [self.block]
+        self.known: dict[Block, dict[Any, SSAValue]] = {}
+        self.numbers: list[Index] = []  # those that `known` has by their ids
+        self.repeats = False  # whether a loop repeats what is computed before it by now
 
-    def add(self, op: OpT) -> OpT:
+    def add(self, kind: Callable[..., Operation], *args: Any, **more: Any) -> None:
+        self._add(kind(*args, **more))
+
+    def value(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
+        """The result of an op without effects; of equal ones, which have the same key, there is
+        one in a scope."""
+        if (found := self._known(key)) is None:
+            found = self._keep(key, self._add(kind(*args)).results[0])
+        return found
+
+    def _add(self, op: Operation) -> Operation:
         op.location = source_line()
         self.open[-1].add_op(op)
         if isinstance(op, GeOp):
             op.verify_()
         return op
+
+    def _known(self, key: Any) -> SSAValue | None:
+        for block in self.open:
+            if (values := self.known.get(block)) is not None and key in values:
+                return values[key]
+        return None
+
+    def _keep(self, key: Any, value: SSAValue) -> SSAValue:
+        self.known.setdefault(self.open[-1], {})[key] = value
+        return value
 
     @contextmanager
     def at(self, level: int) -> Generator[None]:
@@ -66,6 +89,8 @@ class Side:
         last = block.last_op
         yield
         self.open += inner
+        own = self.known.get(block, {}).keys()
+        self.repeats |= any(not own.isdisjoint(self.known.get(b, ())) for b in inner)
         if inner and last is not None:
             while (op := last.next_op) is not None:
                 op.detach()
@@ -73,44 +98,56 @@ class Side:
 
     def alloc(self, type: TileType | RingType) -> SSAValue:
         op = buffers.AllocOp(type)
-        op.result.name_hint = f"{type.space}_{self.allocs}"
+        op.result.name_hint = f"{type.space}_{len(self.allocs)}"
         op.location = source_line()
-        at = list(self.block.ops)[self.allocs] if self.allocs < len(self.block.ops) else None
-        self.allocs += 1
-        if at is None:
-            self.block.add_op(op)
+        if self.allocs:
+            self.block.insert_op_after(op, self.allocs[-1])
+        elif (first := self.block.first_op) is not None:
+            self.block.insert_op_before(op, first)
         else:
-            self.block.insert_op_before(op, at)
+            self.block.add_op(op)
+        self.allocs.append(op)
         return op.result
 
     def index(self, number: Scalar) -> SSAValue:
         """The value of a number, computed here."""
         if not isinstance(number, Index):
-            attr = IntegerAttr(whole(number), IndexType())
-            return self.add(arith.ConstantOp(attr)).result
+            return self.constant(whole(number), IndexType())
         if isinstance(number, LoopIndex):
             if self not in number.values:
                 raise GeError("a loop's variable is used after its loop")
             return number.values[self]
         if isinstance(number, KnownIndex):
             return number.values[self]
-        if number.kind in NUMBERS:
-            return self.add(NUMBERS[number.kind]()).results[0]
+        if (found := self._known(id(number))) is None:
+            self.numbers.append(number)  # or its id might become another one's
+            found = self._keep(id(number), self._computed(number))
+        return found
+
+    def _computed(self, number: Index) -> SSAValue:
+        kind = number.kind
+        if kind in NUMBERS:
+            return self.value((kind,), NUMBERS[kind])
         if isinstance(number, ReadIndex):
             offsets = [self.index(n) for n in number.box.starts]
             memref, span = number.box.argument.memref, number.span
-            return self.add(ReadOp(memref, offsets, span.stop, span.start)).result
+            key = kind, memref, *offsets, span
+            return self.value(key, ReadOp, memref, offsets, span.stop, span.start)
         a, b = (self.index(n) for n in number.args)
-        return self.add(ARITH[number.kind](a, b)).results[0]
+        return self.value((kind, a, b), ARITH[kind], a, b)
+
+    def constant(self, number: int, type: IndexType | IntegerType) -> SSAValue:
+        key = type.name, number
+        return self.value(key, lambda: arith.ConstantOp(IntegerAttr(number, type)))
 
     def condition(self, test: Condition | bool) -> SSAValue:
         if isinstance(test, bool):
-            return self.add(arith.ConstantOp(IntegerAttr(int(test), i1))).result
+            return self.constant(int(test), i1)
         if test.kind == "andi":
             left, right = (self.condition(t) for t in test.args)
-            return self.add(arith.AndIOp(left, right)).result
+            return self.value(("andi", left, right), arith.AndIOp, left, right)
         a, b = (self.index(n) for n in test.args)
-        return self.add(arith.CmpiOp(a, b, test.kind)).result
+        return self.value((test.kind, a, b), arith.CmpiOp, a, b, test.kind)
 
 
 NUMBERS: dict[str, Callable[[], Operation]] = {
@@ -134,8 +171,12 @@ def source_line() -> FileLineColLoc:
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame.f_back is not None and frame.f_code.co_filename in HERE:
         frame = frame.f_back
-    name = StringAttr(Path(frame.f_code.co_filename).name)
-    return FileLineColLoc(name, IntAttr(frame.f_lineno), IntAttr(0))
+    return _line(frame.f_code.co_filename, frame.f_lineno)
+
+
+@lru_cache(maxsize=4096)
+def _line(file: str, number: int) -> FileLineColLoc:
+    return FileLineColLoc(StringAttr(Path(file).name), IntAttr(number), IntAttr(0))
 
 
 def line_of(error: Exception) -> str:

@@ -14,7 +14,7 @@ and in one for the vector cores; each keeps the loops and branches around what i
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     IndexType,
@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.scf import ForOp, IfOp, YieldOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.transforms.common_subexpression_elimination import cse
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import CastOp, SelectOp
@@ -35,6 +36,7 @@ from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import Target
 from ge.dialects.tile import buffers, compute, transfers
 from ge.dialects.tile.types import FifoType, Memory, RingType, TileType
+from ge.dialects.tile.unfold import UnfoldOp
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import (
     Condition,
@@ -48,6 +50,7 @@ from ge.lowering.tiles.indices import (
     whole,
 )
 from ge.lowering.tiles.sides import Side, source_line
+from ge.lowering.tiles.unfolded import Unfolded
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,17 +62,20 @@ class Queue:
 
     def push(self, tile: v.Tile) -> None:
         side = self.tracer.side_of(tile)
-        side.add(transfers.PushOp(tile.value(side), self.fifo))
+        side.add(transfers.PushOp, tile.value(side), self.fifo)
 
     def pop(self, tile: v.Tile) -> v.Tile:
         side = self.tracer.side_of(tile)
-        side.add(transfers.PopOp(self.fifo, tile.value(side)))
+        side.add(transfers.PopOp, self.fifo, tile.value(side))
         return tile
 
     def send(self, source: v.Tile, target: v.Tile) -> None:
         """A push of the one program and its pop by the other."""
         self.push(source)
         self.pop(target)
+
+
+Operand: TypeAlias = "v.Tile | v.Transposed | Unfolded"  # of a matmul
 
 
 @dataclass
@@ -125,14 +131,14 @@ class Tracer:
         for side in self.sides:
             body = Block(arg_types=[IndexType()])
             args = (side.index(low), side.index(high), side.index(step))
-            side.add(ForOp(*args, [], Region(body)))
+            side.add(ForOp, *args, [], Region(body))
             side.open.append(body)
             variable.values[side] = body.args[0]
         self.left += 1
         yield variable
         self.left -= 1
         for side in self.sides:
-            side.add(YieldOp())
+            side.add(YieldOp)
             side.open.pop()
         variable.values.clear()
 
@@ -151,11 +157,12 @@ class Tracer:
         """`with c.when(j < n)`: only then."""
         for side in self.sides:
             body = Block()
-            side.add(IfOp(side.condition(test), [], Region(body), Region(Block([YieldOp()]))))
+            regions = Region(body), Region(Block([YieldOp()]))
+            side.add(IfOp, side.condition(test), [], *regions)
             side.open.append(body)
         yield
         for side in self.sides:
-            side.add(YieldOp())
+            side.add(YieldOp)
             side.open.pop()
 
     # ---- memories ----
@@ -239,42 +246,51 @@ class Tracer:
         shape = tile.shape if rows is None else (rows[1], tile.shape[1])
         place = v.box_of(box).value(side, shape)
         apart = None if rows is None else (side.index(rows[0]), whole(rows[2]))
-        side.add(transfers.LoadOp(place, tile.value(side), pad, apart))
+        side.add(transfers.LoadOp, place, tile.value(side), pad, apart)
         return tile
 
     def store(self, box: v.Box, tile: v.Tile, relu: bool = False, add: bool = False) -> None:
         """From L0C or UB to device memory, as its element type."""
         side = self.side_of(tile)
         place = v.box_of(box).value(side, tile.shape)
-        side.add(transfers.StoreOp(tile.value(side), place, relu=relu, add=add))
+        side.add(transfers.StoreOp, tile.value(side), place, relu=relu, add=add)
 
     def move(self, target: v.Tile, source: "v.Tile | v.Transposed") -> None:
         side = self.side_of(target)
         tile, turned = (source.tile, True) if isinstance(source, v.Transposed) else (source, False)
-        side.add(transfers.MoveOp(tile.value(side), target.value(side), transposed=turned))
+        side.add(transfers.MoveOp, tile.value(side), target.value(side), transposed=turned)
 
-    def take(self, target: v.Tile, source: v.Tile, first: int, step: int) -> v.Tile:
-        """Columns of a tile in UB from `first` on, `step` apart; returns the target."""
+    def take(
+        self,
+        target: v.Tile,
+        source: v.Tile,
+        first: int,
+        step: int,
+        groups: tuple[int, int] | None = None,
+    ) -> v.Tile:
+        """Columns of a tile in UB from `first` on, `step` apart; with `groups` so many at a time,
+        and the next ones so many columns further on. Returns the target."""
         ends = source.value(self.vector), target.value(self.vector)
-        self.vector.add(transfers.MoveOp(*ends, columns=(first, step)))
+        self.vector.add(transfers.MoveOp, *ends, columns=(first, step, *(groups or ())))
         return target
 
     def fill(self, tile: v.Tile, number: float) -> None:
         side = self.side_of(tile)
-        side.add(compute.FillOp(tile.value(side), number))
+        side.add(compute.FillOp, tile.value(side), number)
 
     def mmad(
         self,
         acc: v.Tile,
-        a: "v.Tile | v.Transposed",
-        b: "v.Tile | v.Transposed",
+        a: Operand,
+        b: Operand,
         init: Condition | bool = False,
         k: int | None = None,
     ) -> None:
         """acc (+)= a b; with `init` the sums begin anew. Operands in L1 pass L0A and L0B in parts
         of `k`, by default the most of which both hold two."""
         for operand in (acc, a, b):
-            v.tile_of(operand.tile if isinstance(operand, v.Transposed) else operand)
+            plain = not isinstance(operand, v.Transposed | Unfolded)
+            v.tile_of(operand if plain else operand.tile)
         depth, chunk = a.shape[1], k or self.chunk(a, b)
         for at in range(0, depth, chunk):
             size = min(chunk, depth - at)
@@ -282,12 +298,12 @@ class Tracer:
             right = self.staged(b, Memory.L0B, (at, 0), (size, b.shape[1]))
             begin = None if at or init is False else self.cube.condition(init)
             sums, lhs, rhs = (t.value(self.cube) for t in (acc, left, right))
-            self.cube.add(compute.MmadOp(sums, lhs, rhs, begin))
+            self.cube.add(compute.MmadOp, sums, lhs, rhs, begin)
 
-    def chunk(self, a: "v.Tile | v.Transposed", b: "v.Tile | v.Transposed") -> int:
+    def chunk(self, a: Operand, b: Operand) -> int:
         """The longest part of the sums' length, of those that halve it at least once (a part is
         moved while the cube works on another), of which L0A and L0B hold two."""
-        tile = a.tile if isinstance(a, v.Transposed) else a
+        tile = a if isinstance(a, v.Tile) else a.tile
         bits, length = bitwidth(tile.element), a.shape[1]
         least = 256 // bits
         room, whole = self.target.core_memories, length
@@ -299,11 +315,10 @@ class Tracer:
             length //= 2
         return length
 
-    def staged(
-        self, source: "v.Tile | v.Transposed", space: Memory, at: v.Shape, shape: v.Shape
-    ) -> v.Tile:
+    def staged(self, source: Operand, space: Memory, at: v.Shape, shape: v.Shape) -> v.Tile:
         """A part of an operand in L0A or L0B; two tiles take turns."""
-        tile, turned = (source.tile, True) if isinstance(source, v.Transposed) else (source, False)
+        tile = source if isinstance(source, v.Tile) else source.tile
+        turned = isinstance(source, v.Transposed)
         if tile.space is space and not turned and shape == tile.shape:
             return tile
         type = TileType(*shape, tile.element, space)
@@ -311,6 +326,10 @@ class Tracer:
             self.staging[type] = [v.Buffer(self, type, self.cube.alloc(type)) for _ in range(2)]
         turn = self.staging[type]
         turn.append(turn.pop(0))
+        if isinstance(source, Unfolded):
+            ends = tile.value(self.cube), turn[0].value(self.cube)
+            self.cube.add(UnfoldOp, *ends, source.windows, max(at))
+            return turn[0]
         if turned:
             at, corner_shape = (at[1], at[0]), (shape[1], shape[0])
         else:
@@ -345,7 +364,7 @@ class Tracer:
     def reduce(self, target: v.Tile, value: v.Reduced) -> None:
         source = self.tile_of(value.arg)
         sides = source.value(self.vector), target.value(self.vector)
-        self.vector.add(compute.ReduceOp(value.kind, *sides))
+        self.vector.add(compute.ReduceOp, value.kind, *sides)
 
     def tile_of(self, value: v.Expression) -> v.Tile:
         """A tile with the elements of an expression."""
@@ -354,7 +373,7 @@ class Tracer:
         new = self.alloc(Memory.UB, *value.shape, value.element, None)
         if isinstance(value, v.Counted):
             base = self.vector.index(value.base)
-            self.vector.add(compute.IndexOp(value.axis, base, new.value(self.vector)))
+            self.vector.add(compute.IndexOp, value.axis, base, new.value(self.vector))
         else:
             self.assign(new, value)
         return new
@@ -365,8 +384,9 @@ class Tracer:
         if result.type != (wanted := target.type.tensor):  # repeated along rows or columns
             result = body.broadcast(result, wanted)
         body.block.add_op(compute.YieldOp(result))
+        cse(body.block)
         ins = [t.value(self.vector) for t in body.tiles]
-        self.vector.add(compute.MapOp(ins, [target.value(self.vector)], body.block))
+        self.vector.add(compute.MapOp, ins, [target.value(self.vector)], body.block)
 
 
 class Body:

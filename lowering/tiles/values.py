@@ -155,7 +155,8 @@ class Slot(Tile):
         self.ring, self.index = ring, index
 
     def value(self, side: "Side") -> SSAValue:
-        return side.add(SlotOp(self.ring.allocated, side.index(self.index))).result
+        ring, index = self.ring.allocated, side.index(self.index)
+        return side.value(("slot", ring, index), SlotOp, ring, index)
 
 
 class Part(Tile):
@@ -168,7 +169,8 @@ class Part(Tile):
 
     def value(self, side: "Side") -> SSAValue:
         offsets = [side.index(self.row), side.index(self.col)]
-        return side.add(ViewOp(self.whole.value(side), offsets, self.type)).result
+        whole = self.whole.value(side)
+        return side.value((whole, *offsets, self.shape), ViewOp, whole, offsets, self.type)
 
 
 @dataclass(frozen=True)
@@ -281,7 +283,9 @@ class Box:
         kind = BoxType(*shape, self.argument.element)
         offsets = [side.index(i) for i in self.starts]
         steps = self.steps if any(step > 1 for step in self.steps) else None
-        return side.add(ViewOp(self.argument.memref, offsets, kind, sizes, steps)).result
+        memref = self.argument.memref
+        key = memref, *offsets, shape, *sizes, steps
+        return side.value(key, ViewOp, memref, offsets, kind, sizes, steps)
 
 
 # ---- what is not what is wanted --------------------------------------------------------------

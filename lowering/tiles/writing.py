@@ -35,12 +35,7 @@ def written_kernel(
     the target has of their kind. Raises GeError, at the line that writes what is wrong or at
     `place`."""
     tracer = Tracer(arguments, target)
-    try:
-        write(tracer)
-    except VerifyException as e:
-        raise GeError(str(e), line_of(e)) from None
-    except GeError as e:
-        raise GeError(e.message, e.where or line_of(e), e.hint, e.notes) from None
+    trace(tracer, write)
     if tracer.left:
         hint = "use c.when(...) instead of break"
         raise GeError("a loop was left before its end", place, hint)
@@ -53,9 +48,17 @@ def written_kernel(
     if cores is None:
         cube = any(isinstance(p, CubeOp) for p in programs)
         cores = target.cube_cores if cube else target.vector_cores
-    for program in programs:
-        cse(program)
     return KernelOp(name, cores, block)
+
+
+def trace(tracer: Tracer, write: Callable[[Tracer], None]) -> None:
+    """Let a function write a program. Raises GeError at the line that writes what is wrong."""
+    try:
+        write(tracer)
+    except VerifyException as e:
+        raise GeError(str(e), line_of(e)) from None
+    except GeError as e:
+        raise GeError(e.message, e.where or line_of(e), e.hint, e.notes) from None
 
 
 def finish(module: ModuleOp, target: str = "") -> None:
@@ -71,6 +74,8 @@ def program_of(side: Side, kind: Callable[[Block], ProgramOp]) -> ProgramOp | No
     program = kind(side.block)
     prune(side.block)
     region_dce(program.body)
+    if side.repeats:
+        cse(program)
     return program if has_instructions(program) else None
 
 

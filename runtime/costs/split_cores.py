@@ -31,7 +31,7 @@ from ge.dialects.graph.convolution import Convolution, ConvOp
 from ge.dialects.npu_task.core_plan import FRACTAL, PASSING_ROWS, STATISTICS
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import element_type, numel, shape_of
+from ge.dialects.support.types import Shape, element_type, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.around import fixpipe_ops
 from ge.runtime.costs.core_tiles import bytes_of
@@ -70,18 +70,22 @@ def share_of(stride: int, element: Attribute) -> float:
 
 
 def unfold_rate(op: TensorOp, target: Target) -> float:
-    """Bytes a cycle from L1 to L0A (official): less where windows have several rows, or strides; an
-    eighth where they are dilated."""
+    """Bytes a cycle from L1 to L0A."""
     if not isinstance(op, ConvOp):
         return target.l1_to_l0a_rate
     window = op.window()
-    rows = window.kernel[-2] if window.rank > 1 else 1
-    if max(window.kernel[-2:]) == 1:
+    return window_rate(window.kernel, window.strides, window.dilations, target)
+
+
+def window_rate(kernel: Shape, strides: Shape, dilations: Shape, target: Target) -> float:
+    """Bytes a cycle of windows from L1 to L0A (official): less where they have several rows, or
+    strides; an eighth where they are dilated."""
+    rows = kernel[-2] if len(kernel) > 1 else 1
+    if max(kernel[-2:]) == 1:
         return target.l1_to_l0a_rate
-    if any(window.extent(i) != window.kernel[i] for i in range(window.rank)):
-        return target.l1_to_l0a_rate / 8  # dilated
-    stride = max(window.strides[-2:])
-    slower = 2 * stride + (rows if rows > 1 else 0)
+    if any(k > 1 and d > 1 for k, d in zip(kernel, dilations, strict=True)):
+        return target.l1_to_l0a_rate / 8
+    slower = 2 * max(strides[-2:]) + (rows if rows > 1 else 0)
     return 2 * target.l1_to_l0a_rate / slower
 
 

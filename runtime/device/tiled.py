@@ -1,6 +1,6 @@
 """Kernels by their tile programs, on emulated cores: what `KernelCode` is for their bodies."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -88,7 +88,7 @@ class TiledCode:
 
     def run(self, inputs: Sequence[Array], outs: Sequence[Array | None]) -> list[Array]:
         """The results. Those with an array in `outs` are written there as well."""
-        results = self.compute(inputs)
+        results = self.compute(inputs, over=overwritten(inputs, outs))
         for i, (out, result) in enumerate(zip(outs, results, strict=True)):
             if out is not None:
                 np.copyto(out, result)
@@ -100,8 +100,10 @@ class TiledCode:
         inputs: Sequence[Array],
         cores: Sequence[int] | None = None,
         stored: list[Array] | None = None,
+        over: Iterable[tuple[int, int]] = (),
     ) -> list[Array]:
-        """The results; with `cores` only what these store, and in `stored` which elements."""
+        """The results; with `cores` only what these store, and in `stored` which elements. `over`:
+        numbers of results, and of the inputs that they are written over."""
         arrays = [*inputs, *self.constants]
         given = {
             argument.name: array.reshape(data_type(argument.memref.type)[1])
@@ -110,7 +112,9 @@ class TiledCode:
         seed = None if self.random is None else self.random.getrandbits(32)
         masks: dict[str, Array] | None = None if stored is None else {}
         try:
-            found = self.tiles.run(given, seed, cores, masks)
+            names = [argument.name for argument in self.arguments]
+            written = {names[len(arrays) + r]: names[i] for r, i in over}
+            found = self.tiles.run(given, seed, cores, masks, written)
         except GeError as e:
             text = f"launch of @{self.name} on tiles: {e.message}"
             raise GeError(text, e.where, e.hint, e.notes) from None
@@ -139,7 +143,8 @@ class Sampled:
     def run(self, inputs: Sequence[Array], outs: Sequence[Array | None]) -> list[Array]:
         """The results. Raises GeError where those of the tile program are others."""
         stored: list[Array] = []
-        found = self.tiles.compute(inputs, self.cores, stored)  # before outs write over inputs
+        over = overwritten(inputs, outs)
+        found = self.tiles.compute(inputs, self.cores, stored, over)  # before outs are written
         results = self.code.run(inputs, outs)
         for number, (got, want, mask) in enumerate(zip(found, results, stored, strict=True)):
             wrong = differs(got, want) & mask
@@ -152,6 +157,15 @@ class Sampled:
                     f"{got[where]}, not {want[where]}"
                 )
         return results
+
+
+def overwritten(inputs: Sequence[Array], outs: Sequence[Array | None]) -> Iterator[tuple[int, int]]:
+    """Each result that has its place where an input begins, with that input: they are the same
+    elements one by one, as the memory plan has it."""
+    for r, out in enumerate(outs):
+        for i, array in enumerate(inputs):
+            if out is not None and out.size and out.ctypes.data == array.ctypes.data:
+                yield r, i
 
 
 def differs(got: Array, want: Array, tolerance: float | None = None) -> Array:

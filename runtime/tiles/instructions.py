@@ -22,6 +22,7 @@ from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.scalars import number_of
 from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import box_type, tile_type
+from ge.dialects.tile.unfold import UnfoldOp
 from ge.runtime import kernels
 from ge.runtime.data.arrays import NARROW_FLOATS, Array, array_of
 from ge.runtime.data.packing import packed
@@ -43,6 +44,8 @@ def prepare(op: Instruction, core: CoreMemory, memrefs: Mapping[SSAValue, Array]
             return store(op, core, memrefs)
         case MoveOp():
             return move(op, core)
+        case UnfoldOp():
+            return unfold(op, core)
         case PushOp():
             return on_one(core.end(op.source), core.fifos[op.target].push)
         case PopOp():
@@ -167,13 +170,35 @@ def store(op: StoreOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> A
 
 def move(op: MoveOp, core: CoreMemory) -> Action:
     ends = core.tile(op.source), core.tile(op.target)
-    if op.columns is not None:
-        first, step = op.columns
-        taken = slice(first, first + (tile_type(op.target).cols.data - 1) * step + 1, step)
+    if op.columns:
+        taken = op.taken
         return on_two(*ends, lambda source, target: np.copyto(target, source[:, taken]))
     if op.is_transposed:
         return on_two(*ends, lambda source, target: np.copyto(target, source.T))
     return on_two(*ends, lambda source, target: np.copyto(target, source, casting="unsafe"))
+
+
+def unfold(op: UnfoldOp, core: CoreMemory) -> Action:
+    w, begin = op.windows, op.begin
+    shape = tile_type(op.target).shape
+    count, depth = shape if op.window_rows else shape[::-1]
+    channels = slice(begin // w.taps, (begin + depth - 1) // w.taps + 1)
+    elements = slice(begin % w.taps, begin % w.taps + depth)
+    lines = count // w.pixels
+    spans = [
+        [slice(at := i * w.dilations[d], at + (n - 1) * w.strides[d] + 1, w.strides[d])
+         for i in range(w.kernel[d])]
+        for d, n in enumerate((lines, w.pixels))
+    ]  # fmt: skip
+
+    def run(source: Array, target: Array) -> None:
+        image = source[: len(source) // w.width * w.width, channels]
+        image = image.reshape(-1, w.width, image.shape[1])
+        taps = [image[y, x] for y in spans[0] for x in spans[1]]
+        matrix = np.stack(taps, axis=-1).reshape(count, -1)[:, elements]
+        np.copyto(target, matrix if op.window_rows else matrix.T)
+
+    return on_two(core.tile(op.source), core.tile(op.target), run)
 
 
 # ---- computing -------------------------------------------------------------------------------

@@ -128,8 +128,8 @@ def weighed(build: Build, size: int, monkeypatch: pytest.MonkeyPatch) -> tuple[i
 def test_three_times_the_ops_take_three_times_the_steps(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few, _ = weighed(build, 80, monkeypatch)
-    many, fused = weighed(build, 240, monkeypatch)
+    few, _ = weighed(build, 50, monkeypatch)
+    many, fused = weighed(build, 150, monkeypatch)
     assert many < 4 * few
     assert all(len(op.members) <= MOST_OPS for op in fused)
 

@@ -104,36 +104,24 @@ def test_lowering_works_where_the_package_metadata_is_hidden():
 # ---- a package of somebody else --------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def plugin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the plugin package installed in it."""
-    source = tmp_path_factory.mktemp("source") / "plugin"
-    target = tmp_path_factory.mktemp("site")
+def test_both_tools_see_an_installed_package(tmp_path: Path):
+    source, target, file = (tmp_path / name for name in ("plugin", "site", "x.mlir"))
     subprocess.run(["cp", "-r", ROOT / "test/tools/plugin_package", source], check=True)
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
     pip = [sys.executable, "-m", "pip", "install", "-q", *options, "--target", target, source]
     subprocess.run(pip, check=True, timeout=120)
-    return target
-
-
-@pytest.mark.parametrize(
-    "command", [["ge-opt", "--acme-abs=limit=3"], ["xdsl-opt", "-p", "acme-abs{limit=3.0}"]]
-)
-def test_both_tools_see_an_installed_package(
-    plugin_folder: Path, tmp_path: Path, command: list[str]
-):
-    file = tmp_path / "x.mlir"
     file.write_text(ABS)
-    tool, *options = command
-    done = run(str(BIN / tool), str(file), *options, PYTHONPATH=str(plugin_folder))
-    assert done.stderr == ""
-    assert "acme.clipped %x {limit = 3.000000e+00 : f64}" in done.stdout
-    again = run(str(BIN / tool), str(file), text=done.stdout, PYTHONPATH=str(plugin_folder))
-    assert again.returncode == 0
-
-
-def test_list_passes_shows_the_pass_of_a_package(plugin_folder: Path):
-    text = run(str(BIN / "ge-opt"), "--list-passes", PYTHONPATH=str(plugin_folder)).stdout
+    for tool, *options in (
+        ("ge-opt", "--acme-abs=limit=3"),
+        ("xdsl-opt", "-p", "acme-abs{limit=3.0}"),
+    ):
+        done = run(str(BIN / tool), str(file), *options, PYTHONPATH=str(target))
+        assert done.stderr == ""
+        assert "acme.clipped %x {limit = 3.000000e+00 : f64}" in done.stdout
+        file.write_text(done.stdout)
+        assert run(str(BIN / tool), str(file), PYTHONPATH=str(target)).returncode == 0
+        file.write_text(ABS)
+    text = run(str(BIN / "ge-opt"), "--list-passes=acme-abs", PYTHONPATH=str(target)).stdout
     assert "limit=<float> (default 6.0): Where it clips." in text
 
 

@@ -29,12 +29,11 @@ def test_generic_form_is_read_by_iree_opt(name: str):
     tool = shutil.which("iree-opt")
     assert tool is not None, "iree-base-compiler is one of the test dependencies"
     module = load(str(MODELS / f"{name}.onnx")).module
+    text = StringIO()
     for level in Level:
         lower(module, Options(), until=level)
-        text = StringIO()
         Printer(text, print_generic_format=True).print_op(module)
-        run = subprocess.run(
-            [tool, "--allow-unregistered-dialect", "-", "-o", "/dev/null"],
-            input=text.getvalue(), capture_output=True, text=True,
-        )  # fmt: skip
-        assert run.returncode == 0, f"{name} at {level}: {run.stderr[:2000]}"
+        text.write("\n// -----\n")
+    options = ["--allow-unregistered-dialect", "--split-input-file", "-", "-o", "/dev/null"]
+    run = subprocess.run([tool, *options], input=text.getvalue(), capture_output=True, text=True)
+    assert run.returncode == 0, f"{name}: {run.stderr[:2000]}"

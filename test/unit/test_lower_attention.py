@@ -1,8 +1,10 @@
 """Tile programs of attention compute what the kernels' bodies do."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.ir import Attribute
 
+from ge.dialects.tile.buffers import ViewOp
 from ge.lowering.kernels import attention_tiles
+from ge.lowering.kernels.attention_tiles import Tiles, candidates
 from ge.runtime.data.arrays import Array
 from ge.runtime.tiles.kernel import TileKernel
 
@@ -88,13 +92,13 @@ def test_attention_of_all_shapes(
         compare(attention(*shapes, dtype, flags, (), tuple(first)), all_lowered=True)
 
 
-MASKS = ("2x4x20x40xf16", "20x40xf32", "2x1x1x40xf16", "20x1xf32", "1xf16", "20x40xi1")
+MASKS = ("2x2x20x40xf16", "20x40xf32", "2x1x1x40xf16", "20x1xf32", "1xf16", "20x40xi1")
 
 
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("mask", MASKS)
 def test_masks_are_added(mask: str) -> None:
-    shapes = [2, 4, 20, 16], [2, 4, 40, 16], [2, 4, 40, 8]
+    shapes = [2, 2, 20, 16], [2, 2, 40, 16], [2, 2, 40, 8]
     compare(attention(*shapes, "f16", "causal = true", (f"tensor<{mask}>",)), all_lowered=True)
 
 
@@ -127,6 +131,60 @@ def test_rows_without_a_key(undefined: str) -> None:
 def test_pipes_may_run_in_any_order() -> None:
     shapes = [1, 3, 20, 16], [1, 1, 40, 16], [1, 1, 40, 16]
     compare(attention(*shapes, "f16", "causal = true"), all_lowered=True, orders=3)
+
+
+def boxes_of_queries(result: Lowered) -> set[tuple[int, ...]]:
+    """The sizes of boxes of the first argument."""
+    (_, program), *_ = result.pairs
+    views = (op for op in program.walk() if isinstance(op, ViewOp))
+    return {v.box_sizes for v in views if v.source is program.body.block.args[0]}
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize(
+    ("tokens", "group", "first", "flags", "masks", "box"),
+    [
+        (1, 4, NAMES, "", ("tensor<1x1x1x40xf16>",), (1, 1, 16, 16)),
+        (1, 7, (), "causal = true, offset = 30", ("tensor<14x1x40xf16>",), (1, 1, 16, 16)),
+        (3, 4, (), "causal = true, offset = 5", (), (1, 1, 16, 16)),
+        (3, 4, NAMES, "left_window = 9, offset = 20", (), (1, 4, 1, 4, 16)),
+        (6, 2, NAMES, "causal = true, offset = 29", ("tensor<40xf32>",), (1, 8, 1, 2, 16)),
+        (3, 4, ("query",), "causal = true", (), (1, 16, 1, 16)),
+        (3, 4, (), "causal = true", ("tensor<3x40xf16>",), (1, 1, 16, 16)),
+    ],
+)
+def test_heads_that_share_keys_are_rows_of_a_tile(
+    tokens: int,
+    group: int,
+    first: tuple[str, ...],
+    flags: str,
+    masks: tuple[str, ...],
+    box: tuple[int, ...],
+) -> None:
+    shapes = [1, 2 * group, tokens, 16], [1, 2, 40, 16], [1, 2, 40, 32]
+    result = compare(attention(*shapes, "f16", flags, masks, first), all_lowered=True)
+    assert box in boxes_of_queries(result)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "piece", "part"), [("f16", 16, 16), ("f32", 32, 16), ("f16", 16, 32)]
+)
+def test_keys_and_values_in_pieces(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, piece: int, part: int
+) -> None:
+    def cut(*args: Any) -> Iterator[Tiles]:
+        for t in candidates(*args):
+            if t.rows == t.keys == 32:
+                yield replace(t, piece=piece, value_part=part, key_part=16, size_part=16)
+
+    monkeypatch.setattr(attention_tiles, "candidates", cut)
+    shapes = [1, 2, 40, 16], [1, 1, 75, 16], [1, 1, 75, 32]
+    compare(attention(*shapes, dtype), all_lowered=True, orders=2)
+
+
+def test_heads_of_512_elements_fit() -> None:
+    shapes = [1, 1, 17, 512], [1, 1, 40, 512], [1, 1, 40, 512]
+    compare(attention(*shapes, "f32"), all_lowered=True)
 
 
 # Attention with what computes its operands: biases of queries, keys and values.

@@ -1,12 +1,18 @@
 """Tile programs of convolutions, against the bodies of their kernels."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from ge.dialects.targets.target import Target
+from ge.lowering.kernels import convolution
+from ge.lowering.kernels.convolution_cuts import Convolution, Cut, cuts
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -44,9 +50,16 @@ def conv(
     )
 
 
-@settings(max_examples=6, deadline=None)
+def unfolding(w: Convolution, target: Target) -> list[Cut]:
+    """The cuts whose windows are unfolded in L1, but for where there are none."""
+    found = list(cuts(w, target))
+    return [cut for cut in found if cut.image] or found
+
+
+@pytest.mark.parametrize("way", [cuts, unfolding])
+@settings(max_examples=5, deadline=None)
 @given(st.data())
-def test_numbers(data: st.DataObject) -> None:
+def test_numbers(way: Callable[..., Any], data: st.DataObject) -> None:
     """Any kernel, stride, dilation, pads, groups, with ragged ends of each."""
 
     def pair(low: int, high: int) -> tuple[int, int]:
@@ -67,7 +80,8 @@ def test_numbers(data: st.DataObject) -> None:
     x, w = (batch, ins * group, *image), (outs * group, ins, *kernel)
     out = batch, outs * group, *result
     text = conv(x, w, out, flags, element, bias and element != "i8")
-    compare(text, all_lowered=True, proved=group == 1)
+    with patch.object(convolution, "cuts", way):
+        compare(text, all_lowered=True, proved=group == 1)
 
 
 AFTER = {
@@ -77,12 +91,35 @@ AFTER = {
 }
 
 
+@pytest.mark.parametrize("way", [cuts, unfolding])
 @pytest.mark.parametrize("after", AFTER)
-def test_ops_on_the_result(after: str) -> None:
+def test_ops_on_the_result(after: str, way: Callable[..., Any]) -> None:
     text = conv(
         (1, 20, 5, 9), (40, 20, 3, 3), (1, 40, 5, 9), "pads [1, 1, 1, 1]", after=AFTER[after]
     )
-    compare(text, all_lowered=True, orders=1)
+    with patch.object(convolution, "cuts", way):
+        compare(text, all_lowered=True, orders=1)
+
+
+@pytest.mark.parametrize("strides", [1, 2])
+@pytest.mark.parametrize("element", ["f16", "i8"])
+def test_windows_of_an_image_with_channels_last(element: str, strides: int) -> None:
+    """They are unfolded of what is loaded: there are no vector cores."""
+    out = 2, 24, 7 // strides + 1, 10 // strides + 1
+    flags = f"strides [{strides}, {strides}] pads [0, 1, 1, 1] {{input_channels_last = true}}"
+    text = conv((2, 9, 11, 40), (24, 40, 3, 3), out, flags, element, False)
+    ((_, program),) = compare(text, all_lowered=True, orders=1).pairs
+    assert program.vector is None
+
+
+def test_strides_are_taken_where_windows_are_unfolded() -> None:
+    """Elements that do not lie side by side would take 32 bytes each: 33 microseconds in all."""
+    flags = "strides [2, 2] pads [3, 3, 3, 3]"
+    text = conv((1, 3, 224, 224), (64, 3, 7, 7), (1, 64, 112, 112), flags, "f16")
+    ((_, program),) = (found := lowered(text)).pairs
+    time = TileKernel(program, found.target).time()
+    assert time.kind == "mixed"
+    assert time.core_us < 8
 
 
 def test_integers_are_padded_with_their_zero_point() -> None:
@@ -135,9 +172,47 @@ def test_channels_of_the_result_are_last(kernel: int, relu: bool) -> None:
     assert len(found.pairs) == 1
 
 
+def joined(kernel: int, ops: bool, place: int, others: Shape, element: str = "f32") -> str:
+    """A launch: a convolution, and its result among inputs of so many channels."""
+    counts = [*others[:place], 32, *others[place:]]
+    x, w, out = (
+        tensor(t, element) for t in ((2, 20, 6, 9), (32, 20, kernel, kernel), (2, 32, 6, 9))
+    )
+    whole = tensor((2, sum(counts), 6, 9), element)
+    inputs = [x, w, *(tensor((2, n, 6, 9), element) for n in others)]
+    given = ", ".join(f"%a{i}: {t}" for i, t in enumerate(inputs))
+    taken = ", ".join(f"%a{i}" for i in range(len(inputs)))
+    names = [f"%b{i + 2}" for i in range(len(others))]
+    names.insert(place, "%1" if ops else "%0")
+    types = ", ".join(tensor((2, n, 6, 9), element) for n in counts)
+    return f"""func.func @main({given}) -> {whole} {{
+  %r = fused_op.conv({taken}) : ({", ".join(inputs)}) -> {whole} {{
+  ^bb0({given.replace("%a", "%b")}):
+    %0 = graph.conv %b0, %b1 pads {[kernel // 2] * 4} : ({x}, {w}) -> {out}
+    {f"%1 = graph.neg %0 : ({out}) -> {out}" if ops else ""}
+    %2 = graph.concat {", ".join(names)} axis 1 : ({types}) -> {whole}
+    fused_op.yield %2 : {whole}
+  }}
+  func.return %r : {whole}
+}}"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [joined(3, True, 0, (20,)), joined(1, False, 1, (5, 48)), joined(3, False, 1, (7,), "f16")],
+)
+def test_a_result_among_other_channels(text: str) -> None:
+    compare(text, all_lowered=True, orders=1)
+
+
 REASONS = {
-    "channels of its input are last": (
-        conv((1, 8, 8, 4), (8, 4, 3, 3), (1, 8, 6, 6), "{input_channels_last = true}"),
+    "channels are last, and in groups": (
+        conv(
+            (1, 8, 8, 4),
+            (8, 2, 3, 3),
+            (1, 8, 6, 6),
+            "{group = 2 : i64, input_channels_last = true}",
+        ),
     ),
     "3 spatial dimensions": (conv((1, 4, 4, 4, 4), (8, 4, 2, 2, 2), (1, 8, 3, 3, 3)),),
 }

@@ -166,7 +166,7 @@ def test_transposes_of_any_shape(shape: list[int], element: str, data: st.DataOb
         result = lowered(text)
         assert not result.reasons
         if result.pairs:
-            compare(text, exact=True)
+            compare(result, exact=True)
 
 
 @FEW

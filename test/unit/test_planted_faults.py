@@ -32,16 +32,16 @@ def test_faults_are_reported_and_nothing_else() -> None:
 
 
 def test_faults_in_tile_programs_are_reported() -> None:
-    counts = planted_tile_faults.run_cases(range(16), seed=1, orders=3)
+    counts = planted_tile_faults.run_cases(range(10), seed=1, orders=3)
     assert not any(verdict.startswith("MISSED") for verdict in counts)
     assert counts["reported"] > 3
 
 
 def test_edits_that_do_harm_are_refused() -> None:
-    tally = planted_edits.run_cases(range(5000, 5020))
+    tally = planted_edits.run_cases(range(5000, 5010))
     assert tally.wrong == []
-    assert tally.refused.total() > 8
-    assert tally.harmless.total() > 1
+    assert tally.refused.total() > 4
+    assert tally.harmless.total() > 0
 
 
 @pytest.mark.parametrize("options", [Options(fusion="off"), Options(), Options(share_io=True)])

@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xdsl.dialects.builtin import f16
+from xdsl.utils.test_value import create_ssa_value
 
 import ge
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.types import Memory, TileType
+from ge.dialects.tile.unfold import Pair, Unfolding, UnfoldOp
 from ge.lowering.tiles.tracing import Tracer
+from ge.runtime.tiles.costs import cycles_of
 
 Array = Any
 B2 = Target.load("910b2")
@@ -143,7 +148,7 @@ def test_columns_are_taken() -> None:
     assert busy * B2.cycles_per_us == pytest.approx(cycles)
 
 
-def test_elements_apart_take_a_block_each() -> None:
+def test_elements_apart_take_a_start_and_a_block_each() -> None:
     """16 x 64 elements of 4 bytes: 4096 bytes side by side, 32768 where they are not."""
 
     def cycles(step: int) -> float:
@@ -156,5 +161,26 @@ def test_elements_apart_take_a_block_each() -> None:
         (load,) = (p for p in time.pipes if p.pipe == "vector mte2")
         return load.busy_us * B2.cycles_per_us
 
-    side_by_side = (cycles(1) - B2.mte2_start_cycles) / 4096
-    assert cycles(2) == pytest.approx(B2.mte2_start_cycles + 16 * 64 * 32 * side_by_side)
+    each = B2.mte2_start_cycles + 32 / B2.stated("gm_to_ub_rate")
+    assert cycles(1) < 200
+    assert cycles(2) == pytest.approx(16 * 64 * each)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "strides", "dilations", "rate"),
+    [
+        ((1, 1), (1, 1), (1, 1), 128), ((1, 3), (1, 1), (1, 1), 128),
+        ((3, 3), (1, 1), (1, 1), 512 / 5), ((1, 3), (1, 2), (1, 1), 128),
+        ((7, 7), (2, 2), (1, 1), 512 / 11), ((3, 3), (1, 1), (2, 2), 32),
+    ],
+)  # fmt: skip
+def test_windows_are_unfolded_at_published_rates(
+    kernel: Pair, strides: Pair, dilations: Pair, rate: float
+) -> None:
+    """512 / (2 strides + lines of the kernel) bytes a cycle; into L0B no more than moves."""
+    image = create_ssa_value(TileType(1024, 16, f16, Memory.L1))
+    part = create_ssa_value(TileType(16, 32, f16, Memory.L0B))
+    op = UnfoldOp(image, part, Unfolding(64, 16, kernel, strides, dilations))
+    op.verify_()
+    cycles = cycles_of(op, (), {}, B2)
+    assert cycles == pytest.approx(B2.mte1_start_cycles + 16 * 32 * 2 / rate)

@@ -12,6 +12,7 @@ from ge.lowering.driver.compiler import context
 from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.tiles import api as tile
 from ge.lowering.tiles.api import Tensor
+from ge.runtime.check import tile_program
 from ge.runtime.check.tiles import KernelProof, check_kernels
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -47,7 +48,7 @@ NUMBERS = """
   %minus = arith.constant -1 : index
 """
 FAULTS = [
-    (") cores 2 {", ") cores 1000 {", "capacity", "1000 vector cores, and 910b1 has 48"),
+    (") cores 2 {", ") cores 49 {", "capacity", "49 vector cores, and 910b1 has 48"),
     ("arith.muli %i, %c16", "arith.divui %minus, %c16", "loop", "of a negative number, -1"),
     ("  // ONE", None, "deadlock", "core 0 stands still"),
     ("  // LAST", None, "event", "is left set"),
@@ -156,7 +157,8 @@ def test_not_of_a_condition():
     assert "reads bytes of ub that nothing wrote" in problem.message
 
 
-def test_loops_that_never_end_are_left():
+def test_loops_that_never_end_are_left(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tile_program, "MOST_INSTRUCTIONS", 1000)
     endless = """tile.kernel @endless(%x: memref<128x64xf32>) cores 1 {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

@@ -87,10 +87,10 @@ def test_time_is_not_less_than_that_of_hbm() -> None:
     assert time.hbm_us == pytest.approx(8.192)
     assert time.total_us == time.start_us + time.hbm_us
     assert time.bound == "hbm"
-    assert time.pipes[0].busy_us == pytest.approx(0.046 + 4.096)  # loads take the share of one core
+    assert time.pipes[0].busy_us == pytest.approx(4.096)  # loads take the share of one core
     time = kernel(EXP, replace(slow, hbm_read_efficiency=0.25)).time()  # of reading alone
     assert time.hbm_us == pytest.approx(4 * 4.096)
-    assert time.pipes[0].busy_us == pytest.approx(0.046 + 4 * 4.096)
+    assert time.pipes[0].busy_us == pytest.approx(4 * 4.096)
 
 
 def test_a_short_kernel_is_bound_by_its_start() -> None:
@@ -280,23 +280,23 @@ def test_softmax(element: str) -> None:
     assert run.kind == "row"
 
 
-def test_a_tile_with_gaps_takes_a_piece_for_each_row() -> None:
-    """The copy of 64 rows of 32 bytes: 24 + 64 (1 + 16) cycles; of as many bytes without gaps, in
-    the fill of twice as many bytes, 24 + 16."""
+def test_a_tile_with_gaps_takes_a_repeat_for_each_row() -> None:
+    """The copy of 64 rows of 32 bytes, down the rows: 24 + 64 + 16 cycles, since the repeats are
+    not full; of as many bytes without gaps, in the fill of twice as many bytes, 24 + 16."""
     run = kernel(SOFTMAX.format(t="f32"))
     pairs = zip(run.cycles(), run.tables.records, strict=True)
     cycles = [(run.tables.ops[r.op].name, c) for c, r in pairs]
     assert ("tile.fill", 24 + 16) in cycles
     assert ("tile.reduce", 24 + 8 * TARGET.vector_cycles["row_max"]) in cycles
-    assert ("tile.move", 24 + 64 * 17) in cycles
+    assert ("tile.move", 24 + 64 + 16) in cycles
 
 
 def test_reductions_by_hand() -> None:
     """Three repeats a row: 16 x 2 are added in two instructions, then 16 are summed up by rows; of
-    columns all 48 are compared."""
+    columns 8, 4, 2 and 1 rows with as many others."""
     run, cycles = kernel(WIDE), TARGET.vector_cycles
     assert run.cycles() == [
-        3 * 24 + 16 * 2 * cycles["add"] + 16 * cycles["row_sum"], 24 + 48 * cycles["min"]
+        3 * 24 + 16 * 2 * cycles["add"] + 16 * cycles["row_sum"], 4 * 24 + 45 * cycles["min"]
     ]  # fmt: skip
 
 

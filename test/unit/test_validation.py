@@ -442,7 +442,7 @@ MODELS = Path(__file__).parents[1] / "models"
     ("model", "modes"),
     [
         ("if_ts.tiny", FUSION_MODES),
-        ("loop_rnn.tiny", FUSION_MODES),
+        ("loop_rnn.tiny", ("default",)),
         ("resnet50.ts.tiny", ("default",)),
         ("llama_7b_decode.fp16.tiny", ("aggressive",)),
     ],

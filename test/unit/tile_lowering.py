@@ -29,6 +29,7 @@ from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.tiles.writing import finish
+from ge.runtime.check.tile_device import NOTHING, Sharing
 from ge.runtime.check.tiles import check_kernel
 from ge.runtime.data.arrays import Array, kind_of
 from ge.runtime.device.interpreter import KernelCode
@@ -55,11 +56,11 @@ class Lowered:
 
 
 def lowered(module: ModuleOp | str, target: str = "910b2", **options: Any) -> Lowered:
-    """A graph function (or a module of tasks) compiled with these options as far as its kernels,
+    """A function (or a module of tasks) compiled with these options as far as its kernels,
     and their tile programs."""
     if isinstance(module, str):
         module = parse_module(context(), Source("test", module))
-    if level_of(module) is Level.GRAPH:
+    if level_of(module) is not Level.TASKS:
         lower(module, Options(target=target, **options), until=Level.TASKS)
     record_target(module, target)
     found: list[Diagnostic] = []
@@ -72,7 +73,7 @@ def lowered(module: ModuleOp | str, target: str = "910b2", **options: Any) -> Lo
 
 
 def compare(
-    module: ModuleOp | str,
+    module: ModuleOp | str | Lowered,
     target: str = "910b2",
     *,
     all_lowered: bool = False,
@@ -87,15 +88,25 @@ def compare(
     """Run each kernel that has a tile program both ways on random inputs (those of `make`), and in
     random orders of the pipes; the results are equal but for what rounding makes of sums
     in another order, and the program is proved."""
-    result = lowered(module, target, **options)
+    result = module if isinstance(module, Lowered) else lowered(module, target, **options)
     assert result.pairs, result.reasons
     assert not (all_lowered and result.reasons), result.reasons
     for kernel, program in result.pairs:
         if proved:
-            proof = check_kernel(program, result.target)
+            proof = check_kernel(program, result.target, {NOTHING, in_place(kernel)})
             assert not proof.problems, f"{[p.message for p in proof.problems]}\n{program}"
         run_both_ways(kernel, program, result.target, exact, tolerance, make, orders, seed)
     return result
+
+
+def in_place(kernel: KernelOp) -> Sharing:
+    """As many results over operands as a memory plan may have; operands come first in a tile
+    program's arguments, results last."""
+    first, pairs = len(kernel.input_types) + len(kernel.constants), dict[int, int]()
+    for result, operand in sorted(kernel.in_place_pairs()):
+        if result not in pairs and operand not in pairs.values():
+            pairs[result] = operand
+    return frozenset((first + r, i) for r, i in pairs.items())
 
 
 def run_both_ways(
@@ -116,7 +127,12 @@ def run_both_ways(
     tiles = TiledCode(kernel, TileKernel(program, target), {})
     results = tiles.run(inputs, nowhere)
     for result, want in zip(results, wanted, strict=True):
-        assert_close(result, want, exact, tolerance, f"{kernel}\n{program}")
+        assert_close(result, want, exact, tolerance, lambda: f"{kernel}\n{program}")
+    if over := in_place(kernel):
+        first = len(program.body.block.args) - len(results)
+        pairs = [(r - first, i) for r, i in over]
+        for again, result in zip(tiles.compute(inputs, over=pairs), results, strict=True):
+            assert again.tobytes() == result.tobytes(), f"over operands\n{program}"
     for number in range(orders):
         tiles.random = Random(number)
         for again, result in zip(tiles.run(inputs, nowhere), results, strict=True):
@@ -124,7 +140,11 @@ def run_both_ways(
 
 
 def assert_close(
-    got: Array, want: Array, exact: bool = False, tolerance: float | None = None, text: str = ""
+    got: Array,
+    want: Array,
+    exact: bool = False,
+    tolerance: float | None = None,
+    text: Callable[[], str] = str,
 ) -> None:
     """Equal as `differs` says, or bit for bit."""
     assert (got.shape, got.dtype) == (want.shape, want.dtype)
@@ -132,7 +152,9 @@ def assert_close(
     if wrong.any():
         where = tuple(np.argwhere(wrong)[0].tolist())
         count = f"{int(wrong.sum())} of {wrong.size} elements differ"
-        raise AssertionError(f"{count}, first at {where}: {got[where]}, not {want[where]}\n{text}")
+        raise AssertionError(
+            f"{count}, first at {where}: {got[where]}, not {want[where]}\n{text()}"
+        )
 
 
 def _bits(array: Array) -> Array:

@@ -44,3 +44,27 @@ npu_task.kernel @causal on cube {
 // CHECK:           %[[TO:.*]] = arith.addi %[[END]]
 // CHECK:           scf.for {{.*}} to %[[TO]] step
 // CHECK:             graph.compare "le"
+
+// -----
+
+// Heads that share keys are rows of one tile where they have few queries: of one token, 4 of 8.
+npu_task.kernel @decode on cube {
+^bb0(%0: tensor<2x1x8x64xf16>, %1: tensor<2x50x2x64xf16>):
+  %2 = graph.attention %0, %1, %1 {query_tokens_first = true, key_tokens_first = true, value_tokens_first = true, result_tokens_first = true} : tensor<2x1x8x64xf16>, tensor<2x50x2x64xf16>, tensor<2x50x2x64xf16> -> tensor<2x1x8x64xf16>
+  npu_task.return %2 : tensor<2x1x8x64xf16>
+}
+// CHECK:       tile.kernel @decode_tiles(%in0: memref<2x2x4x64xf16>, %in1: memref<2x50x2x64xf16>, %out0: memref<2x2x4x64xf16>) cores 4
+// CHECK:         tile.cube {
+// CHECK:           tile.view %in0[{{.*}}] : memref<2x2x4x64xf16> -> !tile.box<16x64xf16>
+// CHECK:           tile.view %in1[{{.*}}] sizes [1, 64, 1, 64]
+
+// -----
+
+// Of three tokens: the heads of a token stand together, a tile is a box of four tokens.
+npu_task.kernel @tokens on cube {
+^bb0(%0: tensor<2x3x8x64xf16>, %1: tensor<2x50x2x64xf16>):
+  %2 = graph.attention %0, %1, %1 {causal = true, offset = 47, query_tokens_first = true, key_tokens_first = true, value_tokens_first = true, result_tokens_first = true} : tensor<2x3x8x64xf16>, tensor<2x50x2x64xf16>, tensor<2x50x2x64xf16> -> tensor<2x3x8x64xf16>
+  npu_task.return %2 : tensor<2x3x8x64xf16>
+}
+// CHECK:       tile.kernel @tokens_tiles(%in0: memref<2x3x2x4x64xf16>,
+// CHECK:           tile.view %in0[{{.*}}] sizes [1, 4, 1, 4, 64] : memref<2x3x2x4x64xf16> -> !tile.box<16x64xf16>

@@ -61,3 +61,44 @@ npu_task.kernel @gate on cube {
   }
   npu_task.return %3 : tensor<64x32xf16>
 }
+
+// Vector cores compute the weights, a half of each part on either of two, and a fifo takes them to
+// the cube. Codes of 8 bits are multiplied in f16: the scales are.
+// CHECK-LABEL: tile.kernel @weights_tiles
+// CHECK: tile.fifo
+// CHECK: tile.cube
+// CHECK: tile.load
+// CHECK: tile.pop {{.*}} to [[W:%[0-9]+]]
+// CHECK: tile.mmad
+// CHECK: tile.vector split 2
+// CHECK: tile.map
+// CHECK: graph.cast {{.*}} to f16
+// CHECK-NEXT: graph.mul {{.*}} tensor<{{[0-9]+x[0-9]+}}xf16>
+// CHECK-NEXT: tile.yield
+// CHECK: tile.push
+
+npu_task.kernel @weights on cube {
+^bb0(%0: tensor<16x64xf16>, %1: tensor<64x64xi8>, %2: tensor<64xf16>):
+  %3 = fused_op.linear(%0, %1, %2) : (tensor<16x64xf16>, tensor<64x64xi8>, tensor<64xf16>) -> tensor<16x64xf16> {
+  ^bb0(%4: tensor<16x64xf16>, %5: tensor<64x64xi8>, %6: tensor<64xf16>):
+    %7 = graph.dequantize %5, %6 {axis = 1 : i64} : (tensor<64x64xi8>, tensor<64xf16>) -> tensor<64x64xf16>
+    %8 = graph.matmul %4, %7 : (tensor<16x64xf16>, tensor<64x64xf16>) -> tensor<16x64xf16>
+    fused_op.yield %8 : tensor<16x64xf16>
+  }
+  npu_task.return %3 : tensor<16x64xf16>
+}
+
+// One matmul takes what another one computes: there is no program.
+// CHECK-LABEL: npu_task.kernel @chain
+// CHECK-SAME: no_tiles = "a matmul takes what another one computes"
+
+npu_task.kernel @chain on cube {
+^bb0(%0: tensor<16x16xf16>):
+  %1 = fused_op.linear(%0) : (tensor<16x16xf16>) -> tensor<16x16xf16> {
+  ^bb0(%2: tensor<16x16xf16>):
+    %3 = graph.matmul %2, %2 : (tensor<16x16xf16>, tensor<16x16xf16>) -> tensor<16x16xf16>
+    %4 = graph.matmul %3, %2 : (tensor<16x16xf16>, tensor<16x16xf16>) -> tensor<16x16xf16>
+    fused_op.yield %4 : tensor<16x16xf16>
+  }
+  npu_task.return %1 : tensor<16x16xf16>
+}

@@ -1,0 +1,147 @@
+"""The instruction of the `tile` dialect that makes a matrix of the windows of an image."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, i64
+from xdsl.ir import SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.npu_task.attributes import number
+from ge.dialects.support.types import array_ints
+from ge.dialects.tile.instruction import Instruction, parse_end, print_end
+from ge.dialects.tile.transfers import check_same_element, parse_ends, print_ends
+from ge.dialects.tile.types import Memory, Pipe, TileType, tile_type
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Unfolding:
+    """Windows over an image in L1: `width` pixels of a line of the image, `pixels` windows of a
+    line of the result; along lines and columns the kernel, its strides and dilations."""
+
+    width: int
+    pixels: int
+    kernel: Pair
+    strides: Pair = (1, 1)
+    dilations: Pair = (1, 1)
+
+    @property
+    def taps(self) -> int:
+        return prod(self.kernel)
+
+    def reach(self, dim: int, windows: int) -> int:
+        """Lines (0) or columns (1) of the image that so many windows reach over."""
+        kernel, dilation = self.kernel[dim], self.dilations[dim]
+        return (windows - 1) * self.strides[dim] + (kernel - 1) * dilation + 1
+
+
+@irdl_op_definition
+class UnfoldOp(Instruction):
+    """Windows of an image in L1, whose rows are pixels (line by line, `width` each) and columns
+    channels, become a part of a matrix in L0: there is a window for each pixel of the result
+    (`pixels` in a line), and each has the `kernel` elements of one channel after those of another.
+    L0A has windows as rows, L0B as columns. The part begins at element `from`.
+
+        tile.unfold %image to %l0b width 66 pixels 32 kernel [3, 3] strides [2, 2] dilations [1, 1]
+            from 144
+    """
+
+    name = "tile.unfold"
+    source = operand_def(TileType)
+    target = operand_def(TileType)
+    width = prop_def(IntegerAttr[I64])
+    pixels = prop_def(IntegerAttr[I64])
+    kernel = prop_def(DenseArrayBase.constr(i64))
+    strides = prop_def(DenseArrayBase.constr(i64))
+    dilations = prop_def(DenseArrayBase.constr(i64))
+    first = prop_def(IntegerAttr[I64])
+
+    def __init__(self, source: SSAValue, target: SSAValue, windows: Unfolding, first: int = 0):
+        w = windows
+        pairs = {"kernel": w.kernel, "strides": w.strides, "dilations": w.dilations}
+        arrays = {name: DenseArrayBase.from_list(i64, list(pair)) for name, pair in pairs.items()}
+        numbers = {"width": number(w.width), "pixels": number(w.pixels), "first": number(first)}
+        super().__init__(operands=[source, target], properties=numbers | arrays)
+
+    @property
+    def windows(self) -> Unfolding:
+        arrays = map(array_ints, (self.kernel, self.strides, self.dilations))
+        kernel, strides, dilations = ((a[0], a[1]) for a in arrays)
+        width, pixels = self.width.value.data, self.pixels.value.data
+        return Unfolding(width, pixels, kernel, strides, dilations)
+
+    @property
+    def begin(self) -> int:
+        """The element of the windows that the target begins with."""
+        return self.first.value.data
+
+    @property
+    def window_rows(self) -> bool:
+        """Whether windows are the rows of the target."""
+        return tile_type(self.target).space is Memory.L0A
+
+    def pipe(self) -> Pipe:
+        return Pipe.MTE1
+
+    def reads(self) -> Sequence[SSAValue]:
+        return (self.source,)
+
+    def writes(self) -> Sequence[SSAValue]:
+        return (self.target,)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "UnfoldOp":
+        source, target = parse_ends(parser)
+
+        def integer(keyword: str) -> int:
+            parser.parse_keyword(keyword)
+            return parser.parse_integer(allow_boolean=False)
+
+        def pair(keyword: str) -> Pair:
+            parser.parse_keyword(keyword)
+            items = parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, parser.parse_integer, f" of {keyword}"
+            )
+            if len(items) != 2:
+                parser.raise_error(f"{keyword} has a number for lines and one for columns")
+            return items[0], items[1]
+
+        sizes = integer("width"), integer("pixels")
+        windows = Unfolding(*sizes, pair("kernel"), pair("strides"), pair("dilations"))
+        op = cls(source, target, windows, integer("from"))
+        parse_end(parser, op)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        w = self.windows
+        print_ends(printer, self.source, self.target)
+        printer.print_string(f" width {w.width} pixels {w.pixels} kernel {[*w.kernel]}")
+        printer.print_string(f" strides {[*w.strides]} dilations {[*w.dilations]}")
+        printer.print_string(f" from {self.begin}")
+        print_end(printer, self)
+
+    def verify_(self) -> None:
+        source, target, w = tile_type(self.source), tile_type(self.target), self.windows
+        if source.space is not Memory.L1 or target.space not in (Memory.L0A, Memory.L0B):
+            raise VerifyException(f"windows pass from l1 to l0a or l0b: {source} to {target}")
+        check_same_element(source, target)
+        if min(w.width, w.pixels, *w.kernel, *w.strides, *w.dilations) < 1:
+            raise VerifyException("sizes, strides and dilations of windows are at least 1")
+        count, depth = target.shape if self.window_rows else target.shape[::-1]
+        lines, rest = divmod(count, w.pixels)
+        if rest:
+            raise VerifyException(f"{count} windows are no whole lines of {w.pixels}")
+        pixels, channels = source.shape
+        last = (w.reach(0, lines) - 1) * w.width + w.reach(1, w.pixels)
+        if w.reach(1, w.pixels) > w.width or last > pixels:
+            text = f"{lines} x {w.pixels} windows pass {pixels} pixels, {w.width} in a line"
+            raise VerifyException(text)
+        if self.begin < 0 or self.begin + depth > channels * w.taps:
+            text = f"{depth} elements from {self.begin} on"
+            raise VerifyException(f"{text} pass windows of {channels} channels x {w.taps}")

@@ -1,0 +1,260 @@
+"""How convolutions are cut into blocks of the result, and blocks into steps over input channels.
+
+Of the cuts that fit on a core the fastest is taken, by an estimate from the target's facts: the
+busiest pipe sets the pace of a block; the first load and the last store stand alone.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil, gcd, prod
+
+from xdsl.dialects.builtin import bf16, f16, f32, i8
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.npu_task.core_plan import FRACTAL
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import Shape, align_up, element_type, shape_of
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.types import BLOCK
+from ge.dialects.tile.unfold import Unfolding
+from ge.lowering.kernels.blocks import SUM_BYTES, extents
+from ge.lowering.kernels.launch import NotLowered
+from ge.lowering.kernels.windows import Pair, Windows, pairs
+from ge.runtime.costs.cube import peak_macs
+from ge.runtime.costs.instructions import REPEAT_BYTES
+from ge.runtime.costs.split_cores import share_of, window_rate
+
+
+@dataclass(frozen=True)
+class Convolution(Windows):
+    """A convolution: `batch` times weights of one group by windows of its channels."""
+
+    op: ConvOp
+    batch: int  # images times groups
+    groups: int
+    ins: int  # channels of a group
+    outs: int
+    last: bool  # channels of the input are last
+    turned: bool  # those of the result are
+    passing: bool = False  # sums pass to the vector cores
+    copies: int = 0  # bytes of UB for what is copied beside
+
+    @classmethod
+    def of(cls, op: ConvOp, turned: bool) -> "Convolution":
+        """Raises NotLowered for what is no convolution of images."""
+        shape, weight = op.input_shape(), shape_of(op.weight)
+        element, last = element_type(op.input), op.channel_axis != 1
+        if element not in (f16, bf16, f32, i8) or element != element_type(op.weight):
+            raise NotLowered(f"the cube does not multiply {element} by {element_type(op.weight)}")
+        if element == i8 and op.bias is not None:
+            raise NotLowered("there is no bias of integers")
+        windows = pairs(op.window(), shape[2:], shape_of(op.result)[2:])
+        groups, images = op.groups, shape[0] * op.groups
+        if groups > 1 and (last or turned):
+            raise NotLowered("channels are last, and in groups")
+        return cls(*windows, op, images, groups, weight[1], weight[0] // groups, last, turned)
+
+    @property
+    def depth(self) -> int:
+        return self.ins * self.taps
+
+    @property
+    def is_matmul(self) -> bool:
+        """Whether each window is one element, side by side."""
+        return self.taps == 1 and self.strides == (1, 1)
+
+    @property
+    def line_step(self) -> int:
+        """From one line of an image that is loaded whole to the next: windows of one line leave
+        lines out."""
+        return self.strides[0] if self.kernel[0] == 1 else 1
+
+    def unfolding(self, width: int, pixels: int) -> Unfolding:
+        strides = self.strides[0] // self.line_step, self.strides[1]
+        return Unfolding(width, pixels, self.kernel, strides, self.dilations)
+
+    def parts(self, target: Target) -> int:
+        """Vector cores that bring pixels of an image before the cube."""
+        return 1 if self.last else vector_parts(target)
+
+    @property
+    def result_shape(self) -> Shape:
+        """Of its memref, and of all that is added to it."""
+        if self.turned:
+            return (self.batch, *self.result, self.outs)
+        return (self.batch, self.outs, *self.result)
+
+    @property
+    def shapes(self) -> dict[SSAValue, Shape]:
+        """Of memrefs."""
+        op = self.op
+        shapes: dict[SSAValue, Shape] = {
+            op.input: (self.batch, *self.image, self.ins)
+            if self.last
+            else (self.batch, self.ins, *self.image),
+            op.weight: (self.groups, self.outs, self.depth),
+        }
+        if op.bias is not None:
+            shapes[op.bias] = self.groups, self.outs, 1
+        return shapes
+
+
+def vector_parts(target: Target) -> int:
+    """Vector cores beside a cube core."""
+    return max(target.vector_cores // target.cube_cores, 1)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Blocks of m channels by `lines` x `cols` pixels; steps of `channels` input channels, in parts
+    of `part`; how many `sums`. `image`: lines and columns of the image in L1, where windows are
+    unfolded there."""
+
+    m: int
+    lines: int
+    cols: int
+    channels: int
+    depth: int  # of a step, in L1
+    part: int
+    sums: int
+    image: Pair | None = None
+
+    @property
+    def n(self) -> int:
+        return self.lines * self.cols
+
+    def counts(self, w: Convolution) -> tuple[int, int, int]:
+        """Blocks of channels, of lines and of columns."""
+        lines, cols = w.result
+        return ceil(w.outs / self.m), ceil(lines / self.lines), ceil(cols / self.cols)
+
+    def blocks(self, w: Convolution) -> int:
+        return w.batch * prod(self.counts(w))
+
+    def room(self, w: Convolution, target: Target) -> int:
+        """Bytes of UB that are left for results."""
+        room = target.core_memories["ub"] - w.copies
+        if self.image is None or w.last:
+            return room
+        count = 4 * prod(self.image) // w.parts(target) * self.channels
+        return room - count * bitwidth(element_type(w.op.input)) // 8
+
+
+def cuts(w: Convolution, target: Target) -> Iterator[Cut]:
+    """Those that fit on a core."""
+    bits, room = bitwidth(element_type(w.op.input)), target.core_memories
+    unit = max(FRACTAL, BLOCK * 8 // bits)
+    steps = list(channel_steps(w, unit))
+    lines, cols = w.result
+    blocks = [(1, c) for c in extents(cols, unit)]
+    blocks += [(n, align_up(cols, unit)) for n in range(2, lines + 1)]
+    few = unit // gcd(cols, unit)  # lines whose pixels fill whole fractals
+    blocks += [(n, cols) for n in range(few, lines + few, few) if few > 1]
+    for high, wide in blocks:
+        n = high * wide
+        image = image_in_l1(w, high, wide, unit, w.parts(target))
+        for m in extents(w.outs, unit):
+            sums = room["l0c"] // (m * n * SUM_BYTES)
+            if not sums:
+                continue
+            left, right = (n, m) if w.turned else (m, n)
+            # beside two parts there may be two of the bias
+            most = min(room["l0a"] // left, room["l0b"] // right) * 8 // (2 * bits) - unit
+            for count, unfolds in steps:
+                depth = align_up(min(count, w.ins) * w.taps, unit)
+                pixels = prod(image) * count if unfolds else n * depth
+                if 2 * (m * depth + pixels + (m + n) * unit) * bits // 8 > room["l1"]:
+                    continue
+                if part := best_part(depth // unit, most // unit) * unit:
+                    known = image if unfolds else None
+                    cut = Cut(m, high, wide, count, depth, part, min(sums, 2), known)
+                    if cut.room(w, target) >= 0:
+                        yield cut
+
+
+def channel_steps(w: Convolution, unit: int) -> Iterator[tuple[int, bool]]:
+    """How many channels a step has, and whether their windows are unfolded in L1."""
+    if w.is_matmul or not w.last:
+        least = unit // gcd(unit, w.taps)  # channels whose kernel elements fill whole fractals
+        yield w.ins, False
+        yield from ((c, False) for i in range(7) if (c := least << i) < w.ins)
+    if not w.is_matmul:
+        whole = align_up(w.ins, unit)
+        yield whole, True
+        yield from ((c, True) for i in range(7) if (c := unit << i) < whole)
+
+
+def image_in_l1(w: Convolution, lines: int, cols: int, unit: int, parts: int) -> Pair:
+    """Lines and columns of the least image that the windows of a block are within, whose pixels
+    several cores bring whole fractals of."""
+    need = w.unfolding(0, cols)
+    least = -(-need.reach(0, lines) // parts)
+    sizes = [(n * parts, align_up(need.reach(1, cols), unit // gcd(n, unit)))
+             for n in range(least, least + 4)]  # fmt: skip
+    return min(sizes, key=prod)
+
+
+def best_part(depth: int, most: int) -> int:
+    """The longest part that divides a depth; one that does it an even number of times may be half
+    as long, since two tiles take turns. 0: there is none."""
+    parts = [p for p in range(1, min(depth, most) + 1) if depth % p == 0]
+    return max(parts, key=lambda p: p * (1 + (depth // p % 2 == 0)), default=0)
+
+
+def cycles(cut: Cut, w: Convolution, target: Target) -> float:
+    """Of the busiest core, by the busiest of its pipes."""
+    element = element_type(w.op.input)
+    size, steps = bitwidth(element) / 8, ceil(w.ins / cut.channels)
+    windows, before, start = brought(cut, w, target)
+    images = cut.blocks(w) // cut.counts(w)[0]
+    hbm = target.hbm_rate * target.hbm_read_efficiency
+    rate = min(target.l2_read_rate * share_of(w.depth, element), hbm * images)
+    load = target.mte2_start_cycles + windows
+    load += min(cut.m, w.outs) * min(cut.depth, w.depth) * size / rate
+    parts = cut.depth // cut.part
+    a, b = target.l1_to_l0a_rate, target.l1_to_l0b_rate
+    unfolds = window_rate(w.kernel, w.strides, w.dilations, target) if cut.image else a
+    left, right = (cut.n / min(a, unfolds), cut.m / b) if w.turned else (
+        cut.m / a, cut.n / min(b, unfolds)
+    )  # fmt: skip
+    moves = parts * 2 * target.mte1_start_cycles + cut.depth * size * (left + right)
+    macs = parts * target.mmad_start_cycles + cut.m * cut.n * cut.depth / peak_macs(element, target)
+    out = cut.m * cut.n * SUM_BYTES / (target.l0c_out_rate or target.l0c_to_ub_rate)
+    cube = steps * macs + (out if cut.sums == 1 else 0)
+    pace = max(steps * max(load, before), steps * moves, cube, out)
+    every = ceil(cut.blocks(w) / target.cube_cores) * pace
+    return every + start + before + load + macs / parts + out
+
+
+def brought(cut: Cut, w: Convolution, target: Target) -> tuple[float, float, float]:
+    """Cycles of MTE2 for the windows of a step, of the vector cores before, and until a kernel with
+    both kinds of cores begins."""
+    element = element_type(w.op.input)
+    size = bitwidth(element) / 8
+    down, across = cut.counts(w)[0], w.batch
+    hbm = target.hbm_rate * target.hbm_read_efficiency
+    if cut.image is None:
+        stride = w.ins if w.last else prod(w.image)
+        lines, cols = (min(a, b) for a, b in zip((cut.lines, cut.cols), w.result, strict=True))
+        shared = hbm * down * w.taps * across
+        rate = min(target.l2_read_rate * share_of(stride, element), shared)
+        pixel = size if w.strides[1] == 1 else BLOCK
+        load = min(cut.channels, w.ins) * w.taps * lines * cols * pixel / rate
+        return w.taps * target.mte2_start_cycles + load, 0.0, 0.0
+    pixels, real = prod(cut.image), min(cut.channels, w.ins)
+    if w.last:
+        rate = min(target.l2_read_rate * share_of(w.ins, element), hbm * down * across)
+        return target.mte2_start_cycles + pixels * real * size / rate, 0.0, 0.0
+    parts = w.parts(target)
+    rate = target.l2_read_rate if target.split_cores else target.l0c_to_ub_rate
+    pop = parts * target.mte2_start_cycles + pixels * cut.channels * size / rate
+    share = pixels / parts * size
+    begin = target.mte2_start_cycles + real * share / (target.gm_to_ub_rate or rate)
+    turn = target.vector_start_cycles + target.vector_cycles.get("transpose", 1) * (
+        cut.channels * share / REPEAT_BYTES
+    )
+    push = cut.channels * share / target.ub_out_rate
+    start = target.kernel_start_us
+    late = 0.0 if w.passing else start.get("mixed", 0.0) - start.get("cube", 0.0)
+    return pop, max(begin, turn, push), late * target.cycles_per_us

@@ -1,0 +1,77 @@
+"""What buffers a program has, found out without writing it.
+
+The function that writes it runs with a tracer whose programs have buffers and blocks, and no other
+ops. So one of several cuts is chosen in a fraction of the time that writing it takes.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import Block, Operation, SSAValue
+
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.buffers import AllocOp
+from ge.dialects.tile.instruction import Instruction
+from ge.lowering.tiles import values as v
+from ge.lowering.tiles.indices import Scalar
+from ge.lowering.tiles.sides import Side
+from ge.lowering.tiles.tracing import Tracer
+
+
+class SketchedSide(Side):
+    """A program that has buffers only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_empty = True
+        self.any_number = Block(arg_types=[IndexType()]).args[0]
+
+    def add(self, kind: Callable[..., Operation], *args: Any, **more: Any) -> None:
+        self.is_empty &= not (isinstance(kind, type) and issubclass(kind, Instruction))
+
+    def value(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
+        return self.any_number
+
+    def index(self, number: Scalar) -> SSAValue:
+        return self.any_number
+
+    @contextmanager
+    def at(self, level: int) -> Generator[None]:
+        inner = self.open[level + 1 :]
+        del self.open[level + 1 :]
+        yield
+        self.open += inner
+
+
+class Sketch(Tracer):
+    """What a kernel calls `c`, when it is only asked for its buffers."""
+
+    def __init__(self, arguments: Sequence[v.Argument], target: Target) -> None:
+        self.drawn = SketchedSide(), SketchedSide()
+        super().__init__(arguments, target, *self.drawn)
+
+    @property
+    def allocs(self) -> list[AllocOp]:
+        return [op for side in self.drawn if not side.is_empty for op in side.allocs]
+
+    def map(self, target: v.Tile, value: v.Expression) -> None:
+        self.vector.add(Instruction)
+        self._inputs(value, set())
+
+    def _inputs(self, value: v.Value, seen: set[v.Expression]) -> None:
+        """The tiles that a `tile.map` reads: those that are not there are buffers of their own."""
+        if not isinstance(value, v.Expression) or value in seen:
+            return
+        seen.add(value)
+        match value:
+            case v.Apply() | v.Copied():
+                for arg in value.args:
+                    self._inputs(arg, seen)
+            case v.Cast():
+                self._inputs(value.arg, seen)
+            case v.Number():
+                pass
+            case _:
+                self.tile_of(value)

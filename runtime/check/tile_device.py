@@ -1,0 +1,253 @@
+"""Device memory in the proof of a tile program: what cores do to the elements of its arguments.
+
+Launches may write a result over an operand: then both arguments are the same elements, one by one,
+in the shapes that the program gives them (`Sharing`). Their boxes are compared as those of one
+memref, in a shape whose dimensions are parts of those of both.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, product
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+from xdsl.ir import BlockArgument, SSAValue
+
+from ge.dialects.support.types import Shape
+from ge.dialects.tile.buffers import box_of, memref_shape
+from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.reading import reads_of
+from ge.dialects.tile.transfers import StoreOp
+from ge.runtime.check.problems import Problems
+from ge.runtime.check.tile_history import Grains, Span, cells
+from ge.runtime.check.tile_program import Region, Step
+
+Sharing: TypeAlias = frozenset[tuple[int, int]]
+"""Arguments of a kernel, by their numbers, that are the same elements of device memory: a result,
+and the operand that it is written over."""
+
+NOTHING: Sharing = frozenset()
+
+Bounds: TypeAlias = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What an instruction of a core does to a box."""
+
+    core: int
+    step: Step
+    region: Region
+    is_write: bool
+
+    @property
+    def adds(self) -> bool:
+        return isinstance(self.step.op, StoreOp) and self.step.op.is_atomic
+
+
+def accesses(core: int, steps: Iterable[Step]) -> Iterator[Access]:
+    for step in steps:
+        for is_write, regions in ((False, step.read_boxes), (True, step.written_boxes)):
+            for region in regions:
+                if not region.is_empty:
+                    yield Access(core, step, region, is_write)
+
+
+def name(value: SSAValue) -> str:
+    if value.name_hint:
+        return f"%{value.name_hint}"
+    return f"argument {value.index}" if isinstance(value, BlockArgument) else "a buffer"
+
+
+# ---- arguments that are the same elements ----
+
+
+@dataclass
+class Device:
+    """The arguments of a kernel. `homes`: for each that shares its elements, one of those that
+    do; `shapes`: in which they are compared."""
+
+    kernel: KernelOp
+    sharing: Sharing = NOTHING
+    homes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    shapes: dict[SSAValue, Shape] = field(default_factory=dict[SSAValue, Shape])
+
+    def __post_init__(self) -> None:
+        args = self.kernel.body.block.args
+        groups = {a: {a} for a in args}
+        for pair in self.sharing:
+            whole = set[BlockArgument]().union(*(groups[args[i]] for i in pair))
+            groups |= dict.fromkeys(whole, whole)
+        for arg, group in groups.items():
+            self.homes[arg] = home = min(group, key=lambda a: a.index)
+            self.shapes[home] = common_shape([tuple(memref_shape(a)) for a in group])
+
+    def home(self, region: Region) -> SSAValue:
+        return self.homes[region.memref]
+
+    def boxes(self, region: Region) -> list[Bounds]:
+        """A region in the shape of its home."""
+        own, shape = memref_shape(region.memref), self.shapes[self.home(region)]
+        return [region.bounds] if tuple(own) == shape else boxes_in(shape, region.bounds, own)
+
+    def check(self, problems: Problems) -> None:
+        """What is read as a number is not stored to: nothing orders that."""
+        stores = [op for op in self.kernel.walk() if isinstance(op, StoreOp)]
+        results = {self.homes[r]: r for op in stores for r in [box_of(op.target).source]}
+        for arg, home in self.homes.items():
+            if (reads := reads_of(arg)) and home in results:
+                text = (
+                    f"numbers of {name(arg)} are read, over which {name(results[home])} is stored"
+                )
+                problems.add("race", text, reads[0])
+
+
+def common_shape(shapes: Sequence[Shape]) -> Shape:
+    """A shape of the same elements whose dimensions are parts of those of all the shapes; where
+    there is none, all elements in a row."""
+    if len(set(shapes)) == 1:
+        return shapes[0]
+    size = prod(shapes[0])
+    strides = sorted({prod(s[i:]) for s in shapes for i in range(len(s) + 1)}, reverse=True)
+    pairs = list(pairwise(strides))
+    row = len(pairs) < 2 or any(a % b for a, b in pairs)
+    return (size,) if row else tuple(a // b for a, b in pairs)
+
+
+def boxes_in(shape: Shape, bounds: Bounds, own: Sequence[int]) -> list[Bounds]:
+    """The boxes of `shape` that a box of the same elements in another shape is. Where `shape` is a
+    row, one from its first to its last element."""
+    if len(shape) == 1:
+        strides = [prod(own[i + 1 :]) for i in range(len(own))]
+        low, last = (
+            sum(s * (b[end] - end) for s, b in zip(strides, bounds, strict=True)) for end in (0, 1)
+        )
+        return [((low, last + 1),)]
+    parts, left = list[list[Bounds]](), list(shape)
+    for extent, (low, high) in zip(own, bounds, strict=True):
+        dims = list[int]()
+        while prod(dims) < extent:
+            dims.append(left.pop(0))
+        parts.append(cut(low, high, dims))
+    return [sum(boxes, ()) for boxes in product(*parts)]
+
+
+def cut(low: int, high: int, dims: Sequence[int]) -> list[Bounds]:
+    """The boxes over `dims` that numbers from `low` to `high` are."""
+    if len(dims) < 2:
+        return [((low, high),) * len(dims)]
+    inner = prod(dims[1:])
+    (first, start), (last, end) = divmod(low, inner), divmod(high, inner)
+    if first == last:
+        return [((first, first + 1), *b) for b in cut(start, end, dims[1:])]
+    found = list[Bounds]()
+    if start:
+        found += [((first, first + 1), *b) for b in cut(start, inner, dims[1:])]
+        first += 1
+    if first < last:
+        found.append(((first, last), *((0, d) for d in dims[1:])))
+    if end:
+        found += [((last, last + 1), *b) for b in cut(0, end, dims[1:])]
+    return found
+
+
+# ---- what cores do to the same elements ----
+
+
+@dataclass
+class DeviceGrid:
+    """The cells into which boxes cut a shape: each box is some of them, whole."""
+
+    borders: list[list[int]]
+    shape: Shape = field(init=False)
+    index: list[dict[int, int]] = field(init=False)
+    known: dict[Bounds, Grains] = field(default_factory=dict[Bounds, Grains])
+
+    def __post_init__(self) -> None:
+        self.shape = tuple(len(b) - 1 for b in self.borders)
+        self.index = [{edge: i for i, edge in enumerate(b)} for b in self.borders]
+
+    @classmethod
+    def of(cls, boxes: Sequence[Bounds], shape: Shape) -> "DeviceGrid":
+        return cls(cells(boxes, shape))
+
+    def ends(self, box: Bounds) -> Bounds:
+        """A box in cells."""
+        return tuple((at[a], at[b]) for at, (a, b) in zip(self.index, box, strict=True))
+
+    def spans(self, box: Bounds) -> tuple[Span, ...]:
+        return tuple(slice(a, b) for a, b in self.ends(box))
+
+    def grains(self, box: Bounds) -> Grains:
+        if (at := self.known.get(box)) is None:
+            rows = [range(a, b) for a, b in self.ends(box)]
+            at = np.ravel_multi_index(np.ix_(*rows), self.shape).ravel().astype(np.int64)
+            self.known[box] = at
+        return at
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+
+def ordered_memory(
+    device: Device, cores: Iterable[Iterable[Access]], problems: Problems
+) -> set[SSAValue]:
+    """Compare what cores do to device memory, in which nothing orders them; the homes of memrefs
+    whose accesses by one core have to be ordered too."""
+    touched: dict[SSAValue, list[Access]] = {}
+    for core in cores:
+        for access in core:
+            touched.setdefault(device.home(access.region), []).append(access)
+    return {
+        home
+        for home, rows in touched.items()
+        if any(a.is_write for a in rows) and compare_cores(device, home, rows, problems)
+    }
+
+
+NONE = -1
+
+
+def compare_cores(
+    device: Device, home: SSAValue, rows: Sequence[Access], problems: Problems
+) -> bool:
+    """Find races between cores, and elements of a result that nothing stores; whether a core
+    touches cells twice, one time writing."""
+    boxes = [device.boxes(a.region) for a in rows]
+    grid = DeviceGrid.of([box for found in boxes for box in found], device.shapes[home])
+    places = [(a, grid.spans(box)) for a, found in zip(rows, boxes, strict=True) for box in found]
+    writer = np.full(grid.shape, NONE, np.int64)  # the core that wrote each cell last
+    several = np.zeros(grid.shape, bool)  # whether more than one core wrote a cell
+    summed = np.zeros(grid.shape, bool)  # whether all writes of a cell so far add to it
+    twice = False
+    for access, at in places:
+        if not access.is_write:
+            continue
+        before, result = writer[at], access.region.memref
+        others = (before != NONE) & (before != access.core)
+        if (others & ~(summed[at] & access.adds)).any():
+            text = f"two cores store to the same elements of {name(result)}, in no order"
+            problems.add("race", text, access.step.op)
+        twice = twice or bool((before == access.core).any())
+        several[at] |= others
+        summed[at] = access.adds & (summed[at] | (before == NONE))
+        writer[at] = access.core
+    for access, at in places:
+        if access.is_write or access.adds:
+            continue
+        before, operand = writer[at], access.region.memref
+        if (((before != NONE) & (before != access.core)) | several[at]).any():
+            text = f"one core reads elements of {name(operand)} that another one stores"
+            problems.add("race", text, access.step.op)
+        twice = twice or bool((before == access.core).any())
+    stored = {a.region.memref: a.step.op for a in rows if a.is_write}
+    is_read = any(a.region.memref in stored for a in rows if not (a.is_write or a.adds))
+    if not is_read and not summed.any() and (writer == NONE).any():
+        where = [int(i) for i in np.argwhere(writer == NONE)[0]]
+        first = [edges[i] for edges, i in zip(grid.borders, where, strict=True)]
+        result, op = next(iter(stored.items()))
+        text = f"elements of {name(result)}, from {first} on, are stored by no core"
+        problems.add("unwritten", text, op)
+    return twice

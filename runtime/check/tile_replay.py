@@ -1,0 +1,325 @@
+"""What one core of a tile program does, replayed in one legal order with vector clocks."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from ge.dialects.support.diagnostics import location_of
+from ge.dialects.tile.buffers import FifoOp
+from ge.dialects.tile.compute import SetOp, WaitOp
+from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.transfers import PopOp, PushOp, StoreOp
+from ge.dialects.tile.types import Memory, Pipe
+from ge.runtime.check.problems import Problems
+from ge.runtime.check.tile_device import (
+    Access,
+    Bounds,
+    Device,
+    DeviceGrid,
+    accesses,
+    name,
+)
+from ge.runtime.check.tile_history import UNWRITTEN, Clock, Grains, Grid, History
+from ge.runtime.check.tile_program import Bytes, Region, Step, Walk
+
+Queue = tuple[int, Pipe]  # a pipe of the unit with this number
+
+
+@dataclass
+class Core:
+    """A cube core, a vector core, or one and those beside it, its units: the instructions of each
+    pipe, in order."""
+
+    number: int
+    queues: dict[Queue, list[Step]]
+
+    @classmethod
+    def walk(cls, kernel: KernelOp, number: int, largest: bool = True) -> "Core":
+        queues: dict[Queue, list[Step]] = {}
+        units = [(p, part) for p in kernel.programs for part in range(p.parts)]
+        for i, (program, part) in enumerate(units):
+            for step in Walk(kernel, program, number, largest, part).run():
+                queues.setdefault((i, step.pipe), []).append(step)
+        return cls(number, queues)
+
+    def steps(self) -> Iterator[Step]:
+        for queue in self.queues.values():
+            yield from queue
+
+    def accesses(self) -> Iterator[Access]:
+        return accesses(self.number, self.steps())
+
+    def grids(self, device: Device, ordered: set[SSAValue]) -> dict[SSAValue, DeviceGrid]:
+        """The cells that this core's boxes make of memrefs whose accesses have to be ordered."""
+        found: dict[SSAValue, list[Bounds]] = {home: [] for home in ordered}
+        for access in self.accesses():
+            if (home := device.home(access.region)) in ordered:
+                found[home] += device.boxes(access.region)
+        return {h: DeviceGrid.of(boxes, device.shapes[h]) for h, boxes in found.items()}
+
+    def shape(self, device: Device, grids: Mapping[SSAValue, DeviceGrid]) -> object:
+        """Equal for cores that one replay is for."""
+        steps = [(q, tuple(s.shape() for s in steps)) for q, steps in self.queues.items()]
+        cells = [
+            (home, *(grids[home].ends(box) for box in device.boxes(access.region)))
+            for access in self.accesses()
+            if (home := device.home(access.region)) in grids
+        ]
+        return tuple(steps), tuple(cells)
+
+
+def said(op: Operation) -> str:
+    """An op, and where the kernel's source has it."""
+    place = str(location_of(op))
+    return f"{op.name} ({place})" if place else op.name
+
+
+# ---- the order on one core ----
+
+
+def replay(
+    core: Core,
+    device: Device,
+    grids: Mapping[SSAValue, DeviceGrid],
+    flags: int,
+    problems: Problems,
+) -> None:
+    """Find what is wrong on one core. What a load finds does not matter if nothing reads its tile
+    (queries, where there are no keys)."""
+    run = Replay(core, device, grids, flags)
+    run.run()
+    if run.problems.found and not run.problems.full and (unread := run.unread):
+        run = Replay(core, device, grids, flags, unread)
+        run.run()
+    for (kind, op, other), problem in run.problems.found.items():
+        problems.add(kind, problem.message, op, other)
+
+
+@dataclass
+class Replay:
+    """The instructions of one core in one legal order, with what each is ordered after."""
+
+    core: Core
+    device: Device
+    shared: Mapping[SSAValue, DeviceGrid]  # what is ordered of it
+    flags: int  # of the target, between two pipes
+    skipped: Collection[Step] = ()  # loads, for what they read
+    problems: Problems = field(default_factory=Problems)
+    queues: list[Queue] = field(init=False)
+    histories: dict[object, History] = field(default_factory=dict[object, History])
+    grids: dict[tuple[int, Memory], Grid] = field(default_factory=dict[tuple[int, Memory], Grid])
+    sets: dict[object, list[Clock]] = field(default_factory=dict[object, list[Clock]])
+    waits: dict[object, list[Clock]] = field(default_factory=dict[object, list[Clock]])
+    loaded: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])  # and read
+
+    def __post_init__(self) -> None:
+        self.queues = list(self.core.queues)
+        accesses: dict[tuple[int, Memory], list[Bytes]] = {}
+        for (unit, _), steps in self.core.queues.items():
+            for step in steps:
+                for a in (*step.reads, *step.writes):
+                    accesses.setdefault((unit, a.memory), []).append(a)
+        for memory, touched in accesses.items():
+            grid = self.grids[memory] = Grid.of(touched)
+            high = max(a.high for a in touched)
+            self.histories[memory] = History(-(-high // grid.grain), len(self.queues))
+        for memref, grid in self.shared.items():
+            self.histories[memref] = History(grid.size, len(self.queues))
+
+    def run(self) -> None:
+        count = len(self.queues)
+        clocks = [np.zeros(count, np.int64) for _ in range(count)]
+        done = [0] * count
+        moved = True
+        while moved and not self.problems.full:
+            moved = False
+            for q, queue in enumerate(self.queues):
+                steps = self.core.queues[queue]
+                while done[q] < len(steps) and self.enter(steps[done[q]], queue[0], q, clocks[q]):
+                    done[q] += 1
+                    moved = True
+        if not self.problems.full:
+            self.check_end(done)
+
+    def enter(self, step: Step, unit: int, q: int, clock: Clock) -> bool:
+        """Run the step if what it waits for is done."""
+        op = step.op
+        match op:
+            case SetOp() | WaitOp():
+                key = unit, op.source.data, op.target.data, step.flag
+            case PushOp() | PopOp():
+                key = step.fifo, step.part
+            case _:
+                key = None
+        arrived, left = self.sets.setdefault(key, []), self.waits.setdefault(key, [])
+        if isinstance(op, WaitOp | PopOp):
+            if len(left) >= len(arrived):
+                return False
+            np.maximum(clock, arrived[len(left)], out=clock)
+        elif isinstance(op, PushOp):
+            free = len(arrived) - self.places(step)
+            if free >= 0:
+                if free >= len(left):
+                    return False
+                np.maximum(clock, left[free], out=clock)
+        clock[q] += 1
+        if isinstance(op, SetOp):
+            self.check_set(step, clock, arrived, left)
+        self.touch(step, q, clock)
+        if isinstance(op, SetOp | PushOp):
+            arrived.append(clock.copy())
+        elif isinstance(op, WaitOp | PopOp):
+            left.append(clock.copy())
+        return True
+
+    def places(self, step: Step) -> int:
+        assert isinstance(step.fifo, FifoOp)
+        return step.fifo.places
+
+    def check_set(
+        self, step: Step, clock: Clock, arrived: Sequence[Clock], left: Sequence[Clock]
+    ) -> None:
+        op, flag = step.op, step.flag
+        assert isinstance(op, SetOp)
+        assert flag is not None
+        what = f"flag {flag} from {op.source.data} to {op.target.data}"
+        if not 0 <= flag < self.flags:
+            text = f"{what}: the target has {self.flags} between two pipes, from 0 on"
+            self.problems.add("event", text, op)
+        behind = len(arrived)  # sets before this one, each of which must have been waited for
+        if behind and (behind > len(left) or (left[behind - 1] > clock).any()):
+            self.problems.add("event", f"{what} may be set again before it was waited for", op)
+
+    def touch(self, step: Step, q: int, clock: Clock) -> None:
+        """Compare the bytes of a step with those of all before it."""
+        number, unit = int(clock[q]), self.queues[q][0]
+        for a in step.reads:
+            place = unit, a.memory
+            history, at = self.histories[place], self.grids[place].grains(a)
+            self.check_read(step, history, at, clock, a)
+            history.note_read(at, q, number)
+            if self.shared:
+                self.note_loaded(history, at)
+        adds = isinstance(step.op, StoreOp) and step.op.is_atomic
+        for region in () if adds or step in self.skipped else step.read_boxes:
+            for history, at in self.cells(region):
+                self.order(step, history.late_writes(at, clock), "reads")
+                self.order(step, history.late_adds(at, clock), "reads", "adds to")
+                self.check_own(step, history, at, region)
+                history.note_read(at, q, number)
+        for a in step.writes:
+            place = unit, a.memory
+            history, at = self.histories[place], self.grids[place].grains(a)
+            self.order_write(step, history, at, clock)
+            history.note_write(at, q, number, a.owner)
+        for region in step.written_boxes:
+            for history, at in self.cells(region):
+                self.order_write(step, history, at, clock)
+                if adds:  # in any order with other sums
+                    self.check_sum(step, history, at, region)
+                    history.note_add(at, q, number)
+                else:
+                    self.order(step, history.late_adds(at, clock), "writes", "adds to")
+                    history.note_write(at, q, number, region.memref.index)
+
+    def cells(self, region: Region) -> Iterator[tuple[History, Grains]]:
+        """What a region touches of memrefs whose accesses have to be ordered."""
+        home = self.device.home(region)
+        if home in self.shared and not region.is_empty:
+            for box in self.device.boxes(region):
+                yield self.histories[home], self.shared[home].grains(box)
+
+    def note_loaded(self, history: History, at: Grains) -> None:
+        """What is read may come from the last writes on each pipe that loads."""
+        for q, (_, pipe) in enumerate(self.queues):
+            if pipe is Pipe.MTE2:
+                self.loaded.update((q, int(n)) for n in np.unique(history.written[q, at]))
+
+    @property
+    def unread(self) -> set[Step]:
+        """Loads of a tile that nothing reads."""
+        return {
+            step
+            for q, queue in enumerate(self.queues)
+            for i, step in enumerate(self.core.queues[queue])
+            if step.read_boxes and step.writes and (q, i + 1) not in self.loaded
+        }
+
+    def check_own(self, step: Step, history: History, at: Grains, region: Region) -> None:
+        """Elements are not read by one name after they were written by another one."""
+        owners = history.owner[at]
+        if (others := owners[(owners != UNWRITTEN) & (owners != region.memref.index)]).size:
+            args = self.device.kernel.body.block.args
+            text = f"{said(step.op)} reads elements of {name(region.memref)} that"
+            text = f"{text} {name(args[int(others[0])])} was written over"
+            self.problems.add("overwritten", text, step.op)
+
+    def check_sum(self, step: Step, history: History, at: Grains, region: Region) -> None:
+        """What is added to is 0, or was stored by the same name."""
+        is_alone = list(self.device.homes.values()).count(self.device.home(region)) == 1
+        if not is_alone and (history.owner[at] != region.memref.index).any():
+            text = f"{said(step.op)} adds to elements of {name(region.memref)} that hold an operand"
+            self.problems.add("overwritten", text, step.op)
+
+    def check_read(self, step: Step, history: History, at: Grains, clock: Clock, a: Bytes) -> None:
+        late = history.late_writes(at, clock)
+        self.order(step, late, "reads")
+        owners = history.owner[at]
+        if late or not owners.size:
+            return
+        if (owners == UNWRITTEN).any():
+            text = f"{said(step.op)} reads bytes of {a.memory} that nothing wrote"
+            self.problems.add("unwritten", text, step.op)
+        elif (owners != a.owner).any():
+            text = f"{said(step.op)} reads a buffer in {a.memory} that another one was written over"
+            self.problems.add("overwritten", text, step.op)
+
+    def order_write(self, step: Step, history: History, at: Grains, clock: Clock) -> None:
+        self.order(step, history.late_writes(at, clock), "writes")
+        self.order(step, history.late_reads(at, clock), "writes", "reads")
+
+    def order(
+        self, step: Step, late: Iterable[tuple[int, int]], how: str, other: str = "writes"
+    ) -> None:
+        """Report what a step is not ordered after."""
+        for q, number in late:
+            before = self.core.queues[self.queues[q]][number - 1].op
+            text = f"{said(step.op)} on {step.pipe} {how} what {said(before)} on {before.pipe()}"
+            text = f"{text} {other}, and no flag orders them"
+            self.problems.add("race", text, step.op, before)
+
+    def check_end(self, done: Sequence[int]) -> None:
+        """Nothing is stuck, no flag is set and no tile is under way."""
+        stuck = [
+            self.core.queues[queue][done[q]]
+            for q, queue in enumerate(self.queues)
+            if done[q] < len(self.core.queues[queue])
+        ]
+        if stuck:
+            waiting = ", ".join(f"{said(s.op)} on {s.pipe}" for s in stuck)
+            text = f"core {self.core.number} stands still: {waiting} wait for each other or in vain"
+            self.problems.add("deadlock", text, stuck[0].op)
+            return
+        for key, arrived in self.sets.items():
+            if key is None or len(arrived) == len(self.waits[key]):
+                continue
+            count = len(arrived) - len(self.waits[key])
+            fifo = cast("tuple[object, ...]", key)[0]
+            if isinstance(fifo, FifoOp):
+                self.problems.add("deadlock", f"{count} tiles are left in the fifo", fifo)
+            else:
+                last = self.last_set(key)
+                self.problems.add("event", f"the flag of {said(last)} is left set", last)
+
+    def last_set(self, key: object) -> Operation:
+        for (program, _), steps in self.core.queues.items():
+            for step in reversed(steps):
+                op = step.op
+                if isinstance(op, SetOp) and key == (
+                    program, op.source.data, op.target.data, step.flag
+                ):  # fmt: skip
+                    return op
+        raise AssertionError("a flag that is set has a set")

@@ -1,0 +1,153 @@
+"""Results written over operands, in the proof of tile programs and on emulated cores."""
+
+import sys
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.types import Shape
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import load
+from ge.lowering.tiles import api as tile
+from ge.lowering.tiles.api import Tensor, TileProgram
+from ge.runtime.check.tile_device import Bounds, boxes_in, common_shape
+from ge.runtime.check.tile_sharing import sharings_of
+from ge.runtime.check.tiles import KernelProof, check_kernel, check_kernels
+from ge.runtime.tiles.kernel import TileKernel
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_tiles_of_models import compiled
+
+OVER = frozenset({(1, 0)})  # the second argument lies where the first one does
+TARGET = Target.load("910b2")
+
+
+@tile.kernel(shift=0, again=False, add=False, unused=False)
+def doubled(c: Any, x: Any, out: Any, shift: int, again: bool, add: bool, unused: bool) -> None:
+    t, rest = c.ub(16, 32, "f32", copies=2), c.ub(16, 32, "f32")
+    for i in c.share(4):
+        c.load(t[i], x[i * 16 + shift :], pad=0)
+        if unused:
+            c.load(rest, x[i * 16 :])
+        t[i] = t[i] * 2
+        c.store(out[i * 16 :], t[i], add=add)
+        if again:
+            c.load(t[i], x[i * 16 :])
+            t[i] = t[i] * 2
+            c.store(out[i * 16 :], t[i])
+
+
+def program(cores: int = 2, **parameters: Any) -> TileProgram:
+    x = Tensor((64, 32), "f32")
+    return doubled.on(x, x, cores=cores, target="910b2", **parameters)
+
+
+def proof(of: TileProgram, *sharings: Any) -> KernelProof:
+    return check_kernel(of.kernel, TARGET, sharings)
+
+
+FAULTS = [  # what cannot be seen where the arguments share nothing
+    ({"shift": 8}, "race", "one core reads elements of %x that another one stores"),
+    ({"shift": -8, "cores": 1}, "race", "on mte3 writes, and no flag orders them"),
+    ({"again": True}, "overwritten", "reads elements of %x that %out was written over"),
+    ({"add": True}, "overwritten", "adds to elements of %out that hold an operand"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "kind", "text"), FAULTS)
+def test_what_goes_wrong_over_an_operand(parameters: dict[str, Any], kind: str, text: str):
+    wrong = program(**parameters)
+    assert not proof(wrong, frozenset()).problems
+    problems = proof(wrong, frozenset(), OVER).problems
+    assert (kind, True) in {(p.kind, text in p.message) for p in problems}
+    x = np.random.default_rng(0).standard_normal((64, 32), np.float32)
+    results = [
+        TileKernel(wrong.kernel, TARGET).run({"x": x}, seed, over=over)["out"].tobytes()
+        for over in (None, {"out": "x"})
+        for seed in range(5)
+    ]
+    assert len(set(results)) > 1
+
+
+def test_what_is_right_over_an_operand():
+    """Loads whose tile nothing reads may come too late."""
+    for parameters in ({}, {"unused": True}):
+        right = program(**parameters)
+        text = proof(right, OVER).summary
+        assert text.endswith("in any order of the pipes, with %out over %x"), text
+        assert proof(right, frozenset(), OVER).summary.endswith(", also with %out over %x")
+        x = np.random.default_rng(0).standard_normal((64, 32), np.float32)
+        for seed in range(5):
+            (out,) = (
+                TileKernel(right.kernel, TARGET).run({"x": x}, seed, over={"out": "x"}).values()
+            )
+            assert (out == 2 * x).all()
+
+
+@tile.kernel()
+def heads(c: Any, x: Any, out: Any) -> None:
+    t = c.ub(8, 16, "f32", copies=2)
+    for i in c.share(4):
+        c.store(out[:, i], c.load(t[i], x[:, i * 16 :]))
+
+
+def test_an_element_is_the_same_in_other_shapes():
+    kernel = heads.on(Tensor((8, 64), "f32"), Tensor((8, 4, 16), "f32"), cores=4, target="910b2")
+    assert not proof(kernel, OVER).problems
+
+
+SHAPES = [((8, 6), (2, 4, 6)), ((8, 6), (48,)), ((4, 1, 6), (2, 12)), ((6, 4), (3, 2, 4)),
+          ((6, 4), (4, 6)), ((1,), (1, 1)), ((5, 4, 3), (20, 3))]  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), st.sampled_from([*SHAPES, *((b, a) for a, b in SHAPES)]))
+def test_boxes_in_another_shape(data: st.DataObject, shapes: tuple[Any, Any]):
+    own, _ = shapes
+    common = common_shape(shapes)
+    ends = [sorted(data.draw(st.tuples(*[st.integers(0, d)] * 2))) for d in own]
+    bounds = tuple((a, max(b, a + 1)) if b < d else (min(a, d - 1), d)
+                   for (a, b), d in zip(ends, own, strict=True))  # fmt: skip
+
+    def numbers(shape: Shape, box: Bounds) -> list[int]:
+        part = np.arange(prod(shape)).reshape(shape)[tuple(slice(a, b) for a, b in box)]
+        return [int(n) for n in part.ravel()]
+
+    wanted = numbers(own, bounds)
+    found = [n for box in boxes_in(common, bounds, own) for n in numbers(common, box)]
+    assert len(set(found)) == len(found)
+    if common == (prod(own),):
+        assert set(wanted) <= set(found) <= set(range(min(wanted), max(wanted) + 1))
+    else:
+        assert sorted(found) == wanted
+
+
+CHAIN = """
+func.func @main(%x: tensor<9x512xf32>) -> tensor<9x512xf32> {
+  %0 = graph.relu %x : (tensor<9x512xf32>) -> tensor<9x512xf32>
+  %1 = graph.exp %0 : (tensor<9x512xf32>) -> tensor<9x512xf32>
+  %2 = graph.neg %1 : (tensor<9x512xf32>) -> tensor<9x512xf32>
+  func.return %2 : tensor<9x512xf32>
+}
+"""
+
+
+def test_sharing_is_what_the_plan_has(tmp_path: Path):
+    path = compiled(tmp_path, CHAIN, "--target", "910b2", "--tiles")
+    session = load(str(path))
+    assert main_function(session.module) is not None
+    sharings = sharings_of(session.module)
+    assert sharings["exp_0_tiles"] == {OVER} == sharings["neg_0_tiles"]
+    assert sharings["relu_0_tiles"] == {frozenset()}
+    proofs = {p.name: p.summary for p in check_kernels(session.module)}
+    assert proofs["exp_0_tiles"].endswith("with %out0 over %in0")
+    x = np.random.default_rng(0).standard_normal((9, 512), np.float32)
+    for tiles in ("all", "sample:1"):
+        (out,) = session.session(tiles=tiles).run({"arg0": x}).values()
+        np.testing.assert_allclose(out, -np.exp(np.maximum(x, 0)), rtol=1e-6)
