@@ -428,7 +428,7 @@ class Pull:
             raise NotLowered(str(e)) from None
         for i, (owner, buffer) in enumerate(self.buffers):
             same = buffer.type == kind and getattr(buffer, "copies", None) == copies
-            if same and owner not in self.open:
+            if same and owner not in (*self.open, *self.c.vector.aside):
                 self.buffers[i] = self.here, buffer
                 return buffer
         self.buffers.append((self.here, self.c.ub(*shape, element, copies)))
