@@ -1,6 +1,6 @@
 """Cycles of one instruction, from its shapes and the facts of the target alone.
 
-    load        mte2_start + bytes / rate, and not less than bytes / the core's share of HBM
+    load        mte2_start + bytes / rate, and not less than bytes / the core's share of L2 and HBM
                 (`Share`). Rows that go to L1 are brought into the cube's order on the way, at full
                 rate only where they lie at certain strides (`share_of`); to UB, a start for each
                 piece that lies apart in memory or in the tile (an assumption, as in formulas), and
@@ -21,7 +21,8 @@
     vector      vector_start + repeats of 256 bytes x vector_cycles, + 16 where the last repeat is
                 not full. An instruction has 255 repeats at most. Where rows lie apart, or one row
                 or column meets all others, it goes along a row or down the repeats of all rows, so
-                that there are as many instructions as rows or as repeats of a row
+                that there are as many instructions as rows or as repeats of a row; a column is
+                spread before, 32 bytes for each of its numbers (official: Brcb)
     reduce      of rows: their repeats are combined as vectors first, half of them with the other
                 half (an assumption: that is how libraries do it), then row_sum or row_max of one
                 repeat a row; of columns: rows, in the same way
@@ -29,11 +30,12 @@
 
 Rates, starts and vector cycles stand in the target's file, each with its source. Products, the
 order of rows and the 16 cycles: cann's asc-devkit, catlass and pto-isa, in that order.
-Not modelled: bank conflicts, how a column is spread over lanes, that the first instruction of
-several may start while another one runs.
+Not modelled: bank conflicts, that the first instruction of several may start while another one
+runs.
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from math import ceil, inf, prod
 
 from xdsl.dialects.scf import ForOp
@@ -76,8 +78,14 @@ count as so many `add` as they state element-operations."""
 SCALAR_FORMS = {"add", "sub", "mul", "max", "min"}  # that are "scalar" beside one number
 
 
-Share = Mapping[SSAValue, float]
-"""Bytes a cycle that a core gets of HBM for each memref, while all that load do."""
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Bytes a cycle that a core gets, while all that load do: of HBM for each memref, of L2 in all
+    and into L2."""
+
+    hbm: Mapping[SSAValue, float] = field(default_factory=dict[SSAValue, float])
+    l2_read: float = inf
+    l2_write: float = inf
 
 
 def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Target) -> float:
@@ -92,7 +100,7 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
             memory = tile_type(op.source).space
             count, size = pieces(box_of(op.target), sizes, op.source)
             starts = max(count - 1, 0) * target.mte2_start_cycles if memory is Memory.UB else 0.0
-            return starts + count * size / out_rate(memory, target)
+            return starts + count * size / min(out_rate(memory, target), share.l2_write)
         case MoveOp():
             return move_cycles(op, target)
         case UnfoldOp():
@@ -123,7 +131,7 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
 
 def load_cycles(op: LoadOp, sizes: tuple[int, ...], share: Share, target: Target) -> float:
     view, t = box_of(op.source), tile_type(op.target)
-    rate, starts = load_rate(t.space, target), 1
+    rate, starts = min(load_rate(t.space, target), share.l2_read), 1
     count, size = pieces(view, sizes, op.target)
     if t.space is Memory.UB:
         starts = count
@@ -134,7 +142,7 @@ def load_cycles(op: LoadOp, sizes: tuple[int, ...], share: Share, target: Target
         else:
             rate *= share_of(stride, t.element)
     alone = starts * target.mte2_start_cycles + count * size / rate
-    return max(alone, count * size / share.get(view.source, inf))
+    return max(alone, count * size / share.hbm.get(view.source, inf))
 
 
 def load_rate(memory: Memory, target: Target) -> float:
@@ -293,16 +301,19 @@ def map_cycles(op: MapOp, target: Target) -> float:
 def map_op_cycles(
     op: TensorOp, gaps: bool, bits: int, scalars: Collection[SSAValue], target: Target
 ) -> float:
-    """Of one op of a map's body. A row or a column that meets all others takes instructions that go
-    along rows, or down their repeats."""
+    """Of one op of a map's body."""
     rows, cols = (1, 1, *shape_of(op.results[0]))[-2:]
     shapes = [(1, 1, *shape_of(v))[-2:] for v in op.operands]
     apart = rows > 1 and (gaps or any(1 in s and s not in ((1, 1), (rows, cols)) for s in shapes))
     names = INSTRUCTIONS.get(op.name.removeprefix("graph.")) or ("add",) * op.VECTOR_COST
-    if names[:1] and names[0] in SCALAR_FORMS:
-        if any(v in scalars or is_one_number(v) for v in op.operands):
-            names = ("scalar",)
-    return sum(vector_cycles(n, rows, cols * bits // 8, apart, target) for n in names)
+    numbers = [v in scalars or is_one_number(v) for v in op.operands]
+    if names[:1] and names[0] in SCALAR_FORMS and any(numbers):
+        names = ("scalar",)
+    cycles = sum(vector_cycles(n, rows, cols * bits // 8, apart, target) for n in names)
+    for (count, width), is_number in zip(shapes, numbers, strict=True):
+        if width < cols and not is_number:  # each number fills a block first
+            cycles += vector_cycles("copy", 1, count * BLOCK, False, target)
+    return cycles
 
 
 def is_known_before(tile: SSAValue, op: MapOp) -> bool:

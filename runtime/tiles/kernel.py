@@ -36,7 +36,7 @@ from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import box_of
 from ge.dialects.tile.compute import ReduceOp
-from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.kernel import KernelOp, ProgramOp
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, StoreOp
 from ge.runtime.costs.pipes import evicted_bytes, hbm_bytes_per_us
@@ -211,7 +211,8 @@ class TileKernel:
 
     def shares(self, issued: Sequence[Issue], held: Held = ()) -> list[Share]:
         """Of each unit of a core. Those that load side by side share what HBM gives by the bytes
-        that they take of it; who takes less than the others is not held up by them."""
+        that they take of it; who takes less than the others is not held up by them. All cube cores
+        saturate L2; where there are more vector cores than these, they share it."""
         by_unit, _ = self.traffic(issued)
         loaded = sum(by_unit, Counter[SSAValue]())
         bytes_of = self.crossing(loaded, held)
@@ -223,13 +224,21 @@ class TileKernel:
         rate = hbm_bytes_per_us(self.op.core_count, self.target) / self.target.cycles_per_us
         each = rate * self.target.hbm_read_efficiency / self.op.core_count
         return [
-            {
-                m: each * max(part / total, 1 / loading) * loaded[m] / bytes_of[m]
-                for m, size in own.items()
-                if size and bytes_of[m]
-            }
-            for part, own in zip(parts, by_unit, strict=True)
+            Share(
+                {
+                    m: each * max(part / total, 1 / loading) * loaded[m] / bytes_of[m]
+                    for m, size in own.items()
+                    if size and bytes_of[m]
+                },
+                self.target.l2_read_rate * self.l2_part(unit.program),
+                self.target.l2_write_rate * self.l2_part(unit.program),
+            )
+            for part, own, unit in zip(parts, by_unit, self.tables.units, strict=True)
         ]
+
+    def l2_part(self, program: ProgramOp) -> float:
+        """The part of a cube core's rate of L2 that each core of a program gets."""
+        return min(1.0, self.target.cube_cores / (self.op.core_count * program.parts))
 
     def hbm(self, issued: Sequence[Issue], held: Held = ()) -> tuple[int, float]:
         """Bytes that cross HBM, and the microseconds that they take at least."""

@@ -18,7 +18,7 @@ from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import Memory, TileType
 from ge.dialects.tile.unfold import Pair, Unfolding, UnfoldOp
 from ge.lowering.tiles.tracing import Tracer
-from ge.runtime.tiles.costs import cycles_of
+from ge.runtime.tiles.costs import Share, cycles_of
 
 Array = Any
 B2 = Target.load("910b2")
@@ -182,5 +182,5 @@ def test_windows_are_unfolded_at_published_rates(
     part = create_ssa_value(TileType(16, 32, f16, Memory.L0B))
     op = UnfoldOp(image, part, Unfolding(64, 16, kernel, strides, dilations))
     op.verify_()
-    cycles = cycles_of(op, (), {}, B2)
+    cycles = cycles_of(op, (), Share(), B2)
     assert cycles == pytest.approx(B2.mte1_start_cycles + 16 * 32 * 2 / rate)

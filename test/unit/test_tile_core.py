@@ -45,7 +45,7 @@ B2 = Target.load("910b2")
 TARGET = replace(
     B2, clock_ghz=1.0, hbm_rate=1000.0, hbm_efficiency=1.0, hbm_read_efficiency=1.0,
     gm_to_ub_rate=64.0, ub_out_rate=128.0, l2_read_rate=64.0, l0c_out_rate=64.0,
-    mte2_start_cycles=46.0, mte1_start_cycles=46.0,
+    mte2_start_cycles=46.0, mte1_start_cycles=46.0, l2_write_rate=128.0,
     mmad_start_cycles=6.0, vector_start_cycles=24.0, flag_cycles=20.0, cross_flag_cycles=220.0,
     vector_cycles=B2.vector_cycles | {"exp": 2.0, "copy": 1.0},
 )  # fmt: skip

@@ -15,9 +15,9 @@ from ge.lowering.tiles.values import exp, rowsum
 from ge.runtime.tiles.kernel import TileKernel
 
 B2 = Target.load("910b2")
-START, CAST, ADD, MUL, EXP, SCALAR = (
-    B2.vector_start_cycles, *map(B2.vector_cycles_of, ("cast", "add", "mul", "exp", "scalar"))
-)  # fmt: skip
+NAMES = "cast", "copy", "add", "mul", "exp", "scalar"
+CAST, COPY, ADD, MUL, EXP, SCALAR = map(B2.vector_cycles_of, NAMES)
+START = B2.vector_start_cycles
 
 
 def on_cores(program: TileProgram) -> TileKernel:
@@ -64,7 +64,12 @@ def test_a_column_takes_an_instruction_for_each_row_or_repeat() -> None:
         b[:] = b * s[0:2]
         c.store(y[0:, 0:], a)
 
-    assert maps(scaled, x, x) == [4 * START + 32 * 4 * MUL, 2 * START + 2 * 4 * MUL]
+    spread = [
+        START + 4 * COPY,
+        START + COPY + 16,
+    ]  # 32 bytes for a number: 4 repeats, a part of one
+    products = [4 * START + 32 * 4 * MUL, 2 * START + 2 * 4 * MUL]
+    assert maps(scaled, x, x) == [a + b for a, b in zip(spread, products, strict=True)]
 
 
 def test_an_instruction_has_255_repeats() -> None:
@@ -91,7 +96,7 @@ def test_a_number_from_before_the_loop_is_scalar() -> None:
             a[:] = a * m
             c.store(y[i:, 0:], a)
 
-    assert maps(scaled, x, s, x) == [START + SCALAR, START + MUL]
+    assert maps(scaled, x, s, x) == [START + SCALAR, START + MUL + START + COPY + 16]
 
 
 def test_what_l2_holds_is_loaded_sooner() -> None:
@@ -136,9 +141,27 @@ def test_cube_and_vector_cores_share_what_hbm_gives() -> None:
     names = {m: name for name, m in zip("awry", run.op.body.block.args, strict=True)}
     each = B2.hbm_rate * B2.hbm_efficiency * B2.hbm_read_efficiency
     (total,), (part,) = ((a.nbytes + w.nbytes + r.nbytes,), (r.nbytes,))
-    rates = {names[m]: rate for own in (cube, vector) for m, rate in own.items()}
+    rates = {names[m]: rate for own in (cube, vector) for m, rate in own.hbm.items()}
     assert rates == {
         "a": pytest.approx(each / 2),
         "w": pytest.approx(8 * each / 2),
         "r": pytest.approx(each * part / total),
     }
+
+
+def test_all_vector_cores_share_l2() -> None:
+    x = np.zeros((480, 1024), "f4")
+
+    @ge.tile.kernel
+    def copied(c: Tracer, x: Any, y: Any) -> None:
+        for i in c.share(480):
+            c.store(y[i:, 0:], c.load(c.ub(1, 1024), x[i:, 0:]))
+
+    for cores, read, write in ((24, B2.stated("gm_to_ub_rate"), 86), (48, 40, 43)):
+        run = on_cores(copied.on(x, x, cores=cores))
+        found = run.cycles((1.0,))
+        cycles = {
+            run.tables.ops[r.op].name: c for r, c in zip(run.tables.records, found, strict=True)
+        }
+        assert cycles["tile.load"] == pytest.approx(B2.mte2_start_cycles + 4096 / read)
+        assert cycles["tile.store"] == pytest.approx(4096 / write)
