@@ -71,7 +71,7 @@ from ge.dialects.graph.support.parameters import (
     optional,
     parameter,
 )
-from ge.dialects.support.access import Access, aligned_axes
+from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box, Span, aligned_box, blocks, element_span
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import is_float, is_integer
@@ -177,21 +177,12 @@ class AttentionLike(OneResultOp, SplitInterface, ABC):
         """The axis of batch, heads, tokens or elements of an operand or the result, and back."""
         return (0, 2, 1, 3)[index] if self.tokens_first(name) else index
 
-    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """Batch, heads that each have a key head, and queries where positions do not count."""
+    def is_same_op(self, axis: int) -> bool:
+        """For parts of the batch, of heads, and of queries where positions do not count."""
         cut = self.dimension("result", axis)
         windows = (self.left_window, self.right_window)
         positional = self.causal.value.data or any(w.value.data >= 0 for w in windows)
-        if cut == 3 or (cut == 2 and positional):
-            return None
-        if cut == 1 and self.sizes("query")[1] != self.sizes("key")[1]:
-            return None
-        axes: list[int | None] = [self.dimension("query", cut)]
-        axes += [None if cut == 2 else self.dimension(name, cut) for name in self.KEYED]
-        axes += aligned_axes(cut, 4, self.masks)
-        axes += [] if self.key_lengths is None else [0 if cut == 0 else None]
-        axes += [] if self.offset_value is None else [None]
-        return tuple(axes)
+        return cut < 2 or (cut == 2 and not positional)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         """Of attention: batch, heads and tokens of the query, all of its keys. Keys that positions
@@ -209,7 +200,7 @@ class AttentionLike(OneResultOp, SplitInterface, ABC):
         name, size = ("query", *self.KEYED)[index], self.sizes("query")[3]
         spans = [batch, heads, queries, (0, size)]
         if index:
-            group = self.sizes("query")[1] // self.sizes("key")[1]
+            group = self.sizes("query")[1] // max(self.sizes("key")[1], 1)
             spans = [batch, blocks(heads, group), keys, last if name == "value" else (0, size)]
         return Box.of([spans[self.dimension(name, i)] for i in range(4)])
 
@@ -316,11 +307,6 @@ class AttentionOp(AttentionLike):
             raise VerifyException(f"key and value are i8 like the query, not {key}, {value}")
         if not self.rounded_weights.value.data or self.value_scale is None or self.scale is None:
             raise VerifyException("integers need rounded_weights, scale and value_scale")
-
-    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        axes = super().split_axes(axis)
-        more = [None for v in (self.length, self.table) if v is not None]
-        return None if axes is None else (*axes, *more)
 
     def infer(self) -> Sequence[Attribute]:
         self.check_types()

@@ -137,20 +137,16 @@ class ConvOp(Convolution, SplitInterface):
         if value and not lowest(element) <= value <= highest(element):
             raise VerifyException(f"'pad_value' {value} is no {element}")
 
-    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """Batch, or output channels where all of them see the same input."""
-        whole = (None,) * (len(self.operands) - 2)
-        if axis == 0:
-            return (0, None, *whole)
-        if axis == 1 and self.groups == 1:
-            return (None, 0, *(0 for _ in whole))
-        return None
+    def is_same_op(self, axis: int) -> bool:
+        """For parts of the batch, or of output channels where all of them see the same input."""
+        return axis == 0 or (axis == 1 and self.groups == 1)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         channels, weight = box.spans[1], shape_of(self.weight)
         if index:
             return Box.part(shape_of(self.operands[index]), {0: channels})
-        groups = blocks(channels, weight[0] // self.groups)
+        one = self.groups == 1
+        groups = (0, 1) if one else blocks(channels, weight[0] // self.groups)
         window = self.window().resolved(self.spatial())
         read = scaled(groups, weight[1])
         return self.operand_of(box, read, window.read(box.spans[2:]))

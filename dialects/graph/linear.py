@@ -8,8 +8,14 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import TYPES, OneResultOp, check_float, check_same_element
-from ge.dialects.support.access import aligned_axes
+from ge.dialects.graph.support.parameters import (
+    TYPES,
+    OneResultOp,
+    check_float,
+    check_floats,
+    check_indices,
+    check_same_element,
+)
 from ge.dialects.support.boxes import Box, aligned_box
 from ge.dialects.support.element_types import bitwidth, check_computed, is_float, is_integer
 from ge.dialects.support.interfaces import SplitInterface
@@ -18,6 +24,7 @@ from ge.dialects.support.types import (
     Shape,
     broadcast,
     broadcast_dims,
+    byte_size,
     element_type,
     merge_dims,
     numel,
@@ -82,15 +89,6 @@ class MatmulOp(OneResultOp, SplitInterface):
         batch, m, n, _ = self.dimensions()
         return (tensor((*batch, m, n), product_element(self.lhs, self.rhs)),)
 
-    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """Batch, rows of the lhs or columns of the rhs."""
-        rank, lhs, rhs = len(shape_of(self.result)), shape_of(self.lhs), shape_of(self.rhs)
-        if axis < rank - 2:
-            return aligned_axes(axis, rank, self.operands)
-        if axis == rank - 2:
-            return len(lhs) - (1 if self.transpose_lhs.value.data else 2), None
-        return None, len(rhs) - (2 if self.transpose_rhs.value.data else 1)
-
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         shape = shape_of(self.operands[index])
         flag = self.transpose_rhs if index else self.transpose_lhs
@@ -104,6 +102,60 @@ class MatmulOp(OneResultOp, SplitInterface):
     def static_work(self) -> Work:
         batch, m, n, k = self.dimensions()
         return Work(numel((*batch, m, n, k)), 0, *self.traffic())
+
+
+@irdl_op_definition
+class GroupedMatmulOp(OneResultOp, SplitInterface):
+    """Each matmul of a batch takes one of several right-hand sides: that of its group, the matrix
+    `rhs[groups]`, as in mixtures of experts. Batch dimensions of `lhs` and `groups` broadcast;
+    `transpose_rhs` exchanges the dimensions of matrices first. Negative numbers of groups count
+    from the end."""
+
+    name = "graph.grouped_matmul"
+    lhs = operand_def()
+    rhs = operand_def()
+    groups = operand_def()
+    transpose_rhs = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    IS_MATMUL: ClassVar = True
+    ALWAYS_MACS: ClassVar = True
+    TAKES_INDICES: ClassVar = True
+    assembly_format = f"$lhs `,` $rhs `groups` $groups {TYPES}"
+
+    def dimensions(self) -> tuple[Shape, int, int, int]:
+        """Batch dimensions and M, N, K of [M, K] x [K, N]."""
+        lhs, rhs = shape_of(self.lhs), shape_of(self.rhs)
+        if len(lhs) < 2 or len(rhs) != 3:
+            text = f"{shape_text(lhs)} and {shape_text(rhs)}"
+            raise VerifyException(f"lhs has two dimensions or more and rhs three, got {text}")
+        k, n = rhs[:0:-1] if self.transpose_rhs.value.data else rhs[1:]
+        if DYNAMIC not in (lhs[-1], k) and lhs[-1] != k:
+            text = f"{shape_text(lhs)} by {shape_text(rhs[1:])}"
+            raise VerifyException(f"cannot multiply {text}: {lhs[-1]} columns meet {k} rows")
+        batch = broadcast(lhs[:-2], shape_of(self.groups))
+        return batch, lhs[-2], n, merge_dims(lhs[-1], k)
+
+    def infer(self) -> Sequence[Attribute]:
+        check_floats(self.lhs)
+        check_same_element(self.lhs, self.rhs)
+        check_indices(self.groups, "groups")
+        batch, m, n, _ = self.dimensions()
+        return (tensor((*batch, m, n), element_type(self.lhs)),)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        shape, *batch, row, column = shape_of(self.operands[index]), *box.spans
+        if index == 1:
+            return Box.part(shape, {1 if self.transpose_rhs.value.data else 2: column})
+        rank = len(shape) - (2 if index == 0 else 0)
+        spans = aligned_box(Box.of(batch), shape[:rank]).spans
+        return Box.part(shape, dict(enumerate(spans if index else [*spans, row])))
+
+    def static_work(self) -> Work:
+        """At most one matrix for each number of a group is read."""
+        batch, m, n, k = self.dimensions()
+        read, written = self.traffic()
+        one = byte_size(self.rhs.type) // max(shape_of(self.rhs)[0], 1)
+        unread = max(shape_of(self.rhs)[0] - numel(shape_of(self.groups)), 0)
+        return Work(numel((*batch, m, n, k)), 0, read - unread * one, written)
 
 
 Labels = tuple[str, ...]

@@ -15,7 +15,7 @@ from ge.dialects.graph.support.parameters import (
     check_broadcast_to,
     check_floats,
 )
-from ge.dialects.support.access import Access, Rows, aligned_axes, rows_along
+from ge.dialects.support.access import Access, Rows, rows_along
 from ge.dialects.support.boxes import Box, in_blocks
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, RowsInterface, SplitInterface
@@ -53,8 +53,8 @@ class SoftmaxLike(OneResultOp, RowsInterface, SplitInterface, PermuteInterface, 
         axis = axis_of(self.axis.value.data, self.input)
         return range(axis, rank_of(self.input)) if self.flatten.value.data else (axis,)
 
-    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        return None if axis in self.row_axes() else (axis,)
+    def is_same_op(self, axis: int) -> bool:
+        return axis not in self.row_axes()
 
     def infer(self) -> Sequence[Attribute]:
         check_floats(self.input)
@@ -109,10 +109,8 @@ class TrailingNorm(OneResultOp, RowsInterface, SplitInterface, ABC):
     def row_axes(self) -> Collection[int]:
         return range(axis_of(self.axis.value.data, self.input), rank_of(self.input))
 
-    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        if axis in self.row_axes():
-            return None
-        return aligned_axes(axis, len(shape_of(self.input)), self.operands)
+    def is_same_op(self, axis: int) -> bool:
+        return axis not in self.row_axes()
 
     def infer(self) -> Sequence[Attribute]:
         for value in self.operands:
@@ -199,9 +197,9 @@ class GroupNormOp(OneResultOp, RowsInterface, SplitInterface):
         size = shape[1] // self.groups.value.data
         return Box.part(shape, {0: batch, 1: in_blocks(channels, size)})
 
-    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """The batch alone: a part has as many groups."""
-        return (0, None, None) if axis == 0 else None
+    def is_same_op(self, axis: int) -> bool:
+        """For parts of the batch: a part of the channels has fewer groups."""
+        return axis == 0
 
     def infer(self) -> Sequence[Attribute]:
         check_floats(self.input)

@@ -105,23 +105,6 @@ def permuted_axis(axis: IntegerAttr | None, order: Sequence[int]) -> Permuted:
     return Permuted((0,), order, {"axis": order.index(normalize_axis(axis.value.data, len(order)))})
 
 
-def split_along(
-    op: "Granular | RequantizeOp", axis: int, block: int
-) -> tuple[int | None, ...] | None:
-    """As `SplitInterface.split_axes`: parameters of more than one element are split with the axis
-    that they are along. Blocks may not be cut."""
-    own = None if op.axis is None else normalize_axis(op.axis.value.data, rank_of(op.input))
-    if block and own == axis:
-        return None
-
-    def part(value: SSAValue) -> int | None:
-        if all(n == 1 for n in shape_of(value)) or (own != axis and not block):
-            return None
-        return axis if block else 0
-
-    return (axis, *(part(v) for v in op.operands[1:]))
-
-
 def parameter_box(op: "Granular | RequantizeOp", index: int, box: Box, block: int) -> Box:
     """The box of scale or zero point that a box of the result needs."""
     shape = shape_of(op.operands[index])
@@ -146,9 +129,6 @@ class Granular(OneResultOp, PermuteInterface, SplitInterface, ABC):
     def local_parts(self, index: int) -> int | None:
         """Scales and zero points are not broadcast like operands of elementwise ops."""
         return super().local_parts(index) if index == 0 else None
-
-    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        return split_along(self, axis, self.block_size.value.data)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         return parameter_box(self, index, box, self.block_size.value.data) if index else box
@@ -299,9 +279,6 @@ class RequantizeOp(OneResultOp, PermuteInterface, SplitInterface):
     def local_parts(self, index: int) -> int | None:
         return super().local_parts(index) if index == 0 else None
 
-    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        return split_along(self, axis, 0)
-
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         return parameter_box(self, index, box, 0) if index else box
 
@@ -353,9 +330,6 @@ class LookupOp(OneResultOp, PermuteInterface, SplitInterface):
 
     def local_parts(self, index: int) -> int | None:
         return super().local_parts(index) if index == 0 else None
-
-    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        return axis, None
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         return Box.whole(shape_of(self.table)) if index else box

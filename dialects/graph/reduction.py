@@ -71,14 +71,6 @@ class ReduceOp(OneResultOp, RowsInterface, SplitInterface, PermuteInterface):
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         return None if index else super().operand_box(index, box)
 
-    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        axes, rank = self.reduced_axes(), len(shape_of(self.input))
-        if axes is None or len(self.operands) > 1:
-            return None
-        if self.keep_dims.value.data:
-            return None if axis in axes else (axis,)
-        return ([i for i in range(rank) if i not in axes][axis],)
-
     def reduced_axes(self) -> tuple[int, ...] | None:
         """None when they are known only at run time."""
         rank = len(shape_of(self.input))

@@ -204,9 +204,6 @@ class TransposeOp(Movement, OneResultOp, SplitInterface, HasFolderInterface):
     permutation = prop_def(INTS)
     assembly_format = f"$input `permutation` $permutation {ENDING}"
 
-    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        return (array_ints(self.permutation)[axis],)
-
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         order = array_ints(self.permutation)
         return Box.of([box.spans[order.index(i)] for i in range(len(order))])

@@ -73,9 +73,8 @@ class ConcatOp(Movement, OneResultOp, SplitInterface, PermuteInterface, ShapeCom
     axis = prop_def(INT)
     assembly_format = f"$inputs `axis` $axis {TYPES}"
 
-    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        joined = element_axis(self.axis.value.data, len(shape_of(self.result)))
-        return None if axis == joined else (axis,) * len(self.inputs)
+    def is_same_op(self, axis: int) -> bool:
+        return axis != element_axis(self.axis.value.data, len(shape_of(self.result)))
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         axis = element_axis(self.axis.value.data, len(box.sizes))
@@ -248,11 +247,8 @@ class SliceOp(
             raise VerifyException(f"starts, ends, axes and steps differ in length: {counts}")
         return known.pop() if known else DYNAMIC
 
-    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        bounds = self.bounds()
-        if bounds is None or len(self.operands) > 1 or any(axis == b[0] for b in bounds):
-            return None
-        return (axis,)
+    def is_same_op(self, axis: int) -> bool:
+        return all(axis != bound[0] for bound in self.bounds() or ())
 
     def bounds(self) -> list[tuple[int, int | None, int | None, int | None]] | None:
         """Axis, start, end and step of each sliced axis, None where only known at run time; None

@@ -55,6 +55,17 @@ class Box:
         return list(zip(self.offsets, self.sizes, strict=True))
 
 
+class Unknown:
+    """An offset of which nothing is known, and so is what is computed of it."""
+
+    divisor = 1
+
+    def computed(self, *_: object) -> "Unknown":
+        return Unknown()
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __mod__ = computed
+
+
 Span: TypeAlias = tuple[Offset, int]
 """Offset and size of a box along one dimension."""
 

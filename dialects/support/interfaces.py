@@ -9,7 +9,7 @@ from typing import ClassVar
 from xdsl.ir import Operation
 
 from ge.dialects.support.access import Access, Rows, rows_along
-from ge.dialects.support.boxes import Box, aligned_box
+from ge.dialects.support.boxes import Box, Unknown, aligned_box
 from ge.dialects.support.inference import Param
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import shape_of
@@ -53,15 +53,34 @@ def rows_of(op: Operation) -> Rows | None:
     return op.rows() if isinstance(op, RowsInterface) else None
 
 
-class SplitInterface(TensorOp, ABC):
+class SplitInterface(TensorOp):
     """Ops that can be split along an axis of their results."""
 
-    @abstractmethod
+    def is_same_op(self, axis: int) -> bool:
+        """Whether the op, as it is, computes a part of the result, cut along an axis, if it is
+        given the parts of operands that this needs."""
+        return True
+
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         """How the op comes apart when all its results are cut along `axis` (counted from the
         front): for each operand the axis along which part i of the results needs part i of it
         alone, None where each part needs all of it. None altogether when the parts are not
-        independent. The parts are computed by the same op."""
+        independent, or another op would have to compute them."""
+        if not self.is_same_op(axis):
+            return None
+        shape, part, axes = shape_of(self.results[0]), Unknown(), list[int | None]()
+        box = Box.part(shape, {axis: (part, 1)})
+        for index in range(len(self.operands)):
+            needed = self.operand_box(index, box)
+            cuts = [] if needed is None else [s for s in needed.spans if not isinstance(s[0], int)]
+            if needed is None or not cuts:
+                axes.append(None)
+            elif cuts == [(part, 1)]:
+                axes.append(needed.offsets.index(part))
+            else:
+                return None
+        is_cut = shape[axis] == 1 or any(own is not None for own in axes)
+        return tuple(axes) if is_cut else None
 
 
 def split_axes(op: Operation, axis: int) -> tuple[int | None, ...] | None:

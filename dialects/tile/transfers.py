@@ -197,11 +197,13 @@ class StoreOp(Instruction):
 @irdl_op_definition
 class MoveOp(Instruction):
     """Copies a tile to another memory of the core, or within UB: `transposed`, rows become
-    columns. Within UB some columns of the source alone may be taken, from `first` on, `step` apart.
-    Sums of L0C become the element type of the tile in L1.
+    columns. Within UB columns of the source may be taken, from `first` on, `step` apart: all, or
+    `each` so many, from `further` columns further on the next ones. Sums of L0C become the element
+    type of the tile in L1.
 
         tile.move %slot to %l0b transposed
         tile.move %wide to %odd columns 1 step 2
+        tile.move %pairs to %exchanged columns 1 step -1 each 2 further 2
     """
 
     name = "tile.move"
@@ -210,6 +212,8 @@ class MoveOp(Instruction):
     transposed = opt_prop_def(UnitAttr)
     first = opt_prop_def(IntegerAttr[I64])
     step = opt_prop_def(IntegerAttr[I64])
+    each = opt_prop_def(IntegerAttr[I64])
+    further = opt_prop_def(IntegerAttr[I64])
 
     def __init__(
         self,
@@ -217,21 +221,31 @@ class MoveOp(Instruction):
         target: SSAValue,
         *,
         transposed: bool = False,
-        columns: tuple[int, int] | None = None,
+        columns: Sequence[int] = (),
     ):
-        first, step = (None, None) if columns is None else map(number, columns)
+        numbers = [*map(number, columns), *[None] * (4 - len(columns))]
         turned = UnitAttr() if transposed else None
         super().__init__(
             operands=[source, target],
-            properties={"transposed": turned, "first": first, "step": step},
+            properties={
+                "transposed": turned,
+                **dict(zip(("first", "step", "each", "further"), numbers, strict=True)),
+            },
         )
 
     @property
-    def columns(self) -> tuple[int, int] | None:
-        """The first column of the source that is taken, and how far they are apart."""
-        if self.first is None or self.step is None:
-            return None
-        return self.first.value.data, self.step.value.data
+    def columns(self) -> tuple[int, ...]:
+        """The first column of the source that is taken, how far they are apart, and where they are
+        groups, of how many and how far these are apart; () where all are taken."""
+        numbers = (self.first, self.step, self.each, self.further)
+        return tuple(n.value.data for n in numbers if n is not None)
+
+    @property
+    def taken(self) -> list[int]:
+        """The column of the source for each of the target."""
+        count = tile_type(self.target).cols.data
+        first, step, each, further = (*self.columns, count, 0)[:4]
+        return [first + i % each * step + i // each * further for i in range(count)]
 
     @property
     def is_transposed(self) -> bool:
@@ -249,11 +263,12 @@ class MoveOp(Instruction):
     @classmethod
     def parse(cls, parser: Parser) -> "MoveOp":
         source, target = parse_ends(parser)
-        turned, columns = bool(parser.parse_optional_keyword("transposed")), None
-        if parser.parse_optional_keyword("columns"):
-            first = parser.parse_integer(allow_boolean=False)
-            parser.parse_keyword("step")
-            columns = first, parser.parse_integer(allow_boolean=False)
+        turned, columns = bool(parser.parse_optional_keyword("transposed")), list[int]()
+        for word in ("columns", "step", "each", "further"):
+            if parser.parse_optional_keyword(word):
+                columns.append(parser.parse_integer(allow_boolean=False))
+        if len(columns) % 2:
+            parser.raise_error("columns have a step, and groups of them are `further` apart")
         op = cls(source, target, transposed=turned, columns=columns)
         parse_end(parser, op)
         return op
@@ -261,8 +276,8 @@ class MoveOp(Instruction):
     def print(self, printer: Printer) -> None:
         print_ends(printer, self.source, self.target)
         printer.print_string(" transposed" * self.is_transposed)
-        if self.columns is not None:
-            printer.print_string(" columns {} step {}".format(*self.columns))
+        for word, count in zip(("columns", "step", "each", "further"), self.columns, strict=False):
+            printer.print_string(f" {word} {count}")
         print_end(printer, self)
 
     def verify_(self) -> None:
@@ -271,14 +286,13 @@ class MoveOp(Instruction):
         if way not in MOVES:
             ways = ", ".join(f"{a} to {b}" for a, b in MOVES)
             raise VerifyException(f"there is no way from {way[0]} to {way[1]}; moves are {ways}")
-        if self.columns is not None:
-            (first, step), count = self.columns, target.cols.data
+        if self.columns:
             if way[1] is not Memory.UB or self.is_transposed:
                 raise VerifyException("columns are taken within ub, and not transposed")
-            last = first + (count - 1) * step
-            fits = source.rows == target.rows and first >= 0 and step > 0
-            if not fits or last >= source.cols.data:
-                text = f"{count} columns from {first} on, {step} apart"
+            first, step, *groups = self.columns
+            fits = source.rows == target.rows and (not groups or groups[0] > 0)
+            if not fits or min(self.taken) < 0 or max(self.taken) >= source.cols.data:
+                text = f"{target.cols.data} columns from {first} on, {step} apart"
                 raise VerifyException(f"{source} has not what {target} takes: {text}")
         elif self.is_transposed:
             if way[0] is Memory.L0C:

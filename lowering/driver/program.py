@@ -12,7 +12,7 @@ from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.attention import AttentionLike
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import Convolution
-from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.npu_task.attributes import data_type
@@ -204,7 +204,7 @@ def count_layers(module: ModuleOp) -> dict[str, int]:
     main = main_function(module)
     counts = {"integer": 0, "integer weights": 0, "float": 0}
     for op in () if main is None else main.walk():
-        if isinstance(op, MatmulOp | Convolution | AttentionLike):
+        if isinstance(op, MatmulOp | GroupedMatmulOp | Convolution | AttentionLike):
             factors = op.operands[:2]
             if all(is_integer(element_type(v)) for v in factors):
                 counts["integer"] += 1

@@ -22,12 +22,13 @@ transpose them first; the two beside a cube core have half of the lines each:
 Kernels of one element on whole images have one long line. Channels of a result that is transposed
 on its way out are last: then the product is transposed. Bias is a product, too: of the bias as a
 column by ones. Pads of images are those of loads. Other ops than relu are on vector cores, which
-have half of the rows each.
+have half of the rows each. Where the result is concatenated with other channels, vector cores copy
+those.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import ceil, prod
+from math import ceil
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import f32, i8, i32
@@ -35,18 +36,29 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.shape import TransposeOp
+from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.types import element_type, shape_of
+from ge.dialects.support.types import align_up, element_type, normalize_axis, shape_of
 from ge.dialects.tile.types import BLOCK
-from ge.lowering.kernels.convolution_cuts import Convolution, Cut, cuts, cycles
+from ge.lowering.kernels.convolution_cuts import (
+    Convolution,
+    Cut,
+    cuts,
+    cycles,
+    unfolding,
+    vector_parts,
+)
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.sliding import lower_sliding
 from ge.lowering.kernels.windows import Rest
-from ge.lowering.tiles.indices import Condition, Index, Scalar, SharedIndex
+from ge.lowering.tiles.indices import Condition, Index, Scalar, SharedIndex, ceil_div
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.unfolded import Unfolded
 from ge.lowering.tiles.values import Box, Expression, Tile, Transposed
+
+COPIED = 4096  # elements, at most, that are copied at a time
+COPIES = 2 * 4 * COPIED  # bytes of two tiles of them
 
 
 def lower_convolution(launch: Launch) -> Written:
@@ -58,19 +70,53 @@ def lower_convolution(launch: Launch) -> Written:
         return lower_sliding(launch)
     last = body.ops[-1]
     turned = isinstance(last, TransposeOp) and last.ints("permutation") == (0, 2, 3, 1)
+    joined = last if isinstance(last, ConcatOp) else None
     w = Convolution.of(op, turned)
-    rest = Rest(launch, op, w.result_shape, (w.groups, w.outs, 1), turned)
+    placed = last if turned or joined else None
+    rest = Rest(launch, op, w.result_shape, (w.groups, w.outs, 1), placed)
     if turned and rest.ops and not rest.is_relu:
         raise NotLowered("there are other ops before a transposition")
-    w = replace(w, passing=bool(rest.ops) and not rest.is_relu)
-    cut = min(cuts(w, launch.target), key=lambda c: cycles(c, w, launch.target), default=None)
+    if rest.ops and not rest.is_relu:
+        w = replace(w, passing=1 + [*rest.others.values()].count("all"))
+    together = [values for _, values in launch.in_memory() if op.input in values]
+    w = replace(w, shared=len(together[0]) > 1 or op.input in rest.others)
+    if joined is not None:
+        check_joined(joined, rest)
+        w = replace(w, copies=COPIES * (len(joined.inputs) - 1))
+    fitting = [c for c in cuts(w, launch.target) if not w.passing or passing_rows(c, w, rest)]
+    if joined is not None and joined.inputs[-1] is not rest.computed:
+        fitting = [c for c in fitting if w.outs % c.m == 0]  # others would write beyond
+    cut = min(fitting, key=lambda c: cycles(c, w, launch.target), default=None)
     if cut is None:
         raise NotLowered("no block of it fits on a core")
 
     def write(c: Tracer, arguments: Arguments) -> None:
         Blocks(c, w, cut, arguments, rest).write()
 
-    return Written(write, min(cut.blocks(w), launch.target.cube_cores), w.shapes | rest.shapes)
+    cores = min(cut.blocks(w), launch.target.cube_cores)
+    return Written(write, cores, w.shapes(cut) | rest.shapes)
+
+
+def passing_rows(cut: Cut, w: Convolution, rest: Rest) -> int:
+    """Rows of a block that pass a vector core at a time: of even pieces the largest that fits."""
+    target = rest.launch.target
+    parts, columns = vector_parts(target), len(rest.others)
+    least = ceil(FRACTAL / parts)
+    most = cut.room(w, target) // (cut.n * rest.pixel_bits // 8 + columns * 8)
+    sizes = range(min(most, cut.m // parts) // least * least, 0, -least)
+    return next((n for n in sizes if cut.m % (n * parts) == 0), 0)
+
+
+def check_joined(op: ConcatOp, rest: Rest) -> None:
+    """Raises NotLowered for what is not channels of the result, and of inputs."""
+    inputs = {*rest.launch.body.inputs}
+    if rest.shape[0] != shape_of(op.result)[0]:
+        raise NotLowered("its result is concatenated, and in groups")
+    if normalize_axis(op.axis.value.data, len(shape_of(op.result))) != 1:
+        raise NotLowered("its result is concatenated along other dimensions than channels")
+    others = [v for v in op.inputs if v is not rest.computed]
+    if len(others) != len(op.inputs) - 1 or not inputs.issuperset(others):
+        raise NotLowered("its result is concatenated with what is no input")
 
 
 Side: TypeAlias = "Tile | Transposed | Unfolded"
@@ -85,16 +131,16 @@ class Blocks:
         self.c, self.w, self.cut, self.arguments, self.rest = c, w, cut, arguments, rest
         element = element_type(w.op.input)
         self.parts = 1
-        if w.passing or (cut.image and not w.last):
+        if w.passing or w.copies or (cut.image and not w.last):
             self.parts = c.split()
         self.weights = c.l1(cut.m, cut.depth, element, copies=2)
         if cut.image:
-            shape = prod(cut.image), cut.channels
+            shape = cut.image.pixels, cut.channels
         else:
             shape = (cut.n, cut.depth) if w.last else (cut.depth, cut.n)
         self.windows = c.l1(*shape, element, copies=2)
         if cut.image and not w.last:
-            pixels = prod(cut.image) // self.parts
+            pixels = cut.image.pixels // self.parts
             self.lines = c.ub(cut.channels, pixels, element, copies=2)
             self.pixels = c.ub(pixels, cut.channels, element, copies=2)
             self.images = c.queue(self.pixels, 2)
@@ -112,30 +158,56 @@ class Blocks:
 
     def write(self) -> None:
         c, cut, w = self.c, self.cut, self.w
-        down, high, across = cut.counts(w)
+        blocks = cut.blocks(w)
+        if w.passing and cut.image and not w.last and cut.sums > 1:
+            # vector cores bring the next block's pixels before they take this one's sums
+            count = ceil_div(blocks - c.core, c.cores)
+            assert isinstance(count, Index)
+            turns = c.now(count)
+            for turn in c.range(turns + 1):
+                with c.when(turn < turns):
+                    self.sum_up(c.nth(turn))
+                with c.when(turn >= 1):
+                    self.write_rest(c.nth(turn - 1))
+        else:
+            for i in c.share(blocks):
+                self.sum_up(i)
+                if w.passing:
+                    self.write_rest(i)
+                else:
+                    image, m, at = self.place(i)
+                    out = self.result(self.rest.out, image, m, at, cut.m)
+                    c.store(out, self.sums[i], relu=self.rest.is_relu)
+        if isinstance(joined := self.rest.last, ConcatOp):
+            self.copy_others(joined)
+
+    def place(self, i: SharedIndex) -> tuple[Index, Index, tuple[Index, Index]]:
+        """Of a block: image, first channel, first pixel."""
+        c, cut = self.c, self.cut
+        down, high, across = cut.counts(self.w)
+        block, place = c.now(i // (high * across)), c.now(i % (high * across))
+        at = c.now(place // across * cut.lines), c.now(place % across * cut.cols)
+        return c.now(block // down), c.now(block % down * cut.m), at
+
+    def group(self, image: Index) -> Scalar:
+        return image % self.w.groups if self.w.groups > 1 else 0
+
+    def sum_up(self, i: SharedIndex) -> None:
+        c, cut, w = self.c, self.cut, self.w
         steps = ceil(w.ins / cut.channels)
-        for i in c.share(cut.blocks(w)):
-            block, place = c.now(i // (high * across)), c.now(i % (high * across))
-            m, image = c.now(block % down * cut.m), c.now(block // down)
-            at = c.now(place // across * cut.lines), c.now(place % across * cut.cols)
-            group = image % w.groups if w.groups > 1 else 0
-            first = c.now(i.turn * steps)
-            if w.op.bias is not None:
-                bias = self.arguments[w.op.bias][group, m:, 0:]
-                column = c.load(self.bias[i], bias, pad=0)
-                self.multiply(self.sums[i], column, self.ones, init=True, k=column.shape[1])
-            for s in c.range(steps):
-                lhs = self.weights[first + s]
-                depth = s * (cut.channels * w.taps)
-                c.load(lhs, self.arguments[w.op.weight][group, m:, depth:], pad=0)
-                rhs = self.load_windows(first + s, image, s * cut.channels, at)
-                init = w.op.bias is None and s == 0
-                self.multiply(self.sums[i], lhs, rhs, init=init, k=cut.part)
-            if w.passing:
-                self.write_rest(i, image, group, m, at)
-            else:
-                out = self.result(self.rest.out, image, m, at, cut.m)
-                c.store(out, self.sums[i], relu=self.rest.is_relu)
+        image, m, at = self.place(i)
+        group, first = self.group(image), c.now(i.turn * steps)
+        if w.op.bias is not None:
+            bias = self.arguments[w.op.bias][group, m:, 0:]
+            column = c.load(self.bias[i], bias, pad=0)
+            self.multiply(self.sums[i], column, self.ones, init=True, k=column.shape[1])
+        for s in c.range(steps):
+            lhs = self.weights[first + s]
+            depth = s * (cut.channels * w.taps)
+            c.load(lhs, self.arguments[w.op.weight][group, m:, depth:], pad=0)
+            rhs = self.load_windows(first + s, image, s * cut.channels, at)
+            init = w.op.bias is None and s == 0
+            self.multiply(self.sums[i], lhs, rhs, init=init, k=cut.part)
 
     def multiply(self, sums: Tile, lhs: Tile, rhs: Side, init: Condition | bool, k: int) -> None:
         """The sums += lhs rhs, or transposed."""
@@ -150,9 +222,9 @@ class Blocks:
         tile, pad = self.windows[copy], w.op.pad_value.value.data
         x, (lines, cols) = self.arguments[w.op.input], w.kernel
         if cut.image:
-            windows = w.unfolding(cut.image[1], cut.cols)
+            windows = unfolding(w, cut.image.width, cut.cols, cut.image.whole)
             self.bring(copy, tile, image, channel, at)
-            return Unfolded(tile, windows, cut.depth, cut.n)
+            return Unfolded(tile, windows, cut.depth, cut.n, pad if cut.image.whole else None)
         if w.last:
             return c.load(tile, x[image, at[0], at[1] :, channel:], pad=0).T
         for line in c.range(lines) if lines > 1 else (0,):
@@ -167,18 +239,23 @@ class Blocks:
     ) -> None:
         """The pixels of a block to L1."""
         c, cut, w = self.c, self.cut, self.w
-        assert cut.image is not None
-        x, (lines, cols), pad = self.arguments[w.op.input], cut.image, w.op.pad_value.value.data
+        part, parts = cut.image, 1 if w.last else self.parts
+        assert part is not None
+        x, pad = self.arguments[w.op.input], w.op.pad_value.value.data
         line, col = w.starts(at, (0, 0))
-        high = slice(line, None, w.line_step)
+        spans: tuple[slice, ...] = slice(line, None, w.line_step), slice(col, None)
+        sizes: tuple[int, ...] = part.pixels // part.width // parts, part.width
+        own = sizes[0] * w.line_step  # from one vector core to the next
+        if part.whole:
+            sizes, own = (part.pixels // parts,), part.pixels // parts
+            spans = (slice(line * part.width, None),)
         if w.last:
-            box = x[image, high, col:, channel:].sized(lines, cols, cut.channels)
-            c.load(tile, box, pad=pad)
+            c.load(tile, x[image, *spans, channel:].sized(*sizes, cut.channels), pad=pad)
             return
-        lines //= self.parts
-        if self.parts > 1:
-            high = slice(line + c.part * (lines * w.line_step), None, w.line_step)
-        box = x[image, channel:, high, col:].sized(cut.channels, lines, cols)
+        if parts > 1:
+            first = spans[0]
+            spans = slice(first.start + c.part * own, None, first.step), *spans[1:]
+        box = x[image, channel:, *spans].sized(cut.channels, *sizes)
         c.load(self.lines[copy], box, pad=pad)
         c.move(self.pixels[copy], self.lines[copy].T)
         self.images.push(self.pixels[copy])
@@ -191,39 +268,57 @@ class Blocks:
         if self.w.turned:
             box = self.arguments[value][image, at[0] :, at[1] :, m:]
             return box.sized(self.cut.lines, self.cut.cols, rows)
+        if value is self.rest.out and isinstance(op := self.rest.last, ConcatOp):
+            begin = sum(shape_of(v)[1] for v in op.inputs[: op.inputs.index(self.rest.computed)])
+            m = m + begin
         box = self.arguments[value][image, m:, at[0] :, at[1] :]
         return box.sized(rows, self.cut.lines, self.cut.cols)
+
+    def copy_others(self, op: ConcatOp) -> None:
+        """What a result is concatenated with, by the vector cores."""
+        c, out, begin = self.c, self.arguments[self.rest.out], 0
+        for value in op.inputs:
+            channels = shape_of(value)[1]
+            if value is not self.rest.computed:
+                memref, bits = self.arguments[value], bitwidth(element_type(value))
+                images, _, high, wide = memref.shape
+                cols = min(align_up(wide, BLOCK * 8 // bits), COPIED)
+                lines = min(high, COPIED // cols)
+                most = min(COPIED // (lines * cols), channels)
+                rows = next(n for n in range(most, 0, -1) if channels % n == 0)
+                tile = c.ub(rows, lines * cols, element_type(value), copies=2)
+                down, along, across = channels // rows, ceil(high / lines), ceil(wide / cols)
+                for i in c.share(ceil(images * down * along * across / self.parts)):
+                    place = c.now(i * self.parts + c.part if self.parts > 1 else i)
+                    m, line = (
+                        place // across // along % down * rows,
+                        place // across % along * lines,
+                    )
+                    image, col = place // (across * along * down), place % across * cols
+                    box = memref[image, m:, line:, col:].sized(rows, lines, cols)
+                    c.load(tile[i], box)
+                    box = out[image, begin + m :, line:, col:].sized(rows, lines, cols)
+                    c.store(box, tile[i])
+            begin += channels
 
     # ---- other ops, on vector cores
 
     def prepare_rest(self) -> None:
         """Buffers for pieces of the block's rows."""
         c, cut, rest = self.c, self.cut, self.rest
-        full = [v for v, kind in rest.others.items() if kind == "all"]
-        values = [self.w.op.result, *full, rest.out]
-        columns = len(rest.others) - len(full)
-        bits = 2 * sum(bitwidth(element_type(v)) for v in values)  # of a pixel
-        room = rest.launch.target.core_memories["ub"]
-        if cut.image and not self.w.last:
-            room -= 2 * (self.lines.type.bytes + self.pixels.type.bytes)
-        least = ceil(FRACTAL / self.parts)
-        sizes = [n for n in range(least, cut.m + 1, least) if cut.m % (n * self.parts) == 0]
-        fitting = [n for n in sizes if n * cut.n * bits // 8 + columns * 8 * n <= room]
-        if not fitting:
-            raise NotLowered("its blocks do not fit into ub")
-        self.rows = fitting[-1]
+        self.rows = passing_rows(cut, self.w, rest)
 
         def ring(value: SSAValue, cols: int) -> Tile:
             return c.ub(self.rows, cols, element_type(value), copies=2)
 
-        self.popped, self.stored = ring(values[0], cut.n), ring(rest.out, cut.n)
+        self.popped, self.stored = ring(self.w.op.result, cut.n), ring(rest.out, cut.n)
         self.queue = c.queue(self.popped, 2)
         self.rings = {v: ring(v, cut.n if kind == "all" else 1) for v, kind in rest.others.items()}
 
-    def write_rest(
-        self, i: SharedIndex, image: Index, group: Scalar, m: Index, at: Sequence[Index]
-    ) -> None:
+    def write_rest(self, i: SharedIndex) -> None:
         c, rows, together = self.c, self.rows, self.rows * self.parts
+        image, m, at = self.place(i)
+        group = self.group(image)
         pieces = self.cut.m // together
         first = c.now(i.turn * pieces)
         for piece in c.range(pieces):

@@ -9,7 +9,7 @@ left-hand side; others come one behind the other, and go on with the cores in tu
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import ceil, gcd, lcm, prod
@@ -19,22 +19,21 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.attention import RotaryEmbeddingOp
-from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.shape import TransposeOp
-from ge.dialects.graph.slicing import SliceOp, SplitOp
+from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
+from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.access import MOVING, Access
-from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Shape, array_ints, element_type, shape_of
+from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.tile.types import BLOCK, Memory
 from ge.lowering.kernels.blocks import Cut, Matrices, best_cut
-from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
+from ge.lowering.kernels.epilogue import Epilogue
+from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Replaced, Written
 from ge.lowering.kernels.operands import Feed, Operand, is_given
-from ge.lowering.kernels.outputs import Origins, Output, Place, Term
+from ge.lowering.kernels.outputs import AnyMatmul, Origins, Output, Place
 from ge.lowering.kernels.programs import bytes_left
-from ge.lowering.kernels.pulling import Pull, long_dims, tile_shape
+from ge.lowering.kernels.simple_ops import simple_body
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Index, Scalar, ceil_div
 from ge.lowering.tiles.tracing import Queue, Tracer
@@ -49,7 +48,7 @@ class Product:
     """A matmul. `folded`: rows of all its left-hand sides are rows of one."""
 
     launch: Launch
-    op: MatmulOp
+    op: AnyMatmul
     folded: bool
 
     @cached_property
@@ -61,7 +60,7 @@ class Product:
     @cached_property
     def lhs(self) -> Operand:
         _, m, _, k = self.sizes
-        turned, value = bool(self.op.transpose_lhs.value.data), self.op.lhs
+        turned, value = is_turned(self.op), self.op.lhs
         in_rows = self.folded and is_given(self.launch, value)
         shape = (m, k) if in_rows else shape_of(value)
         return Operand(self.launch, value, shape, turned, 0 if turned else 1)
@@ -69,7 +68,8 @@ class Product:
     @cached_property
     def rhs(self) -> Operand:
         turned, value = bool(self.op.transpose_rhs.value.data), self.op.rhs
-        return Operand(self.launch, value, shape_of(value), turned, 1 if turned else 0)
+        groups = self.op.groups if isinstance(self.op, GroupedMatmulOp) else None
+        return Operand(self.launch, value, shape_of(value), turned, 1 if turned else 0, groups)
 
     @property
     def operands(self) -> tuple[Operand, Operand]:
@@ -132,6 +132,10 @@ class Section:
         heads = [op for op in self.ops if isinstance(op, RotaryEmbeddingOp)]
         if any(shape_of(op.results[0])[-1] != cols for op in heads):
             raise NotLowered("heads that are rotated are no parts of its result")
+        if self.reduces:
+            if cols:
+                raise NotLowered("rows that are reduced are cut apart in its result")
+            cols = align_up(columns, lcm(unit, p.units[1]))
         passing = not self.is_direct
         if passing and columns == 1:
             raise NotLowered("one column passes to the vector core")
@@ -153,6 +157,11 @@ class Section:
         kinds = [op for op in self.ops if op.ACCESS not in MOVING]
         return len(self.terms) == 1 and all(isinstance(op, ReluOp) for op in kinds)
 
+    @cached_property
+    def reduces(self) -> list[ReduceOp]:
+        """Ops that reduce rows: a block has whole ones."""
+        return [op for op in self.ops if isinstance(op, ReduceOp)]
+
     @property
     def is_computed(self) -> bool:
         return any(term.is_computed for term, _ in self.terms)
@@ -164,6 +173,16 @@ class Section:
 
 def lower_matmul(launch: Launch) -> Written:
     """Matmuls, and what follows them. Raises NotLowered where there is no program."""
+    body = launch.body
+    if not any(op.ACCESS is Access.ROWS for op in body.ops):
+        return written_for(launch)
+    simple, new = simple_body(body)
+    before = {new[value]: value for value in (*body.inputs, *body.outputs)}
+    replaced = Replaced(launch.kernel, launch.target, simple, before)
+    return replaced.original(written_for(replaced))
+
+
+def written_for(launch: Launch) -> Written:
     sections = sections_of(launch)
     ps = tuple(s.p for s in sections)
     if len({(p.batch, p.m, p.k, p.element) for p in ps}) > 1:
@@ -195,7 +214,7 @@ def part_of(size: int, most: int) -> int:
 
 def sections_of(launch: Launch) -> list[Section]:
     body = launch.body
-    matmuls = [op for op in body.ops if isinstance(op, MatmulOp)]
+    matmuls = [op for op in body.ops if isinstance(op, AnyMatmul)]
     if not matmuls:
         raise NotLowered(f"there is none for {launch.kernel.main.name}")
     for op in matmuls:
@@ -220,15 +239,20 @@ def sections_of(launch: Launch) -> list[Section]:
     return sections
 
 
-def folds(launch: Launch, op: MatmulOp, outputs: Sequence[Output]) -> bool:
+def folds(launch: Launch, op: AnyMatmul, outputs: Sequence[Output]) -> bool:
     """Whether rows of all left-hand sides may be those of one matmul: there is one right-hand side,
     they lie in memory, and no part of the rows ends within a fractal."""
     batch, m, _, _ = op.dimensions()
     mine, rows = [o for o in outputs if any(op.result is m for m, _ in o.terms)], prod(batch) * m
     parts = [o.side_by_side(o.row_steps, rows) for o in mine]
-    one = prod(shape_of(op.rhs)[:-2]) == 1 and not op.transpose_lhs.value.data
+    one = prod(shape_of(op.rhs)[:-2]) == 1 and not is_turned(op) and isinstance(op, MatmulOp)
     one = one and (prod(batch) == 1 or is_given(launch, op.lhs))
     return one and all(part % FRACTAL == 0 for part in parts)
+
+
+def is_turned(op: AnyMatmul) -> bool:
+    """Whether the left-hand side is transposed."""
+    return isinstance(op, MatmulOp) and bool(op.transpose_lhs.value.data)
 
 
 def together(outputs: Sequence[Output]) -> list[list[Output]]:
@@ -250,57 +274,10 @@ def between(launch: Launch, outputs: Sequence[SSAValue]) -> tuple[TensorOp, ...]
     """The ops behind the matmuls that compute these values."""
     needed, found = set(outputs), list[TensorOp]()
     for op in reversed(launch.body.ops):
-        if not needed.isdisjoint(op.results) and not isinstance(op, MatmulOp):
+        if not needed.isdisjoint(op.results) and not isinstance(op, AnyMatmul):
             needed.update(op.operands)
             found.append(op)
     return tuple(found)
-
-
-@dataclass
-class Epilogue(Pull):
-    """What follows matmuls: moved elements are in the same tile, at another place. `terms`: tiles
-    of the matmuls' results, whose columns are from `col` on, after the first ones."""
-
-    terms: dict[Term, Tile] = field(default_factory=dict[Term, Tile])
-    col: Scalar = 0
-
-    def expression(self, value: SSAValue, box: Box, column: bool = False) -> v.Expression:
-        if isinstance(value.owner, MatmulOp):
-            return self.terms[value, at_zero(box.offsets[-1]) - at_zero(self.col)]
-        return super().expression(value, box, column)
-
-    def computed(self, op: TensorOp, value: SSAValue, box: Box, column: bool) -> v.Expression:
-        if op.ACCESS is not Access.VIEW and not isinstance(op, TransposeOp | SplitOp | SliceOp):
-            return super().computed(op, value, box, column)
-        number = next(i for i, r in enumerate(op.results) if r is value)
-        needed, dims = op.operand_box(0, box, number), long_dims(box)
-        if isinstance(op, TransposeOp):
-            order = [array_ints(op.permutation)[d] for d in dims]
-            if order != sorted(order):
-                raise NotLowered("rows become columns behind its matmul")
-        if needed is None or tile_shape(needed, column) != tile_shape(box, column):
-            raise NotLowered(f"a box of {op.name} is none of its operand")
-        return self.expression(op.operands[0], needed, column)
-
-
-def at_zero(number: Scalar) -> int:
-    """A number on core 0, in the first rounds of all loops."""
-    if not isinstance(number, Index):
-        return number
-    args = [at_zero(a) for a in number.args]
-    match number.kind:
-        case "addi":
-            return args[0] + args[1]
-        case "subi":
-            return args[0] - args[1]
-        case "muli":
-            return args[0] * args[1]
-        case "floordivsi":
-            return args[0] // args[1]
-        case "known":
-            return args[0]
-        case _:
-            return 0
 
 
 @dataclass(frozen=True)
@@ -323,6 +300,8 @@ class Blocks:
         shapes: dict[SSAValue, Shape] = {}
         for section in self.sections:
             shapes[section.product.lhs.value] = section.product.lhs.shape
+            if section.is_direct:
+                shapes |= {out.value: out.stored_shape(section.p.m) for out in section.outputs}
 
         def write(c: Tracer, arguments: Arguments) -> None:
             Writer(self, c, arguments).write_all()
@@ -336,6 +315,7 @@ class Writer:
     def __init__(self, blocks: Blocks, c: Tracer, arguments: Arguments) -> None:
         self.blocks, self.c, self.cut, self.arguments = blocks, c, blocks.cut, arguments
         self.rings: dict[tuple[tuple[int, int], int], Tile] = {}
+        self.leads: dict[Operand, list[Scalar]] = {}  # of the matrices of a block
         self.sums: list[Tile] = []
         self.popped: dict[tuple[Shape, int], tuple[Tile, Queue]] = {}
         self.pull = Epilogue(c, blocks.launch, arguments)
@@ -369,7 +349,9 @@ class Writer:
                 c.now(block % down * cut.m),
                 c.now(i % across * cut.n),
             )
-            first = c.now(turn * steps)
+            first, batch = c.now(turn * steps), section.product.sizes[0]
+            for operand in dict.fromkeys(o for term, _ in section.terms for o in term.operands):
+                self.leads[operand] = operand.matrix(batch, place.batch, c, self.arguments)
             for step in c.range(steps):
                 self.step(section, place, first + step, step, [s[turn] for s in sums])
             if section.is_direct:
@@ -390,10 +372,10 @@ class Writer:
         """Operands of one step come to L1, and are multiplied."""
         cut, k = self.cut, step * self.cut.k
         lhs = section.product.lhs, (cut.m, cut.k), (place.row, k)
-        left = self.loaded(section, *lhs, copy, place.batch, 0)
+        left = self.loaded(section, *lhs, copy, 0)
         for number, ((term, at), acc) in enumerate(zip(section.terms, sums, strict=True), 1):
             rhs = term.rhs, (cut.k, cut.n), (k, place.col + at if at else place.col)
-            right = self.loaded(section, *rhs, copy, place.batch, number)
+            right = self.loaded(section, *rhs, copy, number)
             self.c.mmad(acc, left, right, init=step == 0, k=cut.part)
 
     def loaded(
@@ -403,15 +385,13 @@ class Writer:
         shape: tuple[int, int],
         at: tuple[Scalar, Scalar],
         copy: Index,
-        batch: Scalar,
         number: int,
     ) -> Tile | Transposed:
         """A part of an operand in L1; `number` says which ring it has."""
         key = operand.tile_shape(*shape), number
         if key not in self.rings:
             self.rings[key] = self.c.l1(*key[0], section.p.element, copies=2)
-        lead = operand.matrix(section.product.sizes[0], batch)
-        box = operand.box(lead, at, shape)
+        box = operand.box(self.leads[operand], at, shape)
         return operand.as_taken(self.feed.fill(self.rings[key][copy], operand, box, copy))
 
     # ---- on the way out
@@ -430,10 +410,9 @@ class Writer:
         for row, col, rows, cols in self.parts(section, gcd(self.cut.m, section.part_rows)):
             part = sums if (rows, cols) == sums.shape else sums.part(row, col, (rows, cols))
             for out in section.outputs:
-                box = out.box(replace(place, row=place.row + row, col=place.col + col), rows, cols)
-                ones = (1,) * len(out.shape)
-                whole = v.Box(self.arguments[out.value], box.offsets, out.spans(section.p.m), ones)
-                self.c.store(whole, part, relu=section.has_relu)
+                at = replace(place, row=place.row + row, col=place.col + col)
+                box = out.stored(self.arguments[out.value], at, rows, cols)
+                self.c.store(box, part, relu=section.has_relu)
 
     def pass_on(self, section: Section, place: Place, sums: Sequence[Tile], turn: Index) -> None:
         c, own = self.c, self.blocks.rows // self.c.parts
@@ -452,7 +431,7 @@ class Writer:
                     below = below + c.part * own
                 at = replace(place, row=below, col=place.col + col)
                 for out in section.outputs:
-                    self.pull.col = at.col
+                    self.pull.col, self.pull.columns = at.col, cols
                     self.pull.store(out.value, out.box(at, least, cols))
 
     def passing(self, shape: v.Shape, value: SSAValue, number: int) -> tuple[Tile, Queue]:

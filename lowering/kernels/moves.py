@@ -11,7 +11,7 @@ the memref has the shape of their other side.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from math import ceil, prod
+from math import ceil, isqrt, prod
 from typing import Any
 
 from xdsl.ir import SSAValue
@@ -232,8 +232,9 @@ def cut_region(
     width = step if reach.one_by_one else elements
     height = 1 if row is None or row in single else max(elements // min(width, extents[last]), 1)
     turned = step if reach.turned else 1
-    if height > 1 and reach.turned:
-        height = align_up(min(height, max(step, int(elements**0.5))), step)
+    if reach.turned and row is not None and row not in single:  # long pieces on both sides
+        height = max(height, min(extents[row], isqrt(elements)))
+        height = align_up(min(height, max(step, isqrt(elements))), step)
         width = max(elements // height, 1)
     several = height > 1 and row is not None and extents[row] > 1
     for at, count, cols in spans(last, width, step if several else 1):

@@ -16,7 +16,6 @@ from typing import Any
 
 from xdsl.ir import Attribute, SSAValue
 
-from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.access import MOVING
@@ -28,6 +27,7 @@ from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.attention_operands import seen_through
 from ge.lowering.kernels.blocks import Computing
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered
+from ge.lowering.kernels.outputs import AnyMatmul
 from ge.lowering.kernels.pulling import Pull, between, long_dims
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Index, Scalar
@@ -39,13 +39,14 @@ from ge.lowering.tiles.values import Tile, Transposed
 class Operand:
     """One side of a matmul: matrices, `turned` where the matmul takes them transposed. `shape` is
     that of its memref, or of the value where it is computed; `side`: whether the terms of products
-    are its rows (0) or its columns (1)."""
+    are its rows (0) or its columns (1); `groups`: numbers of matrices, where these are named."""
 
-    launch: Launch
+    launch: Launch = field(compare=False)
     value: SSAValue
     shape: Shape
     turned: bool
     side: int
+    groups: SSAValue | None = None
 
     def tile_shape(self, rows: int, cols: int) -> tuple[int, int]:
         """Of a tile of as many rows and columns of what the matmul takes."""
@@ -56,13 +57,20 @@ class Operand:
         row, col = at[::-1] if self.turned else at
         return Box((*lead, row, col), (*(1 for _ in lead), *self.tile_shape(*shape)))
 
-    def matrix(self, batch: Shape, number: Scalar) -> list[Scalar]:
+    def matrix(self, batch: Shape, number: Scalar, c: Tracer, arguments: Arguments) -> list[Scalar]:
         """Which of the matrices matmul `number` takes: dimensions of 1 are repeated."""
-        own = self.shape[:-2]
+        own = self.shape[:-2] if self.groups is None else shape_of(self.groups)
         batch = batch[len(batch) - len(own) :]
-        return [
+        place = [
             0 if size == 1 else number // prod(batch[i + 1 :]) % size for i, size in enumerate(own)
         ]
+        if self.groups is None:
+            return place
+        if not own or not is_given(self.launch, self.groups):
+            raise NotLowered("numbers of groups are computed")
+        count, (argument, ones) = self.shape[0], (arguments[self.groups], (1,) * len(own))
+        read = c.read(v.Box(argument, tuple(place), (), ones), count, -count)
+        return [c.now(c.now(read) % count)]
 
     def as_taken(self, tile: Tile) -> Tile | Transposed:
         return tile.T if self.turned else tile
@@ -90,7 +98,7 @@ class Operand:
         needed, found = {self.value}, list[TensorOp]()
         for op in reversed(self.launch.body.ops):
             if not needed.isdisjoint(op.results):
-                if isinstance(op, MatmulOp):
+                if isinstance(op, AnyMatmul):
                     raise NotLowered("a matmul takes what another one computes")
                 needed.update(op.operands)
                 found.append(op)

@@ -17,10 +17,9 @@ is computed. Loads are padded with 1, which no elementwise op of the compiler st
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil
 from typing import Any, TypeAlias, cast
 
-from xdsl.dialects.builtin import f32, i1
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -28,18 +27,19 @@ from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.elementwise import ClampOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.shape import TransposeOp
-from ge.dialects.graph.slicing import ConcatOp
+from ge.dialects.graph.shape import BroadcastToOp, TransposeOp
+from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
 from ge.dialects.graph.support.elementwise_bases import Elementwise
 from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box, aligned_box
-from ge.dialects.support.element_types import bitwidth, is_float
+from ge.dialects.support.boxes import Box
+from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_value, element_type, normalize_axis, numel, shape_of
 from ge.dialects.tile.types import BLOCK, Memory, TileType
 from ge.lowering.kernels.grids import GridOp, on_grid
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered
+from ge.lowering.kernels.rotary import rotated
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Index, LoopIndex, ReadIndex, Scalar, minimum
 from ge.lowering.tiles.tracing import Tracer
@@ -69,10 +69,19 @@ def tile_shape(box: Box, column: bool) -> v.Shape:
     return (size, 1) if column else (1, size)
 
 
+def is_copy(op: TensorOp) -> bool:
+    """Whether a box of the result has the elements of the operand's box, and in their order (a
+    triangle, a slice backwards or what is set side by side has not)."""
+    if isinstance(op, SliceOp):
+        return all(step is not None and step > 0 for *_, step in op.bounds() or ((None,),))
+    return op.ACCESS is Access.VIEW or isinstance(op, TransposeOp | SplitOp | BroadcastToOp)
+
+
 def place_of(op: TensorOp, box: Box, result: int) -> Box | None:
-    """The box of a view's or a move's operand; None where it has not the rows and columns of the
+    """The box of a view's or a copy's operand; None where it has not the rows and columns of the
     result's."""
-    needed = op.operand_box(0, box, result) if len(op.operands) == 1 else None
+    is_one = len(op.operands) == 1 and is_copy(op)
+    needed = op.operand_box(0, box, result) if is_one else None
     if needed is None:
         return None
     found: list[int] = []
@@ -171,7 +180,7 @@ class Pull:
         if isinstance(op, GridOp):
             return on_grid(self, op, box, column)
         if isinstance(op, RotaryEmbeddingOp):
-            return self._rotated(op, value, box, column)
+            return rotated(self, op, value, box, shape)
         if op.ACCESS is Access.MOVEMENT:
             needed = place_of(op, box, op.results.index(value))
             if needed is None and isinstance(op, TransposeOp):
@@ -215,8 +224,12 @@ class Pull:
         def nested(left: Sequence[int]) -> None:
             if left:
                 dim = left[0]
-                for i in self.c.range(ceil(shape[dim] / sizes[dim])):
+                whole, rest = divmod(shape[dim], sizes[dim])
+                for i in self.c.range(whole):
                     offsets[dim] = i * sizes[dim]
+                    nested(left[1:])
+                if rest:
+                    offsets[dim] = whole * sizes[dim]
                     nested(left[1:])
                 return
             like = self.buffer(tile_shape(box, column), value)
@@ -246,10 +259,6 @@ class Pull:
             found = self.tile(source, part, is_column)
         sides = ("rows", "columns")[-len(dims) :] if not is_column else ("rows",)
         reduced = [(d, side) for d, side in zip(dims, sides, strict=True) if d in sizes]
-        for dim, side in reduced:
-            if part.sizes[dim] > extents[dim] or extents[dim] % part.sizes[dim]:
-                count = self._count(side, part.sizes[dim], part.offsets[dim])
-                found = v.where(v.compare("lt", count, extents[dim]), found, neutral(op))
         if not reduced:
             result[:] = found
             return result
@@ -257,6 +266,10 @@ class Pull:
         if not isinstance(found, v.Tile):
             tile = self.buffer(shape, source)
             tile[:] = found
+        for dim, side in reduced:
+            at, extent = part.offsets[dim], extents[dim]
+            if isinstance(at, int) and at + part.sizes[dim] > extent:  # loops have whole parts
+                self._end(cast(v.Tile, tile), side, at, extent, neutral(op))
         for i, (_, side) in enumerate(reduced):  # rows first: that is cheaper
             shape = (1, shape[1]) if side == "rows" else (shape[0], 1)
             target = result if i == len(reduced) - 1 else self.buffer(shape, source)
@@ -266,7 +279,18 @@ class Pull:
             tile = target
         return result
 
-    def _count(self, side: str, size: int, base: Scalar) -> v.Tile:
+    def _end(self, tile: v.Tile, side: str, base: int, extent: int, number: float) -> None:
+        """Write a number behind the last row or column that there is; the first one is `base`."""
+        (rows, cols), size = tile.shape, extent - base
+        if side == "rows":
+            self.c.fill(tile.part(size, 0, (rows - size, cols)), number)
+            return
+        start = size - size % max(BLOCK * 8 // max(bitwidth(tile.element), 8), 8)
+        part = tile.part(0, start, (rows, cols - start))
+        count = self.count(side, cols - start, base + start)
+        part[:] = v.where(v.compare("lt", count, extent), part, number)
+
+    def count(self, side: str, size: int, base: Scalar) -> v.Tile:
         """The numbers of rows or columns, from `base` on."""
         shape = (size, 1) if side == "rows" else (1, size)
         key = side, size, key_of(base)
@@ -277,35 +301,6 @@ class Pull:
             tile = self.c.tile_of(v.Counted(side, base, shape))
             self.known.setdefault(self.here, {})[key] = tile
         return tile
-
-    # ---- within rows
-
-    def _rotated(self, op: RotaryEmbeddingOp, value: SSAValue, box: Box, column: bool) -> v.Tile:
-        """Both halves of rows, each computed of both."""
-        table, length = shape_of(op.cos)[-1], shape_of(value)[-1]
-        full = bool(op.full_tables.value.data)
-        size = table if full else 2 * table
-        half, (rows, cols) = size // 2, tile_shape(box, column)
-        unit = BLOCK * 8 // min(bitwidth(element_type(v)) for v in op.operands)
-        if op.interleaved.value.data or half % unit or length % unit:
-            raise NotLowered(f"rotated pairs of {op.input.type} are not halves of 32 bytes")
-        if column or cols != length or not isinstance(box.offsets[-1], int):
-            raise NotLowered("rows are rotated as a whole")
-        x, y = self.tile(op.input, box), self.buffer((rows, cols), value)
-        a, b = (as_computed(x.part(0, at, (rows, half))) for at in (0, half))
-        angles: list[tuple[v.Expression, v.Expression]] = []  # of both halves, of cos and sin
-        for operand in (op.cos, op.sin):
-            spans = aligned_box(box, shape_of(operand)).spans
-            spans[-1] = (0, table)
-            tile = self.tile(operand, Box.of(spans))
-            first, second = (tile.part(0, at, (tile.shape[0], half)) for at in (0, table - half))
-            angles.append((as_computed(first), as_computed(second)))
-        (c0, c1), (s0, s1) = angles
-        for at, result in ((0, a * c0 - b * s0), (half, a * s1 + b * c1)):
-            y.part(0, at, (rows, half))[:] = as_element(result, y.element)
-        if size < cols:
-            y.part(0, size, (rows, cols - size))[:] = x.part(0, size, (rows, cols - size))
-        return y
 
     # ---- results
 
@@ -433,7 +428,7 @@ class Pull:
             raise NotLowered(str(e)) from None
         for i, (owner, buffer) in enumerate(self.buffers):
             same = buffer.type == kind and getattr(buffer, "copies", None) == copies
-            if same and owner not in self.open:
+            if same and owner not in (*self.open, *self.c.vector.aside):
                 self.buffers[i] = self.here, buffer
                 return buffer
         self.buffers.append((self.here, self.c.ub(*shape, element, copies)))
@@ -463,16 +458,6 @@ class Pull:
     def _keep(self, value: SSAValue, box: Box, column: bool, found: v.Expression) -> v.Expression:
         self.known.setdefault(self.here, {})[self._key(value, box, column)] = found
         return found
-
-
-def as_computed(x: v.Tile) -> v.Expression:
-    """Narrow floats are computed in f32."""
-    narrow = is_float(x.element) and bitwidth(x.element) < 32
-    return v.cast(x, f32) if narrow else x
-
-
-def as_element(x: v.Expression, element: Attribute) -> v.Expression:
-    return x if x.element == element else v.cast(x, element)
 
 
 def between(number: Scalar, low: int, high: int) -> Scalar:

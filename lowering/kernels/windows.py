@@ -9,7 +9,9 @@ from typing import Literal
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.activation import ReluOp
+from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.graph.support.window import Window
+from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, numel, shape_of
 from ge.lowering.kernels.launch import Launch, NotLowered
@@ -72,15 +74,15 @@ Kind = Literal["all", "channel", "image"]
 @dataclass(frozen=True)
 class Rest:
     """The ops after a launch's first one, `op`. `shape`: that of the memref of its result and of
-    all of its shape; `column`: of one with a number for each channel. With `turned` the last op is
-    a transposition, and none of them. Raises NotLowered where the op is not the first one, or the
-    launch has several results."""
+    all of its shape; `column`: of one with a number for each channel. `last`: the last op, where it
+    says only where results stand (a transposition, a concatenation of channels); it is none of
+    them. Raises NotLowered where the op is not the first one, or the launch has several results."""
 
     launch: Launch
     op: TensorOp
     shape: Shape
     column: Shape
-    turned: bool = False
+    last: TensorOp | None = None
 
     def __post_init__(self) -> None:
         body = self.launch.body
@@ -91,11 +93,23 @@ class Rest:
 
     @property
     def ops(self) -> Sequence[TensorOp]:
-        return self.launch.body.ops[1 : -1 if self.turned else None]
+        return self.launch.body.ops[1 : None if self.last is None else -1]
+
+    @property
+    def computed(self) -> SSAValue:
+        """What the ops compute, at the end."""
+        return (self.ops[-1] if self.ops else self.op).results[0]
 
     @property
     def out(self) -> SSAValue:
         return self.launch.body.outputs[0]
+
+    @cached_property
+    def pixel_bits(self) -> int:
+        """In UB, of each pixel: two of each whole value."""
+        full = [v for v, kind in self.others.items() if kind == "all"]
+        values = [self.op.results[0], *full, self.out]
+        return 2 * sum(bitwidth(element_type(v)) for v in values)
 
     @property
     def is_relu(self) -> bool:
@@ -140,7 +154,11 @@ class Rest:
         of_kind: dict[Kind, Shape] = {
             "all": self.shape, "channel": self.column, "image": (*self.shape[:2], 1)
         }  # fmt: skip
-        return {v: of_kind[kind] for v, kind in self.others.items()} | {self.out: self.shape}
+        shapes = {v: of_kind[kind] for v, kind in self.others.items()}
+        if not isinstance(self.last, ConcatOp):
+            return shapes | {self.out: self.shape}
+        joined = (*self.last.inputs, self.out)
+        return shapes | {v: (self.shape[0], shape_of(v)[1], *self.shape[2:]) for v in joined}
 
     def number(self, value: SSAValue) -> Expression | None:
         constant = self.launch.constant(value)
@@ -156,4 +174,4 @@ class Rest:
                     known[value] = constant
             args = tuple(known[v] for v in op.operands)
             known[op.results[0]] = Copied(op, args, shape, element_type(op.results[0]))
-        return known[self.out]
+        return known[self.computed]

@@ -24,6 +24,7 @@ from ge.transforms.fusion.fuse_region import FuseRegionPass
 from ge.transforms.graph.absorb_transposes import AbsorbTransposesPass
 from ge.transforms.graph.composites.find_activations import FindActivationsPass
 from ge.transforms.graph.composites.find_attention import FindAttentionPass
+from ge.transforms.graph.composites.find_grouped_matmul import FindGroupedMatmulPass
 from ge.transforms.graph.composites.find_norms import FindNormsPass
 from ge.transforms.graph.composites.find_rotary import FindRotaryPass
 from ge.transforms.graph.composites.find_softmax import FindSoftmaxPass
@@ -240,6 +241,7 @@ def composites(options: Options) -> Passes:
         ShareCommonSubexpressionsPass(),
         FindActivationsPass(aggressive=options.fusion == "aggressive"),
         FindNormsPass(),
+        FindGroupedMatmulPass(),
         FindRotaryPass(),
         FindSoftmaxPass(),
         FindAttentionPass(),

@@ -30,8 +30,8 @@ PASSES = {
         simplify-movement
     """,
     "transforms.graph.composites": """
-        absorb-attention-layout find-activations find-attention find-norms find-rotary find-softmax
-        match-attention match-quantized-attention narrow-computation
+        absorb-attention-layout find-activations find-attention find-grouped-matmul find-norms
+        find-rotary find-softmax match-attention match-quantized-attention narrow-computation
     """,
     "transforms.memory": """
         assign-core-offsets assign-offsets certify-plan check-capacity extract-concats fit-tilings

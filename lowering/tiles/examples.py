@@ -130,18 +130,18 @@ def paged_decode(
     scale: float,
 ) -> None:
     """o = softmax(q k^T * scale) v for one query a sequence, whose keys and values are in the pages
-    that `table` names; heads that share keys are rows of a tile"""
-    (_, H, D), (pages, P, heads, _), F = q.shape, k.shape, "f32"
-    G, most = H // heads, table.shape[1]
+    that `table` names; heads that share keys are rows of a tile, q[sequence, key head, head]"""
+    (batch, heads, _, D), (pages, P, _, _), F = q.shape, k.shape, "f32"
+    most, H = table.shape[1], M // c.split()
     Q, K, V, W = c.l1(M, D), c.l1(P, D, copies=2), c.l1(P, D, copies=2), c.l1(M, P, copies=2)
-    S, U, s, p = c.l0c(M, P), c.l0c(M, D), c.ub(M, P, F), c.ub(M, P)
-    u, acc = c.ub(M, D, F), c.ub(M, D, F)
-    l, m, g = c.ub(M, 1, F), c.ub(M, 1, F, copies=2), c.ub(M, 1, F, copies=ahead + 1)
+    S, U, s, p = c.l0c(M, P), c.l0c(M, D), c.ub(H, P, F), c.ub(H, P)
+    u, acc = c.ub(H, D, F), c.ub(H, D, F)
+    l, m, g = c.ub(H, 1, F), c.ub(H, 1, F, copies=2), c.ub(H, 1, F, copies=ahead + 1)
     scores, weights, sums = c.queue(s, ahead + 1), c.queue(p, ahead + 1), c.queue(u, 2)
-    for i in c.share(q.shape[0] * heads):
+    for i in c.share(batch * heads):
         b, h = i // heads, i % heads
         n = c.read(lengths[b], below=most * P + 1, least=1)
-        c.load(Q, q[b, h * G :, 0:], pad=0)
+        c.load(Q, q[b, h], pad=0)
         m[-1], l[:], acc[:] = MIN, 0, 0
         for j in c.range(ceil_div(n, P) + ahead):
             with c.when(j < ceil_div(n, P)):
@@ -163,4 +163,4 @@ def paged_decode(
                 sums.send(U, u)
                 acc[:] = acc * g[before] + u
         acc[:] = acc / l
-        c.store(o[b, h * G :, 0:], acc[:G])
+        c.store(o[b, h, c.part * H :], acc)

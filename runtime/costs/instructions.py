@@ -110,13 +110,13 @@ def cycles(body: Body, op: TensorOp, target: Target) -> tuple[float, int]:
     if op.ACCESS is Access.ROWS:
         size = max(size, numel(shape_of(op.operands[0])))
     each, per_row = instructions(body, op)
-    repeats = size * _bits(op) / (8 * REPEAT_BYTES)
+    repeats = size * bits_of(op) / (8 * REPEAT_BYTES)
     total = repeats * sum(target.vector_cycles_of(i) for i in each)
     rows = rows_of(op)
     if rows is not None and rows.contiguous:
         total += rows.count * sum(target.vector_cycles_of(i) for i in per_row)
     moved = sum(
-        numel(shape_of(v)) * _bits(op) / (8 * REPEAT_BYTES) for v in _converted(body, op)
+        numel(shape_of(v)) * bits_of(op) / (8 * REPEAT_BYTES) for v in _converted(body, op)
     ) * target.vector_cycles_of("cast")
     return total + moved, max(size, 1)
 
@@ -156,7 +156,7 @@ def program_of(body: Body, row: int, target: Target) -> Program:
             across = max(across, rows.length)
             inner = min(inner or columns(op), columns(op))
             starts += len(ROWS.get(op.name[6:], ((), ("",)))[1]) * rows.length
-        bits = max(bits, _bits(op))
+        bits = max(bits, bits_of(op))
         for found in _pieces(op, target):
             piece = min(piece or found, found)
     moved = len(body.inputs) + len(body.outputs)
@@ -236,9 +236,10 @@ def _runs(op: TransposeOp) -> tuple[int, int]:
     return (run(order.index(len(order) - 1)), run(len(order) - 1)) if order else (1, 1)
 
 
-def _bits(op: TensorOp) -> int:
+def bits_of(op: TensorOp) -> int:
     """Of the elements that instructions work on."""
-    values = [v for v in (*op.operands[:2], *op.results) if numel(shape_of(v)) > 1]
+    ends = *op.operands[:2], *op.results
+    values = [v for v in ends if numel(shape_of(v)) > 1] or ends
     widest = max((bitwidth(element_type(v)) for v in values), default=16)
     slow = op.ACCESS is Access.ROWS or SLOW & set(ELEMENTWISE.get(op.name[6:], ()))
     if op.ACCESS not in MOVING and (slow or any(element_type(v) == bf16 for v in values)):
@@ -250,7 +251,7 @@ def _converted(body: Body, op: TensorOp) -> list[SSAValue]:
     """What an op loads or stores in fewer bits than it computes in."""
     if op.ACCESS in MOVING or op.name == "graph.cast":
         return []
-    bits, inputs, outputs = _bits(op), set(body.inputs), set(body.outputs)
+    bits, inputs, outputs = bits_of(op), set(body.inputs), set(body.outputs)
     ends = [v for v in op.operands if v in inputs and numel(shape_of(v)) > 1]
     ends += [v for v in op.results if v in outputs]
     return [v for v in ends if 1 < bitwidth(element_type(v)) < bits]

@@ -17,6 +17,8 @@ from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import element_type
 from ge.runtime.data.arrays import NARROW_FLOATS, Array, dtype_of
 from ge.runtime.kernels import Fn, array_kernel, kernel
+from ge.runtime.kernels.indexing import as_index
+from ge.runtime.kernels.shape import refusing
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -196,6 +198,27 @@ def matmul(op: g.MatmulOp) -> Fn:
         return out
 
     return of_floats if is_float(element_type(op.lhs)) else of_integers
+
+
+@kernel(g.GroupedMatmulOp)
+def grouped_matmul(op: g.GroupedMatmulOp) -> Fn:
+    turned = bool(op.transpose_rhs.value.data)
+
+    def run(lhs: Array, rhs: Array, groups: Array) -> Array:
+        """The matmuls of each group together."""
+        batch, (m, k) = np.broadcast_shapes(lhs.shape[:-2], groups.shape), lhs.shape[-2:]
+        rows = np.broadcast_to(lhs, (*batch, m, k)).reshape(-1, m, k)
+        mine = np.broadcast_to(as_index(groups), batch).reshape(-1)
+        mine = np.arange(len(rhs))[mine]  # as numpy counts, and refuses
+        wide, n = compute_dtype(lhs), rhs.shape[1 if turned else 2]
+        result = np.empty((len(mine), m, n), lhs.dtype)
+        for number in np.unique(mine):
+            one = rhs[number].T if turned else rhs[number]
+            own = rows[mine == number].astype(wide)
+            result[mine == number] = float_matmul(own, one.astype(wide, order="C"))
+        return result.reshape(*batch, m, n)
+
+    return refusing(run)
 
 
 def rounded(x: Array, dtype: np.dtype[Any], out: Array | None = None) -> Array:

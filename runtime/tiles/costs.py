@@ -1,9 +1,10 @@
 """Cycles of one instruction, from its shapes and the facts of the target alone.
 
-    load        mte2_start + bytes / rate; the rate is the core's into L1 or UB, and not more than
-                its share of HBM (`Share`). Rows that go to L1 are brought into the cube's order on
-                the way, at full rate only where they lie at certain strides (`share_of`).
-                Elements that do not lie side by side take 32 bytes each, the unit of a transfer
+    load        mte2_start + bytes / rate, and not less than bytes / the core's share of L2 and HBM
+                (`Share`). Rows that go to L1 are brought into the cube's order on the way, at full
+                rate only where they lie at certain strides (`share_of`); to UB, a start for each
+                piece that lies apart in memory or in the tile (an assumption, as in formulas), and
+                pieces of less than 32 bytes take as long as those
     fill        of L1: as a load of its bytes at full rate (an assumption); of UB: a vector copy
     move        L1 to L0A, L0B: mte1_start + bytes / rate; L0C to L1: bytes / rate; in UB: a copy,
                 or where columns are taken a gather of them
@@ -11,42 +12,59 @@
                 several rows, strides or dilations (`window_rate`)
     mmad        mmad_start + ceil(m/16) ceil(n/16) ceil(k/k0) k0 256 / macs a cycle, where k0 is as
                 many elements as 32 bytes are: the cube multiplies blocks
-    store       bytes / rate, those of what arrives
+    store       bytes / rate, those of what arrives; from UB a start for each further piece
     push, pop   as a store and a load; on merged cores both ends are at one rate. Those of a cube
                 core with several vector cores beside it are an instruction for each of them
-    map         for each op of its body as many vector instructions as `INSTRUCTIONS` says
+    map         for each op of its body as many vector instructions as `INSTRUCTIONS` says, in the
+                bits that it is computed in (`bits_of`), and casts to and from these. One number
+                that is known before the loop is `scalar`
     vector      vector_start + repeats of 256 bytes x vector_cycles, + 16 where the last repeat is
-                not full; a tile with gaps between its rows, row by row
-    reduce      of rows: their repeats are combined as vectors first (an assumption: that is how
-                libraries do it), then row_sum or row_max of one repeat a row
+                not full. An instruction has 255 repeats at most. Where rows lie apart, or one row
+                or column meets all others, it goes along a row or down the repeats of all rows, so
+                that there are as many instructions as rows or as repeats of a row; a column is
+                spread before, 32 bytes for each of its numbers (official: Brcb)
+    reduce      of rows: their repeats are combined as vectors first, half of them with the other
+                half (an assumption: that is how libraries do it), then row_sum or row_max of one
+                repeat a row; of columns: rows, in the same way
     flags       nothing of the pipe's time: `flag_cycles` pass between set and wait
 
 Rates, starts and vector cycles stand in the target's file, each with its source. Products, the
 order of rows and the 16 cycles: cann's asc-devkit, catlass and pto-isa, in that order.
-Not modelled: bank conflicts, the limit of 255 repeats an instruction, that the first instruction
-of several may start while another one runs.
+Not modelled: bank conflicts, that the first instruction of several may start while another one
+runs.
 """
 
-from dataclasses import dataclass
-from math import ceil, log2
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import ceil, inf, prod
 
+from xdsl.dialects.scf import ForOp
 from xdsl.ir import SSAValue
 
+from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_value, element_type, numel, shape_of
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.buffers import ViewOp, box_of, memref_element, memref_shape, row_stride
+from ge.dialects.tile.buffers import (
+    ViewOp,
+    box_of,
+    buffer_of,
+    memref_element,
+    memref_shape,
+    row_stride,
+)
 from ge.dialects.tile.compute import FillOp, FlagOp, IndexOp, MapOp, MmadOp, ReduceOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import BLOCK, Memory, fifo_type, tile_type
 from ge.dialects.tile.unfold import UnfoldOp
 from ge.runtime.costs.cube import peak_macs
-from ge.runtime.costs.instructions import ELEMENTWISE, REPEAT_BYTES
+from ge.runtime.costs.instructions import ELEMENTWISE, REPEAT_BYTES, bits_of
 from ge.runtime.costs.split_cores import share_of, window_rate
 
 PARTIAL_CYCLES = 16  # of a repeat that is not full: pto-isa
+MOST_REPEATS = 255  # of an instruction: official
 
 FAR_STRIDE, FAR_GBS = 65536, 1.0  # elements; gigabytes a second, where rows lie farther apart
 
@@ -62,12 +80,12 @@ SCALAR_FORMS = {"add", "sub", "mul", "max", "min"}  # that are "scalar" beside o
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Bytes a cycle that a core gets of HBM for each memref, if all cores of the kernel load."""
+    """Bytes a cycle that a core gets, while all that load do: of HBM for each memref, of L2 in all
+    and into L2."""
 
-    rates: dict[SSAValue, float]
-
-    def of(self, memref: SSAValue) -> float:
-        return self.rates.get(memref, float("inf"))
+    hbm: Mapping[SSAValue, float] = field(default_factory=dict[SSAValue, float])
+    l2_read: float = inf
+    l2_write: float = inf
 
 
 def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Target) -> float:
@@ -80,7 +98,9 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
             return load_cycles(op, sizes, share, target)
         case StoreOp():
             memory = tile_type(op.source).space
-            return box_bytes(box_of(op.target), sizes) / out_rate(memory, target)
+            count, size = pieces(box_of(op.target), sizes, op.source)
+            starts = max(count - 1, 0) * target.mte2_start_cycles if memory is Memory.UB else 0.0
+            return starts + count * size / min(out_rate(memory, target), share.l2_write)
         case MoveOp():
             return move_cycles(op, target)
         case UnfoldOp():
@@ -95,7 +115,7 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
         case MmadOp():
             return mmad_cycles(op, target)
         case MapOp():
-            return sum(map_op_cycles(member, op, target) for member in op.members)
+            return map_cycles(op, target)
         case ReduceOp():
             return reduce_cycles(op, target)
         case FillOp() if tile_type(op.target).space is Memory.L1:
@@ -111,15 +131,18 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
 
 def load_cycles(op: LoadOp, sizes: tuple[int, ...], share: Share, target: Target) -> float:
     view, t = box_of(op.source), tile_type(op.target)
-    rate = min(load_rate(t.space, target), share.of(view.source))
-    size = box_bytes(view, sizes)
-    if t.space is Memory.L1 and target.split_cores and t.rows.data > 1:
+    rate, starts = min(load_rate(t.space, target), share.l2_read), 1
+    count, size = pieces(view, sizes, op.target)
+    if t.space is Memory.UB:
+        starts = count
+    elif target.split_cores and t.rows.data > 1:
         stride = box_row_stride(view)
         if stride >= FAR_STRIDE:
             rate = min(rate, FAR_GBS / target.clock_ghz)
         else:
             rate *= share_of(stride, t.element)
-    return target.mte2_start_cycles + size / rate
+    alone = starts * target.mte2_start_cycles + count * size / rate
+    return max(alone, count * size / share.hbm.get(view.source, inf))
 
 
 def load_rate(memory: Memory, target: Target) -> float:
@@ -142,7 +165,7 @@ def pop_rate(memory: Memory, target: Target) -> float:
 def move_cycles(op: MoveOp, target: Target) -> float:
     source, memory = tile_type(op.source), tile_type(op.target).space
     if memory is Memory.UB:
-        if op.columns is not None:
+        if op.columns:
             return on_tile("gather", op.target, target)
         name = "transpose" if op.is_transposed else "copy"
         return max(on_tile(name, tile, target) for tile in (op.source, op.target))
@@ -171,17 +194,18 @@ def _stride(view: ViewOp, dim: int) -> int:
     return numel(memref_shape(view.source)[dim + 1 :]) * view.box_steps[dim]
 
 
-def box_bytes(view: ViewOp, sizes: tuple[int, ...]) -> int:
-    """What crosses for the elements of a box that exist. Those that do not lie side by side come in
-    blocks of 32 bytes each."""
-    side_by_side = 1
+def pieces(view: ViewOp, sizes: tuple[int, ...], tile: SSAValue) -> tuple[int, int]:
+    """How many pieces the elements of a box that exist are, which lie side by side in memory and in
+    the tile, and the bytes of each, which come in blocks of 32."""
+    side_by_side, cols = 1, view.box_dims[1]
+    whole_rows = prod(sizes[i] for i in cols) == row_stride(tile)
     for dim in reversed(range(len(sizes))):
         if sizes[dim] > 1:
-            if _stride(view, dim) != side_by_side:
+            if _stride(view, dim) != side_by_side or not (dim in cols or whole_rows):
                 break
             side_by_side *= sizes[dim]
-    element = memref_element(view.source)
-    return numel(sizes) // side_by_side * max(storage_bytes(side_by_side, element), BLOCK)
+    size = storage_bytes(side_by_side, memref_element(view.source))
+    return numel(sizes) // side_by_side, max(size, BLOCK)
 
 
 # ---- the cube --------------------------------------------------------------------------------
@@ -197,13 +221,15 @@ def mmad_cycles(op: MmadOp, target: Target) -> float:
 # ---- the vector unit -------------------------------------------------------------------------
 
 
-def vector_cycles(name: str, rows: int, row_bytes: int, gaps: bool, target: Target) -> float:
-    """Of one instruction on as many rows; `gaps`: they do not lie one behind the other."""
-    pieces, size = (rows, row_bytes) if gaps else (1, rows * row_bytes)
-    each = ceil(size / REPEAT_BYTES) * target.vector_cycles_of(name)
-    if size % REPEAT_BYTES:
-        each += PARTIAL_CYCLES
-    return target.vector_start_cycles + pieces * each
+def vector_cycles(name: str, rows: int, row_bytes: int, apart: bool, target: Target) -> float:
+    """Of one op on as many rows; `apart`: an instruction does not go from one row to the next."""
+    cycles, each = target.vector_cycles_of(name), ceil(row_bytes / REPEAT_BYTES)
+    if not apart:
+        rows, each, row_bytes = 1, ceil(rows * row_bytes / REPEAT_BYTES), rows * row_bytes
+    count, repeats = sorted((rows, each))  # instructions, and repeats of each
+    partial = (rows if rows == count else 1) if row_bytes % REPEAT_BYTES else 0
+    starts = count * ceil(repeats / MOST_REPEATS) * target.vector_start_cycles
+    return starts + count * repeats * cycles + partial * PARTIAL_CYCLES
 
 
 def on_tile(name: str, tile: SSAValue, target: Target) -> float:
@@ -219,30 +245,85 @@ def has_gaps(tile: SSAValue) -> bool:
 def reduce_cycles(op: ReduceOp, target: Target) -> float:
     """Of rows: their repeats are combined first, half of them with the other half as often as that
     goes, and what is left of each row is reduced by an instruction for that. Of columns: rows are
-    combined with each other."""
+    combined with each other, in the same way."""
     combine = {"sum": "add"}.get(op.kind.data, op.kind.data)
-    if not op.along_rows:
-        return on_tile(combine, op.source, target)
     t = tile_type(op.source)
-    repeats = ceil(t.row_bytes / REPEAT_BYTES)
-    name = "row_sum" if op.kind.data == "sum" else "row_max"
-    cycles = target.vector_start_cycles + t.rows.data * target.vector_cycles_of(name)
-    if repeats > 1:
-        cycles += t.rows.data * (repeats - 1) * target.vector_cycles_of(combine)
-        cycles += ceil(log2(repeats)) * target.vector_start_cycles
+    rows, repeats = t.rows.data, ceil(t.row_bytes / REPEAT_BYTES)
+    each, cycles = target.vector_cycles_of(combine), 0.0
+    for pieces in halves(repeats if op.along_rows else rows):
+        if op.along_rows:
+            starts, count = min(rows, pieces), rows * pieces
+        else:
+            starts = min(pieces, repeats) if has_gaps(op.source) else 1
+            count = ceil(pieces * t.row_bytes / REPEAT_BYTES)
+        cycles += starts * target.vector_start_cycles + count * each
+    if op.along_rows:
+        name = "row_sum" if op.kind.data == "sum" else "row_max"
+        cycles += target.vector_start_cycles + rows * target.vector_cycles_of(name)
     return cycles + (PARTIAL_CYCLES if t.row_bytes % REPEAT_BYTES else 0)
 
 
-def map_op_cycles(op: TensorOp, around: MapOp, target: Target) -> float:
-    """Of one op of a map's body; a map on tiles with gaps works row by row."""
-    result = op.results[0]
-    rows, cols = (1, 1, *shape_of(result))[-2:]
-    width = max(bitwidth(element_type(v)) for v in (*op.operands, result))
-    gaps = rows > 1 and any(map(has_gaps, around.operands))
+def halves(count: int) -> Iterator[int]:
+    """How many of them meet another one, until one is left."""
+    while count > 1:
+        yield count // 2
+        count -= count // 2
+
+
+def map_cycles(op: MapOp, target: Target) -> float:
+    """The ops of a map's body, each in the bits that it is computed in, with casts where an operand
+    or a result has others."""
+    cycles, gaps = 0.0, any(map(has_gaps, op.operands))
+    held: dict[SSAValue, set[int]] = {}
+    held.update((v, {bitwidth(element_type(v))}) for v in op.body.block.args)
+    ins = zip(op.body.block.args, op.ins, strict=True)
+    scalars = {v for v, tile in ins if numel(shape_of(v)) == 1 and is_known_before(tile, op)}
+
+    def cast(value: SSAValue, bits: int) -> float:
+        found = held.get(value)
+        if found is None or bits in found or 1 in (bits, *found):
+            return 0.0
+        found.add(bits)
+        rows, cols = (1, 1, *shape_of(value))[-2:]
+        return vector_cycles("cast", rows, cols * max(found) // 8, gaps and rows > 1, target)
+
+    for member in op.members:
+        bits, result = bits_of(member), member.results[0]
+        if not isinstance(member, CastOp):
+            cycles += sum(cast(v, bits) for v in member.operands)
+        cycles += map_op_cycles(member, gaps, bits, scalars, target)
+        own = bitwidth(element_type(result))
+        held[result] = {own if isinstance(member, CastOp) or own == 1 else bits}
+    ends = zip(op.yielded, op.outs, strict=True)
+    return cycles + sum(cast(v, bitwidth(tile_type(out).element)) for v, out in ends)
+
+
+def map_op_cycles(
+    op: TensorOp, gaps: bool, bits: int, scalars: Collection[SSAValue], target: Target
+) -> float:
+    """Of one op of a map's body."""
+    rows, cols = (1, 1, *shape_of(op.results[0]))[-2:]
+    shapes = [(1, 1, *shape_of(v))[-2:] for v in op.operands]
+    apart = rows > 1 and (gaps or any(1 in s and s not in ((1, 1), (rows, cols)) for s in shapes))
     names = INSTRUCTIONS.get(op.name.removeprefix("graph.")) or ("add",) * op.VECTOR_COST
-    if names[:1] and names[0] in SCALAR_FORMS and any(map(is_one_number, op.operands)):
+    numbers = [v in scalars or is_one_number(v) for v in op.operands]
+    if names[:1] and names[0] in SCALAR_FORMS and any(numbers):
         names = ("scalar",)
-    return sum(vector_cycles(n, rows, cols * width // 8, gaps, target) for n in names)
+    cycles = sum(vector_cycles(n, rows, cols * bits // 8, apart, target) for n in names)
+    for (count, width), is_number in zip(shapes, numbers, strict=True):
+        if width < cols and not is_number:  # each number fills a block first
+            cycles += vector_cycles("copy", 1, count * BLOCK, False, target)
+    return cycles
+
+
+def is_known_before(tile: SSAValue, op: MapOp) -> bool:
+    """Whether nothing writes a tile in the loop that a map stands in: its number can be read by the
+    scalar unit before, and does not hold up what is issued in the loop."""
+    loop, buffer = op.parent_op(), buffer_of(tile)
+    if not isinstance(loop, ForOp):
+        return False
+    inside = (o for o in loop.walk() if isinstance(o, Instruction))
+    return all(buffer_of(v) is not buffer for o in inside for v in o.writes())
 
 
 def is_one_number(value: SSAValue) -> bool:

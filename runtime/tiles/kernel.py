@@ -13,8 +13,7 @@ Numbers: each core's instructions act on its bytes in the order in which they en
 legal order; one core after the other, since cores have nothing in common but device memory. Adding
 to device memory goes by the cores' numbers, so that the sums are the same each time.
 
-Limits: an operand larger than L2 still crosses HBM once; which buffers are in HBM and which
-in L2 when the kernel begins is not known: all are in HBM. The time of a kernel that reads numbers
+Limits: an operand larger than L2 still crosses HBM once. The time of a kernel that reads numbers
 (`tile.read`) is that for the largest that they may be; reading them takes no time.
 """
 
@@ -37,7 +36,7 @@ from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import box_of
 from ge.dialects.tile.compute import ReduceOp
-from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.kernel import KernelOp, ProgramOp
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, StoreOp
 from ge.runtime.costs.pipes import evicted_bytes, hbm_bytes_per_us
@@ -62,6 +61,8 @@ from ge.runtime.tiles.queues import (
 T = TypeVar("T")
 Issue = tuple[tuple[int, ...], ...]  # numbers of records, by pipe
 Steps = list[tuple[int, tuple[Any, ...]]]  # numbers of instructions, and their operands
+
+Held = tuple[float, ...]  # the parts of a kernel's arguments that are in L2; others are in HBM
 
 MOST_KEPT = 100_000  # steps that a kernel keeps from run to run
 
@@ -125,7 +126,7 @@ class TileKernel:
         self.tables = Tables(target, op)
         self._walks: dict[bool, list[Walk]] = {}
         self._issued: list[Issue] | None = None
-        self._cycles: list[float] = []
+        self._cycles: dict[Held, list[float]] = {}
         self._ordered: dict[int, Steps] = {}  # by core; nothing that is read changes them
         self._kept = 0
         self._reads = any(isinstance(o, ReadOp) for o in op.walk())
@@ -167,24 +168,28 @@ class TileKernel:
             self._issued = [known.setdefault(issue, issue) for issue in issues]
         return self._issued
 
-    def cycles(self) -> list[float]:
+    def cycles(self, held: Held = ()) -> list[float]:
         """Of each record."""
         issued, records, ops = self.issued, self.tables.records, self.tables.ops
-        if len(self._cycles) < len(records):
-            share = self.shares(issued)
-            self._cycles = [cycles_of(ops[r.op], r.sizes, share, self.target) for r in records]
-        return self._cycles
+        if len(self._cycles.get(held, ())) < len(records):
+            shares = self.shares(issued, held)
+            self._cycles[held] = [
+                cycles_of(ops[r.op], r.sizes, shares[r.pipe // len(PIPES)], self.target)
+                for r in records
+            ]
+        return self._cycles[held]
 
     # ---- memory traffic
 
-    def traffic(self, issued: Sequence[Issue]) -> tuple[Counter[SSAValue], Counter[SSAValue]]:
-        """Bytes that all cores together load of each memref, and store to it."""
-        loaded, stored = Counter[SSAValue](), Counter[SSAValue]()
+    def traffic(self, issued: Sequence[Issue]) -> tuple[list[Counter[SSAValue]], Counter[SSAValue]]:
+        """Bytes that all cores together load of each memref, by unit, and store to it."""
+        loaded, stored = [Counter[SSAValue]() for _ in self.tables.units], Counter[SSAValue]()
         boxes: dict[int, tuple[Counter[SSAValue], SSAValue, int]] = {}
         for number, record in enumerate(self.tables.records):
             op = self.tables.ops[record.op]
             if isinstance(op, LoadOp | StoreOp):
-                total, box = (loaded, op.source) if isinstance(op, LoadOp) else (stored, op.target)
+                own = loaded[record.pipe // len(PIPES)]
+                total, box = (own, op.source) if isinstance(op, LoadOp) else (stored, op.target)
                 memref = box_of(box).source
                 element = data_type(memref.type)[0]
                 boxes[number] = total, memref, storage_bytes(prod(record.sizes), element)
@@ -196,17 +201,50 @@ class TileKernel:
                     total[memref] += cores * count * size
         return loaded, stored
 
-    def shares(self, issued: Sequence[Issue]) -> Share:
-        loaded, _ = self.traffic(issued)
+    def crossing(self, loaded: Mapping[SSAValue, int], held: Held) -> dict[SSAValue, float]:
+        """Bytes that come from HBM of what is loaded of each memref."""
+        found: dict[SSAValue, float] = {}
+        for i, memref in enumerate(self.op.body.block.args):
+            missed = 1 - held[i] if i < len(held) else 1.0
+            found[memref] = missed * min(loaded.get(memref, 0), _size(memref))
+        return found
+
+    def shares(self, issued: Sequence[Issue], held: Held = ()) -> list[Share]:
+        """Of each unit of a core. Those that load side by side share what HBM gives by the bytes
+        that they take of it; who takes less than the others is not held up by them. All cube cores
+        saturate L2; where there are more vector cores than these, they share it."""
+        by_unit, _ = self.traffic(issued)
+        loaded = sum(by_unit, Counter[SSAValue]())
+        bytes_of = self.crossing(loaded, held)
+        parts = [
+            sum(bytes_of[m] * size / loaded[m] for m, size in own.items() if size)
+            for own in by_unit
+        ]
+        total, loading = sum(parts), sum(map(bool, parts))
         rate = hbm_bytes_per_us(self.op.core_count, self.target) / self.target.cycles_per_us
         each = rate * self.target.hbm_read_efficiency / self.op.core_count
-        return Share({m: each * size / min(size, _size(m)) for m, size in loaded.items() if size})
+        return [
+            Share(
+                {
+                    m: each * max(part / total, 1 / loading) * loaded[m] / bytes_of[m]
+                    for m, size in own.items()
+                    if size and bytes_of[m]
+                },
+                self.target.l2_read_rate * self.l2_part(unit.program),
+                self.target.l2_write_rate * self.l2_part(unit.program),
+            )
+            for part, own, unit in zip(parts, by_unit, self.tables.units, strict=True)
+        ]
 
-    def hbm(self, issued: Sequence[Issue]) -> tuple[int, float]:
+    def l2_part(self, program: ProgramOp) -> float:
+        """The part of a cube core's rate of L2 that each core of a program gets."""
+        return min(1.0, self.target.cube_cores / (self.op.core_count * program.parts))
+
+    def hbm(self, issued: Sequence[Issue], held: Held = ()) -> tuple[int, float]:
         """Bytes that cross HBM, and the microseconds that they take at least."""
-        loaded, stored = (
-            sum(min(size, _size(m)) for m, size in part.items()) for part in self.traffic(issued)
-        )
+        by_unit, stores = self.traffic(issued)
+        loaded = int(sum(self.crossing(sum(by_unit, Counter[SSAValue]()), held).values()))
+        stored = sum(min(size, _size(m)) for m, size in stores.items())
         stored = evicted_bytes(loaded, stored, self.target)
         rate = hbm_bytes_per_us(self.op.core_count, self.target)
         read_rate = rate * self.target.hbm_read_efficiency
@@ -214,21 +252,22 @@ class TileKernel:
 
     # ---- time
 
-    def simulate(self, issue: Issue, keep_steps: bool = False) -> Simulation:
+    def simulate(self, issue: Issue, keep_steps: bool = False, held: Held = ()) -> Simulation:
         """One core, or two that work together. Raises GeError where they cannot go on."""
         tables, target = self.tables, self.target
         latencies = Latencies(target.flag_cycles, target.cross_flag_cycles)
         with explained(self.tables, issue):
             return simulate(
-                issue, tables.records, self.cycles(), tables.depths, latencies, keep_steps
+                issue, tables.records, self.cycles(held), tables.depths, latencies, keep_steps
             )
 
-    def time(self, with_rows: bool = False) -> KernelTime:
-        """Raises GeError where a core cannot go on, or the target lacks what it takes."""
+    def time(self, with_rows: bool = False, held: Held = ()) -> KernelTime:
+        """With `held` by L2 when the kernel begins. Raises GeError where a core cannot go on, or
+        the target lacks what it takes."""
         different = {id(issue): issue for issue in self.issued}
-        simulations = [(self.simulate(issue), issue) for issue in different.values()]
+        simulations = [(self.simulate(issue, held=held), issue) for issue in different.values()]
         busiest, issue = max(simulations, key=lambda s: s[0].cycles)
-        per_us, (size, hbm_us) = self.target.cycles_per_us, self.hbm(self.issued)
+        per_us, (size, hbm_us) = self.target.cycles_per_us, self.hbm(self.issued, held)
         return KernelTime(
             self.name,
             self.kind,

@@ -27,6 +27,17 @@ def matmul(b: Builder, op: Any) -> TensorOp:
     return op.of(x, b.value((*batch, *matrix), element_type(x)), **flags)
 
 
+@makes(g.linear.GroupedMatmulOp)
+def grouped_matmul(b: Builder, op: Any) -> TensorOp:
+    x = b.some(
+        lambda v: len(shape_of(v)) >= 2 and is_float(element_type(v)), lambda: of_rank(b, 2, 4)
+    )
+    shape, n, experts, flip = shape_of(x), b.size(), b.size(), b.flip()
+    matrix = (n, shape[-1]) if flip else (shape[-1], n)
+    groups = b.index(shape[:-2] or (b.size(),), experts)
+    return op.of(x, b.value((experts, *matrix), element_type(x)), groups, transpose_rhs=flip)
+
+
 def product_type(value: SSAValue) -> bool:
     return is_float(element_type(value)) or element_type(value) in (i8, ui8, i32)
 

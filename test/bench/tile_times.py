@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from numpy import broadcast_shapes
 from xdsl.context import Context
 
 from ge.dialects.npu_task.ops import KernelOp
@@ -65,7 +66,79 @@ def int8_matmul(case: Case) -> str:
     )
 
 
-TEXTS: dict[str, Callable[[Case], str]] = {"gemm": gemm, "int8_matmul": int8_matmul}
+def unary(op: str) -> "Callable[[Case], str]":
+    def text(case: Case) -> str:
+        kind = tensor(case["shape"], case["dtype"])
+        axis = f" {{axis = {case['axis']} : i64}}" if "axis" in case else ""
+        return module([kind], kind, f"%r = graph.{op} %a0{axis} : ({kind}) -> {kind}")
+
+    return text
+
+
+def maximum(case: Case) -> str:
+    kinds = [tensor(case[key], case["dtype"]) for key in "ab"]
+    out = tensor(broadcast_shapes(case["a"], case["b"]), case["dtype"])
+    return module(kinds, out, f"%r = graph.maximum %a0, %a1 : ({', '.join(kinds)}) -> {out}")
+
+
+def norm(case: Case) -> str:
+    shape = case["shape"]
+    kind, scale = tensor(shape, case["dtype"]), tensor(shape[-1:], case["dtype"])
+    if "groups" not in case:
+        return module(
+            [kind, scale], kind, f"%r = graph.rms_norm %a0, %a1 : ({kind}, {scale}) -> {kind}"
+        )
+    scale = tensor(shape[1:2], case["dtype"])
+    groups = f"{{groups = {case['groups']} : i64}}"
+    types = f"({kind}, {scale}, {scale}) -> {kind}"
+    return module(
+        [kind, scale, scale], kind, f"%r = graph.group_norm %a0, %a1, %a2 {groups} : {types}"
+    )
+
+
+def transpose(case: Case) -> str:
+    order = case["permutation"]
+    kind, out = (
+        tensor(s, case["dtype"]) for s in (case["shape"], [case["shape"][i] for i in order])
+    )
+    return module([kind], out, f"%r = graph.transpose %a0 permutation {order} : {kind} -> {out}")
+
+
+def conv(case: Case) -> str:
+    x, w, strides, pads, dilations = (case[k] for k in ("x", "w", "strides", "pads", "dilations"))
+    spans = [d * (k - 1) + 1 for d, k in zip(dilations, w[2:], strict=True)]
+    sizes = [(x[2 + i] + pads[i] + pads[2 + i] - spans[i]) // strides[i] + 1 for i in (0, 1)]
+    out = tensor([x[0], w[0], *sizes], case["dtype"])
+    kinds = [tensor(s, case["dtype"]) for s in (x, w, w[:1])]
+    window = f"strides {strides} pads {pads} dilations {dilations}"
+    types = f"({', '.join(kinds)}) -> {out}"
+    return module(kinds, out, f"%r = graph.conv %a0, %a1 bias %a2 {window} : {types}")
+
+
+def attention(case: Case) -> str:
+    """Tokens first: batch, tokens, heads, size of a head. Of a causal one the last query is that of
+    the last key."""
+    kinds = [tensor(case[n], case["dtype"]) for n in "qkv"]
+    out = tensor([*case["q"][:-1], case["v"][-1]], case["dtype"])
+    flags = [f"{n}_tokens_first = true" for n in ("query", "key", "value", "result")]
+    first, more = "", list[str]()
+    if case["causal"]:
+        first, more = f"offset {case['k'][1] - case['q'][1]} ", ["causal = true"]
+    text = f"%r = graph.attention %a0, %a1, %a2 {first}{{{', '.join(flags + more)}}}"
+    return module(kinds, out, f"{text} : {', '.join(kinds)} -> {out}")
+
+
+TEXTS: dict[str, Callable[[Case], str]] = {
+    "gemm": gemm,
+    "int8_matmul": int8_matmul,
+    **{op: unary(op) for op in ("gelu", "sigmoid", "softmax")},
+    "maximum": maximum,
+    "rms_norm": norm,
+    "group_norm": norm,
+    "transpose": transpose,
+    "conv": conv,
+    **dict.fromkeys(("attention", "attention_mha", "attention_gqa"), attention),
+}
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,12 @@ CASES: list[tuple[type[TensorOp], Operands, dict[str, Any]]] = [
     # matrices
     (m.MatmulOp, [((2, 3, 4), F), ((4, 5), F)], {}),
     (m.MatmulOp, [((4, 3), F), ((2, 1, 5, 4), F)], {"transpose_lhs": True, "transpose_rhs": True}),
+    (m.GroupedMatmulOp, [((5, 2, 3), F), ((4, 3, 6), F), ((5,), i64, 4)], {}),
+    (
+        m.GroupedMatmulOp,
+        [((3, 1, 1, 4), F), ((2, 5, 4), F), ((3, 2), i64, 2)],
+        {"transpose_rhs": True},
+    ),
     (m.EinsumOp, [[((3, 4), F), ((4, 1, 5), F)]], {"equation": "ij,jkl->lik"}),
     (m.DetOp, [((4, 2, 2), F)], {}),
     # windows

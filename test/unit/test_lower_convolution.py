@@ -172,6 +172,39 @@ def test_channels_of_the_result_are_last(kernel: int, relu: bool) -> None:
     assert len(found.pairs) == 1
 
 
+def joined(kernel: int, ops: bool, place: int, others: Shape, element: str = "f32") -> str:
+    """A launch: a convolution, and its result among inputs of so many channels."""
+    counts = [*others[:place], 32, *others[place:]]
+    x, w, out = (
+        tensor(t, element) for t in ((2, 20, 6, 9), (32, 20, kernel, kernel), (2, 32, 6, 9))
+    )
+    whole = tensor((2, sum(counts), 6, 9), element)
+    inputs = [x, w, *(tensor((2, n, 6, 9), element) for n in others)]
+    given = ", ".join(f"%a{i}: {t}" for i, t in enumerate(inputs))
+    taken = ", ".join(f"%a{i}" for i in range(len(inputs)))
+    names = [f"%b{i + 2}" for i in range(len(others))]
+    names.insert(place, "%1" if ops else "%0")
+    types = ", ".join(tensor((2, n, 6, 9), element) for n in counts)
+    return f"""func.func @main({given}) -> {whole} {{
+  %r = fused_op.conv({taken}) : ({", ".join(inputs)}) -> {whole} {{
+  ^bb0({given.replace("%a", "%b")}):
+    %0 = graph.conv %b0, %b1 pads {[kernel // 2] * 4} : ({x}, {w}) -> {out}
+    {f"%1 = graph.neg %0 : ({out}) -> {out}" if ops else ""}
+    %2 = graph.concat {", ".join(names)} axis 1 : ({types}) -> {whole}
+    fused_op.yield %2 : {whole}
+  }}
+  func.return %r : {whole}
+}}"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [joined(3, True, 0, (20,)), joined(1, False, 1, (5, 48)), joined(3, False, 1, (7,), "f16")],
+)
+def test_a_result_among_other_channels(text: str) -> None:
+    compare(text, all_lowered=True, orders=1)
+
+
 REASONS = {
     "channels are last, and in groups": (
         conv(

@@ -279,6 +279,23 @@ def test_attention_with_masks_and_lengths(undefined: str, tmp_path: Path):
     compared(text, tmp_path, q=q, k=k, v=v, m=mask, n=np.array([5, 4]))
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_groups(turned: bool, tmp_path: Path):
+    w, flag = (
+        ("tensor<4x5x3xf32>", " {transpose_rhs = true}") if turned else ("tensor<4x3x5xf32>", "")
+    )
+    text = f"""func.func @main(%x: tensor<6x2x3xf32> {{graph.name = "a"}},
+        %w: {w} {{graph.name = "b"}}, %g: tensor<6xi64> {{graph.name = "c"}})
+        -> tensor<6x2x5xf32> {{
+      %0 = graph.grouped_matmul %x, %w groups %g{flag}
+        : (tensor<6x2x3xf32>, {w}, tensor<6xi64>) -> tensor<6x2x5xf32>
+      func.return %0 : tensor<6x2x5xf32>
+    }}"""
+    shape = (4, 5, 3) if turned else (4, 3, 5)
+    groups = np.array([0, 3, 1, 3, -1, 2])
+    compared(text, tmp_path, a=normal(6, 2, 3), b=normal(*shape, seed=1), c=groups)
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -6,7 +6,6 @@ import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -24,19 +23,6 @@ from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.profile.what_if import changed
 from ge.runtime.tiles.kernel import TileKernel
-from ge.runtime.tiles.queues import (
-    POP,
-    PUSH,
-    RUN,
-    SET,
-    WAIT,
-    BadFlag,
-    Latencies,
-    Record,
-    Stuck,
-    random_order,
-    simulate,
-)
 from ge.runtime.tiles.report import summary_table
 from ge.tools.ge_run import main
 
@@ -45,7 +31,7 @@ B2 = Target.load("910b2")
 TARGET = replace(
     B2, clock_ghz=1.0, hbm_rate=1000.0, hbm_efficiency=1.0, hbm_read_efficiency=1.0,
     gm_to_ub_rate=64.0, ub_out_rate=128.0, l2_read_rate=64.0, l0c_out_rate=64.0,
-    mte2_start_cycles=46.0, mte1_start_cycles=46.0,
+    mte2_start_cycles=46.0, mte1_start_cycles=46.0, l2_write_rate=128.0,
     mmad_start_cycles=6.0, vector_start_cycles=24.0, flag_cycles=20.0, cross_flag_cycles=220.0,
     vector_cycles=B2.vector_cycles | {"exp": 2.0, "copy": 1.0},
 )  # fmt: skip
@@ -87,10 +73,10 @@ def test_time_is_not_less_than_that_of_hbm() -> None:
     assert time.hbm_us == pytest.approx(8.192)
     assert time.total_us == time.start_us + time.hbm_us
     assert time.bound == "hbm"
-    assert time.pipes[0].busy_us == pytest.approx(0.046 + 4.096)  # loads take the share of one core
+    assert time.pipes[0].busy_us == pytest.approx(4.096)  # loads take the share of one core
     time = kernel(EXP, replace(slow, hbm_read_efficiency=0.25)).time()  # of reading alone
     assert time.hbm_us == pytest.approx(4 * 4.096)
-    assert time.pipes[0].busy_us == pytest.approx(0.046 + 4 * 4.096)
+    assert time.pipes[0].busy_us == pytest.approx(4 * 4.096)
 
 
 def test_a_short_kernel_is_bound_by_its_start() -> None:
@@ -142,41 +128,6 @@ def test_deadlock_names_both_waits() -> None:
     ]
     with pytest.raises(GeError, match="the core stops for ever"):
         kernel(text).run({}, seed=3)
-
-
-# ---- queues ----------------------------------------------------------------------------------
-
-
-def order(queues: Any, records: Any, depths: dict[int, int], seed: int) -> list[tuple[int, int]]:
-    return [(p, n) for p, n in random_order(queues, records, depths, Random(seed))]
-
-
-def test_a_fifo_stops_both_sides() -> None:
-    """One place: the second push waits for the first pop, which waits for the first push."""
-    records = [Record(PUSH, 0, 0, 0, ()), Record(POP, 1, 0, 1, ())]
-    done = simulate([[0, 0], [1, 1]], records, [10.0, 30.0], {0: 1}, Latencies(20.0, 5.0))
-    # pushes end at 10 and 45 + 5 + 10, pops at 15 + 30 and 65 + 30
-    assert done.ends == [60.0, 95.0]
-    assert done.waited == [{~0: 40.0}, {0: 15.0 + 20.0}]
-    assert order([[0, 0], [1, 1]], records, {0: 1}, 0) == [(0, 0), (1, 0), (0, 1), (1, 1)]
-
-
-def test_random_orders_keep_to_flags() -> None:
-    """The wait comes after the set in each, whatever else changes places."""
-    records = [Record(RUN, 0, -1, 0, ()), Record(SET, 0, 0, 1, ()), Record(WAIT, 1, 0, 2, ())]
-    queues = [[0, 1, 0], [0, 2, 0]]
-    seen = {tuple(order(queues, records, {}, seed)) for seed in range(40)}
-    assert len(seen) > 1
-    assert all(o.index((0, 1)) < o.index((1, 1)) for o in seen)
-
-
-def test_simulated_and_random_orders_stop_alike() -> None:
-    wait, again = Record(WAIT, 0, 0, 0, ()), Record(SET, 1, 0, 1, ())
-    for queues, problem in (([[0], []], Stuck), ([[0], [1, 1]], BadFlag), ([[], [1]], BadFlag)):
-        with pytest.raises(problem):
-            simulate(queues, [wait, again], [0.0, 0.0], {}, Latencies(1.0, 1.0))
-        with pytest.raises(problem):
-            order(queues, [wait, again], {}, 0)
 
 
 # ---- the cube --------------------------------------------------------------------------------
@@ -280,23 +231,23 @@ def test_softmax(element: str) -> None:
     assert run.kind == "row"
 
 
-def test_a_tile_with_gaps_takes_a_piece_for_each_row() -> None:
-    """The copy of 64 rows of 32 bytes: 24 + 64 (1 + 16) cycles; of as many bytes without gaps, in
-    the fill of twice as many bytes, 24 + 16."""
+def test_a_tile_with_gaps_takes_a_repeat_for_each_row() -> None:
+    """The copy of 64 rows of 32 bytes, down the rows: 24 + 64 + 16 cycles, since the repeats are
+    not full; of as many bytes without gaps, in the fill of twice as many bytes, 24 + 16."""
     run = kernel(SOFTMAX.format(t="f32"))
     pairs = zip(run.cycles(), run.tables.records, strict=True)
     cycles = [(run.tables.ops[r.op].name, c) for c, r in pairs]
     assert ("tile.fill", 24 + 16) in cycles
     assert ("tile.reduce", 24 + 8 * TARGET.vector_cycles["row_max"]) in cycles
-    assert ("tile.move", 24 + 64 * 17) in cycles
+    assert ("tile.move", 24 + 64 + 16) in cycles
 
 
 def test_reductions_by_hand() -> None:
     """Three repeats a row: 16 x 2 are added in two instructions, then 16 are summed up by rows; of
-    columns all 48 are compared."""
+    columns 8, 4, 2 and 1 rows with as many others."""
     run, cycles = kernel(WIDE), TARGET.vector_cycles
     assert run.cycles() == [
-        3 * 24 + 16 * 2 * cycles["add"] + 16 * cycles["row_sum"], 24 + 48 * cycles["min"]
+        3 * 24 + 16 * 2 * cycles["add"] + 16 * cycles["row_sum"], 4 * 24 + 45 * cycles["min"]
     ]  # fmt: skip
 
 

@@ -56,11 +56,11 @@ class Lowered:
 
 
 def lowered(module: ModuleOp | str, target: str = "910b2", **options: Any) -> Lowered:
-    """A graph function (or a module of tasks) compiled with these options as far as its kernels,
+    """A function (or a module of tasks) compiled with these options as far as its kernels,
     and their tile programs."""
     if isinstance(module, str):
         module = parse_module(context(), Source("test", module))
-    if level_of(module) is Level.GRAPH:
+    if level_of(module) is not Level.TASKS:
         lower(module, Options(target=target, **options), until=Level.TASKS)
     record_target(module, target)
     found: list[Diagnostic] = []

@@ -31,7 +31,7 @@ from ge.dialects.graph.elementwise import (
     SelectOp,
 )
 from ge.dialects.graph.indexing import GatherOp
-from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.graph.normalization import BatchNormOp, GroupNormOp, SoftmaxLike, TrailingNorm
 from ge.dialects.graph.ports import DIMS
 from ge.dialects.graph.reduction import ReduceOp
@@ -205,6 +205,10 @@ class Dimensions:
                 return self.broadcast([self.of(o) for o in op.operands], rank_of(value))
             case MatmulOp():
                 return self.multiplied(op)
+            case GroupedMatmulOp():
+                lhs, rhs = self.of(op.lhs), self.of(op.rhs)
+                batch = self.broadcast([lhs[:-2], self.of(op.groups)], rank_of(value) - 2)
+                return [*batch, lhs[-2], rhs[1 if op.transpose_rhs.value.data else 2]]
             case ReduceOp():
                 return self.reduced(op)
             case GatherOp():

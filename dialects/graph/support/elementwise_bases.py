@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support import folding as f
 from ge.dialects.graph.support.parameters import TYPES, OneResultOp
-from ge.dialects.support.access import Access, aligned_axes
+from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, SplitInterface
 from ge.dialects.support.types import broadcast, element_type, shape_of, tensor
@@ -39,9 +39,6 @@ class Elementwise(OneResultOp, SplitInterface, PermuteInterface, ABC):
 
     def result_element(self) -> Attribute:
         return element_type(self.operands[0])
-
-    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        return aligned_axes(axis, len(shape_of(self.results[0])), self.operands)
 
     def infer(self) -> Sequence[Attribute]:
         first = element_type(self.operands[0])

@@ -8,7 +8,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.convolution import Convolution, ConvOp, ConvTransposeOp
 from ge.dialects.graph.elementwise import AddOp
-from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.quantization import DequantizeOp, Granular, QuantizeOp
 from ge.dialects.graph.support.window import WindowedOp
@@ -37,6 +37,12 @@ def matmul(op: MatmulOp, w: Writer) -> str:
 def turned(value: SSAValue, w: Writer) -> str:
     rank = rank_of(value)
     return w.node("Transpose", value, perm=[*range(rank - 2), rank - 1, rank - 2])
+
+
+@writes(GroupedMatmulOp)
+def grouped_matmul(op: GroupedMatmulOp, w: Writer) -> str:
+    matrices = turned(op.rhs, w) if op.transpose_rhs.value.data else op.rhs
+    return w.node("MatMul", op.lhs, w.node("Gather", matrices, op.groups))
 
 
 @writes(AddOp)

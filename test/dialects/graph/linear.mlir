@@ -24,6 +24,15 @@ func.func @batches(%a: tensor<2x1x?x16xf16>, %b: tensor<3x16x4xf16>, %c: tensor<
   func.return
 }
 
+// CHECK-LABEL: func.func @groups(
+func.func @groups(%a: tensor<5x1x1x16xf16>, %b: tensor<8x16x4xf16>, %c: tensor<8x4x16xf16>, %d: tensor<5x2xi64>, %e: tensor<?xi32>) {
+  // CHECK-NEXT: %0 = graph.grouped_matmul %a, %b groups %d : (tensor<5x1x1x16xf16>, tensor<8x16x4xf16>, tensor<5x2xi64>) -> tensor<5x2x1x4xf16>
+  %0 = graph.grouped_matmul %a, %b groups %d : (tensor<5x1x1x16xf16>, tensor<8x16x4xf16>, tensor<5x2xi64>) -> tensor<5x2x1x4xf16>
+  // CHECK-NEXT: %1 = graph.grouped_matmul %a, %c groups %e {transpose_rhs = true} : (tensor<5x1x1x16xf16>, tensor<8x4x16xf16>, tensor<?xi32>) -> tensor<5x?x1x4xf16>
+  %1 = graph.grouped_matmul %a, %c groups %e {transpose_rhs = true} : (tensor<5x1x1x16xf16>, tensor<8x4x16xf16>, tensor<?xi32>) -> tensor<5x?x1x4xf16>
+  func.return
+}
+
 // CHECK-LABEL: func.func @integers(
 func.func @integers(%a: tensor<8x16xi8>, %b: tensor<16x4xui8>, %c: tensor<16x4xi8>, %d: tensor<8x16xi64>, %e: tensor<16x2xi64>, %f: tensor<8x16xi16>, %g: tensor<8x16xf8E4M3FN>, %h: tensor<16x4xf8E5M2>) {
   // CHECK-NEXT: %0 = graph.matmul %a, %b : (tensor<8x16xi8>, tensor<16x4xui8>) -> tensor<8x4xi32>

@@ -157,3 +157,27 @@ func.func @f(%a: tensor<3x3xi32>) {
   %0 = graph.det %a : (tensor<3x3xi32>) -> tensor<i32>
   func.return
 }
+
+// -----
+
+func.func @f(%a: tensor<5x2x3xf32>, %b: tensor<4x2x6xf32>, %c: tensor<5xi64>) {
+  // expected-error@+1 {{cannot multiply [5, 2, 3] by [2, 6]: 3 columns meet 2 rows}}
+  %0 = graph.grouped_matmul %a, %b groups %c : (tensor<5x2x3xf32>, tensor<4x2x6xf32>, tensor<5xi64>) -> tensor<5x2x6xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%a: tensor<5x2x3xf32>, %b: tensor<3x6xf32>, %c: tensor<5xi64>) {
+  // expected-error@+1 {{lhs has two dimensions or more and rhs three, got [5, 2, 3] and [3, 6]}}
+  %0 = graph.grouped_matmul %a, %b groups %c : (tensor<5x2x3xf32>, tensor<3x6xf32>, tensor<5xi64>) -> tensor<5x2x6xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%a: tensor<5x2x3xf32>, %b: tensor<4x3x6xf32>, %c: tensor<5xf32>) {
+  // expected-error@+1 {{groups are integers, not f32}}
+  %0 = graph.grouped_matmul %a, %b groups %c : (tensor<5x2x3xf32>, tensor<4x3x6xf32>, tensor<5xf32>) -> tensor<5x2x6xf32>
+  func.return
+}

@@ -908,6 +908,18 @@ tile.kernel @k() cores 1 {
 // -----
 
 tile.kernel @k() cores 1 {
+  tile.vector {
+    %a = tile.alloc : !tile.tile<16x64xf32, ub>
+    %b = tile.alloc : !tile.tile<16x32xf32, ub>
+    tile.move %a to %b columns 1 step -1 each 2 further 2
+    // expected-error@+1 {{has not what !tile.tile<16x32xf32, ub> takes: 32 columns from 0 on, -1 apart}}
+    tile.move %a to %b columns 0 step -1 each 2 further 2
+  }
+}
+
+// -----
+
+tile.kernel @k() cores 1 {
   tile.cube {
     %a = tile.alloc : !tile.tile<16x64xf32, l1>
     %b = tile.alloc : !tile.tile<16x32xf32, l0a>
@@ -1001,5 +1013,27 @@ tile.kernel @k() cores 1 {
     %l = tile.alloc : !tile.tile<32x16xf16, l0b>
     // expected-error@+1 {{kernel has a number for lines and one for columns}}
     tile.unfold %i to %l width 8 pixels 4 kernel [3] strides [1, 1] dilations [1, 1] from 0
+  }
+}
+
+// -----
+
+tile.kernel @k() cores 1 {
+  tile.cube {
+    %i = tile.alloc : !tile.tile<64x16xf16, l1>
+    %l = tile.alloc : !tile.tile<32x32xf16, l0b>
+    // expected-error@+1 {{4 x 8 windows pass 64 pixels, 8 in a line}}
+    tile.unfold %i to %l width 8 pixels 8 kernel [3, 3] strides [1, 1] dilations [1, 1] from 0 left 1
+  }
+}
+
+// -----
+
+tile.kernel @k() cores 1 {
+  tile.cube {
+    %i = tile.alloc : !tile.tile<64x16xf16, l1>
+    %l = tile.alloc : !tile.tile<32x32xf16, l0b>
+    // expected-error@+1 {{4 x 8 windows pass 64 pixels, 8 in a line}}
+    tile.unfold %i to %l width 8 pixels 8 kernel [3, 3] strides [2, 1] dilations [1, 1] from 0 left 1 pad 0.0
   }
 }

@@ -1,0 +1,151 @@
+"""Mixtures of experts: matmuls by gathered matrices become grouped ones, which store none."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper, save
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Attribute
+
+import ge
+from ge.dialects.graph.linear import GroupedMatmulOp
+from ge.dialects.npu_task.ops import KernelOp
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.levels.level import Level
+from ge.lowering.pipeline.options import Options
+from ge.lowering.text.reading import Source, parse_module
+from ge.runtime.data.arrays import Array
+from ge.runtime.device.random_inputs import random_array
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tile_lowering import compare
+
+TOKENS, EXPERTS, PICKED, SIZE, INNER = 6, 4, 2, 32, 48
+
+
+def mixture(path: Path) -> None:
+    """A layer as transformers exports it, where experts are not sorted: one matrix a token."""
+    rng = np.random.default_rng(0)
+    weights = {
+        "router": rng.normal(size=(SIZE, EXPERTS)),
+        "gate_up": rng.normal(size=(EXPERTS, 2 * INNER, SIZE)) / 8,
+        "down": rng.normal(size=(EXPERTS, SIZE, INNER)) / 8,
+    }
+    ints = {"picked": [PICKED], "flat": [-1], "last": [-1], "three": [TOKENS, PICKED, SIZE]}
+    ints |= {"tokens": np.repeat(np.arange(TOKENS), PICKED), "one": [1], "halves": [INNER, INNER]}
+    nodes = [
+        ("MatMul", ["x", "router"], ["scores"], {}),
+        ("Softmax", ["scores"], ["shares"], {"axis": -1}),
+        ("TopK", ["shares", "picked"], ["share", "expert"], {}),
+        ("Reshape", ["expert", "flat"], ["ids"], {}),
+        ("Gather", ["x", "tokens"], ["rows"], {}),
+        ("Unsqueeze", ["rows", "last"], ["columns"], {}),
+        ("Gather", ["gate_up", "ids"], ["w1"], {}),
+        ("MatMul", ["w1", "columns"], ["h0"], {}),
+        ("Squeeze", ["h0", "last"], ["h1"], {}),
+        ("Split", ["h1", "halves"], ["gate", "up"], {"axis": 1}),
+        ("Sigmoid", ["gate"], ["open"], {}),
+        ("Mul", ["gate", "open"], ["silu"], {}),
+        ("Mul", ["silu", "up"], ["h2"], {}),
+        ("Unsqueeze", ["h2", "one"], ["h3"], {}),
+        ("Gather", ["down", "ids"], ["w2"], {}),
+        ("Transpose", ["w2"], ["w2t"], {"perm": [0, 2, 1]}),
+        ("MatMul", ["h3", "w2t"], ["h4"], {}),
+        ("Reshape", ["h4", "three"], ["h5"], {}),
+        ("Unsqueeze", ["share", "last"], ["s"], {}),
+        ("Mul", ["h5", "s"], ["h6"], {}),
+        ("ReduceSum", ["h6", "one"], ["y"], {"keepdims": 0}),
+    ]
+    graph = helper.make_graph(
+        [helper.make_node(kind, i, o, **given) for kind, i, o, given in nodes],
+        "mixture",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (TOKENS, SIZE))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (TOKENS, SIZE))],
+        [numpy_helper.from_array(w.astype(np.float32), n) for n, w in weights.items()]
+        + [numpy_helper.from_array(np.asarray(a, np.int64), n) for n, a in ints.items()],
+    )
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+
+
+def test_a_layer_of_experts(tmp_path: Path) -> None:
+    mixture(path := tmp_path / "mixture.onnx")
+    x = np.random.default_rng(1).normal(size=(TOKENS, SIZE)).astype(np.float32)
+    plain = ge.compile(str(path), fusion="off").session().run({"x": x})["y"]
+    program = ge.compile(str(path), target="910b2", tiles=True)
+    kernels = [op for op in program.module.ops if isinstance(op, KernelOp)]
+    grouped = [op for k in kernels for op in k.walk() if isinstance(op, GroupedMatmulOp)]
+    assert len(grouped) == 2
+    for session in (program.session(), program.session(tiles="all")):
+        np.testing.assert_allclose(session.run({"x": x})["y"], plain, rtol=1e-4, atol=1e-5)
+    gathered = 4 * TOKENS * PICKED * 2 * INNER * SIZE
+    assert program.report()["memory"]["peak_bytes"] < gathered / 4
+
+
+LARGE = """
+func.func @main(%x: tensor<256x4096x1xf16>, %w: tensor<8x28672x4096xf16>, %g: tensor<256xi64>)
+    -> tensor<256x28672x1xf16> {
+  %0 = graph.gather %w, %g axis 0
+    : (tensor<8x28672x4096xf16>, tensor<256xi64>) -> tensor<256x28672x4096xf16>
+  %1 = graph.matmul %0, %x
+    : (tensor<256x28672x4096xf16>, tensor<256x4096x1xf16>) -> tensor<256x28672x1xf16>
+  func.return %1 : tensor<256x28672x1xf16>
+}"""
+
+
+def test_gathered_matrices_are_not_stored() -> None:
+    """60 GB of them."""
+    module = parse_module(context(), Source("test", LARGE))
+    lower(module, Options(target="910b2"), until=Level.TASKS)
+    (kernel,) = (op for op in module.ops if isinstance(op, KernelOp))
+    assert all("256x28672x4096" not in str(r.type) for op in kernel.walk() for r in op.results)
+
+
+def of_groups(
+    lhs: Sequence[int], rhs: Sequence[int], groups: Sequence[int], turned: bool, element: str
+) -> str:
+    x, w = ("x".join(map(str, [*s, element])) for s in (lhs, rhs))
+    batch = np.broadcast_shapes(tuple(lhs[:-2]), tuple(groups))
+    y = "x".join(map(str, [*batch, lhs[-2], rhs[1 if turned else 2], element]))
+    g = "x".join(map(str, [*groups, "i64"]))
+    flags = " {transpose_rhs = true}" if turned else ""
+    return (
+        f"func.func @main(%x: tensor<{x}>, %w: tensor<{w}>, %g: tensor<{g}>) -> tensor<{y}> {{\n"
+        f"%0 = graph.grouped_matmul %x, %w groups %g{flags} : "
+        f"(tensor<{x}>, tensor<{w}>, tensor<{g}>) -> tensor<{y}>\n"
+        f"%1 = graph.relu %0 : (tensor<{y}>) -> tensor<{y}>\n"
+        f"func.return %1 : tensor<{y}>\n}}"
+    )
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ([5, 1, 64], [4, 64, 96], [5], False, "f16"),
+        ([3, 20, 70], [4, 40, 70], [3], True, "f16"),
+        ([3, 1, 1, 40], [2, 40, 24], [3, 2], False, "f32"),
+        ([1, 33], [3, 33, 17], [4], False, "bf16"),
+    ],
+)
+def test_tiles(case: tuple[Sequence[int], Sequence[int], Sequence[int], bool, str]) -> None:
+    """Also numbers of groups that count from the end."""
+    experts = case[1][0]
+
+    def make(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+        if element == i64:
+            return rng.integers(-experts, experts, shape)
+        return random_array(rng, element, shape)
+
+    compare(of_groups(*case), all_lowered=True, make=make, orders=1)
+
+
+def test_numbers_beyond_the_last_group_are_refused(tmp_path: Path) -> None:
+    (path := tmp_path / "groups.mlir").write_text(
+        of_groups([2, 1, 8], [3, 8, 4], [2], False, "f32")
+    )
+    program = ge.compile(str(path))
+    given = {"arg0": np.ones((2, 1, 8), np.float32), "arg1": np.ones((3, 8, 4), np.float32)}
+    with pytest.raises(ge.GeError, match="index 3"):
+        program.session().run(given | {"arg2": np.array([0, 3])})

@@ -1,0 +1,167 @@
+"""What instructions of tile programs take, by hand."""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ge
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.compute import MapOp
+from ge.lowering.tiles.api import TileProgram
+from ge.lowering.tiles.tracing import Tracer
+from ge.lowering.tiles.values import exp, rowsum
+from ge.runtime.tiles.kernel import TileKernel
+
+B2 = Target.load("910b2")
+NAMES = "cast", "copy", "add", "mul", "exp", "scalar"
+CAST, COPY, ADD, MUL, EXP, SCALAR = map(B2.vector_cycles_of, NAMES)
+START = B2.vector_start_cycles
+
+
+def on_cores(program: TileProgram) -> TileKernel:
+    return TileKernel(program.kernel, program.target)
+
+
+def maps(function: Any, *arrays: Any) -> list[float]:
+    """The cycles of a kernel's maps, in order."""
+    run = on_cores(ge.tile.kernel(function).on(*arrays, cores=1))
+    run.time()
+    ops = run.tables.ops
+    found = dict(zip(run.tables.records, run.cycles(), strict=True))
+    return [c for r, c in found.items() if isinstance(ops[r.op], MapOp)]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", ml_dtypes.bfloat16])
+def test_narrow_floats_are_computed_in_32_bits(dtype: Any) -> None:
+    """exp of 64 x 64: in 32 bits, with casts before and behind; a sum of f16 is as it is."""
+    x = np.zeros((64, 64), dtype)
+
+    def twice(c: Tracer, x: Any, y: Any) -> None:
+        a, b = c.load(c.ub(64, 64), x[0:, 0:]), c.ub(64, 64)
+        b[:] = exp(a)
+        b[:] = b + a
+        c.store(y[0:, 0:], b)
+
+    wide = START + 64 * CAST
+    casts = 0 if dtype == "float32" else 2 * wide
+    added = {"float16": START + 32 * ADD, "float32": START + 64 * ADD}
+    assert maps(twice, x, x) == [
+        START + 64 * EXP + casts,
+        added.get(dtype, START + 64 * ADD + 3 * wide),
+    ]
+
+
+def test_a_column_takes_an_instruction_for_each_row_or_repeat() -> None:
+    x = np.zeros((32, 256), "f4")
+
+    def scaled(c: Tracer, x: Any, y: Any) -> None:
+        a, s = c.load(c.ub(32, 256), x[0:, 0:]), c.ub(32, 1)
+        s[:] = rowsum(a)
+        a[:] = a * s
+        b = a[0:2]
+        b[:] = b * s[0:2]
+        c.store(y[0:, 0:], a)
+
+    spread = [
+        START + 4 * COPY,
+        START + COPY + 16,
+    ]  # 32 bytes for a number: 4 repeats, a part of one
+    products = [4 * START + 32 * 4 * MUL, 2 * START + 2 * 4 * MUL]
+    assert maps(scaled, x, x) == [a + b for a, b in zip(spread, products, strict=True)]
+
+
+def test_an_instruction_has_255_repeats() -> None:
+    x = np.zeros((64, 256), "f4")
+
+    def added(c: Tracer, x: Any, y: Any) -> None:
+        a = c.load(c.ub(64, 256), x[0:, 0:])
+        a[:] = a + a
+        c.store(y[0:, 0:], a)
+
+    assert maps(added, x, x) == [2 * START + 256 * ADD]
+
+
+def test_a_number_from_before_the_loop_is_scalar() -> None:
+    """In the loop that writes it, it comes from UB as any operand does."""
+    x, s = np.zeros((4, 64), "f4"), np.zeros((1, 1), "f4")
+
+    def scaled(c: Tracer, x: Any, s: Any, y: Any) -> None:
+        n, m, a = c.load(c.ub(1, 1), s[0:, 0:]), c.ub(1, 1), c.ub(1, 64)
+        for i in c.range(4):
+            c.load(a, x[i:, 0:])
+            a[:] = a * n
+            m[:] = rowsum(a)
+            a[:] = a * m
+            c.store(y[i:, 0:], a)
+
+    assert maps(scaled, x, s, x) == [START + SCALAR, START + MUL + START + COPY + 16]
+
+
+def test_what_l2_holds_is_loaded_sooner() -> None:
+    x = np.zeros((64, 1024), "f4")
+
+    @ge.tile.kernel
+    def added(c: Tracer, x: Any, z: Any, y: Any) -> None:
+        for i in c.share(64):
+            a, b = c.load(c.ub(1, 1024), x[i:, 0:]), c.load(c.ub(1, 1024), z[i:, 0:])
+            a[:] = a + b
+            c.store(y[i:, 0:], a)
+
+    run = on_cores(added.on(x, x, x, cores=32))
+    times = [run.time(held=held) for held in ((), (0.25, 0), (1, 0), (0, 1), (1, 1))]
+    cold, half, one, other, warm = (t.core_us for t in times)
+    assert cold > half > one > warm
+    assert one == pytest.approx(other)
+    assert [t.hbm_bytes for t in times] == [n * 2**17 for n in (4, 3.5, 2, 2, 0)]
+
+
+def test_cube_and_vector_cores_share_what_hbm_gives() -> None:
+    """Each of two vector cores loads as many bytes as the cube core beside them loads of its
+    second operand; the first one is loaded by both."""
+    a, w, r = np.zeros((512, 64), "f2"), np.zeros((64, 64), "f2"), np.zeros((512, 256), "f4")
+
+    @ge.tile.kernel
+    def product(c: Tracer, a: Any, w: Any, r: Any, y: Any) -> None:
+        A, W, C = c.l1(64, 64), c.l1(64, 64), c.l0c(64, 64)
+        s, t = c.ub(64, 64, "f32"), c.ub(64, 256, "f32")
+        sums = c.queue(s, 2)
+        for i in c.share(8):
+            c.load(t, r[i * 64 :, 0:])
+            c.load(A, a[i * 64 :, 0:])
+            c.load(W, w[0:, 0:])
+            c.mmad(C, A, W, init=True)
+            sums.send(C, s)
+            t[0:64, 0:64] = t[0:64, 0:64] + s
+            c.store(y[i * 64 :, 0:], t)
+
+    run = on_cores(product.on(a, w, r, r, cores=8))
+    cube, vector = run.shares(run.issued)
+    names = {m: name for name, m in zip("awry", run.op.body.block.args, strict=True)}
+    each = B2.hbm_rate * B2.hbm_efficiency * B2.hbm_read_efficiency
+    (total,), (part,) = ((a.nbytes + w.nbytes + r.nbytes,), (r.nbytes,))
+    rates = {names[m]: rate for own in (cube, vector) for m, rate in own.hbm.items()}
+    assert rates == {
+        "a": pytest.approx(each / 2),
+        "w": pytest.approx(8 * each / 2),
+        "r": pytest.approx(each * part / total),
+    }
+
+
+def test_all_vector_cores_share_l2() -> None:
+    x = np.zeros((480, 1024), "f4")
+
+    @ge.tile.kernel
+    def copied(c: Tracer, x: Any, y: Any) -> None:
+        for i in c.share(480):
+            c.store(y[i:, 0:], c.load(c.ub(1, 1024), x[i:, 0:]))
+
+    for cores, read, write in ((24, B2.stated("gm_to_ub_rate"), 86), (48, 40, 43)):
+        run = on_cores(copied.on(x, x, cores=cores))
+        found = run.cycles((1.0,))
+        cycles = {
+            run.tables.ops[r.op].name: c for r, c in zip(run.tables.records, found, strict=True)
+        }
+        assert cycles["tile.load"] == pytest.approx(B2.mte2_start_cycles + 4096 / read)
+        assert cycles["tile.store"] == pytest.approx(4096 / write)

@@ -1,0 +1,84 @@
+"""Matmuls by matrices that are gathered, as exports of mixtures of experts have them.
+
+    %m = graph.gather %weights, %experts           256 matrices of 28672 x 4096, of 8
+    %y = graph.matmul %x, %m
+becomes
+    %y = graph.grouped_matmul %x, %weights groups %experts
+
+which stores none of the gathered matrices. Where they stand on the left, as in %m %x of one column
+each, operands and result are transposed.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
+from ge.dialects.graph.shape import TransposeOp
+from ge.dialects.support.element_types import is_float
+from ge.dialects.support.types import element_type, normalize_axis, rank_of
+from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.matching import Match, Op, Value
+from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.rewriting.rules import Emit, Rule
+
+
+def picks_matrices(op: GatherOp) -> bool:
+    """matrices are gathered, of floats"""
+    is_first = rank_of(op.input) == 3 and normalize_axis(op.axis.value.data, 3) == 0
+    return is_first and rank_of(op.indices) > 0 and is_float(element_type(op.input))
+
+
+GATHERED = Op(GatherOp, Value("weights"), Value("groups"), where=picks_matrices, shared=True)
+
+
+class FindGroupedMatmul(Rule):
+    """matmul(x, gather(weights, groups))"""
+
+    name = "find-grouped-matmul"
+    nearly = 2
+    pattern = Op(MatmulOp, Value("x"), GATHERED, name="matmul")
+    on_the_left: ClassVar[bool] = False
+
+    def replace(self, match: Match, emit: Emit) -> SSAValue | None:
+        op, x = match.op("matmul", MatmulOp), match["x"]
+        if rank_of(x) < 2:
+            return None
+        left, right = bool(op.transpose_lhs.value.data), bool(op.transpose_rhs.value.data)
+        if self.on_the_left:  # (a b)^T = b^T a^T
+            left, right = not right, not left
+        if left:
+            x = turned(x, emit)
+        weights, groups = match["weights"], match["groups"]
+        result = emit(GroupedMatmulOp, x, weights, groups, transpose_rhs=right)
+        return turned(result, emit) if self.on_the_left else result
+
+
+class FindGroupedMatmulOnTheLeft(FindGroupedMatmul):
+    """matmul(gather(weights, groups), x)"""
+
+    name = "find-grouped-matmul-on-the-left"
+    pattern = Op(MatmulOp, GATHERED, Value("x"), name="matmul")
+    on_the_left = True
+
+
+def turned(value: SSAValue, emit: Emit) -> SSAValue:
+    """Matrices transposed."""
+    *batch, row, col = range(rank_of(value))
+    return emit(TransposeOp, value, permutation=[*batch, col, row])
+
+
+@dataclass(frozen=True)
+class FindGroupedMatmulPass(ModulePass):
+    """Replace matmuls by gathered matrices."""
+
+    name = "find-grouped-matmul"
+    RELATION: ClassVar[Relation] = Ulps()
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [FindGroupedMatmul(), FindGroupedMatmulOnTheLeft()])
