@@ -29,7 +29,7 @@ lit: $(VENV)/.check
 unit: $(VENV)/.check
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal
 
-# unit tests of random examples, of which the profile `soak` takes 67 times as many
+# unit tests of random examples, of which the profile `soak` takes 100 times as many
 RANDOM := byte_history core_plans fixpipe in_place memory_plan move_transposes op_contracts \
   quantization_layers quantization_requantize schedule simplify_algebra simplify_movement \
   split_launches stored_caches stored_weights

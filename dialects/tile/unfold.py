@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, i64
-from xdsl.ir import SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.types import array_ints
 from ge.dialects.tile.instruction import Instruction, parse_end, print_end
+from ge.dialects.tile.scalars import Number, check_number, number_attr, parse_scalar, scalar_text
 from ge.dialects.tile.transfers import check_same_element, parse_ends, print_ends
 from ge.dialects.tile.types import Memory, Pipe, TileType, tile_type
 
@@ -23,13 +24,15 @@ Pair = tuple[int, int]
 @dataclass(frozen=True)
 class Unfolding:
     """Windows over an image in L1: `width` pixels of a line of the image, `pixels` windows of a
-    line of the result; along lines and columns the kernel, its strides and dilations."""
+    line of the result; along lines and columns the kernel, its strides and dilations. The first
+    window of a line begins `left` pixels before it."""
 
     width: int
     pixels: int
     kernel: Pair
     strides: Pair = (1, 1)
     dilations: Pair = (1, 1)
+    left: int = 0
 
     @property
     def taps(self) -> int:
@@ -46,10 +49,11 @@ class UnfoldOp(Instruction):
     """Windows of an image in L1, whose rows are pixels (line by line, `width` each) and columns
     channels, become a part of a matrix in L0: there is a window for each pixel of the result
     (`pixels` in a line), and each has the `kernel` elements of one channel after those of another.
-    L0A has windows as rows, L0B as columns. The part begins at element `from`.
+    L0A has windows as rows, L0B as columns. The part begins at element `from`. With `pad` windows
+    may begin `left` of a line, and pass its end; what is not there is the pad value.
 
-        tile.unfold %image to %l0b width 66 pixels 32 kernel [3, 3] strides [2, 2] dilations [1, 1]
-            from 144
+        tile.unfold %image to %l0b width 64 pixels 32 kernel [3, 3] strides [2, 2] dilations [1, 1]
+            from 144 left 1 pad 0.0
     """
 
     name = "tile.unfold"
@@ -61,20 +65,30 @@ class UnfoldOp(Instruction):
     strides = prop_def(DenseArrayBase.constr(i64))
     dilations = prop_def(DenseArrayBase.constr(i64))
     first = prop_def(IntegerAttr[I64])
+    left = prop_def(IntegerAttr[I64])
+    pad = opt_prop_def(Attribute)
 
-    def __init__(self, source: SSAValue, target: SSAValue, windows: Unfolding, first: int = 0):
-        w = windows
+    def __init__(
+        self,
+        source: SSAValue,
+        target: SSAValue,
+        windows: Unfolding,
+        first: int = 0,
+        pad: Number | None = None,
+    ):
+        w, value = windows, None if pad is None else number_attr(pad, tile_type(source).element)
         pairs = {"kernel": w.kernel, "strides": w.strides, "dilations": w.dilations}
         arrays = {name: DenseArrayBase.from_list(i64, list(pair)) for name, pair in pairs.items()}
-        numbers = {"width": number(w.width), "pixels": number(w.pixels), "first": number(first)}
-        super().__init__(operands=[source, target], properties=numbers | arrays)
+        sizes = {"width": w.width, "pixels": w.pixels, "first": first, "left": w.left}
+        numbers = {name: number(size) for name, size in sizes.items()}
+        super().__init__(operands=[source, target], properties={**numbers, **arrays, "pad": value})
 
     @property
     def windows(self) -> Unfolding:
         arrays = map(array_ints, (self.kernel, self.strides, self.dilations))
         kernel, strides, dilations = ((a[0], a[1]) for a in arrays)
-        width, pixels = self.width.value.data, self.pixels.value.data
-        return Unfolding(width, pixels, kernel, strides, dilations)
+        width, pixels, left = (a.value.data for a in (self.width, self.pixels, self.left))
+        return Unfolding(width, pixels, kernel, strides, dilations, left)
 
     @property
     def begin(self) -> int:
@@ -113,8 +127,10 @@ class UnfoldOp(Instruction):
             return items[0], items[1]
 
         sizes = integer("width"), integer("pixels")
-        windows = Unfolding(*sizes, pair("kernel"), pair("strides"), pair("dilations"))
-        op = cls(source, target, windows, integer("from"))
+        pairs, first = (pair("kernel"), pair("strides"), pair("dilations")), integer("from")
+        left = parser.parse_integer() if parser.parse_optional_keyword("left") else 0
+        pad = parse_scalar(parser) if parser.parse_optional_keyword("pad") else None
+        op = cls(source, target, Unfolding(*sizes, *pairs, left), first, pad)
         parse_end(parser, op)
         return op
 
@@ -123,7 +139,9 @@ class UnfoldOp(Instruction):
         print_ends(printer, self.source, self.target)
         printer.print_string(f" width {w.width} pixels {w.pixels} kernel {[*w.kernel]}")
         printer.print_string(f" strides {[*w.strides]} dilations {[*w.dilations]}")
-        printer.print_string(f" from {self.begin}")
+        printer.print_string(f" from {self.begin}" + f" left {w.left}" * (w.left != 0))
+        if self.pad is not None:
+            printer.print_string(f" pad {scalar_text(self.pad)}")
         print_end(printer, self)
 
     def verify_(self) -> None:
@@ -138,8 +156,13 @@ class UnfoldOp(Instruction):
         if rest:
             raise VerifyException(f"{count} windows are no whole lines of {w.pixels}")
         pixels, channels = source.shape
-        last = (w.reach(0, lines) - 1) * w.width + w.reach(1, w.pixels)
-        if w.reach(1, w.pixels) > w.width or last > pixels:
+        if self.pad is not None:
+            check_number(self.pad, source.element)
+            passes = w.left < 0 or w.reach(0, lines) * w.width > pixels
+        else:
+            last = (w.reach(0, lines) - 1) * w.width + w.reach(1, w.pixels)
+            passes = w.left != 0 or w.reach(1, w.pixels) > w.width or last > pixels
+        if passes:
             text = f"{lines} x {w.pixels} windows pass {pixels} pixels, {w.width} in a line"
             raise VerifyException(text)
         if self.begin < 0 or self.begin + depth > channels * w.taps:

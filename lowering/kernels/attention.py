@@ -13,58 +13,41 @@ leave out; tiles that no query of a tile sees are not loaded.
 Where sizes are large, a tile of keys comes to L1 in pieces, and values are summed for some elements
 after the others. Where queries are few, rows are those of several heads: `attention_heads.py`.
 
-Weights are rounded to the element type before they are multiplied. Where a mask of 16 bits is
-added, rows are rounded to its type while their largest score *so far* is low: see
+Attention of integers rounds weights to integers from 0 to 255, relative to the largest score of
+the keys so far, `KEYS` at a time: tiles have so many. The cube multiplies them as w - 128 by
+values, and adds 128 times the sum of these: 64 times twice, so that all have 8 bits.
+
+Weights of floats are rounded to the element type before they are multiplied. Where a mask of 16
+bits is added, rows are rounded to its type while their largest score *so far* is low: see
 `graph.attention`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
-from copy import copy
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 from functools import partial
-from math import ceil, prod, sqrt
-from typing import TypeAlias
+from math import ceil, prod
 
-from xdsl.dialects.builtin import bf16, f16, f32, i1
+from xdsl.dialects.builtin import bf16, f16, f32, i8
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box as Part
+from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Shape, constant_value, element_type, numel, shape_of
+from ge.dialects.support.types import Shape, element_type, numel, shape_of
 from ge.dialects.tile.types import BLOCK
-from ge.lowering.kernels.attention_heads import Heads, heads_of
+from ge.lowering.kernels.attention_cores import Cube, Vector, several
+from ge.lowering.kernels.attention_facts import Facts, Mask, Way
+from ge.lowering.kernels.attention_heads import heads_of
 from ge.lowering.kernels.attention_operands import Operand, Segment, Source, joined, segments_of
-from ge.lowering.kernels.attention_tiles import AHEAD, Problem, Tiles, tiles_for
+from ge.lowering.kernels.attention_tiles import AHEAD, Problem, tiles_for
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.programs import bytes_left
 from ge.lowering.kernels.pulling import Pull
-from ge.lowering.tiles.indices import Index, Scalar, SharedIndex, ceil_div, minimum
-from ge.lowering.tiles.indices import maximum as larger
-from ge.lowering.tiles.tracing import Queue, Tracer
-from ge.lowering.tiles.values import (
-    Argument,
-    Box,
-    Expression,
-    Tile,
-    cast,
-    columns,
-    exp,
-    maximum,
-    rowmax,
-    rowsum,
-    tanh,
-    where,
-)
-from ge.lowering.tiles.values import minimum as smaller
+from ge.lowering.tiles.indices import Index, Scalar, ceil_div
+from ge.lowering.tiles.tracing import Tracer
 
-NONE, LOWEST = float("-inf"), -3.4028234663852886e38
 PART = 4096  # elements of other results at a time
-ALWAYS = -1  # a tile before all others
-LOW = -1024.0  # rows whose scores are all below it are rounded: see `graph.attention`
 
 
 def lower_attention(launch: Launch) -> Written:
@@ -81,7 +64,8 @@ def lower_attention(launch: Launch) -> Written:
     others = [out for out in launch.body.outputs if out is not result]
     for way in ways(launch, op, segments):
         (heads, query, _), attention = way, Attention(launch, op, result, masks, segments, way)
-        shapes = {result: heads.shape(op.sizes("result"))}
+        shapes: dict[SSAValue, Shape] = {v: (1,) for v in launch.body.inputs if not shape_of(v)}
+        shapes[result] = heads.shape(op.sizes("result"))
         if query is not None:
             shapes[query] = heads.shape(op.sizes("query"))
         shapes |= {m.value: m.shape for m in attention.masks if m.number is None}
@@ -90,9 +74,6 @@ def lower_attention(launch: Launch) -> Written:
         if len(launch.body.ops) == 1 or min(bytes_left(launch, written).values()) >= 0:
             return written
     raise NotLowered("no tiles fit beside those of what it is fused with")
-
-
-Way: TypeAlias = tuple[Heads, SSAValue | None, Tiles]
 
 
 def ways(launch: Launch, op: AttentionOp, segments: list[Segment]) -> list[Way]:
@@ -121,11 +102,6 @@ def output_of(launch: Launch, op: AttentionOp) -> SSAValue:
     if value is None:
         raise NotLowered("there is none for what uses attention's result")
     return found[0]
-
-
-def several(c: Tracer, count: int) -> Iterable[Scalar]:
-    """The numbers below `count`; one alone takes no loop."""
-    return c.range(count) if count > 1 else (0,)
 
 
 def shared(c: Tracer, count: int) -> Iterator[Index]:
@@ -158,42 +134,14 @@ def parts(value: SSAValue, narrow: int) -> Shape:
 
 def unsupported(op: AttentionOp) -> str:
     """Why there is no program."""
-    if element_type(op.query) not in (f16, bf16, f32):
+    if element_type(op.query) not in (f16, bf16, f32, i8):
         return f"there is none for attention of {element_type(op.query)}"
-    if op.rounded_weights.value.data or op.has_grids:
-        return "there is none for attention that rounds scores or weights"
+    if (op.rounded_weights.value.data and not op.is_integer) or op.has_grids:
+        return "there is none for attention of floats that rounds scores or weights"
     for name in ("offset_value", "length", "table"):
         if getattr(op, name) is not None:
             return f"there is none for attention with `{name}`"
     return ""
-
-
-class Mask:
-    """One of attention's masks: a constant of one element, or a memref of four dimensions."""
-
-    def __init__(self, value: SSAValue, launch: Launch) -> None:
-        shape = shape_of(value)
-        if value not in launch.body.inputs:
-            raise NotLowered("there is none for masks that are computed")
-        self.value, self.shape = value, (*(1,) * (4 - len(shape)), *shape)
-        self.element = element_type(value)
-        constant = launch.constant(value)
-        dense = None if constant is None or numel(shape) > 1 else constant_value(constant.result)
-        self.number = None if dense is None else float(dense.get_values()[0])
-        if self.number is not None and self.element == i1:
-            raise NotLowered("there is none for a mask of one truth value")
-
-    def of(self, heads: Heads) -> "Mask":
-        """As it is for rows of several heads."""
-        new = copy(self)
-        if heads.count > 1 and self.shape[1] > 1:
-            new.shape = heads.shape(self.shape)
-        return new
-
-    def box(self, given: Argument, b: Scalar, h: Scalar, row: Scalar, key: Scalar) -> Box:
-        at = [i if size > 1 else 0 for i, size in zip((b, h), self.shape, strict=False)]
-        r, k = (i if size > 1 else 0 for i, size in zip((row, key), self.shape[2:], strict=True))
-        return given[at[0], at[1], r:, k:]
 
 
 def known(c: Tracer, number: Scalar) -> Scalar:
@@ -201,95 +149,15 @@ def known(c: Tracer, number: Scalar) -> Scalar:
     return c.now(number) if isinstance(number, Index) else number
 
 
-@dataclass(frozen=True)
-class Place:
-    """What one tile of queries is: of which batch and heads, from which row on."""
-
-    batch: Scalar
-    head: Scalar  # of heads that are in one tile, the number of these
-    row: Scalar
-    keys: Scalar  # that take part
-    offset: Scalar  # position of the first query among them
-
-    def rows_from(self, more: Scalar) -> "Place":
-        return replace(self, row=self.row + more)
-
-    def count(self, part: Segment) -> Scalar:
-        """Keys of a part that take part."""
-        left = self.keys - part.start
-        return min(part.count, left) if isinstance(left, int) else minimum(part.count, left)
-
-
-class Attention:
+class Attention(Facts):
     """The program of one attention."""
-
-    def __init__(
-        self,
-        launch: Launch,
-        op: AttentionOp,
-        result: SSAValue,
-        masks: list[Mask],
-        segments: list[Segment],
-        way: Way,
-    ) -> None:
-        self.launch, self.op, self.result = launch, op, result
-        self.segments = segments
-        self.together, self.query, self.tiles = heads, _, tiles = way
-        self.masks = [mask.of(heads) for mask in masks]
-        self.batch, all_heads, self.queries, self.size = op.sizes("query")
-        _, key_heads, self.keys, self.value_size = op.sizes("value")
-        self.heads = all_heads // heads.count
-        self.sharing = self.heads // key_heads
-        self.element = element_type(op.query)
-        self.row_tiles = ceil(self.queries * heads.count / tiles.rows)
-        self.items = self.batch * self.heads * self.row_tiles
-        self.scale = 1 / sqrt(max(self.size, 1)) if op.scale is None else op.scale.value.data
-        self.cap = op.softcap.value.data
-        self.left, self.right = op.left_window.value.data, op.right_window.value.data
-        if op.causal.value.data:
-            self.right = min(self.right, 0) if self.right >= 0 else 0
-        self.offset = (op.ints("offset") or (0,))[0]
-        self.plain = not self.masks and self.cap <= 0 and self.scale > 0
-        self.rounds = self.element != f32 and any(m.element == self.element for m in masks)
-
-    # ---- which tiles ----
-
-    def place(self, c: Tracer, given: Arguments, item: Scalar) -> Place:
-        """Tiles that see most keys come first where their number differs: cores then end at about
-        the same time."""
-        heads = self.batch * self.heads
-        head, tile = item % heads, self.row_tiles - 1 - item // heads
-        batch, keys = head // self.heads, self.keys
-        offset: Scalar = self.offset
-        if self.op.key_lengths is not None:
-            keys = c.now(c.read(given[self.op.key_lengths][batch], below=self.keys + 1))
-            offset = offset if self.op.offset is not None else keys - self.queries
-        return Place(batch, head % self.heads, tile * self.tiles.rows, keys, offset)
-
-    def span(self, at: Place, part: Segment) -> tuple[Scalar, Scalar, Scalar]:
-        """The tiles of some keys that a tile of queries meets, from the first to the one after the
-        last; and from which one on some key may not take part (ALWAYS: in any)."""
-        M, N = self.tiles.rows, self.tiles.keys
-        first: Scalar = 0
-        last, masked = ceil_div(at.count(part), N), at.count(part) // N
-        if self.right >= 0:
-            token, more = self.together.first_token(at.row), self.together.tokens_of(M) - 1
-            seen = token + at.offset + (self.right + 1 - part.start)  # that the first query sees
-            last = minimum(last, (seen + (more + N - 1)) // N)
-            masked = minimum(masked, seen // N)
-        if self.left >= 0:
-            token = self.together.first_token(at.row)
-            first, masked = larger(0, (token + at.offset - (self.left + part.start)) // N), ALWAYS
-        return first, last, masked
-
-    # ---- the program ----
 
     def write(self, c: Tracer, given: Arguments, others: Sequence[SSAValue]) -> None:
         t, element = self.tiles, self.element
         pull = Pull(c, self.launch, given)
         cube = Cube(self, c, given)
         H, D = t.rows // c.split(), t.value_part
-        s, u = c.ub(H, t.keys, f32, copies=t.copies), c.ub(H, D, f32, copies=t.back)
+        s, u = c.ub(H, t.keys, self.sums, copies=t.copies), c.ub(H, D, self.sums, copies=t.back)
         p = s if element == f32 else c.ub(H, t.keys, element, copies=t.copies)
         vector = Vector(self, c, given)
         scores, weights, sums = c.queue(s, AHEAD + 1), c.queue(p, AHEAD + 1), c.queue(u, 2)
@@ -333,176 +201,10 @@ class Attention:
                 for count, size in zip(reversed(counts), reversed(sizes), strict=True):
                     offsets.append(left % count * size if count > 1 else 0)
                     left = c.now(left // count) if count > 1 else left
-                box = Part(tuple(reversed(offsets)), sizes)
+                box = Box(tuple(reversed(offsets)), sizes)
                 if source is value:
                     pull.store(value, box)
                     continue
                 tile = pull.tile(source, box)
                 to = [n + start if d == axis else n for d, n in enumerate(box.offsets)]
-                c.store(pull.box(value, Part(tuple(to), sizes)), tile)
-
-    def box(self, given: Argument, at: Place, tile: Tile, col: Scalar = 0) -> Box:
-        """The box of query or result that a tile is of, from a column on."""
-        return self.together.box(given, at.batch, at.head, at.row, col, tile.shape)
-
-
-class Cube:
-    """Products of a tile of queries and keys, of weights and values: in L1 are pieces of keys and
-    values."""
-
-    def __init__(self, attention: Attention, c: Tracer, given: Arguments) -> None:
-        t, element = attention.tiles, attention.element
-        self.a, self.c, self.given = attention, c, given
-        M, N, n, D = t.rows, t.keys, t.piece, t.value_part
-        self.Q, self.K = c.l1(M, t.size, element, t.own), c.l1(n, t.size, element, copies=2)
-        self.V, self.P = c.l1(n, D, element, copies=2), c.l1(M, N, element, copies=2)
-        self.S, self.U = (c.l0c(M, size, f32, copies=t.sums) for size in (N, D))
-
-    def queries(self, q: Operand, turn: SharedIndex, at: Place) -> Tile:
-        if self.a.query is None:
-            return q.load(turn, at.batch, at.head, at.row)
-        tile = self.Q[turn]
-        return self.c.load(tile, self.a.box(self.given[self.a.query], at, tile), pad=0)
-
-    def scores(self, k: Operand, at: Place, part: Segment, j: Scalar, own: Tile) -> Tile:
-        t, head, sums = self.a.tiles, at.head // self.a.sharing, self.S[j]
-        for piece in several(self.c, t.keys // t.piece):
-            turn, first = (j, 0) if t.piece == t.keys else (piece, piece * t.piece)
-            keys = k.load(turn, at.batch, head, part.key_token + j * t.keys + first)
-            some = sums if t.piece == t.keys else sums.part(0, first, (t.rows, t.piece))
-            self.c.mmad(some, own, keys.T, init=True, k=t.size_part)
-        return sums
-
-    def values(
-        self,
-        v: Operand,
-        at: Place,
-        part: Segment,
-        j: Scalar,
-        fifo: Queue,
-        turn: Scalar,
-        col: Scalar,
-    ) -> Tile:
-        """What weights make of some elements of the values, from a column on. Values that are one
-        tile are loaded before the weights are there."""
-        t, head, sums = self.a.tiles, at.head // self.a.sharing, self.U[turn]
-        for piece in several(self.c, t.keys // t.piece):
-            copy, first = (turn, 0) if t.piece == t.keys else (piece, piece * t.piece)
-            token = part.value_token + j * t.keys + first
-            values, weights = v.load(copy, at.batch, head, token, col), self.P[j]
-            if t.is_simple:
-                fifo.pop(weights)
-            some = weights if t.piece == t.keys else weights.part(0, first, (t.rows, t.piece))
-            self.c.mmad(sums, some, values, init=piece == 0, k=t.key_part)
-        return sums
-
-
-class Vector:
-    """The softmax of rows whose scores come in tiles, and what it weighs."""
-
-    def __init__(self, attention: Attention, c: Tracer, given: Arguments) -> None:
-        t = attention.tiles
-        self.a, self.c, self.given = attention, c, given
-        M, N, D = t.rows // t.parts, t.keys, t.value_size
-        self.rows = M
-        self.acc, self.total = c.ub(M, D, f32), c.ub(M, 1, f32)
-        self.top, self.new = c.ub(M, 1, f32), c.ub(M, 1, f32)
-        self.factor = c.ub(M, 1, f32, copies=AHEAD + 1)
-        is_f32 = attention.element == f32
-        self.out = self.acc if is_f32 else c.ub(M, t.value_part, attention.element)
-        self.masks: list[Tile | None] = []
-        for m in attention.masks:
-            shape = (M if m.shape[2] > 1 else 1, N if m.shape[3] > 1 else 1)
-            self.masks.append(c.ub(*shape, m.element, copies=2) if m.number is None else None)
-        self.bounds: list[tuple[Tile, bool]] = []  # the last or the first key of each row
-        if attention.left >= 0:
-            self.bounds.append((c.ub(M, 1, "i32"), False))
-        if attention.right >= 0:
-            self.bounds.append((c.ub(M, 1, "i32"), True))
-
-    def begin(self, at: Place) -> None:
-        a, M = self.a, self.rows
-        self.top[:], self.total[:], self.acc[:] = LOWEST, 0, 0
-        for bound, is_last in self.bounds:
-            offset = at.offset + (a.right if is_last else -a.left)
-            token = a.together.positions(M, at.row, offset)
-            bound[:] = smaller(token, a.keys - 1) if is_last else maximum(token, 0)
-
-    def weights(
-        self, at: Place, part: Segment, j: Scalar, s: Tile, p: Tile, masked: Scalar
-    ) -> None:
-        a, scale = self.a, self.a.scale
-        if not a.plain:
-            s[:] = self.biased(at, j, part.start + j * a.tiles.keys, s)
-            scale = 1.0
-        self.leave_out(at, part, j, s, masked)
-        self.raise_top(rowmax(s) * scale if scale != 1 else rowmax(s), s)
-        self.factor[j] = exp(self.top - self.new)
-        self.top[:] = self.new
-        s[:] = exp((s * scale if scale != 1 else s) - self.top)
-        self.total[:] = self.total * self.factor[j] + rowsum(s)
-        if a.element != f32:
-            p[:] = cast(s, a.element)
-
-    def biased(self, at: Place, j: Scalar, key: Scalar, s: Tile) -> Expression:
-        a = self.a
-        x = s * a.scale
-        if a.cap > 0:
-            x = tanh(s * (a.scale / a.cap)) * a.cap
-        for mask, ring in zip(a.masks, self.masks, strict=True):
-            if mask.number is not None:
-                x = x + mask.number
-                continue
-            assert ring is not None
-            box = mask.box(self.given[mask.value], at.batch, at.head, at.row, key)
-            tile = self.c.load(ring[j], box, pad=0)
-            if tile.element == i1:
-                x = where(tile, x, a.op.fill.value.data)
-            else:
-                x = x + (tile if tile.element == f32 else cast(tile, f32))
-        return x
-
-    def leave_out(self, at: Place, part: Segment, j: Scalar, s: Tile, masked: Scalar) -> None:
-        """Keys that do not take part."""
-        N, count = self.a.tiles.keys, at.count(part)
-        ends_within = not isinstance(count, int) or count % N != 0
-        if not self.bounds and not ends_within:
-            return
-        always = isinstance(masked, int) and masked == ALWAYS
-        with nullcontext() if always else self.c.when(j >= masked):
-            for bound, is_last in self.bounds:
-                key = columns(N, part.start + j * N)
-                s[:] = where(key <= bound if is_last else key >= bound, s, NONE)
-            if ends_within:
-                s[:] = where(columns(N, j * N - count) < 0, s, NONE)
-
-    def raise_top(self, top: Expression, s: Tile) -> None:
-        new, element = self.new, self.a.element
-        new[:] = maximum(self.top, top)
-        if self.a.rounds:
-            s[:] = where(new < LOW, cast(cast(s, element), f32), s)
-            new[:] = where(new < LOW, maximum(cast(cast(new, element), f32), LOWEST), new)
-
-    def add(self, j: Scalar, u: Tile, col: Scalar) -> None:
-        """What comes back of some elements, from a column on."""
-        acc = self.some(col)
-        acc[:] = acc * self.factor[j] + u
-
-    def some(self, col: Scalar) -> Tile:
-        shape = self.rows, self.a.tiles.value_part
-        return self.acc if shape == self.acc.shape else self.acc.part(0, col, shape)
-
-    def end(self) -> Iterator[tuple[Scalar, Tile]]:
-        """The result, some elements after the other. Rows without a key have no weights: 0, or nan
-        where `undefined` says so."""
-        total, undefined, t = self.total, self.a.op.undefined.data, self.a.tiles
-        if undefined == "zero":
-            total[:] = maximum(total, 1e-30)
-        for some in several(self.c, t.value_size // t.value_part):
-            acc = self.some(some * t.value_part)
-            result: Expression = acc / total
-            if undefined == "guard":
-                result = where(total > 0, result, 0.0)
-            out = acc if self.out is self.acc else self.out
-            out[:] = result if self.out is self.acc else cast(result, self.a.element)
-            yield some * t.value_part, out
+                c.store(pull.box(value, Box(tuple(to), sizes)), tile)

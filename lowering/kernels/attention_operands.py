@@ -18,7 +18,7 @@ from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import element_type, shape_of
+from ge.dialects.support.types import align_up, element_type, shape_of
 from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.launch import Launch, NotLowered
 from ge.lowering.kernels.pulling import Pull, long_dims, place_of
@@ -180,10 +180,21 @@ class Operand:
             self.pull.tile(source.value, source.box(batch, head, 0, source.tokens), into=some)
             return self.few
         token = token + self.c.part * rows if self.c.parts > 1 else token
-        tile = self.pull.tile(source.value, source.box(batch, head, token, rows))
+        box, size = source.box(batch, head, token, rows), source.size
+        wide = align_up(size, BLOCK * 8 // narrowest(source.launch, source.value))
+        tile = self.pull.tile(source.value, Box.of([*box.spans[:3], (0, wide)]))
+        tile = tile if wide == size else tile.part(0, 0, (rows, size))
         if source.name == "value" and source.tokens % self.shape[0]:
             tile[:] = v.where(v.rows(rows, token - source.tokens) < 0, tile, 0.0)
         return tile
+
+
+def narrowest(launch: Launch, value: SSAValue) -> int:
+    """The least bits of an element of what a value is computed of."""
+    op, bits = value.owner, bitwidth(element_type(value))
+    if value in launch.body.inputs or not isinstance(op, TensorOp):
+        return bits if launch.constant(value) is None else 32
+    return min(bits, *(narrowest(launch, v) for v in op.operands))
 
 
 def box_dims(source: Source) -> tuple[int, int]:

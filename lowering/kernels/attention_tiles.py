@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, lcm
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i8
 from xdsl.ir import Attribute
 
+from ge.dialects.graph.attention import KEYS as ROUNDED_KEYS
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
@@ -21,6 +22,7 @@ ROWS = (256, 192, 128, 96, 64, 48, 32, 16)
 KEYS = (512, 384, 256, 192, 128, 96, 64, 48, 32, 16)
 COPIES = ((2, 2), (2, 1), (1, 1))
 LONGEST_PART = 128  # of a sum's length that is in L0A and L0B
+MACS = {1: 8192, 2: 4096, 4: 1024}  # a cycle, by bytes of an element
 LONG_VALUE = 256  # elements of values that are summed in parts
 
 # Cycles of a split core of 910B, for the choice alone. Of the vector core: for each score as many
@@ -35,7 +37,8 @@ OUT, IN, L0A, L0B, MOVE, LAST = 46, 58.6, 256, 128, 46, 0.8
 class Problem:
     """What the choice depends on. Each of `items` groups of `rows` queries sees some keys, which
     `sharing` groups have in common. A vector core has multiples of `unit` rows; `whole`: values are
-    not summed in parts. Of each mask: whether it has rows, columns, and its bits."""
+    not summed in parts; `step`: how many keys are met at a time, where not any number. Of each
+    mask: whether it has rows, columns, and its bits."""
 
     items: int
     rows: int
@@ -48,6 +51,7 @@ class Problem:
     causal: bool = False
     unit: int = 1
     whole: bool = False
+    step: int = 0
 
     @staticmethod
     def of(op: AttentionOp, count: int = 1, unit: int = 1, whole: bool = False) -> "Problem":
@@ -70,6 +74,7 @@ class Problem:
             bool(op.causal.value.data),
             unit,
             whole,
+            ROUNDED_KEYS if op.rounded_weights.value.data else 0,
         )
 
     @property
@@ -77,15 +82,24 @@ class Problem:
         return bitwidth(self.element) // 8
 
     @property
+    def is_integer(self) -> bool:
+        return self.element == i8
+
+    @property
+    def grain(self) -> int:
+        """Keys and elements of tiles are multiples of it: rows of a fractal have 32 bytes."""
+        return max(FRACTAL, BLOCK // self.width)
+
+    @property
     def aligned(self) -> Shape:
-        """Elements of a query and of a value, in multiples of 16."""
-        return tuple(align_up(max(n, 1), FRACTAL) for n in (self.size, self.value_size))
+        """Elements of a query and of a value in tiles."""
+        return tuple(align_up(max(n, 1), self.grain) for n in (self.size, self.value_size))
 
 
 @dataclass(frozen=True)
 class Tiles:
     """A tile of queries has `rows`, and meets `keys` at a time, of which L1 has `piece` at a time;
-    `size` and `value_size` are those of the elements in multiples of 16, and `value_part` elements
+    `size` and `value_size` are those of its and of values' elements, and `value_part` elements
     are summed at a time. The cube has `size_part` elements or `key_part` keys in L0A and L0B at a
     time, `own` tiles of queries in L1, and `sums` of both products in L0C. `parts` vector cores
     share the rows; each has `copies` of scores and weights, and `back` of what comes back."""
@@ -126,18 +140,18 @@ def tiles_for(p: Problem, target: Target) -> tuple[tuple[float, Tiles], ...]:
 def candidates(p: Problem, target: Target) -> Iterator[Tiles]:
     """Of the pieces of keys the largest with which the others fit into L1."""
     parts = max(target.vector_cores // target.cube_cores, 1)
-    unit = max([FRACTAL, *(BLOCK * 8 // bits for _, _, bits in p.masks)])
+    unit = max([p.grain, *(BLOCK * 8 // bits for _, _, bits in p.masks)])
     row_unit = lcm(FRACTAL, parts * p.unit)
     queries, keys = align_up(p.rows, row_unit), align_up(p.keys, unit)
     (size, value_size), room = p.aligned, target.core_memories
     for rows in sizes(ROWS, queries, row_unit):
-        for some in sizes(KEYS, keys, unit):
+        for some in [min(p.step, keys)] if p.step else sizes(KEYS, keys, unit):
             for value_part in value_parts(p):
                 for own in (2, 1):
                     left = room["l1"] // (2 * p.width) - rows * (own * size // 2 + some)
-                    piece = pieces(some, left // (size + value_part))
-                    size_part = part(size, rows, piece, p.width, target)
-                    key_part = part(piece, rows, value_part, p.width, target)
+                    piece = largest(some, left // (size + value_part), p.grain)
+                    size_part = part(size, rows, piece, p, target)
+                    key_part = part(piece, rows, value_part, p, target)
                     shape = rows, some, piece, size, value_size, value_part, size_part, key_part
                     for sums in (2, 1):
                         if sums * 4 * rows * (some + value_part) <= room["l0c"] or rows == FRACTAL:
@@ -155,41 +169,40 @@ def sizes(known: tuple[int, ...], whole: int, unit: int) -> list[int]:
 def value_parts(p: Problem) -> list[int]:
     """How many elements of values are summed at a time."""
     size, found = p.aligned[1], [p.aligned[1]]
-    while found[-1] >= LONG_VALUE and found[-1] % (2 * FRACTAL) == 0 and size == p.value_size:
+    while found[-1] >= LONG_VALUE and found[-1] % (2 * p.grain) == 0 and size == p.value_size:
         if p.whole:
             break
         found.append(found[-1] // 2)
     return found
 
 
-def pieces(keys: int, most: int) -> int:
-    """The most keys, of which a tile has a multiple, that L1 has room for."""
-    fits = (n for n in range(FRACTAL, keys + 1, FRACTAL) if keys % n == 0 and n <= most)
-    return max(fits, default=FRACTAL)
+def largest(whole: int, most: int, grain: int) -> int:
+    """The largest part that the whole is a multiple of, up to a size."""
+    fits = (n for n in range(grain, whole + 1, grain) if whole % n == 0 and n <= most)
+    return max(fits, default=grain)
 
 
-def part(length: int, rows: int, cols: int, width: int, target: Target) -> int:
+def part(length: int, rows: int, cols: int, p: Problem, target: Target) -> int:
     """The longest part of a sum of which half of L0A and half of L0B hold two: the other halves are
     for the other product."""
-    room = target.core_memories
-    most = min(room["l0a"] // (4 * rows * width), room["l0b"] // (4 * cols * width), LONGEST_PART)
-    fits = (n for n in range(FRACTAL, length + 1, FRACTAL) if length % n == 0 and n <= most)
-    return max(fits, default=FRACTAL)
+    l0a, l0b = (target.core_memories[memory] // (4 * p.width) for memory in ("l0a", "l0b"))
+    rows += rows // 2 * p.is_integer  # there is a constant tile, too
+    return largest(length, min(l0a // rows, l0b // cols, LONGEST_PART), p.grain)
 
 
 def overflow(p: Problem, t: Tiles, target: Target) -> list[tuple[str, int]]:
     """The memories that are too small, and how much would be needed."""
     M, N, n, E, D, width = t.rows, t.keys, t.piece, t.size, t.value_part, p.width
-    H, narrow = M // t.parts, p.element != f32
-    ub = t.copies * H * N * (4 + width * narrow) + H * 4 * t.value_size
-    ub += H * D * (4 * t.back + width * narrow)
+    H, narrow, integer = M // t.parts, p.element != f32, p.is_integer
+    ub = t.copies * H * N * (4 + width * narrow) + H * 4 * (t.value_size + N * integer)
+    ub += H * D * (4 * t.back + width * (narrow and not integer))
     for has_rows, has_columns, bits in p.masks:
         shape = (H if has_rows else 1) * (N if has_columns else 1)
         ub += 2 * max(32, shape * max(8, bits) // 8)
     needed = {
         "ub": ub + 16 * max(32, 4 * H) + 4 * 4 * N,  # columns of one number a row, rows of indices
-        "l1": width * (t.own * M * E + 2 * (n * E + n * D + M * N)),
-        "l0a": 2 * width * M * (t.size_part + t.key_part),
+        "l1": width * (t.own * M * E + 2 * (n * E + n * D + M * N) + M * t.key_part * integer),
+        "l0a": width * M * (2 * t.size_part + (2 + integer) * t.key_part),
         "l0b": 2 * width * (t.size_part * n + t.key_part * D),
         "l0c": t.sums * 4 * M * (N + D),
     }
@@ -210,7 +223,7 @@ def estimate(p: Problem, t: Tiles, target: Target) -> float:
     load += M * N * width / target.l2_read_rate + MOVE
     moves = counts * feed(t.size, t.size_part, M, t.piece, width)
     moves += counts * D // t.value_part * feed(t.piece, t.key_part, M, t.value_part, width)
-    macs = M * N * (t.size + D) / 4096 * (width / 2) ** 2
+    macs = M * N * (t.size + D * (3 if p.is_integer else 1)) / MACS[width]
     passed = [out, back, load, moves, macs]
     step = max(vector, *passed) if t.copies > 1 else max(vector + out, *passed)
     items = ceil(p.items * tiles / target.cube_cores)

@@ -28,7 +28,7 @@ those.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import ceil, prod
+from math import ceil
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import f32, i8, i32
@@ -41,11 +41,18 @@ from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up, element_type, normalize_axis, shape_of
 from ge.dialects.tile.types import BLOCK
-from ge.lowering.kernels.convolution_cuts import Convolution, Cut, cuts, cycles, vector_parts
+from ge.lowering.kernels.convolution_cuts import (
+    Convolution,
+    Cut,
+    cuts,
+    cycles,
+    unfolding,
+    vector_parts,
+)
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.sliding import lower_sliding
 from ge.lowering.kernels.windows import Rest
-from ge.lowering.tiles.indices import Condition, Index, Scalar, SharedIndex
+from ge.lowering.tiles.indices import Condition, Index, Scalar, SharedIndex, ceil_div
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.unfolded import Unfolded
 from ge.lowering.tiles.values import Box, Expression, Tile, Transposed
@@ -69,7 +76,10 @@ def lower_convolution(launch: Launch) -> Written:
     rest = Rest(launch, op, w.result_shape, (w.groups, w.outs, 1), placed)
     if turned and rest.ops and not rest.is_relu:
         raise NotLowered("there are other ops before a transposition")
-    w = replace(w, passing=bool(rest.ops) and not rest.is_relu)
+    if rest.ops and not rest.is_relu:
+        w = replace(w, passing=1 + [*rest.others.values()].count("all"))
+    together = [values for _, values in launch.in_memory() if op.input in values]
+    w = replace(w, shared=len(together[0]) > 1 or op.input in rest.others)
     if joined is not None:
         check_joined(joined, rest)
         w = replace(w, copies=COPIES * (len(joined.inputs) - 1))
@@ -84,7 +94,7 @@ def lower_convolution(launch: Launch) -> Written:
         Blocks(c, w, cut, arguments, rest).write()
 
     cores = min(cut.blocks(w), launch.target.cube_cores)
-    return Written(write, cores, w.shapes | rest.shapes)
+    return Written(write, cores, w.shapes(cut) | rest.shapes)
 
 
 def passing_rows(cut: Cut, w: Convolution, rest: Rest) -> int:
@@ -125,12 +135,12 @@ class Blocks:
             self.parts = c.split()
         self.weights = c.l1(cut.m, cut.depth, element, copies=2)
         if cut.image:
-            shape = prod(cut.image), cut.channels
+            shape = cut.image.pixels, cut.channels
         else:
             shape = (cut.n, cut.depth) if w.last else (cut.depth, cut.n)
         self.windows = c.l1(*shape, element, copies=2)
         if cut.image and not w.last:
-            pixels = prod(cut.image) // self.parts
+            pixels = cut.image.pixels // self.parts
             self.lines = c.ub(cut.channels, pixels, element, copies=2)
             self.pixels = c.ub(pixels, cut.channels, element, copies=2)
             self.images = c.queue(self.pixels, 2)
@@ -148,32 +158,56 @@ class Blocks:
 
     def write(self) -> None:
         c, cut, w = self.c, self.cut, self.w
-        down, high, across = cut.counts(w)
-        steps = ceil(w.ins / cut.channels)
-        for i in c.share(cut.blocks(w)):
-            block, place = c.now(i // (high * across)), c.now(i % (high * across))
-            m, image = c.now(block % down * cut.m), c.now(block // down)
-            at = c.now(place // across * cut.lines), c.now(place % across * cut.cols)
-            group = image % w.groups if w.groups > 1 else 0
-            first = c.now(i.turn * steps)
-            if w.op.bias is not None:
-                bias = self.arguments[w.op.bias][group, m:, 0:]
-                column = c.load(self.bias[i], bias, pad=0)
-                self.multiply(self.sums[i], column, self.ones, init=True, k=column.shape[1])
-            for s in c.range(steps):
-                lhs = self.weights[first + s]
-                depth = s * (cut.channels * w.taps)
-                c.load(lhs, self.arguments[w.op.weight][group, m:, depth:], pad=0)
-                rhs = self.load_windows(first + s, image, s * cut.channels, at)
-                init = w.op.bias is None and s == 0
-                self.multiply(self.sums[i], lhs, rhs, init=init, k=cut.part)
-            if w.passing:
-                self.write_rest(i, image, group, m, at)
-            else:
-                out = self.result(self.rest.out, image, m, at, cut.m)
-                c.store(out, self.sums[i], relu=self.rest.is_relu)
+        blocks = cut.blocks(w)
+        if w.passing and cut.image and not w.last and cut.sums > 1:
+            # vector cores bring the next block's pixels before they take this one's sums
+            count = ceil_div(blocks - c.core, c.cores)
+            assert isinstance(count, Index)
+            turns = c.now(count)
+            for turn in c.range(turns + 1):
+                with c.when(turn < turns):
+                    self.sum_up(c.nth(turn))
+                with c.when(turn >= 1):
+                    self.write_rest(c.nth(turn - 1))
+        else:
+            for i in c.share(blocks):
+                self.sum_up(i)
+                if w.passing:
+                    self.write_rest(i)
+                else:
+                    image, m, at = self.place(i)
+                    out = self.result(self.rest.out, image, m, at, cut.m)
+                    c.store(out, self.sums[i], relu=self.rest.is_relu)
         if isinstance(joined := self.rest.last, ConcatOp):
             self.copy_others(joined)
+
+    def place(self, i: SharedIndex) -> tuple[Index, Index, tuple[Index, Index]]:
+        """Of a block: image, first channel, first pixel."""
+        c, cut = self.c, self.cut
+        down, high, across = cut.counts(self.w)
+        block, place = c.now(i // (high * across)), c.now(i % (high * across))
+        at = c.now(place // across * cut.lines), c.now(place % across * cut.cols)
+        return c.now(block // down), c.now(block % down * cut.m), at
+
+    def group(self, image: Index) -> Scalar:
+        return image % self.w.groups if self.w.groups > 1 else 0
+
+    def sum_up(self, i: SharedIndex) -> None:
+        c, cut, w = self.c, self.cut, self.w
+        steps = ceil(w.ins / cut.channels)
+        image, m, at = self.place(i)
+        group, first = self.group(image), c.now(i.turn * steps)
+        if w.op.bias is not None:
+            bias = self.arguments[w.op.bias][group, m:, 0:]
+            column = c.load(self.bias[i], bias, pad=0)
+            self.multiply(self.sums[i], column, self.ones, init=True, k=column.shape[1])
+        for s in c.range(steps):
+            lhs = self.weights[first + s]
+            depth = s * (cut.channels * w.taps)
+            c.load(lhs, self.arguments[w.op.weight][group, m:, depth:], pad=0)
+            rhs = self.load_windows(first + s, image, s * cut.channels, at)
+            init = w.op.bias is None and s == 0
+            self.multiply(self.sums[i], lhs, rhs, init=init, k=cut.part)
 
     def multiply(self, sums: Tile, lhs: Tile, rhs: Side, init: Condition | bool, k: int) -> None:
         """The sums += lhs rhs, or transposed."""
@@ -188,9 +222,9 @@ class Blocks:
         tile, pad = self.windows[copy], w.op.pad_value.value.data
         x, (lines, cols) = self.arguments[w.op.input], w.kernel
         if cut.image:
-            windows = w.unfolding(cut.image[1], cut.cols)
+            windows = unfolding(w, cut.image.width, cut.cols, cut.image.whole)
             self.bring(copy, tile, image, channel, at)
-            return Unfolded(tile, windows, cut.depth, cut.n)
+            return Unfolded(tile, windows, cut.depth, cut.n, pad if cut.image.whole else None)
         if w.last:
             return c.load(tile, x[image, at[0], at[1] :, channel:], pad=0).T
         for line in c.range(lines) if lines > 1 else (0,):
@@ -205,18 +239,23 @@ class Blocks:
     ) -> None:
         """The pixels of a block to L1."""
         c, cut, w = self.c, self.cut, self.w
-        assert cut.image is not None
-        x, (lines, cols), pad = self.arguments[w.op.input], cut.image, w.op.pad_value.value.data
+        part, parts = cut.image, 1 if w.last else self.parts
+        assert part is not None
+        x, pad = self.arguments[w.op.input], w.op.pad_value.value.data
         line, col = w.starts(at, (0, 0))
-        high = slice(line, None, w.line_step)
+        spans: tuple[slice, ...] = slice(line, None, w.line_step), slice(col, None)
+        sizes: tuple[int, ...] = part.pixels // part.width // parts, part.width
+        own = sizes[0] * w.line_step  # from one vector core to the next
+        if part.whole:
+            sizes, own = (part.pixels // parts,), part.pixels // parts
+            spans = (slice(line * part.width, None),)
         if w.last:
-            box = x[image, high, col:, channel:].sized(lines, cols, cut.channels)
-            c.load(tile, box, pad=pad)
+            c.load(tile, x[image, *spans, channel:].sized(*sizes, cut.channels), pad=pad)
             return
-        lines //= self.parts
-        if self.parts > 1:
-            high = slice(line + c.part * (lines * w.line_step), None, w.line_step)
-        box = x[image, channel:, high, col:].sized(cut.channels, lines, cols)
+        if parts > 1:
+            first = spans[0]
+            spans = slice(first.start + c.part * own, None, first.step), *spans[1:]
+        box = x[image, channel:, *spans].sized(cut.channels, *sizes)
         c.load(self.lines[copy], box, pad=pad)
         c.move(self.pixels[copy], self.lines[copy].T)
         self.images.push(self.pixels[copy])
@@ -276,10 +315,10 @@ class Blocks:
         self.queue = c.queue(self.popped, 2)
         self.rings = {v: ring(v, cut.n if kind == "all" else 1) for v, kind in rest.others.items()}
 
-    def write_rest(
-        self, i: SharedIndex, image: Index, group: Scalar, m: Index, at: Sequence[Index]
-    ) -> None:
+    def write_rest(self, i: SharedIndex) -> None:
         c, rows, together = self.c, self.rows, self.rows * self.parts
+        image, m, at = self.place(i)
+        group = self.group(image)
         pieces = self.cut.m // together
         first = c.now(i.turn * pieces)
         for piece in c.range(pieces):

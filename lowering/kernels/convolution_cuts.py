@@ -20,7 +20,7 @@ from ge.dialects.tile.types import BLOCK
 from ge.dialects.tile.unfold import Unfolding
 from ge.lowering.kernels.blocks import SUM_BYTES, extents
 from ge.lowering.kernels.launch import NotLowered
-from ge.lowering.kernels.windows import Pair, Windows, pairs
+from ge.lowering.kernels.windows import Windows, pairs
 from ge.runtime.costs.cube import peak_macs
 from ge.runtime.costs.instructions import REPEAT_BYTES
 from ge.runtime.costs.split_cores import share_of, window_rate
@@ -37,7 +37,8 @@ class Convolution(Windows):
     outs: int
     last: bool  # channels of the input are last
     turned: bool  # those of the result are
-    passing: bool = False  # sums pass to the vector cores
+    passing: int = 0  # whole values that vector cores take for a block of sums; 0: they take none
+    shared: bool = False  # the input is an operand of other ops, too
     copies: int = 0  # bytes of UB for what is copied beside
 
     @classmethod
@@ -70,10 +71,6 @@ class Convolution(Windows):
         lines out."""
         return self.strides[0] if self.kernel[0] == 1 else 1
 
-    def unfolding(self, width: int, pixels: int) -> Unfolding:
-        strides = self.strides[0] // self.line_step, self.strides[1]
-        return Unfolding(width, pixels, self.kernel, strides, self.dilations)
-
     def parts(self, target: Target) -> int:
         """Vector cores that bring pixels of an image before the cube."""
         return 1 if self.last else vector_parts(target)
@@ -85,14 +82,14 @@ class Convolution(Windows):
             return (self.batch, *self.result, self.outs)
         return (self.batch, self.outs, *self.result)
 
-    @property
-    def shapes(self) -> dict[SSAValue, Shape]:
+    def shapes(self, cut: "Cut") -> dict[SSAValue, Shape]:
         """Of memrefs."""
         op = self.op
+        image = (prod(self.image),) if cut.image and cut.image.whole else self.image
         shapes: dict[SSAValue, Shape] = {
-            op.input: (self.batch, *self.image, self.ins)
+            op.input: (self.batch, *image, self.ins)
             if self.last
-            else (self.batch, self.ins, *self.image),
+            else (self.batch, self.ins, *image),
             op.weight: (self.groups, self.outs, self.depth),
         }
         if op.bias is not None:
@@ -106,10 +103,19 @@ def vector_parts(target: Target) -> int:
 
 
 @dataclass(frozen=True)
+class ImagePart:
+    """What L1 has of an image: pixels, in lines of `width`. `whole`: these are lines as they lie in
+    memory, and what is left and right of them is padding; else they begin and end with windows."""
+
+    pixels: int
+    width: int
+    whole: bool
+
+
+@dataclass(frozen=True)
 class Cut:
     """Blocks of m channels by `lines` x `cols` pixels; steps of `channels` input channels, in parts
-    of `part`; how many `sums`. `image`: lines and columns of the image in L1, where windows are
-    unfolded there."""
+    of `part`; how many `sums`. `image`: where windows are unfolded in L1."""
 
     m: int
     lines: int
@@ -118,7 +124,7 @@ class Cut:
     depth: int  # of a step, in L1
     part: int
     sums: int
-    image: Pair | None = None
+    image: ImagePart | None = None
 
     @property
     def n(self) -> int:
@@ -137,7 +143,7 @@ class Cut:
         room = target.core_memories["ub"] - w.copies
         if self.image is None or w.last:
             return room
-        count = 4 * prod(self.image) // w.parts(target) * self.channels
+        count = 4 * self.image.pixels // w.parts(target) * self.channels
         return room - count * bitwidth(element_type(w.op.input)) // 8
 
 
@@ -153,7 +159,7 @@ def cuts(w: Convolution, target: Target) -> Iterator[Cut]:
     blocks += [(n, cols) for n in range(few, lines + few, few) if few > 1]
     for high, wide in blocks:
         n = high * wide
-        image = image_in_l1(w, high, wide, unit, w.parts(target))
+        image = image_in_l1(w, high, wide, unit * w.parts(target))
         for m in extents(w.outs, unit):
             sums = room["l0c"] // (m * n * SUM_BYTES)
             if not sums:
@@ -163,7 +169,7 @@ def cuts(w: Convolution, target: Target) -> Iterator[Cut]:
             most = min(room["l0a"] // left, room["l0b"] // right) * 8 // (2 * bits) - unit
             for count, unfolds in steps:
                 depth = align_up(min(count, w.ins) * w.taps, unit)
-                pixels = prod(image) * count if unfolds else n * depth
+                pixels = image.pixels * count if unfolds else n * depth
                 if 2 * (m * depth + pixels + (m + n) * unit) * bits // 8 > room["l1"]:
                     continue
                 if part := best_part(depth // unit, most // unit) * unit:
@@ -185,14 +191,25 @@ def channel_steps(w: Convolution, unit: int) -> Iterator[tuple[int, bool]]:
         yield from ((c, True) for i in range(7) if (c := unit << i) < whole)
 
 
-def image_in_l1(w: Convolution, lines: int, cols: int, unit: int, parts: int) -> Pair:
-    """Lines and columns of the least image that the windows of a block are within, whose pixels
-    several cores bring whole fractals of."""
-    need = w.unfolding(0, cols)
-    least = -(-need.reach(0, lines) // parts)
-    sizes = [(n * parts, align_up(need.reach(1, cols), unit // gcd(n, unit)))
-             for n in range(least, least + 4)]  # fmt: skip
-    return min(sizes, key=prod)
+def unfolding(w: Convolution, width: int, pixels: int, whole: bool) -> Unfolding:
+    line = 1 if whole else w.line_step
+    strides, left = (w.strides[0] // line, w.strides[1]), w.pads[1] if whole else 0
+    return Unfolding(width, pixels, w.kernel, strides, w.dilations, left)
+
+
+def image_in_l1(w: Convolution, lines: int, cols: int, unit: int) -> ImagePart:
+    """The least part of an image that the windows of a block are within, in multiples of `unit`
+    pixels. Lines come whole where the block has all columns."""
+    if cols >= w.result[1] and not w.shared:
+        width = w.image[1]
+        high = unfolding(w, width, cols, True).reach(0, lines)
+        return ImagePart(align_up(high * width, unit), width, True)
+    need = unfolding(w, 0, cols, False)
+    high = align_up(need.reach(0, lines), 2)
+    wide = need.reach(1, cols)
+    sizes = [(n, align_up(wide, unit // gcd(n, unit))) for n in range(high, high + 8, 2)]
+    high, width = min(sizes, key=prod)
+    return ImagePart(high * width, width, False)
 
 
 def best_part(depth: int, most: int) -> int:
@@ -222,9 +239,10 @@ def cycles(cut: Cut, w: Convolution, target: Target) -> float:
     macs = parts * target.mmad_start_cycles + cut.m * cut.n * cut.depth / peak_macs(element, target)
     out = cut.m * cut.n * SUM_BYTES / (target.l0c_out_rate or target.l0c_to_ub_rate)
     cube = steps * macs + (out if cut.sums == 1 else 0)
-    pace = max(steps * max(load, before), steps * moves, cube, out)
+    vector = taken(cut, w, target)
+    pace = max(steps * load, steps * before + vector, steps * moves, cube, out)
     every = ceil(cut.blocks(w) / target.cube_cores) * pace
-    return every + start + before + load + macs / parts + out
+    return every + start + before + load + macs / parts + out + vector
 
 
 def brought(cut: Cut, w: Convolution, target: Target) -> tuple[float, float, float]:
@@ -232,29 +250,41 @@ def brought(cut: Cut, w: Convolution, target: Target) -> tuple[float, float, flo
     both kinds of cores begins."""
     element = element_type(w.op.input)
     size = bitwidth(element) / 8
-    down, across = cut.counts(w)[0], w.batch
-    hbm = target.hbm_rate * target.hbm_read_efficiency
+    down, hbm = cut.counts(w)[0], target.hbm_rate * target.hbm_read_efficiency
+    hbm /= 2 if w.passing > 1 else 1  # vector cores load, too
     if cut.image is None:
         stride = w.ins if w.last else prod(w.image)
         lines, cols = (min(a, b) for a, b in zip((cut.lines, cut.cols), w.result, strict=True))
-        shared = hbm * down * w.taps * across
-        rate = min(target.l2_read_rate * share_of(stride, element), shared)
+        again = max(down * w.taps / prod(w.strides), 1)  # how often an element comes
+        rate = min(target.l2_read_rate * share_of(stride, element), hbm * again)
         pixel = size if w.strides[1] == 1 else BLOCK
         load = min(cut.channels, w.ins) * w.taps * lines * cols * pixel / rate
         return w.taps * target.mte2_start_cycles + load, 0.0, 0.0
-    pixels, real = prod(cut.image), min(cut.channels, w.ins)
+    (pixels, width), real = (cut.image.pixels, cut.image.width), min(cut.channels, w.ins)
     if w.last:
-        rate = min(target.l2_read_rate * share_of(w.ins, element), hbm * down * across)
+        rate = min(target.l2_read_rate * share_of(w.ins, element), hbm * down)
         return target.mte2_start_cycles + pixels * real * size / rate, 0.0, 0.0
-    parts = w.parts(target)
+    parts, turns = w.parts(target), target.vector_cycles.get("transpose", 1)
     rate = target.l2_read_rate if target.split_cores else target.l0c_to_ub_rate
     pop = parts * target.mte2_start_cycles + pixels * cut.channels * size / rate
-    share = pixels / parts * size
-    begin = target.mte2_start_cycles + real * share / (target.gm_to_ub_rate or rate)
-    turn = target.vector_start_cycles + target.vector_cycles.get("transpose", 1) * (
-        cut.channels * share / REPEAT_BYTES
-    )
+    share, lines = pixels / parts * size, 1 if cut.image.whole else pixels // width / parts
+    begin = real * lines * target.mte2_start_cycles
+    begin += real * share / min(target.gm_to_ub_rate or rate, hbm * down / parts)
+    turn = target.vector_start_cycles + turns * cut.channels * share / REPEAT_BYTES
     push = cut.channels * share / target.ub_out_rate
     start = target.kernel_start_us
     late = 0.0 if w.passing else start.get("mixed", 0.0) - start.get("cube", 0.0)
     return pop, max(begin, turn, push), late * target.cycles_per_us
+
+
+def taken(cut: Cut, w: Convolution, target: Target) -> float:
+    """Cycles of a vector core for the sums of a block: its loads, and its stores. Pieces of memory
+    are rows of the block, or lines of rows where a block has columns that there are not."""
+    if not w.passing:
+        return 0.0
+    pieces = cut.m * (1 if cut.cols == w.result[1] else min(cut.lines, w.result[0]))
+    size = cut.m * min(cut.n, prod(w.result)) * SUM_BYTES
+    loads = w.passing * size / (target.gm_to_ub_rate or target.l0c_to_ub_rate)
+    loads += (w.passing - 1) * pieces * target.mte2_start_cycles
+    stores = pieces * target.mte2_start_cycles + size / target.ub_out_rate
+    return max(loads, stores) / vector_parts(target)

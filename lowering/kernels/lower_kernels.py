@@ -87,9 +87,13 @@ def finish_alone(program: TileKernelOp, target: str, around: Operation) -> None:
 
 
 def tile_program(kernel: KernelOp, name: str, target: Target) -> TileKernelOp:
-    """The tile program of a kernel. Raises NotLowered where there is none."""
+    """The tile program of a kernel. Raises NotLowered where there is none, or where it asks for
+    what a core has not: a tile of rows that are no multiple of 32 bytes, for one."""
     types = (*kernel.input_types, *kernel.output_types)
     if any(is_dynamic(t) for t in types):
         raise NotLowered("its shapes are not known")
     launch = Launch(kernel, target)
-    return program_of(launch, name, lowering_of(launch)(launch))
+    try:
+        return program_of(launch, name, lowering_of(launch)(launch))
+    except GeError as e:
+        raise NotLowered(e.message) from e

@@ -145,7 +145,11 @@ class Tracer:
     def share(self, count: Scalar) -> Iterator[SharedIndex]:
         """The numbers below `count` that are this core's: every `cores`-th."""
         for turn in self.range(ceil_div(count - self.core, self.cores)):
-            yield SharedIndex("addi", (self.core, turn * self.cores), turn=turn)
+            yield self.nth(turn)
+
+    def nth(self, turn: Index) -> SharedIndex:
+        """The number that is this core's in its turn."""
+        return SharedIndex("addi", (self.core, turn * self.cores), turn=turn)
 
     def now(self, number: Index) -> Index:
         """The number, computed here and not where it is used, such as in a loop."""
@@ -328,7 +332,7 @@ class Tracer:
         turn.append(turn.pop(0))
         if isinstance(source, Unfolded):
             ends = tile.value(self.cube), turn[0].value(self.cube)
-            self.cube.add(UnfoldOp, *ends, source.windows, max(at))
+            self.cube.add(UnfoldOp, *ends, source.windows, max(at), source.pad)
             return turn[0]
         if turned:
             at, corner_shape = (at[1], at[0]), (shape[1], shape[0])

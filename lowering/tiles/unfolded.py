@@ -9,12 +9,14 @@ from ge.lowering.tiles.values import Shape, Tile
 @dataclass(frozen=True)
 class Unfolded:
     """A matrix of `depth` x `count`: a column for each window over a tile in L1, whose rows are
-    pixels and whose columns are channels; with `turned` its transposition."""
+    pixels and whose columns are channels; with `turned` its transposition. `pad`: what is left and
+    right of an image."""
 
     tile: Tile
     windows: Unfolding
     depth: int
     count: int
+    pad: float | None = None
     turned: bool = False
 
     @property

@@ -55,9 +55,10 @@ class Launched:
         if time is None:
             cost = self.cost
             assert isinstance(cost, Pipes)
-            if self.core is not None:
-                cost = replace(cost, **self.core.time(self.held(moved))._asdict())
-            time = self.times[moved] = time_with(cost, moved, target)
+            held = None if self.core is None else self.held(moved)
+            if self.core is not None and held is not None:
+                cost = replace(cost, **self.core.time(held)._asdict())
+            time = self.times[moved] = replace(time_with(cost, moved, target), held=held)
         return time
 
     def held(self, moved: Moved) -> tuple[float, ...]:

@@ -19,7 +19,8 @@ class TaskTime:
     total_us: float = 0.0
     bytes: int = 0  # bytes that cross HBM, read and written
     l2_bytes: int = 0  # bytes that cross between the cores and L2, read and written
-    by_tiles: bool = False  # what a tile program takes, and not formulas
+    # The parts of the operands that L2 holds, where a tile program says the time; None: formulas do
+    held: tuple[float, ...] | None = None
 
 
 class CoreTime(NamedTuple):
@@ -103,7 +104,6 @@ class Pipes:
             total,
             missed + evicted,
             self.l2_bytes,
-            bool(self.core_us),
         )
 
 

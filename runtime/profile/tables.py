@@ -33,7 +33,7 @@ def time_report(timeline: Timeline) -> dict[str, Any]:
     busy = sum(t.runs * t.duration_us for t in path)
     report["critical_path"] = {"tasks": len(path), "busy_us": busy, "wait_us": latency - busy}
     computing = [t for t in timeline.tasks if t.kernel is not None]
-    by_tiles = sum(t.time.by_tiles for t in computing)
+    by_tiles = sum(t.time.held is not None for t in computing)
     report["timed_by"] = {"tiles": by_tiles, "formulas": len(computing) - by_tiles}
     if timeline.notes:
         report["notes"] = timeline.notes
@@ -145,7 +145,7 @@ def _summary_row(number: int, task: Task, target: Target, model: str) -> dict[st
             row |= _pipe("aiv_mte2", time.in_us, duration)
             row |= _pipe("aiv_mte3", time.out_us, duration)
     if task.kernel is not None:
-        row["Timed By"] = "tiles" if time.by_tiles else "formulas"
+        row["Timed By"] = "formulas" if time.held is None else "tiles"
     if task.engine in ("cube", "vector"):
         busiest = max(time.cube_us, time.vector_us)
         row["memory_bound"] = round(time.in_us / busiest, 3) if busiest else "N/A"

@@ -184,7 +184,8 @@ def unfold(op: UnfoldOp, core: CoreMemory) -> Action:
     count, depth = shape if op.window_rows else shape[::-1]
     channels = slice(begin // w.taps, (begin + depth - 1) // w.taps + 1)
     elements = slice(begin % w.taps, begin % w.taps + depth)
-    lines = count // w.pixels
+    lines, pad = count // w.pixels, None if op.pad is None else number_of(op.pad)
+    right = max(w.reach(1, w.pixels) - w.left - w.width, 0)
     spans = [
         [slice(at := i * w.dilations[d], at + (n - 1) * w.strides[d] + 1, w.strides[d])
          for i in range(w.kernel[d])]
@@ -194,6 +195,8 @@ def unfold(op: UnfoldOp, core: CoreMemory) -> Action:
     def run(source: Array, target: Array) -> None:
         image = source[: len(source) // w.width * w.width, channels]
         image = image.reshape(-1, w.width, image.shape[1])
+        if pad is not None:
+            image = np.pad(image, ((0, 0), (w.left, right), (0, 0)), constant_values=pad)
         taps = [image[y, x] for y in spans[0] for x in spans[1]]
         matrix = np.stack(taps, axis=-1).reshape(count, -1)[:, elements]
         np.copyto(target, matrix if op.window_rows else matrix.T)

@@ -1,24 +1,35 @@
 """Faults planted in tile programs: does the checker report each one that can change a result?
 
     python test/bench/planted_tile_faults.py --cases 5000 [--seed N] [--orders 6]
+    python test/bench/planted_tile_faults.py --seconds 400 --totals F.json
+    python test/bench/planted_tile_faults.py --cases 0 --right 100
+
+The second one goes on after the cases of F, the third one runs each kernel without a fault.
 
 A case is one of the example kernels (`lowering/tiles/examples.py`) or one that `lower-kernels`
-wrote, which must pass the checker (`ge.runtime.check.tiles`), with one fault: a flag's set, its
+wrote, some with a result over an operand. It must pass the checker (`ge.runtime.check.tiles`), and
+then gets one fault: a flag's set, its
 wait or both are dropped, or the padding of a load; a flag gets another number, a buffer another
 offset, a slot, a box or a ring's copies another number; operands trade places; an instruction is
 dropped or moved. Then it runs on the emulated cores in random legal orders of the pipes. Where an
 order fails, or two orders differ, the checker must have reported the fault. A fault that gives
 other numbers in all orders alike (the wrong box, say) is not the checker's: it is counted as such,
-as is what the checker reports although no order that was tried showed it.
+as is what the checker reports although no order that was tried showed it, where that is a read of
+bytes that nothing wrote by itself: these may reach no result.
 """
 
 import argparse
+import json
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -32,6 +43,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge import tile
 from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.npu_task.ops import KernelOp as TaskKernelOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target, record_target
 from ge.dialects.tile.buffers import AllocOp, SlotOp, ViewOp
@@ -45,6 +57,8 @@ from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.tiles import examples
 from ge.lowering.tiles.api import TileProgram
 from ge.lowering.tiles.writing import finish
+from ge.runtime.check.problems import Problem
+from ge.runtime.check.tile_device import NOTHING, Sharing
 from ge.runtime.check.tiles import check_kernel
 from ge.runtime.device.random_inputs import random_array
 from ge.runtime.tiles.kernel import TileKernel, arguments_of
@@ -54,6 +68,42 @@ SMALL = {"M": 32, "N": 32, "K": 32}
 Arrays = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Right:
+    """A kernel without a fault, its inputs by name, and which arguments share elements."""
+
+    program: TileProgram
+    inputs: Arrays
+    sharing: Sharing = NOTHING
+
+    @property
+    def name(self) -> str:
+        return self.program.kernel.sym_name.data
+
+    @cached_property
+    def text(self) -> str:
+        return self.program.mlir
+
+    def problems(self, kernel: KernelOp) -> tuple[Problem, ...]:
+        return check_kernel(kernel, TARGET, [self.sharing]).problems
+
+    def outcomes(self, kernel: KernelOp, seeds: Iterable[int | None]) -> Iterator[bytes]:
+        """The results of random orders; where one fails, what it says."""
+        names = [argument.name for argument in arguments_of(kernel)]
+        over = {names[result]: names[operand] for result, operand in self.sharing}
+        try:
+            cores = TileKernel(kernel, TARGET)
+        except GeError as e:
+            yield f"error: {e}".encode()
+            return
+        for seed in seeds:
+            try:
+                result = cores.run(self.inputs, seed, over=over)
+                yield b"".join(array.tobytes() for array in result.values())
+            except GeError as e:
+                yield f"error with seed {seed}: {e}".encode()
+
+
 def normal(*shape: int) -> Any:
     return np.random.default_rng(0).standard_normal(shape).astype("f2")
 
@@ -61,21 +111,28 @@ def normal(*shape: int) -> Any:
 COMPILED = Path(__file__).with_name("planted_tile_kernels.mlir")
 
 
-def kernels() -> list[tuple[TileProgram, Arrays]]:
-    """The examples on small arrays and kernels of the compiler, with their inputs by name."""
+def kernels() -> list[Right]:
+    """The examples on small arrays and kernels of the compiler."""
     return [*by_hand(), *of_the_compiler()]
 
 
-def of_the_compiler() -> Iterable[tuple[TileProgram, Arrays]]:
-    """What `lower-kernels` writes for the kernels of a file."""
+def of_the_compiler() -> Iterable[Right]:
+    """What `lower-kernels` writes for the kernels of a file, and what of it works in place."""
     module = parse_module(context(), Source(COMPILED.name, COMPILED.read_text()))
     LowerKernelsPass(TARGET.name).apply(Context(), module)
+    tasks = {k.tiles.data: k for k in module.ops if isinstance(k, TaskKernelOp) and k.tiles}
     for written in [op for op in module.ops if isinstance(op, KernelOp)]:
         written.detach()
         alone = ModuleOp([written])
         record_target(alone, TARGET.name)
         finish(alone)
-        yield TileProgram(alone, written, TARGET), inputs_of(written)
+        program, task = TileProgram(alone, written, TARGET), tasks[written.sym_name.data]
+        inputs, pairs = inputs_of(written), sorted(task.in_place_pairs())
+        yield Right(program, inputs)
+        if pairs:
+            (result, operand), first = pairs[0], len(written.body.block.args)
+            first -= len(task.output_types)
+            yield Right(program, inputs, frozenset({(first + result, operand)}))
 
 
 def inputs_of(kernel: KernelOp) -> Arrays:
@@ -87,7 +144,7 @@ def inputs_of(kernel: KernelOp) -> Arrays:
     return found
 
 
-def by_hand() -> list[tuple[TileProgram, Arrays]]:
+def by_hand() -> list[Right]:
     page, experts = np.array([[2, 0], [1, 3]]), np.array([1, 0, 1])
     codes = np.random.default_rng(2).integers(-8, 8, (96, 48)).astype(int4)
     keys = normal(4, 16, 2, 32)
@@ -107,13 +164,13 @@ def by_hand() -> list[tuple[TileProgram, Arrays]]:
         (examples.paged_decode, decode, "2x2x4x32xf4", {}),
         (columns, [normal(64, 48)], "1x48xf4", {}),
     ]
-    found: list[tuple[TileProgram, Arrays]] = []
+    found: list[Right] = []
     for kernel, inputs, result, parameters in cases:
         *shape, dtype = result.split("x")
         out = np.zeros(tuple(map(int, shape)), dtype)
         program = kernel.on(*inputs, out, cores=2, target=TARGET.name, **parameters)
         names = [a.name_hint or "" for a in program.kernel.body.block.args]
-        found.append((program, dict(zip(names, inputs, strict=False))))
+        found.append(Right(program, dict(zip(names, inputs, strict=False))))
     return found
 
 
@@ -254,27 +311,9 @@ FAULTS: list[Callable[[KernelOp, random.Random], None]] = [
 # ---- judging ---------------------------------------------------------------------------------
 
 
-def outcomes(kernel: KernelOp, inputs: Arrays, orders: int, seed: int) -> set[bytes]:
-    """The results of random orders, each once; an order that fails is a result of its own."""
-    found: set[bytes] = set()
-    try:
-        cores = TileKernel(kernel, TARGET)
-    except GeError as e:
-        return {f"error: {e}".encode()}
-    for i in range(orders):
-        try:
-            result = cores.run(inputs, None if not i else seed + i)
-            found.add(b"".join(array.tobytes() for array in result.values()))
-        except GeError as e:
-            found.add(f"error {i}: {e}".encode())
-    return found
-
-
-def judge(
-    program: TileProgram, inputs: Arrays, expected: bytes, rng: random.Random, orders: int
-) -> str:
+def judge(right: Right, expected: bytes, rng: random.Random, orders: int) -> str:
     """What becomes of one fault."""
-    module = program.module.clone()
+    module = right.program.module.clone()
     kernel = next(op for op in module.ops if isinstance(op, KernelOp))
     fault = rng.choice(FAULTS)
     fault(kernel, rng)
@@ -282,32 +321,53 @@ def judge(
         module.verify()
     except VerifyException:
         return "refused by a verifier"
-    if str(module) == program.mlir:
+    if str(module) == right.text:
         return "no fault"
-    reported = bool(check_kernel(kernel, TARGET).problems)
-    found = outcomes(kernel, inputs, orders, rng.randrange(1 << 30))
-    changes = len(found) > 1 or any(f.startswith(b"error") for f in found)
-    if changes:
-        return "reported" if reported else f"MISSED ({fault.__name__})\n{module}"
-    if reported:
+    problems = right.problems(kernel)
+    found, seed = set[bytes](), rng.randrange(1 << 30)
+    for outcome in right.outcomes(kernel, [None, *range(seed, seed + orders - 1)]):
+        found.add(outcome)
+        if len(found) > 1 or outcome.startswith(b"error"):
+            text = f"MISSED ({fault.__name__} in @{right.name}, {set(right.sharing)})\n{module}"
+            return "reported" if problems else text
+    if not problems:
         same = found == {expected}
-        return f"reported, {'no order tried shows it' if same else 'other numbers in all orders'}"
-    return "same result" if found == {expected} else "other numbers in all orders, as said above"
+        return "same result" if same else "other numbers in all orders, as said above"
+    if found != {expected}:
+        return "reported, other numbers in all orders"
+    if {p.kind for p in problems} == {"unwritten"}:
+        return "reported, bytes that nothing wrote are read and reach no result"
+    return f"reported, no order tried shows it ({fault.__name__} in @{right.name})"
 
 
-def run_cases(cases: Iterable[int], seed: int, orders: int) -> Counter[str]:
-    """How many faults met with each verdict."""
-    programs = kernels()
+def check_right(rights: Iterable[Right], orders: int) -> int:
+    """Run each kernel as it is; how many have problems, or orders with another result."""
+    wrong = 0
+    for right in rights:
+        kernel = right.program.kernel
+        results = set(right.outcomes(kernel, [None, *range(1, orders)]))
+        problems = right.problems(kernel)
+        if problems or len(results) > 1 or any(r.startswith(b"error") for r in results):
+            print(f"@{right.name}: {[p.message for p in problems]}, {len(results)} results")
+            wrong += 1
+    return wrong
+
+
+def run_cases(cases: Iterable[int], seed: int, orders: int, seconds: float = inf) -> Counter[str]:
+    """How many faults met with each verdict; none is begun after so many seconds."""
+    rights, end = kernels(), monotonic() + seconds
     results: dict[int, bytes] = {}
     counts = Counter[str]()
     for case in cases:
+        if monotonic() > end:
+            break
         rng = random.Random(seed * 1_000_003 + case)
-        i = rng.randrange(len(programs))
+        i = rng.randrange(len(rights))
         if i not in results:
-            program, inputs = programs[i]
-            assert not program.check().problems, program.kernel.sym_name
-            (results[i],) = outcomes(program.kernel, inputs, 2 * orders, 1)
-        verdict, _, text = judge(*programs[i], results[i], rng, orders).partition("\n")
+            kernel = rights[i].program.kernel
+            assert not rights[i].problems(kernel), kernel.sym_name
+            (results[i],) = set(rights[i].outcomes(kernel, [None, *range(1, orders)]))
+        verdict, _, text = judge(rights[i], results[i], rng, orders).partition("\n")
         if text:
             print(f"case {case} of seed {seed}: {verdict}\n{text}", file=sys.stderr)
         counts[verdict] += 1
@@ -319,11 +379,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--orders", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=inf, help="begin no case after these")
+    parser.add_argument("--totals", type=Path, help="JSON of the cases so far, to which these add")
+    parser.add_argument("--right", type=int, default=0, help="run as many orders without a fault")
     args = parser.parse_args(arguments)
-    counts = run_cases(range(args.cases), args.seed, args.orders)
+    wrong = check_right(kernels(), args.right) if args.right else 0
+    before = Counter[str]()
+    if args.totals and args.totals.exists():
+        before.update(json.loads(args.totals.read_text()))
+    cases = range(before.total(), args.cases)
+    counts = before + run_cases(cases, args.seed, args.orders, args.seconds)
+    if args.totals:
+        args.totals.write_text(json.dumps(counts, indent=1))
     for verdict, count in counts.most_common():
         print(f"{count:6} {verdict}")
-    return int(any(v.startswith("MISSED") for v in counts))
+    print(f"{counts.total():6} of {args.cases} cases")
+    return int(wrong or any(v.startswith("MISSED") for v in counts))
 
 
 if __name__ == "__main__":

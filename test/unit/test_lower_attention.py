@@ -187,6 +187,47 @@ def test_heads_of_512_elements_fit() -> None:
     compare(attention(*shapes, "f32"), all_lowered=True)
 
 
+def integers(
+    q: list[int], k: list[int], v: list[int], flags: str, masks: tuple[str, ...], first: str
+) -> str:
+    """Attention of integers, whose weights are rounded; the result is f32."""
+    flags = f"rounded_weights = true, scale = 0.004, value_scale = 0.03{flags}"
+    text = attention(q, k, v, "i8", flags, masks, tuple(first.split()))
+    o = [q[0], q[2], q[1], v[3]] if "result" in first else [*q[:3], v[3]]
+    result = f"tensor<{'x'.join(map(str, o))}x"
+    for before in ("-> ", "func.return %r : "):
+        text = text.replace(f"{before}{result}i8>", f"{before}{result}f32>")
+    return text
+
+
+@pytest.mark.parametrize(
+    ("tokens", "keys", "size", "flags", "masks", "first"),
+    [
+        (20, 70, 16, "", (), ""),
+        (5, 1300, 40, ", causal = true, offset = 1250", (), ""),
+        (1, 40, 64, "", ("tensor<1x40xi1>",), "query key value result"),
+    ],
+)
+def test_integers_are_exact(
+    tokens: int, keys: int, size: int, flags: str, masks: tuple[str, ...], first: str
+) -> None:
+    shapes = [1, 2, tokens, size], [1, 1, keys, size], [1, 1, keys, 24]
+    compare(integers(*shapes, flags, masks, first), all_lowered=True, exact=True)
+
+
+# Keys and values that are stored as integers.
+STORED = """func.func @main(%q: tensor<1x3x5x16xf16>, %k: tensor<1x3x70x16xi8>,
+    %v: tensor<1x3x70x16xi8>, %s: tensor<f16>) -> tensor<1x3x5x16xf16> {
+      %0 = graph.dequantize %k, %s
+        : (tensor<1x3x70x16xi8>, tensor<f16>) -> tensor<1x3x70x16xf16>
+      %1 = graph.dequantize %v, %s
+        : (tensor<1x3x70x16xi8>, tensor<f16>) -> tensor<1x3x70x16xf16>
+      %2 = graph.attention %q, %0, %1 : tensor<1x3x5x16xf16>, tensor<1x3x70x16xf16>,
+        tensor<1x3x70x16xf16> -> tensor<1x3x5x16xf16>
+      func.return %2 : tensor<1x3x5x16xf16>
+}
+"""
+
 # Attention with what computes its operands: biases of queries, keys and values.
 BIASED = """func.func @main(%a: tensor<2x17x64xf32>, %ba: tensor<64xf32>,
     %b: tensor<2x17x64xf32>, %bb: tensor<64xf32>, %d: tensor<2x17x64xf32>, %bd: tensor<64xf32>,
@@ -287,7 +328,7 @@ JOINED = """func.func @main(%q: tensor<2x4x20x16xf16>, %a: tensor<2x2x37x16xf16>
 """
 
 
-@pytest.mark.parametrize("text", [BIASED, CACHED, SPLIT, DECODE, JOINED])
+@pytest.mark.parametrize("text", [BIASED, CACHED, SPLIT, DECODE, JOINED, STORED])
 def test_what_attention_is_fused_with(text: str) -> None:
     compare(text, all_lowered=True)
 

@@ -1015,3 +1015,25 @@ tile.kernel @k() cores 1 {
     tile.unfold %i to %l width 8 pixels 4 kernel [3] strides [1, 1] dilations [1, 1] from 0
   }
 }
+
+// -----
+
+tile.kernel @k() cores 1 {
+  tile.cube {
+    %i = tile.alloc : !tile.tile<64x16xf16, l1>
+    %l = tile.alloc : !tile.tile<32x32xf16, l0b>
+    // expected-error@+1 {{4 x 8 windows pass 64 pixels, 8 in a line}}
+    tile.unfold %i to %l width 8 pixels 8 kernel [3, 3] strides [1, 1] dilations [1, 1] from 0 left 1
+  }
+}
+
+// -----
+
+tile.kernel @k() cores 1 {
+  tile.cube {
+    %i = tile.alloc : !tile.tile<64x16xf16, l1>
+    %l = tile.alloc : !tile.tile<32x32xf16, l0b>
+    // expected-error@+1 {{4 x 8 windows pass 64 pixels, 8 in a line}}
+    tile.unfold %i to %l width 8 pixels 8 kernel [3, 3] strides [2, 1] dilations [1, 1] from 0 left 1 pad 0.0
+  }
+}

@@ -121,6 +121,7 @@ tile.kernel @rest(%q: memref<64x4x32xf16>, %l: memref<64xi32>, %o: memref<64x32x
     tile.load %odd to %slot rows %c1 step 9 pad 0.0
     tile.move %acc to %slot
     tile.unfold %P0 to %lb width 10 pixels 4 kernel [3, 3] strides [1, 2] dilations [2, 1] from 12
+    tile.unfold %P0 to %lb width 10 pixels 4 kernel [3, 3] strides [1, 3] dilations [2, 1] from 0 left 2 pad -1.0
   }
   tile.vector {
     %s = tile.alloc : !tile.tile<64x64xf32, ub>
@@ -162,6 +163,7 @@ tile.kernel @rest(%q: memref<64x4x32xf16>, %l: memref<64xi32>, %o: memref<64x32x
 // CHECK:       %odd = tile.view %q[%before, %c0, %c1] sizes [7, 4, 16] steps [1, 1, 2] : memref<64x4x32xf16> -> !tile.box<7x64xf16>
 // CHECK-NEXT:  tile.load %odd to %slot rows %c1 step 9 pad 0.0
 // CHECK:       tile.unfold %P0 to %lb width 10 pixels 4 kernel [3, 3] strides [1, 2] dilations [2, 1] from 12
+// CHECK-NEXT:  tile.unfold %P0 to %lb width 10 pixels 4 kernel [3, 3] strides [1, 3] dilations [2, 1] from 0 left 2 pad -1.0
 // CHECK:       %length = tile.view %l[%c0] : memref<64xi32> -> !tile.box<64x1xi32>
 // CHECK-NEXT:  tile.load %length to %lengths pad 0
 // CHECK:       tile.index columns %c0 to %n
