@@ -80,7 +80,8 @@ ROOMS: dict[str, set[str]] = {
     "lowering/text": {"dialects", "runtime/data"},
     "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},
     "lowering/kernels": {
-        "dialects", "runtime/costs", "transforms/tiles", "lowering/steps", "lowering/tiles",
+        "dialects", "runtime/costs", "transforms/tiles", "lowering/steps", "lowering/text",
+        "lowering/tiles",
     },
     "lowering/steps": {"dialects", "runtime/costs", "transforms/analysis"},
     "lowering/levels": {"dialects", "runtime/check", "runtime/costs", "transforms/analysis"},
