@@ -145,7 +145,7 @@ class Cut:
             size = self.loaded(w) * bitwidth(w.element) // 8
             repeats = self.pixels(w) * bitwidth(w.element) / 8 / REPEAT_BYTES
             taken = repeats * target.vector_cycles_of("gather")
-        load += (size + w.taps * self.rows * BLOCK) / target.gm_to_ub_rate
+        load += (size + w.taps * self.rows * BLOCK) / (target.gm_to_ub_rate or target.l2_read_rate)
         size = self.lines * self.cols * bitwidth(f32) // 8
         ops = w.taps * (2 if w.is_conv else 1)
         row = 2 * ceil(size / REPEAT_BYTES) + 16 * (size % REPEAT_BYTES > 0)

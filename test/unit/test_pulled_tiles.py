@@ -178,3 +178,28 @@ func.func @main(%x: {x}, %f: {first}, %w: {w}) -> {out} {{
   func.return %2 : {out}
 }}"""
     compare(text, all_lowered=True, orders=1)
+
+
+def test_what_is_loaded_before_a_loop_has_a_buffer_of_its_own():
+    x, half = "tensor<5x2x4xf32>", "tensor<5x2x2xf32>"
+    text = f"""
+func.func @main(%x: {x}, %w: tensor<2x4xf32>) -> ({x}, {half}, {x}) {{
+  %0 = graph.exp %x : ({x}) -> {x}
+  %1 = graph.ceil %0 : ({x}) -> {x}
+  %2, %3 = graph.split %1 axis -1 : {x} -> {half}, {half}
+  %4 = graph.mul %1, %w : ({x}, tensor<2x4xf32>) -> {x}
+  func.return %0, %3, %4 : {x}, {half}, {x}
+}}"""
+    compare(text, all_lowered=True, orders=1)
+
+
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+def test_one_number_in_memory_beside_a_matmul(target: str):
+    x, out = "tensor<20x3xf32>", "tensor<20x4xf32>"
+    text = f"""
+func.func @main(%x: {x}, %w: tensor<3x4xf32>, %b: tensor<f32>) -> {out} {{
+  %0 = graph.matmul %x, %w : ({x}, tensor<3x4xf32>) -> {out}
+  %1 = graph.add %0, %b : ({out}, tensor<f32>) -> {out}
+  func.return %1 : {out}
+}}"""
+    compare(text, target, all_lowered=True, orders=1)
