@@ -34,7 +34,7 @@ from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.windows import Rest, Windows, pairs
 from ge.lowering.tiles.indices import Index, Scalar, SharedIndex
 from ge.lowering.tiles.tracing import Tracer
-from ge.lowering.tiles.values import Expression, Tile, cast, maximum
+from ge.lowering.tiles.values import Expression, Tile, cast, maximum, wide
 from ge.runtime.costs.instructions import REPEAT_BYTES
 
 
@@ -306,7 +306,7 @@ class Blocks:
         if op.bias is not None:
             bias = c.load(self.bias[i], self.arguments[op.bias][row:, 0:], pad=0)
             total = total + wide(bias)
-        return narrow(total, w.element)
+        return cast(total, w.element)
 
     def pooled(self, i: SharedIndex) -> Expression:
         op, elements = self.w.op, self.elements(i)
@@ -314,13 +314,4 @@ class Blocks:
         if op.kind.data == "max":
             return reduce(maximum, elements)
         total = reduce(lambda a, b: a + b, map(wide, elements))
-        return narrow(total / float(self.w.taps), self.w.element)
-
-
-def wide(x: Expression) -> Expression:
-    """Sums are f32."""
-    return x if bitwidth(x.element) >= 32 else cast(x, f32)
-
-
-def narrow(x: Expression, element: Any) -> Expression:
-    return x if x.element == element else cast(x, element)
+        return cast(total / float(self.w.taps), self.w.element)

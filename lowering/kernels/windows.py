@@ -125,7 +125,7 @@ class Rest:
             if not is_pointwise(op):
                 raise NotLowered(f"there are no tiles for {op.name} after {self.op.name}")
             for value in op.operands:
-                if value not in known and self.number(value) is None:
+                if value not in known and number(self.launch, value) is None:
                     found[value] = self.kind(value)
             known.update(op.results)
         return found
@@ -160,17 +160,11 @@ class Rest:
         joined = (*self.last.inputs, self.out)
         return shapes | {v: (self.shape[0], shape_of(v)[1], *self.shape[2:]) for v in joined}
 
-    def number(self, value: SSAValue) -> Expression | None:
-        constant = self.launch.constant(value)
-        if constant is None or numel(shape_of(value)) > 1:
-            return None
-        return number(constant.result)
-
     def value(self, known: dict[SSAValue, Expression], shape: Pair) -> Expression:
         """The result of the ops."""
         for op in self.ops:
             for value in op.operands:
-                if value not in known and (constant := self.number(value)) is not None:
+                if value not in known and (constant := number(self.launch, value)) is not None:
                     known[value] = constant
             args = tuple(known[v] for v in op.operands)
             known[op.results[0]] = Copied(op, args, shape, element_type(op.results[0]))
