@@ -335,8 +335,8 @@ def unary(op: type[TensorOp], x: Expression, **parameters: Any) -> Expression:
 
 def cast(x: Expression, to: ElementLike) -> Expression:
     """`x` as elements of another type: "f16", "i32", `a.dtype`, a numpy dtype."""
-    element = element_named(to)
-    return expression(x) if x.element == element else Cast(x, x.shape, element)
+    x, element = expression(x), element_named(to)
+    return x if x.element == element else Cast(x, x.shape, element)
 
 
 def wide(x: Expression) -> Expression:
