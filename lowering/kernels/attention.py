@@ -55,11 +55,15 @@ def lower_attention(launch: Launch) -> Written:
     (op,) = (op for op in launch.body.ops if isinstance(op, AttentionOp))
     if reason := unsupported(op):
         raise NotLowered(reason)
-    if (lengths := op.key_lengths) is not None:
-        in_text = numel(shape_of(lengths)) == 1 and launch.constant(lengths) is not None
-        if in_text or lengths not in launch.body.inputs:
-            raise NotLowered("there is none for `key_lengths` that are not in device memory")
+    for name in ("key_lengths", "length"):
+        if (value := getattr(op, name)) is not None:
+            in_text = numel(shape_of(value)) == 1 and launch.constant(value) is not None
+            if in_text or value not in launch.body.inputs:
+                raise NotLowered(f"there is none for a `{name}` that is not in device memory")
     result, segments = output_of(launch, op), segments_of(launch, op)
+    known = all(part.key.is_input and part.value.is_input for part in segments)
+    if op.length is not None and (len(segments) > 1 or not known):
+        raise NotLowered("there is none for a `length` of keys that are computed")
     masks = [Mask(v, launch) for v in op.masks]
     others = [out for out in launch.body.outputs if out is not result]
     for way in ways(launch, op, segments):
@@ -138,7 +142,7 @@ def unsupported(op: AttentionOp) -> str:
         return f"there is none for attention of {element_type(op.query)}"
     if (op.rounded_weights.value.data and not op.is_integer) or op.has_grids:
         return "there is none for attention of floats that rounds scores or weights"
-    for name in ("offset_value", "length", "table"):
+    for name in ("offset_value", "table"):
         if getattr(op, name) is not None:
             return f"there is none for attention with `{name}`"
     return ""
