@@ -1,5 +1,5 @@
 """ONNX's backend interface over the whole pipeline: a model is lowered to a program and runs on
-the emulated NPU.
+the emulated NPU, with GE_TILES=1 kernels by their tile programs.
 
     from ge.tools.onnx_backend import Backend
     outputs = Backend.prepare(model).run([x, y])
@@ -50,7 +50,8 @@ class Backend(OnnxBackend):
         imported = import_model(model)
         options = Options.from_environment()
         lower(imported.module, options)
-        session = Session(imported.module, imported.payload, target=options.target)
+        tiles = "all" if options.tiles else ""
+        session = Session(imported.module, imported.payload, target=options.target, tiles=tiles)
         return Program(session, [o.name for o in model.graph.output])
 
     @classmethod

@@ -5,7 +5,6 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +18,19 @@ from ge.lowering.cli.arguments import (
 )
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.cli.dispatch import add_dispatch_arguments, check_dispatch_flags, feed
+from ge.lowering.cli.prepare import (
+    bind,
+    compiled_for,
+    kernel_target,
+    load_model,
+    lower_for,
+    machine_of,
+    rows_of,
+    wants_time,
+)
 from ge.lowering.cli.run_kernel import kernel_source, run_kernel
 from ge.lowering.levels.level import Level
-from ge.lowering.text.values import parse_dims, parse_shapes, whole
+from ge.lowering.text.values import whole
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -64,7 +73,11 @@ def build_parser() -> ArgumentParser:
 
     add = parser.section("time, at the program level")
     add("--timing-only", action="store_true", help="simulate the time, compute no numbers")
-    add("--trace", metavar="T.json", help="timeline as a Chrome trace, in us")
+    add("--trace", metavar="T.json", help="timeline as a Chrome trace, in us; kernels with a tile "
+        "program are opened down to the pipes of a core at their first launch")  # fmt: skip
+    add("--explain", type=argument(whole(1)), default=0, metavar="N", help="which pipe "
+        "bounds each of the N slowest kernels with a tile program, and what its pipes wait "
+        "for")  # fmt: skip
     add("--op-summary", metavar="S.csv", help="a row for each task, times in us")
     add("--op-statistic", metavar="S.csv", help="a row for each kind of op, times in us")
     add("--what-if", action="append", default=[], metavar="NAME=2x",
@@ -190,23 +203,6 @@ def check_writable(paths: Iterable[str], inputs: Iterable[str]) -> None:
         pass
 
 
-def machine_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Target":
-    from ge.dialects.targets.target import Target, target_for
-    from ge.runtime.device.session import main_of
-
-    if flag_value(args, "target") or compiled_for(module) is None:
-        return Target.load(options.target)
-    return target_for(main_of(module))
-
-
-def kernel_target(args: argparse.Namespace, options: "Options") -> str:
-    """The target that a kernel is run on, if one is asked for."""
-    from ge.dialects.targets import DEFAULT_TARGET
-
-    asked = flag_value(args, "target") or options.target
-    return "" if flag_value(args, "target") is None and asked == DEFAULT_TARGET else asked
-
-
 def check_changes(changes: Sequence[str], target: "Target") -> None:
     """Raise GeError for a change of the target that cannot be made, before work is done for it."""
     if changes:
@@ -214,123 +210,6 @@ def check_changes(changes: Sequence[str], target: "Target") -> None:
 
         for change in changes:
             changed(target, change)
-
-
-def load_model(
-    args: argparse.Namespace, options: "Options"
-) -> tuple["Program", "dict[str, Array] | None"]:
-    """The model and the inputs given. A model with symbolic dimensions is fixed to the shapes of
-    its inputs (unless GE_STATIC_SHAPE=0)."""
-    from ge.lowering.driver.compiler import load
-    from ge.runtime.data.npz import read_npz
-    from ge.runtime.data.weights import Fallback, RandomPayload
-    from ge.runtime.device.ports import caller_ports
-    from ge.runtime.device.session import check_inputs, main_of
-
-    shapes, dims = parse_shapes(options.shape), parse_dims(options.dim)
-    loaded = load(args.input, shapes, dims, options.plugins)
-    inputs = None
-    if args.inputs:
-        ports = caller_ports(main_of(loaded.module))
-        inputs = read_npz(args.inputs, [p.name for p in ports])
-        check_inputs(ports, inputs)
-        open_dims = any(size < 0 for p in ports for size in p.shape)
-        fixed = options.static_shape is not False and not any(options.gears)
-        if open_dims and fixed and args.input.endswith(".onnx"):
-            at = {n: a.shape for n, a in inputs.items()}
-            loaded = load(args.input, at, dims, options.plugins)
-    if args.random_weights:
-        loaded.payload = Fallback(loaded.payload, RandomPayload(loaded.module, args.seed))
-    return loaded, inputs
-
-
-def compiled_for(module: "ModuleOp") -> str | None:
-    from xdsl.dialects.builtin import StringAttr
-
-    from ge.dialects.targets.target import TARGET
-    from ge.runtime.device.session import main_of
-
-    name = main_of(module).attributes.get(TARGET)
-    return name.data if isinstance(name, StringAttr) else None
-
-
-def lower_for(
-    args: argparse.Namespace, loaded: "Program", options: "Options"
-) -> "Compilation | None":
-    """Lower the module as far as what is asked for needs; None where nothing was to be done."""
-    from ge.dialects.support.errors import GeError
-    from ge.lowering.cli.progress import progress_bar
-    from ge.lowering.driver.compiler import decisions, lower_program
-    from ge.lowering.levels.level import level_of
-    from ge.transforms.precision.modes import ORIGIN
-
-    level = level_of(loaded.module)
-    timed = wants_time(args)
-    onnx = args.input.endswith(".onnx")
-    default = Level.PROGRAM if timed or args.tiles or onnx else level
-    goal = Level(args.level or default)
-    if goal.depth < level.depth:
-        raise GeError(f"the module is at the {level} level, it cannot go back to {goal}")
-    if flag_value(args, "precision") not in (None, ORIGIN) and level is not Level.GRAPH:
-        hint = f"this is at {level}: compile the model with --precision"
-        raise GeError("the precision of a model is chosen at the graph level", args.input, hint)
-    gears = [
-        f for f in ("dynamic_batch", "dynamic_image_size", "dynamic_dims") if flag_value(args, f)
-    ]
-    if gears and level is not Level.GRAPH:
-        flag = f"--{gears[0].replace('_', '-')}"
-        hint = f"this is at {level}: compile the model with {flag}"
-        raise GeError("gears are made at the graph level", args.input, hint)
-    if timed and goal is not Level.PROGRAM:
-        raise GeError(f"time is known at the program level only, not at {goal}")
-    if goal == level and not onnx and not options.outputs:
-        if options.precision == ORIGIN or level is not Level.GRAPH:
-            return None
-    deciding = nullcontext() if options.precision == ORIGIN else decisions(loaded, options)
-    with progress_bar() as progress, deciding:
-        return lower_program(loaded, options, progress, goal)
-
-
-def bind(
-    args: argparse.Namespace,
-    loaded: "Program",
-    compilation: "Compilation | None",
-    options: "Options",
-    inputs: "dict[str, Array] | None",
-) -> "tuple[Program, Compilation | None, dict[str, Array] | None]":
-    """A program of unknown shapes at those of its inputs, or at the sizes given (unless
-    GE_STATIC_SHAPE=0), with the inputs."""
-    from ge.dialects.graph.state import growing_symbol
-    from ge.dialects.support.errors import GeError
-    from ge.lowering.driver.binding import Binder, check_sizes, is_open
-    from ge.runtime.device.ports import caller_ports
-    from ge.runtime.device.random_inputs import random_inputs
-    from ge.runtime.device.session import check_inputs, main_of
-
-    shapes, dims = fixed_of(options)
-    ports = caller_ports(main_of(loaded.module))
-    if inputs is not None and any(size < 0 for p in ports for size in p.shape):
-        given = {name: array.shape for name, array in inputs.items()}
-        check_sizes(main_of(loaded.module), dims, shapes, given)
-    if not is_open(loaded.module):
-        is_fixed = not any(size < 0 for p in ports for size in p.shape)
-        growing = growing_symbol(main_of(loaded.module))
-        if growing is not None:
-            is_fixed = not dims.keys() <= {growing}
-        if is_fixed and (shapes or dims) and not args.input.endswith(".onnx"):
-            hint = f"but --dim {growing}=N, rows that states have" if growing else ""
-            raise GeError("the program's sizes are fixed: it takes no --dim and no --shape",
-                          hint=hint)  # fmt: skip
-        return loaded, compilation, inputs
-    if options.static_shape is False:
-        return loaded, compilation, inputs
-    if not args.timing_only:
-        if inputs is None:
-            inputs = random_inputs(loaded.module, args.seed, shapes, dims)
-        check_inputs(ports, inputs)
-        shapes = {name: array.shape for name, array in inputs.items()}
-    bound = Binder(loaded, options).at(dims, shapes)
-    return bound, bound.compilation, inputs
 
 
 def describe(loaded: "Program", compilation: "Compilation | None") -> dict[str, Any]:
@@ -405,32 +284,6 @@ def compute(
     return outputs, session, numerics
 
 
-def rows_of(options: "Options", module: "ModuleOp") -> int | None:
-    """How many rows states that grow have when a run ends that begins with those of --dim; None
-    where that is not given."""
-    from ge.dialects.graph.state import growing_symbol
-    from ge.runtime.device.ports import input_ports
-    from ge.runtime.device.session import main_of
-
-    main = main_of(module)
-    _, dims = fixed_of(options)
-    if (before := dims.get(growing_symbol(main) or "")) is None:
-        return None
-    return before + max(p.step for p in input_ports(main))
-
-
-def wants_time(args: argparse.Namespace) -> bool:
-    return bool(
-        args.timing_only
-        or args.dispatch
-        or args.trace
-        or args.op_summary
-        or args.op_statistic
-        or args.what_if
-        or args.runs
-    )
-
-
 def time_of(
     args: argparse.Namespace,
     module: "ModuleOp",
@@ -476,6 +329,7 @@ def write_profile(
     from ge.runtime.clock.runs import simulate_runs
     from ge.runtime.device.session import main_of
     from ge.runtime.profile import tables as profiler
+    from ge.runtime.profile.opened import explained, opened, pipe_events
     from ge.runtime.profile.proposal import propose_state
     from ge.runtime.profile.trace import chrome_trace
     from ge.runtime.profile.what_if import what_if
@@ -483,8 +337,12 @@ def write_profile(
     several = None
     if args.runs:
         several = simulate_runs(module, timeline.target, args.runs, args.prefetch or 2, timeline)
+    kernels = opened(timeline, module)
     if args.trace:
-        out.json(args.trace, chrome_trace(timeline if several is None else several.timeline))
+        trace = chrome_trace(timeline if several is None else several.timeline)
+        if several is None and kernels:
+            trace["traceEvents"] += pipe_events(kernels, timeline)
+        out.json(args.trace, trace)
     if args.op_summary:
         rows = profiler.op_summary(timeline, model)
         out.text(args.op_summary, profiler.csv_text(profiler.OP_SUMMARY, rows))
@@ -493,6 +351,9 @@ def write_profile(
         out.text(args.op_statistic, profiler.csv_text(profiler.OP_STATISTIC, rows))
     report = profiler.time_report(timeline)
     print(profiler.summary_table(timeline, report), file=sys.stderr)
+    if args.explain:
+        text, report["kernels"] = explained(kernels[: args.explain], timeline)
+        print(text, file=sys.stderr)
     if (proposal := propose_state(main_of(module), timeline)) is not None:
         report["state"] = dataclasses.asdict(proposal)
         print(proposal, file=sys.stderr)

@@ -30,41 +30,20 @@ from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.support.access import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, numel, shape_of, tensor
-from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
+from ge.lowering.kernels.launch import Launch, NotLowered, Replaced
 from ge.lowering.kernels.pulling import is_pointwise
 from ge.lowering.kernels.simple_ops import simple_body
-from ge.lowering.tiles.tracing import Tracer
 
 Node: TypeAlias = tuple[SSAValue, int]
 """An axis of one value, by its stride in elements."""
 
 
 @dataclass(frozen=True)
-class Rewritten(Launch):
-    """A launch whose body is another one that computes the same."""
+class Rewritten(Replaced):
+    """A launch on few dimensions."""
 
-    new: Body
-    before: dict[SSAValue, SSAValue]  # the inputs and outputs of the launch by those of `new`
     shape: Shape  # the dimensions of its results, with those that they are reduced along
     reduced: frozenset[int]  # these
-
-    @cached_property
-    def body(self) -> Body:
-        return self.new
-
-    @cached_property
-    def operands(self) -> dict[SSAValue, SSAValue]:
-        old = Launch(self.kernel, self.target).operands
-        return {v: old[self.before[v]] for v in self.new.inputs}
-
-    def original(self, written: Written) -> Written:
-        """The same program, by the values of the launch itself."""
-
-        def write(c: Tracer, arguments: Arguments) -> None:
-            written.write(c, {v: arguments[o] for v, o in self.before.items() if o in arguments})
-
-        shapes = {o: shape_of(v) for v, o in self.before.items()}
-        return Written(write, written.cores, shapes)
 
 
 def rewritten(launch: Launch) -> Rewritten:

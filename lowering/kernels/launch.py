@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.support.types import Shape
+from ge.dialects.support.types import Shape, shape_of
 from ge.dialects.targets.target import Target
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Argument
@@ -82,3 +82,30 @@ class Launch:
         assert last is not None
         results = [self.body.outputs[main.results.index(v)] for v in last.operands]
         return inputs + [(f"out{i}", [v]) for i, v in enumerate(results)]
+
+
+@dataclass(frozen=True)
+class Replaced(Launch):
+    """A launch whose body is another one that computes the same."""
+
+    new: Body
+    before: Mapping[SSAValue, SSAValue]
+    """The inputs and outputs of the launch by those of `new`."""
+
+    @cached_property
+    def body(self) -> Body:
+        return self.new
+
+    @cached_property
+    def operands(self) -> dict[SSAValue, SSAValue]:
+        old = Launch(self.kernel, self.target).operands
+        return {v: old[self.before[v]] for v in self.new.inputs}
+
+    def original(self, written: Written) -> Written:
+        """The same program, by the values of the launch itself."""
+
+        def write(c: Tracer, arguments: Arguments) -> None:
+            written.write(c, {v: arguments[o] for v, o in self.before.items() if o in arguments})
+
+        shapes = {o: written.shapes.get(v, shape_of(v)) for v, o in self.before.items()}
+        return Written(write, written.cores, shapes)

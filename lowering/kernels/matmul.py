@@ -9,7 +9,7 @@ left-hand side; others come one behind the other, and go on with the cores in tu
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import ceil, gcd, lcm, prod
@@ -20,21 +20,20 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
-from ge.dialects.graph.shape import TransposeOp
-from ge.dialects.graph.slicing import SliceOp, SplitOp
+from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.access import MOVING, Access
-from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Shape, array_ints, element_type, shape_of
+from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.tile.types import BLOCK, Memory
 from ge.lowering.kernels.blocks import Cut, Matrices, best_cut
-from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
+from ge.lowering.kernels.epilogue import Epilogue
+from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Replaced, Written
 from ge.lowering.kernels.operands import Feed, Operand, is_given
-from ge.lowering.kernels.outputs import AnyMatmul, Origins, Output, Place, Term
+from ge.lowering.kernels.outputs import AnyMatmul, Origins, Output, Place
 from ge.lowering.kernels.programs import bytes_left
-from ge.lowering.kernels.pulling import Pull, long_dims, tile_shape
+from ge.lowering.kernels.simple_ops import simple_body
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Index, Scalar, ceil_div
 from ge.lowering.tiles.tracing import Queue, Tracer
@@ -133,6 +132,10 @@ class Section:
         heads = [op for op in self.ops if isinstance(op, RotaryEmbeddingOp)]
         if any(shape_of(op.results[0])[-1] != cols for op in heads):
             raise NotLowered("heads that are rotated are no parts of its result")
+        if self.reduces:
+            if cols:
+                raise NotLowered("rows that are reduced are cut apart in its result")
+            cols = align_up(columns, lcm(unit, p.units[1]))
         passing = not self.is_direct
         if passing and columns == 1:
             raise NotLowered("one column passes to the vector core")
@@ -154,6 +157,11 @@ class Section:
         kinds = [op for op in self.ops if op.ACCESS not in MOVING]
         return len(self.terms) == 1 and all(isinstance(op, ReluOp) for op in kinds)
 
+    @cached_property
+    def reduces(self) -> list[ReduceOp]:
+        """Ops that reduce rows: a block has whole ones."""
+        return [op for op in self.ops if isinstance(op, ReduceOp)]
+
     @property
     def is_computed(self) -> bool:
         return any(term.is_computed for term, _ in self.terms)
@@ -165,6 +173,16 @@ class Section:
 
 def lower_matmul(launch: Launch) -> Written:
     """Matmuls, and what follows them. Raises NotLowered where there is no program."""
+    body = launch.body
+    if not any(op.ACCESS is Access.ROWS for op in body.ops):
+        return written_for(launch)
+    simple, new = simple_body(body)
+    before = {new[value]: value for value in (*body.inputs, *body.outputs)}
+    replaced = Replaced(launch.kernel, launch.target, simple, before)
+    return replaced.original(written_for(replaced))
+
+
+def written_for(launch: Launch) -> Written:
     sections = sections_of(launch)
     ps = tuple(s.p for s in sections)
     if len({(p.batch, p.m, p.k, p.element) for p in ps}) > 1:
@@ -262,53 +280,6 @@ def between(launch: Launch, outputs: Sequence[SSAValue]) -> tuple[TensorOp, ...]
     return tuple(found)
 
 
-@dataclass
-class Epilogue(Pull):
-    """What follows matmuls: moved elements are in the same tile, at another place. `terms`: tiles
-    of the matmuls' results, whose columns are from `col` on, after the first ones."""
-
-    terms: dict[Term, Tile] = field(default_factory=dict[Term, Tile])
-    col: Scalar = 0
-
-    def expression(self, value: SSAValue, box: Box, column: bool = False) -> v.Expression:
-        if isinstance(value.owner, AnyMatmul):
-            return self.terms[value, at_zero(box.offsets[-1]) - at_zero(self.col)]
-        return super().expression(value, box, column)
-
-    def computed(self, op: TensorOp, value: SSAValue, box: Box, column: bool) -> v.Expression:
-        if op.ACCESS is not Access.VIEW and not isinstance(op, TransposeOp | SplitOp | SliceOp):
-            return super().computed(op, value, box, column)
-        number = next(i for i, r in enumerate(op.results) if r is value)
-        needed, dims = op.operand_box(0, box, number), long_dims(box)
-        if isinstance(op, TransposeOp):
-            order = [array_ints(op.permutation)[d] for d in dims]
-            if order != sorted(order):
-                raise NotLowered("rows become columns behind its matmul")
-        if needed is None or tile_shape(needed, column) != tile_shape(box, column):
-            raise NotLowered(f"a box of {op.name} is none of its operand")
-        return self.expression(op.operands[0], needed, column)
-
-
-def at_zero(number: Scalar) -> int:
-    """A number on core 0, in the first rounds of all loops."""
-    if not isinstance(number, Index):
-        return number
-    args = [at_zero(a) for a in number.args]
-    match number.kind:
-        case "addi":
-            return args[0] + args[1]
-        case "subi":
-            return args[0] - args[1]
-        case "muli":
-            return args[0] * args[1]
-        case "floordivsi":
-            return args[0] // args[1]
-        case "known":
-            return args[0]
-        case _:
-            return 0
-
-
 @dataclass(frozen=True)
 class Blocks:
     """The program of matmuls: how they are cut, in parts of how many rows sums pass to the vector
@@ -329,6 +300,8 @@ class Blocks:
         shapes: dict[SSAValue, Shape] = {}
         for section in self.sections:
             shapes[section.product.lhs.value] = section.product.lhs.shape
+            if section.is_direct:
+                shapes |= {out.value: out.stored_shape(section.p.m) for out in section.outputs}
 
         def write(c: Tracer, arguments: Arguments) -> None:
             Writer(self, c, arguments).write_all()
@@ -437,10 +410,9 @@ class Writer:
         for row, col, rows, cols in self.parts(section, gcd(self.cut.m, section.part_rows)):
             part = sums if (rows, cols) == sums.shape else sums.part(row, col, (rows, cols))
             for out in section.outputs:
-                box = out.box(replace(place, row=place.row + row, col=place.col + col), rows, cols)
-                ones = (1,) * len(out.shape)
-                whole = v.Box(self.arguments[out.value], box.offsets, out.spans(section.p.m), ones)
-                self.c.store(whole, part, relu=section.has_relu)
+                at = replace(place, row=place.row + row, col=place.col + col)
+                box = out.stored(self.arguments[out.value], at, rows, cols)
+                self.c.store(box, part, relu=section.has_relu)
 
     def pass_on(self, section: Section, place: Place, sums: Sequence[Tile], turn: Index) -> None:
         c, own = self.c, self.blocks.rows // self.c.parts
@@ -459,7 +431,7 @@ class Writer:
                     below = below + c.part * own
                 at = replace(place, row=below, col=place.col + col)
                 for out in section.outputs:
-                    self.pull.col = at.col
+                    self.pull.col, self.pull.columns = at.col, cols
                     self.pull.store(out.value, out.box(at, least, cols))
 
     def passing(self, shape: v.Shape, value: SSAValue, number: int) -> tuple[Tile, Queue]:

@@ -41,7 +41,7 @@ class Operand:
     that of its memref, or of the value where it is computed; `side`: whether the terms of products
     are its rows (0) or its columns (1); `groups`: numbers of matrices, where these are named."""
 
-    launch: Launch
+    launch: Launch = field(compare=False)
     value: SSAValue
     shape: Shape
     turned: bool

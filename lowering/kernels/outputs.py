@@ -11,7 +11,7 @@ result an element of the output needs (`operand_box`), at enough places.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from random import Random
@@ -22,10 +22,12 @@ from xdsl.ir import SSAValue
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
+from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, shape_of
 from ge.lowering.kernels.launch import NotLowered
+from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Scalar
 
 PROBES = 16  # places besides those along each dimension
@@ -63,15 +65,32 @@ class Output:
         return any(0 < step < rows < step * extent for extent, step in steps)
 
     def spans(self, rows: int) -> tuple[int, int]:
-        """The dimensions of so many rows and of columns, if need be of one element. Raises
-        NotLowered where there are none."""
+        """The dimensions of so many rows and of columns, if need be of one element; twice that of
+        columns where one row needs a dimension of its own before it. Raises NotLowered where there
+        are none."""
         dims = range(len(self.shape))
         col = next((i for i in dims if self.col_steps[i] == 1), len(self.shape) - 1)
         several = [i for i in dims if self.row_steps[i] == 1 and rows > 1]
         found = several or [i for i in dims if self.shape[i] == 1 and i < col]
-        if not found or found[-1] >= col or (self.shape[col] > 1 and not self.col_steps[col]):
+        if rows == 1 and not found:
+            found = [col]
+        is_before = bool(found) and (found[-1] < col or rows == 1)
+        if not is_before or (self.shape[col] > 1 and not self.col_steps[col]):
             raise NotLowered(f"{self.value.type} has no rows and columns")
         return found[-1], col
+
+    def stored_shape(self, rows: int) -> Shape:
+        """With a dimension for rows."""
+        row, col = self.spans(rows)
+        return self.shape if row < col else (*self.shape[:col], 1, *self.shape[col:])
+
+    def stored(self, argument: v.Argument, place: "Place", rows: int, cols: int) -> v.Box:
+        """The box of so many rows and columns in memory, from a place on."""
+        at = self.box(place, rows, cols).offsets
+        row, col = self.spans(place.rows)
+        if row == col:
+            at, col = (*at[:col], 0, *at[col:]), col + 1
+        return v.Box(argument, at, (row, col), (1,) * len(at))
 
     def box(self, place: "Place", rows: int, cols: int) -> Box:
         """The box of so many rows and columns from a place on. What is beyond the rows of a batch,
@@ -112,6 +131,7 @@ class Origins:
     """Which elements of the matmuls' results the elements of a body's values are computed of."""
 
     body: Body
+    checked: set[SSAValue] = field(default_factory=set[SSAValue])  # whose rows are those of matmuls
 
     @cached_property
     def dependent(self) -> set[SSAValue]:
@@ -128,6 +148,8 @@ class Origins:
         if value not in self.dependent:
             raise NotLowered("a result does not depend on a matmul")
         terms = self.of(value, (0,) * len(shape))
+        if not terms:
+            raise NotLowered("a result has one element for each row")
         strides = [self.stride(value, dim, terms) for dim in range(len(shape))]
         self.check(value, terms, strides)
         whole = {shape_of(result) for result, _ in terms}
@@ -141,6 +163,18 @@ class Origins:
         if last + columns > n or covered(shape, rows) != prod(rows_before):
             raise NotLowered(OTHER_ORDER)
         return Output(value, terms, rows, cols, columns)
+
+    def whole_rows(self, op: ReduceOp) -> None:
+        """Raises NotLowered where an op reduces something else than rows of a matmul."""
+        source = op.operands[0]
+        if source in self.checked:
+            return
+        self.checked.add(source)
+        out, axes = self.output(source), op.reduced_axes() or ()
+        cols = [i for i, step in enumerate(out.col_steps) if step]
+        n = shape_of(out.terms[0][0])[-1]
+        if list(axes) != cols or len(cols) != 1 or out.columns != n:
+            raise NotLowered(f"rows of {source.type} are none of the matmul")
 
     def stride(self, value: SSAValue, dim: int, terms: Sequence[Term]) -> int:
         """How far the next element along a dimension is, in the order of the matmul's result."""
@@ -186,6 +220,8 @@ class Origins:
                 continue
             if isinstance(op, RotaryEmbeddingOp):  # whole heads: see `Section.part_cols`
                 yield operand, box
+            elif isinstance(op, ReduceOp):  # whole rows: see `whole_rows`
+                self.whole_rows(op)
             else:
                 needed = op.operand_box(index, box, number)
                 if needed is None or prod(needed.sizes) != 1:

@@ -7,11 +7,18 @@ from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.types import Memory
-from ge.lowering.kernels.launch import Launch, Written
+from ge.lowering.kernels.launch import Launch, NotLowered, Written
 from ge.lowering.tiles.sketch import Sketch
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Argument
 from ge.lowering.tiles.writing import trace, written_kernel
+
+
+class InMemory(dict[SSAValue, Argument]):
+    """Arguments by the values that they are."""
+
+    def __missing__(self, value: SSAValue) -> Argument:
+        raise NotLowered("an operand is a constant of one element, which is not in memory")
 
 
 def program_of(launch: Launch, name: str, written: Written) -> KernelOp:
@@ -28,7 +35,7 @@ def program_of(launch: Launch, name: str, written: Written) -> KernelOp:
 
 def arguments_of(launch: Launch, written: Written, block: Block) -> dict[SSAValue, Argument]:
     """The memrefs of a program, which become arguments of the block, for the launch's values."""
-    arguments: dict[SSAValue, Argument] = {}
+    arguments = InMemory()
     for number, (memref, values) in enumerate(launch.in_memory()):
         element, shape = data_type(values[0].type)
         shape = next((written.shapes[v] for v in values if v in written.shapes), shape)

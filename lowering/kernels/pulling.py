@@ -27,8 +27,8 @@ from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.elementwise import ClampOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.shape import TransposeOp
-from ge.dialects.graph.slicing import ConcatOp
+from ge.dialects.graph.shape import BroadcastToOp, TransposeOp
+from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
 from ge.dialects.graph.support.elementwise_bases import Elementwise
 from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.support.access import Access
@@ -69,10 +69,19 @@ def tile_shape(box: Box, column: bool) -> v.Shape:
     return (size, 1) if column else (1, size)
 
 
+def is_copy(op: TensorOp) -> bool:
+    """Whether a box of the result has the elements of the operand's box, and in their order (a
+    triangle, a slice backwards or what is set side by side has not)."""
+    if isinstance(op, SliceOp):
+        return all(step is not None and step > 0 for *_, step in op.bounds() or ((None,),))
+    return op.ACCESS is Access.VIEW or isinstance(op, TransposeOp | SplitOp | BroadcastToOp)
+
+
 def place_of(op: TensorOp, box: Box, result: int) -> Box | None:
-    """The box of a view's or a move's operand; None where it has not the rows and columns of the
+    """The box of a view's or a copy's operand; None where it has not the rows and columns of the
     result's."""
-    needed = op.operand_box(0, box, result) if len(op.operands) == 1 else None
+    is_one = len(op.operands) == 1 and is_copy(op)
+    needed = op.operand_box(0, box, result) if is_one else None
     if needed is None:
         return None
     found: list[int] = []
@@ -419,7 +428,7 @@ class Pull:
             raise NotLowered(str(e)) from None
         for i, (owner, buffer) in enumerate(self.buffers):
             same = buffer.type == kind and getattr(buffer, "copies", None) == copies
-            if same and owner not in self.open:
+            if same and owner not in (*self.open, *self.c.vector.aside):
                 self.buffers[i] = self.here, buffer
                 return buffer
         self.buffers.append((self.here, self.c.ub(*shape, element, copies)))

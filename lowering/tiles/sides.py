@@ -49,6 +49,7 @@ class Side:
         self.block = Block()
         self.allocs: list[buffers.AllocOp] = []  # they stand at its beginning
         self.open = [self.block]
+        self.aside: list[Block] = []  # open, too, but what is added now stands before them
         self.known: dict[Block, dict[Any, SSAValue]] = {}
         self.numbers: list[Index] = []  # those that `known` has by their ids
         self.repeats = False  # whether a loop repeats what is computed before it by now
@@ -85,16 +86,25 @@ class Side:
         """What is added meanwhile stands in `open[level]`, before the loop or branch in it that is
         open now."""
         block, inner = self.open[level], self.open[level + 1 :]
-        del self.open[level + 1 :]
         last = block.last_op
-        yield
-        self.open += inner
+        with self.aside_from(level + 1):
+            yield
         own = self.known.get(block, {}).keys()
         self.repeats |= any(not own.isdisjoint(self.known.get(b, ())) for b in inner)
         if inner and last is not None:
             while (op := last.next_op) is not None:
                 op.detach()
                 block.insert_op_before(op, last)
+
+    @contextmanager
+    def aside_from(self, level: int) -> Generator[None]:
+        """The blocks from a level on are not added to."""
+        inner, before = self.open[level:], self.aside
+        del self.open[level:]
+        self.aside = inner + before
+        yield
+        self.aside = before
+        self.open += inner
 
     def alloc(self, type: TileType | RingType) -> SSAValue:
         op = buffers.AllocOp(type)

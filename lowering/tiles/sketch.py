@@ -39,10 +39,8 @@ class SketchedSide(Side):
 
     @contextmanager
     def at(self, level: int) -> Generator[None]:
-        inner = self.open[level + 1 :]
-        del self.open[level + 1 :]
-        yield
-        self.open += inner
+        with self.aside_from(level + 1):
+            yield
 
 
 class Sketch(Tracer):

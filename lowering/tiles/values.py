@@ -8,10 +8,9 @@ column is repeated along the other operand's.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
-from typing import cast as cast_type
 
 from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Attribute, SSAValue
@@ -21,14 +20,13 @@ from ge.dialects.support.element_types import ELEMENT_TYPES
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.tile.buffers import SlotOp, ViewOp
-from ge.dialects.tile.types import BoxType, Memory, TileType
-from ge.lowering.tiles.indices import Index, Scalar, SharedIndex, whole
+from ge.dialects.tile.types import Memory, TileType
+from ge.lowering.tiles.arguments import Argument, Box, Shape, keys_of, span, start_of
+from ge.lowering.tiles.indices import Index, Scalar, SharedIndex
 
 if TYPE_CHECKING:
     from ge.lowering.tiles.sides import Side
     from ge.lowering.tiles.tracing import Tracer
-
-Shape: TypeAlias = tuple[int, int]
 
 
 class Expression(ABC):
@@ -128,7 +126,7 @@ class Tile(Expression):
             if at is None or not known or at.step is not None:
                 hint = "write t[a:b, c:d], or t.part(row, col, shape) for an index of a loop"
                 raise GeError("a sub-tile has two ranges of numbers", hint=hint)
-            spans.append((_start(at), size if at.stop is None else at.stop))
+            spans.append((start_of(at), size if at.stop is None else at.stop))
         (r0, r1), (c0, c1) = spans
         return self if (r1 - r0, c1 - c0) == self.shape else self.part(r0, c0, (r1 - r0, c1 - c0))
 
@@ -202,90 +200,6 @@ class Ring:
 
     def __setitem__(self, index: Scalar, value: Value) -> None:
         self.tracer.assign(self[index], value)
-
-
-@dataclass(frozen=True, eq=False)
-class Argument:
-    """An argument of the kernel: a tensor in device memory."""
-
-    memref: SSAValue
-    shape: tuple[int, ...]
-    element: Attribute
-
-    @property
-    def dtype(self) -> Attribute:
-        return self.element
-
-    def __getitem__(self, key: Any) -> "Box":
-        """`a[i:, h, j:]`: a box from there on; ranges are its rows and columns, whose number the
-        tile says that it is loaded to or stored from; `h` is one index. `a[i::2]`: every second."""
-        keys = keys_of(key, len(self.shape))
-        starts: list[Scalar] = []
-        steps: list[int] = []
-        for at in keys:
-            if (part := span(at)) is not None and part.stop is not None:
-                hint = "write a[i:]: the tile says how far"
-                raise GeError("a box has no end of its own", hint=hint)
-            starts.append(at if part is None else _start(part))
-            steps.append(1 if part is None or part.step is None else whole(part.step))
-        spans = tuple(i for i, at in enumerate(keys) if isinstance(at, slice))
-        return Box(self, tuple(starts), spans, tuple(steps))
-
-
-def keys_of(key: Any, rank: int) -> tuple[Any, ...]:
-    """An index or a range for each dimension; those that are left out are whole."""
-    keys = cast_type("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,)
-    if len(keys) > rank:
-        raise GeError(f"{len(keys)} indices for {rank} dimensions")
-    return (*keys, *(slice(None),) * (rank - len(keys)))
-
-
-def span(key: Any) -> "slice[Any, Any, Any] | None":
-    return cast_type("slice[Any, Any, Any]", key) if isinstance(key, slice) else None
-
-
-def _start(at: "slice[Any, Any, Any]") -> Any:
-    return 0 if at.start is None else at.start
-
-
-@dataclass(frozen=True, eq=False)
-class Box:
-    """A box of an argument; `spans` are the dimensions along which it has more than one element."""
-
-    argument: Argument
-    starts: tuple[Scalar, ...]
-    spans: tuple[int, ...]
-    steps: tuple[int, ...]
-    lengths: tuple[int, ...] = ()
-
-    def sized(self, *lengths: int) -> "Box":
-        """The box with as many elements along its ranges: of more than two, the first ones together
-        are the rows of its tile, and the others the columns."""
-        if len(lengths) != len(self.spans):
-            raise GeError(f"{len(lengths)} sizes for {len(self.spans)} ranges")
-        return replace(self, lengths=lengths)
-
-    def value(self, side: "Side", shape: Shape) -> SSAValue:
-        """The box for a tile of this shape."""
-        if self.lengths:
-            return self.view(side, shape, self.lengths)
-        rows, cols = shape
-        lengths = (rows, cols) if len(self.spans) == 2 else (max(rows, cols),)
-        if not 1 <= len(self.spans) <= 2 or (len(self.spans) == 1 and min(rows, cols) > 1):
-            text = f"{len(self.spans)} ranges for a tile of {rows}x{cols}"
-            raise GeError(text, hint="a[i:, j:] has rows and columns, a[i, j:] is one row")
-        return self.view(side, shape, lengths)
-
-    def view(self, side: "Side", shape: Shape, lengths: tuple[int, ...]) -> SSAValue:
-        sizes = [1] * len(self.starts)
-        for dim, length in zip(self.spans, lengths, strict=True):
-            sizes[dim] = length
-        kind = BoxType(*shape, self.argument.element)
-        offsets = [side.index(i) for i in self.starts]
-        steps = self.steps if any(step > 1 for step in self.steps) else None
-        memref = self.argument.memref
-        key = memref, *offsets, shape, *sizes, steps
-        return side.value(key, ViewOp, memref, offsets, kind, sizes, steps)
 
 
 # ---- what is not what is wanted --------------------------------------------------------------

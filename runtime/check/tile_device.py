@@ -47,6 +47,7 @@ class Access:
 
 
 def accesses(core: int, steps: Iterable[Step]) -> Iterator[Access]:
+    """What the steps of a core read and write of device memory."""
     for step in steps:
         for is_write, regions in ((False, step.read_boxes), (True, step.written_boxes)):
             for region in regions:

@@ -27,7 +27,8 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size
 from ge.dialects.targets.target import Target
-from ge.runtime.clock.clock import Simulation, simulate
+from ge.runtime.clock.clock import simulate
+from ge.runtime.clock.simulation import Simulation
 from ge.runtime.clock.timeline import Task, Timeline
 
 INPUTS, COMPUTE, OUTPUTS = "inputs", "compute", "outputs"

@@ -34,6 +34,7 @@ from ge.runtime.device.function import Function
 from ge.runtime.device.gears import GearTable
 from ge.runtime.device.ports import Port, check_inputs, input_ports, output_ports
 from ge.runtime.device.session import Prepared
+from ge.runtime.device.tiled import Tiles
 
 KINDS = ("normal", "edges", "extremes", "zeros")
 PADDED = "padded"  # normal floats, ones and true of a size between gears
@@ -279,7 +280,12 @@ def has_loop(func: FuncOp) -> bool:
 
 class Callee:
     def __init__(
-        self, module: ModuleOp, name: str, payload: Payload, states: Mapping[str, str]
+        self,
+        module: ModuleOp,
+        name: str,
+        payload: Payload,
+        states: Mapping[str, str],
+        code_of: Tiles | None = None,
     ) -> None:
         self.name, self.states = name, states
         self.function: Function | None = None
@@ -290,7 +296,8 @@ class Callee:
         self.ports, self.names = input_ports(func), [p.name for p in output_ports(func)]
         self.gears = GearTable.of(func)
         try:
-            self.function = Function(module, func, Prepared(payload, module), poison=True)
+            payload = Prepared(payload, module)
+            self.function = Function(module, func, payload, poison=True, code_of=code_of)
         except Exception as e:
             self.error = as_error(e)
 
@@ -412,9 +419,10 @@ class Trials:
         self.first.append(outcome)
         return None
 
-    def run(self, module: ModuleOp, nudge: int = 0) -> list[Outcome]:
+    def run(self, module: ModuleOp, nudge: int = 0, tiles: Tiles | None = None) -> list[Outcome]:
         """What each trial gives with another module; with `nudge`, on inputs and weights that
-        are a few ULPs off, differently for each number."""
+        are a few ULPs off, differently for each number; with `tiles`, which are the module's, with
+        kernels run by their tile programs."""
         payload = NudgedPayload(self.payload, nudge) if nudge else self.payload
         ports = (p for func in tried(module) for p in input_ports(func))
         self.states |= {p.name: p.state for p in ports if p.state}
@@ -423,7 +431,7 @@ class Trials:
             inputs = [t.inputs for t in self.trials if t.function == name]
             if nudge:
                 inputs = [{k: nudged(a, nudge) for k, a in i.items()} for i in inputs]
-            callee = Callee(module, name, payload, self.states)
+            callee = Callee(module, name, payload, self.states, tiles)
             outcomes[name] = [callee(i) for i in inputs]
         return [outcomes[t.function].pop(0) for t in self.trials]
 

@@ -20,7 +20,8 @@ from xdsl.ir import Operation
 from ge.dialects.npu_task.control import CaseOp, IfOp
 from ge.dialects.npu_task.ops import RecordOp
 from ge.dialects.targets.target import Target
-from ge.runtime.clock.clock import ProgramClock, Simulation, TaskBuilder
+from ge.runtime.clock.clock import ProgramClock, TaskBuilder
+from ge.runtime.clock.simulation import Simulation
 from ge.runtime.clock.timeline import COMPUTE, DMA_IN, DMA_OUT, IdleGap, Task, Timeline
 from ge.runtime.costs.cost import link_time
 from ge.runtime.costs.pipes import TaskTime

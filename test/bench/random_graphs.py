@@ -2,12 +2,13 @@
 mode, must give the same numbers.
 
     python test/bench/random_graphs.py --cases 10000 [--seed N] [--seeds N,N] [--jobs N]
-        [--modes off,default] [--load-plugin FILE.py] [--only OP]
+        [--modes off,default] [--load-plugin FILE.py] [--only OP] [--tiles TARGET]
 
 A case is a module of a few ops of all classes that are registered (those of plugins too), with
 branches, loops and unknown dimensions, made from a seed (`random_ops.py`, `random_motifs.py`). It
 is run on normal numbers, on edges (-0, denormals, ties), on extremes (nan, infinities, the
 greatest and least numbers) and on zeros. A mismatch is cut down to the ops that matter and printed.
+With `--tiles`, the program is run by the tile programs of its kernels, too, on cores of a target.
 """
 
 import argparse
@@ -60,6 +61,7 @@ from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, element_type, set_type, shape_of, tensor
+from ge.dialects.targets.target import Target
 from ge.lowering.debugging.delta import reduce
 from ge.lowering.driver.compiler import lower
 from ge.lowering.levels.verify_level import VerifyLevelPass
@@ -67,6 +69,7 @@ from ge.lowering.pipeline.options import FUSION_MODES, Options
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.text.printing import op_text
+from ge.runtime.device.tiled import Tiles
 from ge.runtime.device.trials import Trials
 from ge.transforms.graph.infer_shapes import refresh_signature
 from ge.transforms.rewriting.relations import BitExact, Relation, Ulps
@@ -88,6 +91,9 @@ ROTATION = (
 
 LEVELS = ("graph", "fused", "program")
 """The levels that are run: the graph after its passes, and those below."""
+
+ON_TILES = "tile"
+"""The program again, by its tile programs."""
 
 
 @cache
@@ -267,9 +273,11 @@ class Reference:
     def rounding(self) -> Rounding:
         return Rounding(self.module, self.runner)
 
-    def difference(self, lowered: ModuleOp, relation: Relation) -> str | None:
+    def difference(
+        self, lowered: ModuleOp, relation: Relation, tiles: Tiles | None = None
+    ) -> str | None:
         """What the module at another level gives that the graph does not."""
-        after = self.runner.run(lowered)
+        after = self.runner.run(lowered, tiles=tiles)
         pairs = zip(self.runner.trials, self.runner.first, after, strict=True)
         for i, (trial, a, b) in enumerate(pairs):
             if isinstance(a, GeError):
@@ -296,24 +304,35 @@ class Kept(Instrumentation):
             self.modules[p.level] = module.clone()
 
 
-def lowered(module: ModuleOp, mode: str, until: str) -> Iterator[tuple[str, ModuleOp]]:
-    """The module at the levels down to one, by one compilation."""
+def lowered(
+    module: ModuleOp, mode: str, until: str, target: str = ""
+) -> Iterator[tuple[str, ModuleOp]]:
+    """The module at the levels down to one, by one compilation; with a target, on tiles, too."""
     kept = Kept()
-    lower(module.clone(), Options(fusion=mode), until=until, instrumentations=[kept])
+    options = Options(fusion=mode, **({"target": target, "tiles": True} if target else {}))
+    lower(module := module.clone(), options, until=until, instrumentations=[kept])
     yield from kept.modules.items()
+    if target and until == LEVELS[-1]:
+        yield ON_TILES, module
 
 
 NOT_COMPILED = "not compiled"
 
 
-def compare(reference: Reference, mode: str, until: str = LEVELS[-1]) -> tuple[str, str] | None:
+def compare(
+    reference: Reference, mode: str, until: str = LEVELS[-1], target: str = ""
+) -> tuple[str, str] | None:
     """The first level in a mode that differs from the graph, and how; None when all agree."""
     try:
-        found = list(lowered(reference.module, mode, until))
+        found = list(lowered(reference.module, mode, LEVELS[-1] if target else until, target))
     except Exception as e:
         return until, f"{NOT_COMPILED}: {type(e).__name__}: {' '.join(str(e).split())[:500]}"
     for level, module in found:
-        if (text := reference.difference(module, RELATIONS[mode])) is not None:
+        relation, tiles = RELATIONS[mode], None
+        if level == ON_TILES:  # which sum in steps
+            relation = RELATIONS["aggressive"]
+            tiles = Tiles.of(module, Target.load(target), "all")
+        if (text := reference.difference(module, relation, tiles)) is not None:
             return level, text
     return None
 
@@ -323,6 +342,7 @@ def check(
     modes: Sequence[str],
     seconds: float = 20.0,
     explained: Counter[str] | None = None,
+    target: str = "",
 ) -> Mismatch | None:
     """The first mismatch of a graph, cut down; `explained` counts differences that are none.
     Raises GeError for a graph that cannot be run."""
@@ -330,7 +350,7 @@ def check(
     if explained is not None:
         reference.rounding.explained = explained
     for mode in modes:
-        if (found := compare(reference, mode)) is None:
+        if (found := compare(reference, mode, target=target)) is None:
             continue
         level, text = found
         fails = text.startswith(NOT_COMPILED)
@@ -338,13 +358,13 @@ def check(
         def shows(candidate: ModuleOp, mode: str = mode, level: str = level) -> bool:
             try:
                 candidate.verify()
-                found = compare(Reference(candidate), mode, level)
+                found = compare(Reference(candidate), mode, level, target)
             except Exception:
                 return False
             return found is not None and found[1].startswith(NOT_COMPILED) == fails
 
         small = reduce(module, shows, time.process_time() + seconds) if seconds else module
-        level, text = (seconds and compare(Reference(small), mode, level)) or found
+        level, text = (seconds and compare(Reference(small), mode, level, target)) or found
         return Mismatch(mode, level, text, small)
     return None
 
@@ -367,7 +387,9 @@ class Outcome:
     """Results that differ by more than the mode's relation, by what that is put down to."""
 
 
-def run_case(seed: int, modes: Sequence[str], plugins: Sequence[str], only: str) -> Outcome:
+def run_case(
+    seed: int, modes: Sequence[str], plugins: Sequence[str], only: str, target: str = ""
+) -> Outcome:
     """One case; without `modes` in the one whose turn it is."""
     ops = [op for op in op_classes(*plugins) if re.search(only, op.name)]
     modes = modes or (ROTATION[seed % len(ROTATION)],)
@@ -376,7 +398,7 @@ def run_case(seed: int, modes: Sequence[str], plugins: Sequence[str], only: str)
         return Outcome(seed, (), Counter())
     outcome = Outcome(seed, modes, count_ops(module))
     try:
-        mismatch = check(module, modes, explained=outcome.explained)
+        mismatch = check(module, modes, explained=outcome.explained, target=target)
     except GeError:
         return Outcome(seed, (), Counter())
     outcome.mismatch = "" if mismatch is None else str(mismatch)
@@ -385,7 +407,7 @@ def run_case(seed: int, modes: Sequence[str], plugins: Sequence[str], only: str)
 
 def outcomes(args: argparse.Namespace) -> Iterator[Outcome]:
     modes = args.modes.split(",") if args.modes else ()
-    given = modes, tuple(args.load_plugin), args.only
+    given = modes, tuple(args.load_plugin), args.only, args.tiles
     seeds: Sequence[int] = range(args.seed, args.seed + 4 * args.cases)
     if args.seeds:
         seeds = [int(s) for s in args.seeds.split(",")]
@@ -407,6 +429,7 @@ def main() -> None:
     add("--jobs", type=int, default=1, help="processes")
     add("--modes", default="", help=f"of {', '.join(FUSION_MODES)}; by default one a case, in turn")
     add("--only", default="", metavar="REGEX", help="names of the ops that graphs are made of")
+    add("--tiles", default="", metavar="TARGET", help="run tile programs of this target, too")
     add("--load-plugin", action="append", default=[], metavar="FILE.py")
     args = parser.parse_args()
     ops: Counter[str] = Counter()

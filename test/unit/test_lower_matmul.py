@@ -171,6 +171,42 @@ BODIES: dict[str, tuple[list[str], list[str], list[str]]] = {
         ],
         ["%1"],
     ),
+    "softmax": (
+        ["40x64xf16", "64x70xf16", "70xf16"],
+        [
+            "%0 = graph.matmul %x0, %x1 : (#40x64xf16, #64x70xf16) -> #40x70xf16",
+            "%1 = graph.add %0, %x2 : (#40x70xf16, #70xf16) -> #40x70xf16",
+            "%2 = graph.softmax %1 {axis = 1 : i64} : (#40x70xf16) -> #40x70xf16",
+        ],
+        ["%2"],
+    ),
+    "softmax of one row": (
+        ["1x1x64xf32", "64x8xf32"],
+        [
+            "%0 = graph.matmul %x0, %x1 : (#1x1x64xf32, #64x8xf32) -> #1x1x8xf32",
+            "%1 = graph.softmax %0 {axis = 2 : i64} : (#1x1x8xf32) -> #1x1x8xf32",
+        ],
+        ["%1"],
+    ),
+    "norm": (
+        ["2x20x64xf16", "64x96xf16", "2x20x96xf16", "96xf16"],
+        [
+            "%0 = graph.matmul %x0, %x1 : (#2x20x64xf16, #64x96xf16) -> #2x20x96xf16",
+            "%1 = graph.add %0, %x2 : (#2x20x96xf16, #2x20x96xf16) -> #2x20x96xf16",
+            "%2 = graph.layer_norm %1, %x3, %x3 {axis = 2 : i64} : "
+            "(#2x20x96xf16, #96xf16, #96xf16) -> #2x20x96xf16",
+        ],
+        ["%2", "%1"],
+    ),
+    "one row of each": (
+        ["5x1x64xf16", "5x64x96xf16"],
+        [
+            "%0 = graph.matmul %x0, %x1 : (#5x1x64xf16, #5x64x96xf16) -> #5x1x96xf16",
+            "%1 = graph.reshape %0 shape [5, 96] : #5x1x96xf16 -> #5x96xf16",
+            "%2, %3 = graph.split %1 axis 1 sizes [48, 48] : #5x96xf16 -> #5x48xf16, #5x48xf16",
+        ],
+        ["%2", "%3"],
+    ),
     "codes": (
         ["33x64xi8", "64x96xi8", "96xf32"],
         [
@@ -257,10 +293,15 @@ def test_rows_of_an_output_are_more_than_those_of_a_block() -> None:
     compare(linear(["2x512x64xf16", "64x32xf16"], body, ["%2"]), all_lowered=True)
 
 
-def test_what_needs_several_sums_is_not_lowered() -> None:
-    body = [MATMUL, f"%1 = graph.softmax %0 {{axis = 1 : i64}} : (#{Y}) -> #{Y}"]
-    result = lowered(linear([X, W], body, ["%1"]))
-    assert "softmax needs several elements of a matmul's result" in str(result.reasons)
+def test_softmax_of_parts_of_rows_is_not_lowered() -> None:
+    parts = "40x3x32xf16"
+    body = [
+        MATMUL,
+        f"%1 = graph.reshape %0 shape [40, 3, 32] : #{Y} -> #{parts}",
+        f"%2 = graph.softmax %1 {{axis = 2 : i64}} : (#{parts}) -> #{parts}",
+    ]
+    result = lowered(linear([X, W], body, ["%2"]))
+    assert "rows of tensor<40x3x32xf32> are none of the matmul" in str(result.reasons)
 
 
 def test_steps_of_l1_load_while_the_cube_works() -> None:

@@ -178,3 +178,16 @@ func.func @main(%x: {x}, %f: {first}, %w: {w}) -> {out} {{
   func.return %2 : {out}
 }}"""
     compare(text, all_lowered=True, orders=1)
+
+
+def test_what_is_loaded_before_a_loop_has_a_buffer_of_its_own():
+    x, half = "tensor<5x2x4xf32>", "tensor<5x2x2xf32>"
+    text = f"""
+func.func @main(%x: {x}, %w: tensor<2x4xf32>) -> ({x}, {half}, {x}) {{
+  %0 = graph.exp %x : ({x}) -> {x}
+  %1 = graph.ceil %0 : ({x}) -> {x}
+  %2, %3 = graph.split %1 axis -1 : {x} -> {half}, {half}
+  %4 = graph.mul %1, %w : ({x}, tensor<2x4xf32>) -> {x}
+  func.return %0, %3, %4 : {x}, {half}, {x}
+}}"""
+    compare(text, all_lowered=True, orders=1)

@@ -10,7 +10,7 @@ from source_trees import ROOT, statements, tree
 
 FOLDERS = ("dialects", "lowering", "transforms", "runtime")
 
-LINES = 530
+LINES = 510
 """Of a file."""
 FUNCTION_LINES = 60
 STATEMENTS = 3

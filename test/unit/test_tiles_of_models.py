@@ -21,6 +21,7 @@ from ge.lowering.driver.compiler import compile_file, load
 from ge.lowering.pipeline.options import Options
 from ge.runtime.clock.clock import simulate
 from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.profile import opened
 from ge.runtime.tiles.kernel import TileKernel
 from ge.runtime.tiles.report import core_times
 
@@ -171,6 +172,41 @@ def test_a_program_is_timed_by_its_tile_programs(tmp_path: Path):
     assert not run.run([path, "--timing-only", "--tiles", "--report", report])
     latency = json.loads(Path(report).read_text("utf-8"))["time"]["latency_us"]
     assert latency == pytest.approx(tiles.latency_us)
+
+
+def test_a_program_is_opened_down_to_its_pipes(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """The instructions of each kernel lie within its first launch; those of no pipe meet."""
+    path = compiled(tmp_path, PROGRAM, "--target", "910b2", "--tiles")
+    trace, report = tmp_path / "trace.json", tmp_path / "report.json"
+    flags = ["--timing-only", "--tiles", "--explain", "1"]
+    flags += ["--trace", str(trace), "--report", str(report)]
+    assert not run.run([str(path), *flags])
+    assert "bound by start" in capfd.readouterr().err
+    (kernel,) = json.loads(report.read_text())["time"]["kernels"]
+    assert kernel["tiles"]["pipes"]["vector v"]["instructions"] > 0
+
+    def slices(process: int) -> list[dict[str, Any]]:
+        events = json.loads(trace.read_text())["traceEvents"]
+        return [e for e in events if e["ph"] == "X" and e["pid"] == process]
+
+    ends, launches = dict[int, float](), slices(1)
+    for event in sorted(slices(4), key=lambda e: e["ts"]):
+        launch = next(e for e in launches if e["name"].startswith(event["args"]["kernel"]))
+        end = event["ts"] + event["dur"]
+        assert launch["ts"] <= event["ts"]
+        assert end <= launch["ts"] + launch["dur"] + 1e-6
+        assert ends.get(event["tid"], 0.0) <= event["ts"] + 1e-6
+        ends[event["tid"]] = end
+    kernels = {e["args"]["kernel"] for e in slices(4)}
+    assert kernels >= {"relu_0", "neg_0"}
+    monkeypatch.setattr(opened, "MOST_ROWS", 2)
+    assert not run.run([str(path), *flags])
+    assert any("more instructions" in e["name"] for e in slices(4))
+    compiled(tmp_path, PROGRAM, "--target", "910b2")
+    assert not run.run([str(path), "--timing-only", "--explain", "1"])
+    assert "no kernel has a tile program: --tiles writes them" in capfd.readouterr().err
 
 
 SCALARS = """

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
 from ge.dialects.targets.target import Target
-from ge.runtime.clock.clock import Simulation
+from ge.runtime.clock.simulation import Simulation
 from ge.runtime.clock.timeline import Task
 from ge.transforms.schedule.events import Planned
 from ge.transforms.schedule.memory_cap import MemoryCap

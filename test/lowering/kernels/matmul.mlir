@@ -102,3 +102,37 @@ npu_task.kernel @chain on cube {
   }
   npu_task.return %1 : tensor<16x16xf16>
 }
+
+// Rows that are reduced are whole in a block; each vector core has some of them.
+// CHECK-LABEL: tile.kernel @softmax_tiles
+// CHECK: tile.mmad
+// CHECK: tile.vector split 2
+// CHECK: tile.pop {{.*}} to [[X:%[a-z0-9_]+]]
+// CHECK: tile.reduce max [[X]]
+// CHECK: graph.exp
+// CHECK: tile.reduce sum
+// CHECK: graph.div
+// CHECK: tile.store
+
+npu_task.kernel @softmax on cube {
+^bb0(%0: tensor<64x64xf32>, %1: tensor<64x96xf32>):
+  %2 = fused_op.linear(%0, %1) : (tensor<64x64xf32>, tensor<64x96xf32>) -> tensor<64x96xf32> {
+  ^bb0(%3: tensor<64x64xf32>, %4: tensor<64x96xf32>):
+    %5 = graph.matmul %3, %4 : (tensor<64x64xf32>, tensor<64x96xf32>) -> tensor<64x96xf32>
+    %6 = graph.softmax %5 {axis = 1 : i64} : (tensor<64x96xf32>) -> tensor<64x96xf32>
+    fused_op.yield %6 : tensor<64x96xf32>
+  }
+  npu_task.return %2 : tensor<64x96xf32>
+}
+
+// Numbers of matrices are read where a block begins.
+// CHECK-LABEL: tile.kernel @experts_tiles(%in0: memref<5x1x64xf16>, %in1: memref<4x64x32xf16>, %in2: memref<5xi64>, %out0: memref<5x1x32xf16>)
+// CHECK: tile.read %in2
+// CHECK: scf.for
+// CHECK: tile.view %in1[
+
+npu_task.kernel @experts on cube {
+^bb0(%0: tensor<5x1x64xf16>, %1: tensor<4x64x32xf16>, %2: tensor<5xi64>):
+  %3 = graph.grouped_matmul %0, %1 groups %2 : (tensor<5x1x64xf16>, tensor<4x64x32xf16>, tensor<5xi64>) -> tensor<5x1x32xf16>
+  npu_task.return %3 : tensor<5x1x32xf16>
+}

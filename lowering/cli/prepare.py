@@ -1,0 +1,181 @@
+"""What `ge-run` runs: the model of the command line, lowered as far as needed, at given sizes."""
+
+import argparse
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from ge.lowering.cli.arguments import fixed_of, flag_value
+from ge.lowering.levels.level import Level
+from ge.lowering.text.values import parse_dims, parse_shapes
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from ge.dialects.targets.target import Target
+    from ge.lowering.driver.program import Compilation, Program
+    from ge.lowering.pipeline.options import Options
+    from ge.runtime.data.arrays import Array
+
+
+def machine_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Target":
+    """The target asked for, else that the module was compiled for."""
+    from ge.dialects.targets.target import Target, target_for
+    from ge.runtime.device.session import main_of
+
+    if flag_value(args, "target") or compiled_for(module) is None:
+        return Target.load(options.target)
+    return target_for(main_of(module))
+
+
+def kernel_target(args: argparse.Namespace, options: "Options") -> str:
+    """The target that a kernel is run on, if one is asked for."""
+    from ge.dialects.targets import DEFAULT_TARGET
+
+    asked = flag_value(args, "target") or options.target
+    return "" if flag_value(args, "target") is None and asked == DEFAULT_TARGET else asked
+
+
+def load_model(
+    args: argparse.Namespace, options: "Options"
+) -> tuple["Program", "dict[str, Array] | None"]:
+    """The model and the inputs given. A model with symbolic dimensions is fixed to the shapes of
+    its inputs (unless GE_STATIC_SHAPE=0)."""
+    from ge.lowering.driver.compiler import load
+    from ge.runtime.data.npz import read_npz
+    from ge.runtime.data.weights import Fallback, RandomPayload
+    from ge.runtime.device.ports import caller_ports
+    from ge.runtime.device.session import check_inputs, main_of
+
+    shapes, dims = parse_shapes(options.shape), parse_dims(options.dim)
+    loaded = load(args.input, shapes, dims, options.plugins)
+    inputs = None
+    if args.inputs:
+        ports = caller_ports(main_of(loaded.module))
+        inputs = read_npz(args.inputs, [p.name for p in ports])
+        check_inputs(ports, inputs)
+        open_dims = any(size < 0 for p in ports for size in p.shape)
+        fixed = options.static_shape is not False and not any(options.gears)
+        if open_dims and fixed and args.input.endswith(".onnx"):
+            at = {n: a.shape for n, a in inputs.items()}
+            loaded = load(args.input, at, dims, options.plugins)
+    if args.random_weights:
+        loaded.payload = Fallback(loaded.payload, RandomPayload(loaded.module, args.seed))
+    return loaded, inputs
+
+
+def compiled_for(module: "ModuleOp") -> str | None:
+    """The name of the target that a module was compiled for."""
+    from xdsl.dialects.builtin import StringAttr
+
+    from ge.dialects.targets.target import TARGET
+    from ge.runtime.device.session import main_of
+
+    name = main_of(module).attributes.get(TARGET)
+    return name.data if isinstance(name, StringAttr) else None
+
+
+def lower_for(
+    args: argparse.Namespace, loaded: "Program", options: "Options"
+) -> "Compilation | None":
+    """Lower the module as far as what is asked for needs; None where nothing was to be done."""
+    from ge.dialects.support.errors import GeError
+    from ge.lowering.cli.progress import progress_bar
+    from ge.lowering.driver.compiler import decisions, lower_program
+    from ge.lowering.levels.level import level_of
+    from ge.transforms.precision.modes import ORIGIN
+
+    level = level_of(loaded.module)
+    timed = wants_time(args)
+    onnx = args.input.endswith(".onnx")
+    default = Level.PROGRAM if timed or args.tiles or onnx else level
+    goal = Level(args.level or default)
+    if goal.depth < level.depth:
+        raise GeError(f"the module is at the {level} level, it cannot go back to {goal}")
+    if flag_value(args, "precision") not in (None, ORIGIN) and level is not Level.GRAPH:
+        hint = f"this is at {level}: compile the model with --precision"
+        raise GeError("the precision of a model is chosen at the graph level", args.input, hint)
+    gears = [
+        f for f in ("dynamic_batch", "dynamic_image_size", "dynamic_dims") if flag_value(args, f)
+    ]
+    if gears and level is not Level.GRAPH:
+        flag = f"--{gears[0].replace('_', '-')}"
+        hint = f"this is at {level}: compile the model with {flag}"
+        raise GeError("gears are made at the graph level", args.input, hint)
+    if timed and goal is not Level.PROGRAM:
+        raise GeError(f"time is known at the program level only, not at {goal}")
+    if goal == level and not onnx and not options.outputs:
+        if options.precision == ORIGIN or level is not Level.GRAPH:
+            return None
+    deciding = nullcontext() if options.precision == ORIGIN else decisions(loaded, options)
+    with progress_bar() as progress, deciding:
+        return lower_program(loaded, options, progress, goal)
+
+
+def bind(
+    args: argparse.Namespace,
+    loaded: "Program",
+    compilation: "Compilation | None",
+    options: "Options",
+    inputs: "dict[str, Array] | None",
+) -> "tuple[Program, Compilation | None, dict[str, Array] | None]":
+    """A program of unknown shapes at those of its inputs, or at the sizes given (unless
+    GE_STATIC_SHAPE=0), with the inputs."""
+    from ge.dialects.graph.state import growing_symbol
+    from ge.dialects.support.errors import GeError
+    from ge.lowering.driver.binding import Binder, check_sizes, is_open
+    from ge.runtime.device.ports import caller_ports
+    from ge.runtime.device.random_inputs import random_inputs
+    from ge.runtime.device.session import check_inputs, main_of
+
+    shapes, dims = fixed_of(options)
+    ports = caller_ports(main_of(loaded.module))
+    if inputs is not None and any(size < 0 for p in ports for size in p.shape):
+        given = {name: array.shape for name, array in inputs.items()}
+        check_sizes(main_of(loaded.module), dims, shapes, given)
+    if not is_open(loaded.module):
+        is_fixed = not any(size < 0 for p in ports for size in p.shape)
+        growing = growing_symbol(main_of(loaded.module))
+        if growing is not None:
+            is_fixed = not dims.keys() <= {growing}
+        if is_fixed and (shapes or dims) and not args.input.endswith(".onnx"):
+            hint = f"but --dim {growing}=N, rows that states have" if growing else ""
+            raise GeError("the program's sizes are fixed: it takes no --dim and no --shape",
+                          hint=hint)  # fmt: skip
+        return loaded, compilation, inputs
+    if options.static_shape is False:
+        return loaded, compilation, inputs
+    if not args.timing_only:
+        if inputs is None:
+            inputs = random_inputs(loaded.module, args.seed, shapes, dims)
+        check_inputs(ports, inputs)
+        shapes = {name: array.shape for name, array in inputs.items()}
+    bound = Binder(loaded, options).at(dims, shapes)
+    return bound, bound.compilation, inputs
+
+
+def rows_of(options: "Options", module: "ModuleOp") -> int | None:
+    """How many rows states that grow have when a run ends that begins with those of --dim; None
+    where that is not given."""
+    from ge.dialects.graph.state import growing_symbol
+    from ge.runtime.device.ports import input_ports
+    from ge.runtime.device.session import main_of
+
+    main = main_of(module)
+    _, dims = fixed_of(options)
+    if (before := dims.get(growing_symbol(main) or "")) is None:
+        return None
+    return before + max(p.step for p in input_ports(main))
+
+
+def wants_time(args: argparse.Namespace) -> bool:
+    """Whether something is asked for that needs the time of a program."""
+    return bool(
+        args.timing_only
+        or args.dispatch
+        or args.trace
+        or args.explain
+        or args.op_summary
+        or args.op_statistic
+        or args.what_if
+        or args.runs
+    )

@@ -1,0 +1,176 @@
+"""When tasks run: an event after the other, from idle engines to idle engines (see `clock.py`)."""
+
+from collections import deque
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+
+from ge.dialects.targets.target import Target
+from ge.runtime.clock.bounds import Job, lower_bound
+from ge.runtime.clock.sharing import fair_speeds
+from ge.runtime.clock.timeline import COMPUTE, IdleGap, Task, Timeline, bandwidth, capacities
+from ge.runtime.costs.pipes import whole_l2_bytes_per_us
+
+
+class Simulation:
+    """Runs tasks from idle engines to idle engines."""
+
+    def __init__(self, tasks: Sequence[Task], target: Target, host_driven: bool) -> None:
+        self.tasks, self.target, self.host_driven = tasks, target, host_driven
+        self.free = capacities(target)
+        self.bandwidth = bandwidth(target)
+        self.bandwidths = self.bandwidth, whole_l2_bytes_per_us(target)
+        self.now = 0.0
+        self.launching: list[tuple[float, int]] = []
+        # Engines -> the tasks that need cores of these, with numbers by which they came
+        self.waiting: dict[tuple[str, ...], deque[tuple[int, int]]] = {}
+        self.arrivals = 0
+        self.running: dict[int, float] = {}  # task -> microseconds that it would still take alone
+        self.speeds: dict[int, float] = {}
+        self.missing = [len(t.after) for t in tasks]
+        index = {t: i for i, t in enumerate(tasks)}
+        self.followers: list[list[int]] = [[] for _ in tasks]
+        for i, t in enumerate(tasks):
+            for before in t.after:
+                self.followers[index[before]].append(i)
+        self.timeline = Timeline(target, list(tasks))
+
+    def run(self) -> Timeline:
+        result = self.timeline
+        for i, t in enumerate(self.tasks):
+            result.bytes += t.time.bytes
+            for engine, cores in t.cores:
+                result.core_us[engine] += cores * t.time.total_us
+            if not t.after:
+                self.ready(i)
+        while self.launching or self.running or self.waiting:
+            self.advance()
+        result.latency_us = self.now
+        result.lower_bound_us, result.path_us = self.bounds()
+        return result
+
+    def bounds(self) -> tuple[float, float]:
+        index = {t: i for i, t in enumerate(self.tasks)}
+        jobs = [
+            Job(
+                t.time.total_us,
+                [index[n] for n in t.needs],
+                {e: n / self.timeline.capacity[e] for e, n in t.cores},
+                t.time.bytes / self.bandwidth,
+            )
+            for t in self.tasks
+        ]
+        if not self.host_driven:
+            return lower_bound(jobs, self.target.launch_us)
+        # The host issues one task after the other, so that the launches alone add up.
+        bound, path = lower_bound(jobs, 0.0)
+        last = min((t.time.total_us for t in self.tasks), default=0.0)
+        return max(bound, len(jobs) * self.target.host_launch_us + last), path
+
+    def ready(self, i: int) -> None:
+        self.launch(i)  # a scheduler launches it later
+
+    def launch(self, i: int) -> None:
+        self.tasks[i].ready_us = self.now
+        if self.host_driven:
+            at = max(self.now, (i + 1) * self.target.host_launch_us)
+        else:
+            at = self.now + self.target.launch_us
+        heappush(self.launching, (at, i))
+
+    def advance(self) -> None:
+        then = self.launching[0][0] if self.launching else float("inf")
+        for i, rest in self.running.items():
+            then = min(then, self.now + rest / self.speeds[i])
+        self.account(then)
+        step, self.now = then - self.now, then
+        nearly = 1e-9 + 1e-12 * self.now  # what rounding may leave of a duration
+        for i in self.running:
+            self.running[i] -= step * self.speeds[i]
+        finished = [i for i, rest in self.running.items() if rest <= nearly]
+        for i in finished:
+            self.finish(i)
+        while self.launching and self.launching[0][0] <= self.now + nearly:
+            self.wait(heappop(self.launching)[1])
+        if self.start() or finished:
+            self.share()
+
+    def finish(self, i: int) -> None:
+        t = self.tasks[i]
+        del self.running[i]
+        t.duration_us = self.now - t.start_us
+        for engine, cores in t.cores:
+            self.free[engine] += cores
+        for follower in self.followers[i]:
+            self.missing[follower] -= 1
+            if not self.missing[follower]:
+                self.ready(follower)
+
+    def wait(self, i: int) -> None:
+        self.arrivals += 1
+        engines = tuple(e for e, _ in self.tasks[i].cores)
+        self.waiting.setdefault(engines, deque()).append((self.arrivals, i))
+
+    def start(self) -> bool:
+        """Start the tasks for which cores are free; a task does not overtake another one that
+        waits for the same engine. Tasks that need the same engines are in one queue, of which
+        only the first can start."""
+        blocked: set[str] = set()
+        started = False
+        heads = [(queue[0], engines) for engines, queue in self.waiting.items()]
+        heapify(heads)
+        while heads:
+            (_, i), engines = heappop(heads)
+            cores = self.tasks[i].cores
+            if not blocked.isdisjoint(engines) or any(self.free[e] < n for e, n in cores):
+                blocked.update(engines)
+                continue
+            queue = self.waiting[engines]
+            queue.popleft()
+            if queue:
+                heappush(heads, (queue[0], engines))
+            else:
+                del self.waiting[engines]
+            self.begin(i)
+            started = True
+        return started
+
+    def begin(self, i: int) -> None:
+        t = self.tasks[i]
+        for engine, cores in t.cores:
+            self.free[engine] -= cores
+        t.start_us = self.now
+        self.running[i] = t.time.total_us
+
+    def share(self) -> None:
+        if len(self.running) < 2:
+            self.speeds = dict.fromkeys(self.running, 1.0)
+            return
+        running = list(self.running)
+        demands = [self.demands(i) for i in running]
+        totals = map(sum, zip(*demands, strict=True))
+        if all(t <= c for t, c in zip(totals, self.bandwidths, strict=True)):
+            self.speeds = dict.fromkeys(running, 1.0)
+        else:
+            self.speeds = dict(zip(running, fair_speeds(demands, self.bandwidths), strict=True))
+
+    def demands(self, i: int) -> tuple[float, float]:
+        """Bytes a microsecond of HBM and of L2 that a task moves at full speed."""
+        time = self.tasks[i].time
+        if not time.total_us:
+            return 0.0, 0.0
+        return time.bytes / time.total_us, time.l2_bytes / time.total_us
+
+    def account(self, then: float) -> None:
+        active = {self.tasks[i].engine for i in self.running}
+        for engine in active:
+            self.timeline.busy_us[engine] += then - self.now
+        for engine in COMPUTE:
+            if engine in active:
+                continue
+            if active & {*COMPUTE, "host"}:
+                cause = "compute"
+            elif active:
+                cause = "memory"
+            else:
+                cause = "schedule" if self.launching and not self.host_driven else "sync"
+            self.timeline.idled(IdleGap(engine, cause, self.now, then))
