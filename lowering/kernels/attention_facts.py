@@ -116,8 +116,8 @@ class Facts:
             offset = offset if self.op.offset is not None else keys - self.queries
         if (length := self.op.length) is not None:
             memref = given[length]
-            first = c.read(memref[(0,) * len(memref.shape)], below=self.keys + 1)
-            keys = c.now(first if isinstance(keys, int) else minimum(keys, first))
+            first = c.now(c.read(memref[(0,) * len(memref.shape)], below=self.keys + 1))
+            keys = first if isinstance(keys, int) else minimum(keys, first)
         return Place(batch, head % self.heads, tile * self.tiles.rows, keys, offset)
 
     def span(self, at: Place, part: Segment) -> tuple[Scalar, Scalar, Scalar]:

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 
 from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.cache import AppendOp
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.access import Access
 from ge.dialects.support.tensor_op import TensorOp
+from ge.lowering.kernels.append import lower_append
 from ge.lowering.kernels.attention import lower_attention
 from ge.lowering.kernels.convolution import lower_convolution
 from ge.lowering.kernels.launch import Launch, NotLowered, Written
@@ -17,6 +19,7 @@ from ge.lowering.kernels.sliding import lower_sliding
 from ge.lowering.kernels.vector import lower_vector
 
 BY_OP: dict[type[TensorOp], Callable[[Launch], Written]] = {
+    AppendOp: lower_append,
     AttentionOp: lower_attention,
     ConvOp: lower_convolution,
     PoolOp: lower_sliding,
