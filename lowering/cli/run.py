@@ -4,7 +4,7 @@ time, or both."""
 import argparse
 import dataclasses
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ge.lowering.pipeline.options import Options
     from ge.lowering.text.files import Outputs
     from ge.runtime.clock.timeline import Timeline
+    from ge.runtime.costs.pipes import CoreTimes
     from ge.runtime.data.arrays import Array
     from ge.runtime.device.session import Session
 
@@ -297,7 +298,6 @@ def time_of(
     from ge.runtime.clock.clock import UnknownShapes, simulate
     from ge.runtime.device.gears import GearTable
     from ge.runtime.device.session import main_of
-    from ge.runtime.tiles.report import core_times
 
     required = wants_time(args)
     if not required and (not args.report or level_of(module) is not Level.PROGRAM):
@@ -308,12 +308,20 @@ def time_of(
             shapes, dims = fixed_of(options)
             taken = gears.chosen({n: a.shape for n, a in (inputs or {}).items()} or shapes, dims)
         target = machine_of(args, module, options)
-        tiles = core_times(module, target) if args.tiles and args.timing_only else None
-        return simulate(module, target, taken, rows=rows, tiles=tiles)
+        return simulate(module, target, taken, rows=rows, tiles=tile_times(args, module)(target))
     except UnknownShapes:
         if required:
             raise
         return None
+
+
+def tile_times(
+    args: argparse.Namespace, module: "ModuleOp"
+) -> "Callable[[Target], Mapping[str, CoreTimes]]":
+    """What the tile programs of a module take, where the time is asked for by them."""
+    from ge.runtime.tiles.report import core_times
+
+    return lambda target: core_times(module, target) if args.tiles and args.timing_only else {}
 
 
 def write_profile(
@@ -360,7 +368,8 @@ def write_profile(
     if several is not None:
         report["runs"] = several.report()
         print(several, file=sys.stderr)
-    if changes := what_if(module, timeline.target, timeline.latency_us, args.what_if, read):
+    tiles, latency = tile_times(args, module), timeline.latency_us
+    if changes := what_if(module, timeline.target, latency, args.what_if, read, tiles):
         report["what_if"] = [dataclasses.asdict(w) for w in changes]
         print(*changes, sep="\n", file=sys.stderr)
     return report

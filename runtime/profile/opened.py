@@ -1,7 +1,8 @@
 """Launches opened down to the pipes of a core, where their kernels have tile programs.
 
-What the emulated cores say is for operands that are not in L2. In a trace a kernel is opened at its
-first launch: the instructions of its busiest core, stretched to the time of that launch.
+What the emulated cores say is for the first launch of a kernel, as far as its operands are in L2
+where tile programs say the time. In a trace it is opened there: the instructions of its busiest
+core, stretched to the time of that launch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,7 +41,8 @@ class Opened:
 
     def time(self, timeline: Timeline, with_rows: bool = False) -> KernelTime:
         """Raises GeError where the target lacks what it takes."""
-        return TileKernel(self.program, timeline.target).time(with_rows)
+        held = self.launches[0].time.held or ()
+        return TileKernel(self.program, timeline.target).time(with_rows, held)
 
 
 def opened(timeline: Timeline, module: ModuleOp) -> list[Opened]:
@@ -66,7 +68,7 @@ def explained(kernels: Sequence[Opened], timeline: Timeline) -> tuple[str, list[
         time, part = kernel.time(timeline), kernel.total_us / (timeline.latency_us or 1.0)
         lines += [
             f"@{visible(kernel.name)}: {kernel.count} x, {kernel.total_us:,.1f} us, {part:.1%} of "
-            "the latency; with operands that are not in L2",
+            "the latency; the first of them:",
             summary_table(time, timeline.target.name),
         ]
         figures = {"launches": kernel.count, "launches_us": kernel.total_us}

@@ -37,7 +37,9 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "runtime/check", "runtime/clock", "runtime/costs", "runtime/data",
         "runtime/device",
     },
-    "runtime/profile": {"dialects", "runtime/clock", "runtime/device", "runtime/tiles"},
+    "runtime/profile": {
+        "dialects", "runtime/clock", "runtime/costs", "runtime/device", "runtime/tiles",
+    },
     "runtime/tiles": {"dialects", "runtime/costs", "runtime/data", "runtime/kernels"},
     "transforms/rewriting": {
         "dialects", "runtime/costs", "runtime/data", "transforms/analysis", "transforms/graph",
