@@ -85,7 +85,8 @@ class SortGroups(Rule):
         count, experts = numel(shape_of(op.groups)), shape_of(op.rhs)[0]
         shape = (blocks_of(count, experts, block), block, shape_of(op.lhs)[-1])
         types = tensor(shape, element_type(op.lhs)), op.rhs.type, tensor(shape[:1], i32)
-        product = GroupedMatmulOp.of(*Block(arg_types=types).args, **op.properties)
+        flag = op.transpose_rhs
+        product = GroupedMatmulOp.of(*Block(arg_types=types).args, transpose_rhs=flag)
         (counts,) = Block(arg_types=[tensor((count, experts), i32)]).args
         small = launch_us(CumulativeOp.of(counts, kind="sum", axis=0), self.target)
         return (launch_us(product, self.target) or 0) + LAUNCHES * (small or 0)
@@ -126,7 +127,7 @@ def sorted_groups(op: GroupedMatmulOp, block: int, emit: Emit) -> SSAValue:
 
     x = emit(GatherOp, emit(ReshapeOp, op.lhs, shape=[prod(own), size]), row, axis=0)
     x = emit(ReshapeOp, x, shape=[blocks, block, size])
-    y = emit(GroupedMatmulOp, x, op.rhs, number, **op.properties)
+    y = emit(GroupedMatmulOp, x, op.rhs, number, transpose_rhs=op.transpose_rhs)
     y = emit(GatherOp, emit(ReshapeOp, y, shape=[places, n]), place, axis=0)
     return emit(ReshapeOp, y, shape=[*batch, 1, n])
 
