@@ -3,12 +3,15 @@ core: workers run side by side (lit.cfg does the same)."""
 
 import gc
 import os
+import tempfile
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
 os.environ["GE_SANITIZE"] = "1"
+CACHE = tempfile.TemporaryDirectory()  # no test reads or writes what the user's cache keeps
+os.environ["XDG_CACHE_HOME"] = CACHE.name
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 

@@ -1,4 +1,5 @@
-"""The environment, read here and nowhere else: the variables that begin with `GE_`."""
+"""The environment, read here and nowhere else: the variables that begin with `GE_`, and where the
+user's caches are."""
 
 import os
 
@@ -10,6 +11,11 @@ PREFIX = "GE_"
 def variables() -> dict[str, str]:
     """An empty variable counts as not set."""
     return {name: text for name, text in os.environ.items() if name.startswith(PREFIX) and text}
+
+
+def cache_folder() -> str:
+    """The user's folder for what may be lost."""
+    return os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
 
 
 def truth(text: str) -> bool:

@@ -2,10 +2,12 @@
 and `has_trait`, which compilation calls millions of times."""
 
 from abc import ABCMeta
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import TypeVar, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, i32
+from xdsl.ir import Operation, Region
 from xdsl.irdl import IRDLOperation
 from xdsl.traits import OpTrait
 
@@ -25,6 +27,11 @@ class GeOp(IRDLOperation, metaclass=OpClass):
     __eq__ = object.__eq__  # pyright: ignore[reportAssignmentType]
     __hash__ = object.__hash__
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether there is a text of its regions, whose ops are made when they are asked for."""
+        return False
+
     @classmethod
     def get_trait(cls, trait: type[Trait] | Trait) -> Trait | None:
         return cast("Trait | None", _trait(cls, trait))
@@ -33,6 +40,20 @@ class GeOp(IRDLOperation, metaclass=OpClass):
 @cache
 def _trait(kind: type[GeOp], trait: type[OpTrait] | OpTrait) -> OpTrait | None:
     return super(GeOp, kind).get_trait(trait)
+
+
+def regions_of(op: Operation) -> tuple[Region, ...]:
+    """The regions of an op, but for those that are unread."""
+    return () if isinstance(op, GeOp) and op.is_unread else op.regions
+
+
+def walk(op: Operation) -> Iterator[Operation]:
+    """The op and all ops in it, but for those that are unread."""
+    yield op
+    for region in regions_of(op):
+        for block in region.blocks:
+            for inner in block.ops:
+                yield from walk(inner)
 
 
 @lru_cache(maxsize=4096)

@@ -173,6 +173,7 @@ def wants_time(args: argparse.Namespace) -> bool:
         args.timing_only
         or args.dispatch
         or args.trace
+        or args.explain
         or args.op_summary
         or args.op_statistic
         or args.what_if

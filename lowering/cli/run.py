@@ -4,7 +4,7 @@ time, or both."""
 import argparse
 import dataclasses
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ge.lowering.pipeline.options import Options
     from ge.lowering.text.files import Outputs
     from ge.runtime.clock.timeline import Timeline
+    from ge.runtime.costs.pipes import CoreTimes
     from ge.runtime.data.arrays import Array
     from ge.runtime.device.session import Session
 
@@ -73,7 +74,11 @@ def build_parser() -> ArgumentParser:
 
     add = parser.section("time, at the program level")
     add("--timing-only", action="store_true", help="simulate the time, compute no numbers")
-    add("--trace", metavar="T.json", help="timeline as a Chrome trace, in us")
+    add("--trace", metavar="T.json", help="timeline as a Chrome trace, in us; kernels with a tile "
+        "program are opened down to the pipes of a core at their first launch")  # fmt: skip
+    add("--explain", type=argument(whole(1)), default=0, metavar="N", help="which pipe "
+        "bounds each of the N slowest kernels with a tile program, and what its pipes wait "
+        "for")  # fmt: skip
     add("--op-summary", metavar="S.csv", help="a row for each task, times in us")
     add("--op-statistic", metavar="S.csv", help="a row for each kind of op, times in us")
     add("--what-if", action="append", default=[], metavar="NAME=2x",
@@ -293,7 +298,6 @@ def time_of(
     from ge.runtime.clock.clock import UnknownShapes, simulate
     from ge.runtime.device.gears import GearTable
     from ge.runtime.device.session import main_of
-    from ge.runtime.tiles.report import core_times
 
     required = wants_time(args)
     if not required and (not args.report or level_of(module) is not Level.PROGRAM):
@@ -304,12 +308,20 @@ def time_of(
             shapes, dims = fixed_of(options)
             taken = gears.chosen({n: a.shape for n, a in (inputs or {}).items()} or shapes, dims)
         target = machine_of(args, module, options)
-        tiles = core_times(module, target) if args.tiles and args.timing_only else None
-        return simulate(module, target, taken, rows=rows, tiles=tiles)
+        return simulate(module, target, taken, rows=rows, tiles=tile_times(args, module)(target))
     except UnknownShapes:
         if required:
             raise
         return None
+
+
+def tile_times(
+    args: argparse.Namespace, module: "ModuleOp"
+) -> "Callable[[Target], Mapping[str, CoreTimes]]":
+    """What the tile programs of a module take, where the time is asked for by them."""
+    from ge.runtime.tiles.report import core_times
+
+    return lambda target: core_times(module, target) if args.tiles and args.timing_only else {}
 
 
 def write_profile(
@@ -325,6 +337,7 @@ def write_profile(
     from ge.runtime.clock.runs import simulate_runs
     from ge.runtime.device.session import main_of
     from ge.runtime.profile import tables as profiler
+    from ge.runtime.profile.opened import explained, opened, pipe_events
     from ge.runtime.profile.proposal import propose_state
     from ge.runtime.profile.trace import chrome_trace
     from ge.runtime.profile.what_if import what_if
@@ -332,8 +345,12 @@ def write_profile(
     several = None
     if args.runs:
         several = simulate_runs(module, timeline.target, args.runs, args.prefetch or 2, timeline)
+    kernels = opened(timeline, module)
     if args.trace:
-        out.json(args.trace, chrome_trace(timeline if several is None else several.timeline))
+        trace = chrome_trace(timeline if several is None else several.timeline)
+        if several is None and kernels:
+            trace["traceEvents"] += pipe_events(kernels, timeline)
+        out.json(args.trace, trace)
     if args.op_summary:
         rows = profiler.op_summary(timeline, model)
         out.text(args.op_summary, profiler.csv_text(profiler.OP_SUMMARY, rows))
@@ -342,13 +359,17 @@ def write_profile(
         out.text(args.op_statistic, profiler.csv_text(profiler.OP_STATISTIC, rows))
     report = profiler.time_report(timeline)
     print(profiler.summary_table(timeline, report), file=sys.stderr)
+    if args.explain:
+        text, report["kernels"] = explained(kernels[: args.explain], timeline)
+        print(text, file=sys.stderr)
     if (proposal := propose_state(main_of(module), timeline)) is not None:
         report["state"] = dataclasses.asdict(proposal)
         print(proposal, file=sys.stderr)
     if several is not None:
         report["runs"] = several.report()
         print(several, file=sys.stderr)
-    if changes := what_if(module, timeline.target, timeline.latency_us, args.what_if, read):
+    tiles, latency = tile_times(args, module), timeline.latency_us
+    if changes := what_if(module, timeline.target, latency, args.what_if, read, tiles):
         report["what_if"] = [dataclasses.asdict(w) for w in changes]
         print(*changes, sep="\n", file=sys.stderr)
     return report

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 KERNEL = re.compile(r'^\s*"?tile\.kernel\b', re.MULTILINE)
 FUNCTION = re.compile(r'^\s*"?func\.func\b', re.MULTILINE)
 OF_PROGRAMS = (
-    *("load_state", "save_state", "random_weights", "op_summary", "op_statistic", "runs"),
+    *(
+        "load_state",
+        "save_state",
+        "random_weights",
+        "op_summary",
+        "op_statistic",
+        "runs",
+        "explain",
+    ),
     *("prefetch", "dispatch", "level", "sanitize", "tiles"),
 )
 """Flags that kernels have no use for. Their memories are poisoned anyway."""

@@ -15,7 +15,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import file_digest, sha256
 from importlib.metadata import version
@@ -26,12 +26,12 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import StringLiteral
 
-from ge import dialects, lowering, runtime, transforms
 from ge.dialects.support.diagnostics import Diagnostic, Handler, Severity, diagnostic_handler
 from ge.dialects.support.errors import GeError
 from ge.lowering.pipeline.options import Options
 from ge.lowering.plugins.extensions import registered
 from ge.lowering.text.files import Outputs, is_device, same_file, weights_path
+from ge.lowering.text.kept import WRONG, Unsound, is_ours, open_ours, own_files, text_of
 from ge.lowering.text.values import (
     Shapes,
     Size,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from ge.transforms.quantization.accuracy import Score
 
 TEXT, WEIGHTS, ENTRY = "program.mlir", "program.safetensors", "entry.json"
-TEXT_LIMIT = 1 << 30
 CHUNK = 1 << 22  # in bytes: what a text of an entry may have, and what is copied at a time
 
 # The name of the file with weights, in the attributes of a module
@@ -158,7 +157,7 @@ def _entry_of(request: Request) -> Path | None:
     try:
         facts = {
             "versions": [(p, version(p)) for p in ("ge", "xdsl", "onnx", "numpy")],
-            "compiler": list(_own_files()),
+            "compiler": list(own_files()),
             "name": Path(request.path).name,  # the report tells it
             "files": [_hash(p) for p in (request.path, options.target, *options.plugins)],
             "calibration": [_hash(p) for p in options.calibration_files],
@@ -171,26 +170,10 @@ def _entry_of(request: Request) -> Path | None:
     except OSError:
         return None  # compiling says what is wrong
     folder = Path(options.cache_dir)
-    if folder.is_dir() and not _is_ours(folder.stat()):
+    if folder.is_dir() and not is_ours(folder.stat()):
         print(f"warning: {folder}: not used, for others may write to it", file=sys.stderr)
         return None
     return folder / sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-
-
-def _is_ours(info: os.stat_result) -> bool:
-    """Whether only the user or root can write to what `info` is about."""
-    return info.st_uid in (0, os.geteuid()) and not info.st_mode & 0o022
-
-
-def _own_files() -> Iterator[tuple[str, int, int]]:
-    """ge's own files, those of targets too: whoever works on the compiler gets no results of an
-    older one."""
-    for package in (dialects, lowering, runtime, transforms):
-        for root in package.__path__:
-            files = (f for f in Path(root).rglob("*") if f.suffix in (".py", ".toml"))
-            for file in sorted(files):
-                info = file.stat()
-                yield file.name, info.st_size, info.st_mtime_ns
 
 
 def _hash(path: str) -> str | None:
@@ -204,14 +187,6 @@ def _hash(path: str) -> str | None:
 # ---- entries ---------------------------------------------------------------------------------
 
 
-class Unsound(Exception):
-    """An entry that does not hold together."""
-
-
-# What reading a damaged entry raises
-WRONG = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError)
-
-
 def _identity(path: Path) -> list[int] | None:
     """What changes when a file does; None when there is none."""
     try:
@@ -219,23 +194,6 @@ def _identity(path: Path) -> list[int] | None:
     except OSError:
         return None
     return [info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns]
-
-
-def _open(path: Path) -> BinaryIO:
-    """A regular file of ours. Raises OSError and Unsound, and never waits."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    info = os.fstat(descriptor)
-    if not stat.S_ISREG(info.st_mode) or not _is_ours(info):
-        os.close(descriptor)
-        raise Unsound
-    return os.fdopen(descriptor, "rb")
-
-
-def _text(path: Path) -> str:
-    with _open(path) as file:
-        if os.fstat(file.fileno()).st_size > TEXT_LIMIT:
-            raise Unsound
-        return file.read(TEXT_LIMIT).decode("utf-8")
 
 
 def _copy(source: BinaryIO, target: BinaryIO | None) -> str:
@@ -252,10 +210,10 @@ def _read(entry: Path, folder: Path) -> dict[str, Any] | None:
     folder that it was made from are the same. The weights are looked at when they are copied."""
     try:
         info = entry.lstat()
-        if not stat.S_ISDIR(info.st_mode) or not _is_ours(info):
+        if not stat.S_ISDIR(info.st_mode) or not is_ours(info):
             return None
-        record: dict[str, Any] = json.loads(_text(entry / ENTRY))
-        record["program"] = _text(entry / TEXT)
+        record: dict[str, Any] = json.loads(text_of(entry / ENTRY))
+        record["program"] = text_of(entry / TEXT)
         sound = (
             sha256(record["program"].encode()).hexdigest() == record["text"]
             and all(_identity(folder / name) == i for name, i in record["reads"].items())
@@ -275,7 +233,7 @@ def _restore(request: Request, entry: Path, record: Mapping[str, Any]) -> None:
 
     def copy(target: BinaryIO) -> None:
         try:
-            file = _open(entry / WEIGHTS)
+            file = open_ours(entry / WEIGHTS)
         except OSError:
             raise Unsound from None
         with file:
@@ -308,7 +266,7 @@ def _recall(request: Request, entry: Path, record: Mapping[str, Any]) -> "Progra
     module.attributes.pop(HASH, None)  # the whole file is compared here
     try:
         if record["weights"]:
-            with _open(entry / WEIGHTS) as file:
+            with open_ours(entry / WEIGHTS) as file:
                 if _copy(file, None) != record["weights"]:
                     raise Unsound
         payload = open_payload(module, entry)

@@ -30,7 +30,6 @@ from ge.lowering.driver.program import (
     unknown_sizes,
 )
 from ge.lowering.driver.stepper import Stepper
-from ge.lowering.driver.tiles import Coverage
 from ge.lowering.levels.dominance import verify
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.instrumentation import Dumps, PassRecord, Progress, reproduce
@@ -163,6 +162,8 @@ def lower_verified(
         compilation.ops["launches"] = count_launches(module)
         compilation.memory, compilation.unknown = memory_figures(module), unknown_sizes(module)
     if options.tiles and last is Level.PROGRAM:
+        from ge.lowering.driver.tiles import Coverage
+
         compilation.tiles = Coverage.of(module, target)
     for counts in stepper.rules.values():
         compilation.add_counts(counts)

@@ -23,10 +23,10 @@ from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.sizes import placed_results, stated_bytes, unknown_results
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import walk
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, element_type
 from ge.lowering.driver.gears import GearReport, lines
-from ge.lowering.driver.tiles import Coverage
 from ge.lowering.pipeline.instrumentation import PassRecord
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.remedies import Tried
@@ -37,6 +37,7 @@ from ge.transforms.rewriting.counts import RuleCount
 from ge.transforms.shapes.sizes import named_dims
 
 if TYPE_CHECKING:
+    from ge.lowering.driver.tiles import Coverage
     from ge.runtime.device.session import Session
 
 MEMORY_KEYS = (
@@ -70,7 +71,7 @@ class Compilation:
     # What the plan does not hold (see `unknown_sizes`)
     unknown: dict[str, Any] = field(default_factory=dict[str, Any])
     gears: GearReport | None = None
-    tiles: Coverage | None = None
+    tiles: "Coverage | None" = None
 
     @property
     def memory_part(self) -> dict[str, Any]:
@@ -215,7 +216,7 @@ def count_layers(module: ModuleOp) -> dict[str, int]:
 
 
 def count_launches(module: ModuleOp) -> int:
-    return sum(isinstance(op, LaunchOp) for op in module.walk())
+    return sum(isinstance(op, LaunchOp) for op in walk(module))
 
 
 def memory_figures(module: ModuleOp) -> dict[str, int]:

@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.ops import NO_TILES, KernelOp, LaunchOp
+from ge.dialects.support.operation import walk
 from ge.dialects.targets.target import Target
-from ge.lowering.kernels.lower_kernels import LowerKernelsPass
 from ge.runtime.clock.launched import launched
 from ge.runtime.costs.pipes import Pipes
 
@@ -30,7 +30,7 @@ class Coverage:
 
     @classmethod
     def of(cls, module: ModuleOp, target: Target) -> "Coverage":
-        counts = Counter(op.callee for op in module.walk() if isinstance(op, LaunchOp))
+        counts = Counter(op.callee for op in walk(module) if isinstance(op, LaunchOp))
         coverage = cls(target)
         for kernel in module.ops:
             if isinstance(kernel, KernelOp) and (count := counts[kernel.sym_name.data]):
@@ -84,4 +84,6 @@ def alone_us(kernel: KernelOp, target: Target) -> float:
 
 def write_tile_programs(module: ModuleOp, target: str) -> None:
     """Beside each kernel that has none, and can have one."""
+    from ge.lowering.kernels.lower_kernels import LowerKernelsPass
+
     LowerKernelsPass(target, finish=True).apply(Context(), module)

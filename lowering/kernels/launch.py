@@ -31,14 +31,14 @@ Arguments: TypeAlias = Mapping[SSAValue, Argument]
 
 @dataclass(frozen=True)
 class Written:
-    """How a tile program is written, and on how many cores it runs.
+    """How a tile program is written, and on how many cores it runs (None: all of their kind).
 
     `shapes`: those of memrefs that are not the values' own; the elements are the same, in the same
     order.
     """
 
     write: Callable[[Tracer, Arguments], None]
-    cores: int
+    cores: int | None
     shapes: Mapping[SSAValue, Shape] = field(default_factory=dict[SSAValue, Shape])
 
 

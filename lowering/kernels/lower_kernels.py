@@ -19,6 +19,7 @@ the program's choice. A kernel without a program stays as it is, and a remark an
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -53,25 +54,41 @@ class LowerKernelsPass(ModulePass):
     """Cut the loops of programs, put in flags and give buffers their places, too; a program for
     which that fails is dropped."""
 
+    cache: str = ""
+    """Folder that keeps finished programs by what they follow from (empty: none). Kernels that are
+    found there are their texts, and ops when somebody looks into them."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         around, taken = main_function(op) or op, symbols_of(op)
         target = target_for(around, self.target)
+        kept = None
+        if self.cache and self.finish:
+            from ge.lowering.kernels.kept import Kept
+
+            kept = Kept.at(self.cache, target, ctx)
         for kernel in [k for k in op.ops if isinstance(k, KernelOp) and k.tiles is None]:
             name = f"{kernel.sym_name.data}_tiles"
             while name in taken:
                 name += "_"
             try:
-                program = tile_program(kernel, name, target)
-                if self.finish:
-                    finish_alone(program, self.target, around)
+                write = partial(self.written, kernel, target, around)
+                program = kept.program(kernel, write) if kept else write()
             except NotLowered as e:
                 kernel.attributes[NO_TILES] = StringAttr(str(e))
                 remark(kernel, f"@{kernel.sym_name.data} has no tile program: {e}")
                 continue
+            program.sym_name = StringAttr(name)
             taken.add(name)
             kernel.attributes.pop(NO_TILES, None)
             op.body.block.insert_op_after(program, kernel)
             kernel.properties["tiles"] = StringAttr(name)
+
+    def written(self, kernel: KernelOp, target: Target, around: Operation) -> TileKernelOp:
+        """The program of a kernel. Raises NotLowered."""
+        program = tile_program(kernel, "program", target)
+        if self.finish:
+            finish_alone(program, self.target, around)
+        return program
 
 
 def finish_alone(program: TileKernelOp, target: str, around: Operation) -> None:

@@ -27,7 +27,7 @@ from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.elementwise import ClampOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.shape import BroadcastToOp, TransposeOp
+from ge.dialects.graph.shape import BlockOp, BroadcastToOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
 from ge.dialects.graph.support.elementwise_bases import Elementwise
 from ge.dialects.graph.support.folding import highest, lowest
@@ -46,6 +46,9 @@ from ge.lowering.tiles.tracing import Tracer
 
 PAD = 1
 CHEAP = 2  # vector instructions that are rather repeated than kept in a tile
+
+
+COPIES = (TransposeOp, SplitOp, BroadcastToOp, BlockOp)
 
 
 def long_dims(box: Box) -> list[int]:
@@ -74,7 +77,7 @@ def is_copy(op: TensorOp) -> bool:
     triangle, a slice backwards or what is set side by side has not)."""
     if isinstance(op, SliceOp):
         return all(step is not None and step > 0 for *_, step in op.bounds() or ((None,),))
-    return op.ACCESS is Access.VIEW or isinstance(op, TransposeOp | SplitOp | BroadcastToOp)
+    return op.ACCESS is Access.VIEW or isinstance(op, COPIES)
 
 
 def place_of(op: TensorOp, box: Box, result: int) -> Box | None:

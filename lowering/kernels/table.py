@@ -1,4 +1,5 @@
-"""Which lowering writes the tile program of a kernel: by an op that it has, else by its engine."""
+"""Which lowering writes the tile program of a kernel: its author's, else one by an op that it has,
+else by its engine."""
 
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.access import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.lowering.kernels.attention import lower_attention
+from ge.lowering.kernels.by_hand import by_hand, lower_by_hand
 from ge.lowering.kernels.convolution import lower_convolution
 from ge.lowering.kernels.launch import Launch, NotLowered, Written
 from ge.lowering.kernels.matmul import lower_matmul
@@ -29,6 +31,8 @@ LOWERINGS: dict[Engine, Callable[[Launch], Written]] = {
 
 def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
     """Raises NotLowered where there is none."""
+    if by_hand(launch) is not None:
+        return lower_by_hand
     kinds = {type(op) for op in launch.body.ops}
     if found := [lowering for kind, lowering in BY_OP.items() if kind in kinds]:
         return found[0]

@@ -16,6 +16,7 @@ from xdsl.traits import IsolatedFromAbove
 
 from ge.dialects.support.diagnostics import Diagnostic, Severity, error_at, location_of
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import regions_of
 
 
 def verify(module: ModuleOp) -> None:
@@ -32,7 +33,7 @@ def check_dominance(module: ModuleOp) -> None:
 
 def _check_op(op: Operation, defined: set[SSAValue]) -> None:
     outer = set[SSAValue]() if op.has_trait(IsolatedFromAbove) else defined
-    for region in op.regions:
+    for region in regions_of(op):
         if isinstance(op, ModuleOp | UnregisteredOp):
             _check_unordered(region, outer)
         elif region.first_block is not region.last_block:

@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.support.diagnostics import diagnostic_handler
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import regions_of
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.pipeline.pass_options import pipeline_text
 from ge.lowering.text.files import write_text
@@ -28,7 +29,7 @@ def count_ops(module: ModuleOp) -> int:
         op = blocks.pop().first_op
         while op is not None:
             count += 1
-            for region in op.regions:
+            for region in regions_of(op):
                 blocks.extend(region.blocks)
             op = op.next_op
     return count

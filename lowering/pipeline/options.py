@@ -376,6 +376,12 @@ class Options:
         "ge-run --tiles, and for ge-check to prove",
         variable="GE_TILES", group=LAUNCHES,
     )  # fmt: skip
+    tile_cache: str = option(
+        "",
+        "folder that keeps tile programs by the hash of kernel and target, or off; by default "
+        "tiles in that of --cache-dir, or else ge/tiles in the user's cache folder",
+        variable="GE_TILE_CACHE", metavar="DIR", group=LAUNCHES, in_program=False,
+    )  # fmt: skip
     drop_unused_inputs: bool = option(False, "no inputs that nothing depends on", group=MODEL)
     verify: bool = option(True, "check that each level is legal where it begins", tools=())
     sanitize: bool = option(

@@ -1,10 +1,12 @@
 """The default pipeline: the passes of each level, as objects."""
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from xdsl.passes import ModulePass
 
+from ge.dialects.support.environment import cache_folder
 from ge.dialects.support.errors import GeError
 from ge.lowering.levels.level import Level
 from ge.lowering.levels.verify_level import VerifyLevelPass
@@ -339,7 +341,16 @@ def tile_programs(options: Options) -> Passes:
     """What writes a program for the cores beside each kernel that it can."""
     from ge.lowering.kernels.lower_kernels import LowerKernelsPass
 
-    return [LowerKernelsPass(options.target, finish=True)]
+    return [LowerKernelsPass(options.target, finish=True, cache=tile_cache(options))]
+
+
+def tile_cache(options: Options) -> str:
+    """The folder that keeps tile programs; empty: none does."""
+    if options.tile_cache:
+        return "" if options.tile_cache == "off" else options.tile_cache
+    if options.cache_dir:
+        return os.path.join(options.cache_dir, "tiles")
+    return os.path.join(cache_folder(), "ge", "tiles")
 
 
 # ---- what is left out ------------------------------------------------------------------------

@@ -17,7 +17,7 @@ program.time().total_us
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from inspect import signature
 from pathlib import Path
@@ -97,41 +97,66 @@ class Kernel:
         has of their kind). Parameters that are not given are those that the file `tunings` of
         `ge-tune` has for these types, or the kernel's own. Raises GeError, which names the line of
         the kernel."""
+        types = [memref_of(a) for a in arguments]
+        chosen = self.chosen(types, Target.load(target), tunings, parameters)
+        return traced(self, arguments, cores, target, chosen)
+
+    def chosen(
+        self,
+        types: "Sequence[MemRefType[Attribute]]",
+        target: Target,
+        tunings: str,
+        parameters: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """All parameters for arguments of these types. Raises GeError for those that are none."""
         if unknown := [p for p in parameters if p not in self.parameters]:
             known = ", ".join(self.parameters) or "none"
             text = f"@{self.name} has no parameter '{unknown[0]}'"
             raise GeError(text, hint=f"there are: {known}")
-        chosen = dict(self.parameters)
-        if tunings:
-            chosen |= self._tuned(tunings, arguments, target)
-        return traced(self, arguments, cores, target, {**chosen, **parameters})
+        tuned: Mapping[str, Any] = self._tuned(tunings, types, target) if tunings else {}
+        return {**self.parameters, **tuned, **parameters}
 
-    def _tuned(self, path: str, arguments: Sequence[Like], target: str) -> Mapping[str, Any]:
+    def _tuned(
+        self, path: str, types: "Sequence[MemRefType[Attribute]]", target: Target
+    ) -> Mapping[str, Any]:
         from ge.lowering.tiles.tuning import Tunings, type_text
 
-        types = [type_text(memref_of(a)) for a in arguments]
-        return Tunings.read(path).parameters(self, types, Target.load(target).name)
+        return Tunings.read(path).parameters(self, [type_text(t) for t in types], target.name)
 
     def __call__(self, *arrays: Any, **options: Any) -> None:
         """Run it on arrays, of which those that it stores to are written."""
         self.on(*arrays, **options).run(*arrays)
 
-    def returning(self, result: Callable[..., Like], **options: Any) -> Callable[..., Array]:
+    def returning(self, result: Callable[..., Like], **options: Any) -> "Returning":
         """A function of the inputs that returns the last argument, such as the kernel of a
-        `ge.FusedOp`: `result(*inputs)` has its shape and element type. Programs are traced once for
-        each shape of the inputs."""
-        programs: dict[Any, TileProgram] = {}
+        `ge.FusedOp`: `result(*inputs)` has its shape and element type. `options`: those of `on`."""
+        return Returning(self, result, options)
 
-        def function(*inputs: Array) -> Array:
-            like = result(*inputs)
-            out = np.zeros(like.shape, dtype_of(element_named(like.dtype)))
-            key = tuple((a.shape, str(a.dtype)) for a in (*inputs, out))
-            if key not in programs:
-                programs[key] = self.on(*inputs, out, **options)
-            programs[key].run(*inputs, out)
-            return out
 
-        return function
+@dataclass(frozen=True, eq=False)
+class Returning:
+    """See `Kernel.returning`. Programs are traced once for each shape of the inputs."""
+
+    kernel: Kernel
+    result: Callable[..., Like]
+    options: Mapping[str, Any]
+    programs: dict[Any, "TileProgram"] = field(default_factory=dict[Any, "TileProgram"])
+
+    def __call__(self, *inputs: Array) -> Array:
+        like = self.result(*inputs)
+        out = np.zeros(like.shape, dtype_of(element_named(like.dtype)))
+        key = tuple((a.shape, str(a.dtype)) for a in (*inputs, out))
+        if key not in self.programs:
+            self.programs[key] = self.kernel.on(*inputs, out, **self.options)
+        self.programs[key].run(*inputs, out)
+        return out
+
+    def write(self, c: Tracer, arguments: Sequence[Argument]) -> None:
+        """Write the program into another one that is traced, for that one's target."""
+        own = {k: v for k, v in self.options.items() if k not in ("cores", "target", "tunings")}
+        types = [MemRefType(a.element, a.shape) for a in arguments]
+        chosen = self.kernel.chosen(types, c.target, self.options.get("tunings", ""), own)
+        self.kernel.function(c, *arguments, **chosen)
 
 
 def kernel(*function: Callable[..., None], **parameters: Any) -> Any:

@@ -52,7 +52,7 @@ from ge.runtime.clock.timeline import (
 from ge.runtime.clock.traffic import Traffic
 from ge.runtime.clock.valid_rows import rows_read
 from ge.runtime.costs.cost import copy_pipes, link_time
-from ge.runtime.costs.pipes import CoreTime, Pipes, TaskTime
+from ge.runtime.costs.pipes import CoreTimes, Pipes, TaskTime
 
 TASKS = (LaunchOp, task.CopyOp, task.BatchCopyOp, task.TransferOp)  # what runs on a stream
 
@@ -139,7 +139,7 @@ class ProgramClock:
         issued: Mapping[Block, Sequence[Issue | Operation]] | None = None,
         absent: Collection[Operation] = (),
         rows: int | None = None,
-        tiles: Mapping[str, CoreTime] | None = None,
+        tiles: Mapping[str, CoreTimes] | None = None,
     ) -> None:
         """`issued`: the schedule, what the host issues in each block; None: that of the IR.
         `absent`: tasks that do not run. `rows`: how many attention reads of states that grow; None:
@@ -164,7 +164,8 @@ class ProgramClock:
             self.rows, note = read
             self.notes.append(note)
         if self.tiles:
-            text = f"{len(self.tiles)} kernels take what their tile programs take, with cold L2"
+            timed = sum(k.tiles is not None for k in self.kernels.values())
+            text = f"{timed} of {len(self.kernels)} kernels take what their tile programs take"
             self.notes.append(text)
         timeline = self.block(main.body.block, host_driven=False)
         timeline.notes = self.notes
@@ -324,7 +325,7 @@ def simulate(
     taken: int | None = None,
     absent: Collection[Operation] = (),
     rows: int | None = None,
-    tiles: Mapping[str, CoreTime] | None = None,
+    tiles: Mapping[str, CoreTimes] | None = None,
 ) -> Timeline:
     """When the tasks of a program run, but for `absent` ones. Attention reads so many `rows` of
     states that grow, by default all. With `tiles` kernels take what their tile programs take.

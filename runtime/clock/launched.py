@@ -10,7 +10,9 @@ from ge.runtime.clock.timeline import COMPUTE, DMA_IN, capacities
 from ge.runtime.clock.traffic import Moved, bytes_read, bytes_written
 from ge.runtime.clock.valid_rows import attentions, with_rows
 from ge.runtime.costs.cost import kernel_cost
-from ge.runtime.costs.pipes import CoreTime, Pipes, TaskTime
+from ge.runtime.costs.pipes import CoreTimes, Pipes, TaskTime
+
+STEPS = 16  # of what L2 holds of an operand, for tile programs
 
 
 @dataclass
@@ -27,13 +29,12 @@ class Launched:
     cores: tuple[tuple[str, int], ...]
     reads: list[tuple[int, int]]  # operand indices, and bytes read of each
     writes: list[int]  # bytes of each output, where it lies in an input's memory
+    core: CoreTimes | None = None  # of its tile program
     times: dict[Moved, TaskTime] = field(default_factory=dict[Moved, TaskTime])
 
     @classmethod
-    def of(cls, kernel: KernelOp, target: Target, core: CoreTime | None = None) -> "Launched":
+    def of(cls, kernel: KernelOp, target: Target, core: CoreTimes | None = None) -> "Launched":
         cost = kernel_cost(kernel.main, kernel.engine.data, kernel.tiling, target)
-        if core is not None and isinstance(cost, Pipes):
-            cost = replace(cost, start_us=core.start_us, core_us=core.core_us)
         inputs, outputs = len(kernel.body.block.args), len(kernel.output_types)
         engine = DMA_IN if kernel.engine.data is Engine.DMA else kernel.engine.data.value
         if engine not in COMPUTE or not isinstance(cost, Pipes):
@@ -41,21 +42,34 @@ class Launched:
         capacity = capacities(target)
         blocks = capacity[engine] if kernel.tiling is None else kernel.tiling.blocks.data
         cores = ((engine, min(blocks, capacity[engine])),)
-        if engine == "cube" and cost.vector_us:
+        if core is not None:
+            cores, engine = core.cores, core.cores[0][0]
+        elif engine == "cube" and cost.vector_us:
             cluster = max(capacity["vector"] // capacity["cube"], 1)
             cores += (("vector", min(cores[0][1] * cluster, capacity["vector"])),)
         reads, writes = list(bytes_read(kernel)), bytes_written(kernel)
-        return cls(inputs, outputs, cost, engine, cores, reads, writes)
+        return cls(inputs, outputs, cost, engine, cores, reads, writes, core)
 
     def time(self, moved: Moved, target: Target) -> TaskTime:
         time = self.times.get(moved)
         if time is None:
-            assert isinstance(self.cost, Pipes)
-            time = self.times[moved] = time_with(self.cost, moved, target)
+            cost = self.cost
+            assert isinstance(cost, Pipes)
+            held = None if self.core is None else self.held(moved)
+            if self.core is not None and held is not None:
+                cost = replace(cost, **self.core.time(held)._asdict())
+            time = self.times[moved] = replace(time_with(cost, moved, target), held=held)
         return time
 
+    def held(self, moved: Moved) -> tuple[float, ...]:
+        """The parts of the operands that L2 holds, in steps of a sixteenth."""
+        held = [0.0] * self.inputs
+        for (index, size), hits in zip(self.reads, moved.parts, strict=True):
+            held[index] = STEPS * hits // size / STEPS if size else 0.0
+        return tuple(held)
 
-_Key = tuple[Engine, TilingAttr | None, Target, int | None, CoreTime | None]
+
+_Key = tuple[Engine, TilingAttr | None, Target, int | None, CoreTimes | None]
 
 # A scheduler and a session simulate the same kernels again and again; bodies do not change
 _known: WeakKeyDictionary[KernelOp, dict[_Key, Launched]] = WeakKeyDictionary()
@@ -65,11 +79,10 @@ def launched(
     kernel: KernelOp,
     target: Target,
     rows: int | None = None,
-    core: CoreTime | None = None,
+    core: CoreTimes | None = None,
 ) -> Launched:
     """What all launches of a kernel have in common, worked out once. `rows`: how many keys there
-    are, for kernels that are told. `core`: what its tile program takes, with operands that are not
-    in L2."""
+    are, for kernels that are told. `core`: what its tile program takes."""
     if rows is not None and not attentions(kernel):
         rows = None
     if rows is not None:

@@ -21,6 +21,7 @@ class Moved:
 
     hits: int
     evicted: int
+    parts: tuple[int, ...] = ()  # those of each operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,12 @@ class Traffic:
         self, reads: Iterable[tuple[SSAValue, int]], writes: Iterable[SSAValue],
         parts: Mapping[SSAValue, int],
     ) -> Moved:  # fmt: skip
-        before, hits = self.cache.written_back, 0
+        before, hits = self.cache.written_back, list[int]()
         for value, size in reads:
+            hits.append(0)
             if (access := self._access(value)) is not None:
                 size = min(size, access.size)
-                hits += size - self.cache.read(access.place, size)
+                hits[-1] = size - self.cache.read(access.place, size)
         for value in writes:
             if (access := self._access(value)) is None:
                 continue
@@ -73,7 +75,7 @@ class Traffic:
                 self.cache.write_part(access.place, size)
             else:
                 self.cache.write(access.place, access.size)
-        return Moved(hits, self.cache.written_back - before)
+        return Moved(sum(hits), self.cache.written_back - before, tuple(hits))
 
     def _access(self, value: SSAValue) -> _Access | None:
         """Where a buffer or view is, and its bytes; None for what is not on the device, and for

@@ -1,5 +1,6 @@
 """What a launch asks of each pipe of a core, and how long that takes: see `cost.py`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,13 +19,29 @@ class TaskTime:
     total_us: float = 0.0
     bytes: int = 0  # bytes that cross HBM, read and written
     l2_bytes: int = 0  # bytes that cross between the cores and L2, read and written
+    # The parts of the operands that L2 holds, where a tile program says the time; None: formulas do
+    held: tuple[float, ...] | None = None
 
 
 class CoreTime(NamedTuple):
-    """What a tile program takes on its busiest core, behind the start of such a kernel."""
+    """What a tile program takes on its busiest core, behind the start of such a kernel, and how
+    long the pipes of that work."""
 
     start_us: float
     core_us: float
+    cube_us: float
+    vector_us: float
+    load_us: float
+    store_us: float
+
+
+@dataclass(frozen=True, eq=False)
+class CoreTimes:
+    """The time of a tile program by the parts of its operands that L2 holds when it begins, and the
+    cores that it takes, by engine."""
+
+    cores: tuple[tuple[str, int], ...]
+    time: Callable[[tuple[float, ...]], CoreTime]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
 from ge.dialects.support.context import setting
 from ge.dialects.support.element_types import ELEMENT_TYPES, is_unsigned, storage_bytes, ui8
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import walk
 from ge.dialects.support.types import AnyTensor, tensor
 from ge.runtime.data.arrays import Array, dtype_of, integer_limits, kind_of
 from ge.runtime.data.packing import is_packed, packed, packed_size, unpacked
@@ -222,7 +223,7 @@ class RandomPayload:
 def weights_of(module: ModuleOp) -> dict[str, AnyTensor]:
     """The keys of weights that a module of any level refers to, with their types."""
     types: dict[str, AnyTensor] = {}
-    for op in module.walk():
+    for op in walk(module):
         if isinstance(op, ConstantOp | TaskConstantOp) and isinstance(op.value, WeightAttr):
             element, shape = data_type(op.result.type)
             types[op.value.data] = tensor(shape, element)

@@ -32,6 +32,9 @@ def time_report(timeline: Timeline) -> dict[str, Any]:
     path = critical_path(timeline)
     busy = sum(t.runs * t.duration_us for t in path)
     report["critical_path"] = {"tasks": len(path), "busy_us": busy, "wait_us": latency - busy}
+    computing = [t for t in timeline.tasks if t.kernel is not None]
+    by_tiles = sum(t.time.held is not None for t in computing)
+    report["timed_by"] = {"tiles": by_tiles, "formulas": len(computing) - by_tiles}
     if timeline.notes:
         report["notes"] = timeline.notes
     return report
@@ -74,7 +77,7 @@ def summary_table(
 
 # The columns of msprof's op_summary that this emulator has values for. mte2 is the pipe into the
 # core, mte3 and fixpipe the ones out of it; a task's cycles are those of all its cores. Slack, by
-# how much the task might end later, is ours.
+# how much the task might end later, is ours, and whether a tile program or formulas say its time.
 OP_SUMMARY = (
     "Device_id", "Model Name", "Task ID", "Stream ID", "Op Name", "OP Type", "Task Type",
     "Task Start Time(us)", "Task Duration(us)", "Task Wait Time(us)", "Block Num", "Mix Block Num",
@@ -84,7 +87,7 @@ OP_SUMMARY = (
     "aic_mte2_time(us)", "aic_mte2_ratio", "aic_fixpipe_time(us)", "aic_fixpipe_ratio",
     "aiv_time(us)", "aiv_total_cycles", "aiv_vec_time(us)", "aiv_vec_ratio",
     "aiv_mte2_time(us)", "aiv_mte2_ratio", "aiv_mte3_time(us)", "aiv_mte3_ratio",
-    "memory_bound", "cube_utilization(%)", "Slack Time(us)",
+    "memory_bound", "cube_utilization(%)", "Slack Time(us)", "Timed By",
 )  # fmt: skip
 
 OP_STATISTIC = (
@@ -141,6 +144,8 @@ def _summary_row(number: int, task: Task, target: Target, model: str) -> dict[st
         if task.engine == "vector":
             row |= _pipe("aiv_mte2", time.in_us, duration)
             row |= _pipe("aiv_mte3", time.out_us, duration)
+    if task.kernel is not None:
+        row["Timed By"] = "formulas" if time.held is None else "tiles"
     if task.engine in ("cube", "vector"):
         busiest = max(time.cube_us, time.vector_us)
         row["memory_bound"] = round(time.in_us / busiest, 3) if busiest else "N/A"

@@ -12,7 +12,7 @@ SIAM J. Appl. Math. 17, 1969).
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.clock import simulate
+from ge.runtime.costs.pipes import CoreTimes
 
 # Part of a target -> the fields that a factor changes
 PARTS: dict[str, tuple[str, ...]] = {
@@ -100,10 +101,13 @@ def _scaled(value: Any, factor: float) -> Any:
 
 def what_if(
     module: ModuleOp, target: Target, latency_us: float, changes: Sequence[str],
-    rows: int | None = None,
+    rows: int | None = None, tiles: Callable[[Target], Mapping[str, CoreTimes]] = lambda _: {},
 ) -> list[WhatIf]:  # fmt: skip
     """The times with each of the changes alone. `latency_us` is the time without them, `rows` are
-    as in `simulate`."""
-    others = [(change, changed(target, change)) for change in changes]
-    times = [(change, simulate(module, other, rows=rows).latency_us) for change, other in others]
-    return [WhatIf(c, us, us / latency_us if latency_us else 1.0) for c, us in times]
+    as in `simulate`, and so is what `tiles` gives."""
+    found: list[WhatIf] = []
+    for change in changes:
+        other = changed(target, change)
+        us = simulate(module, other, rows=rows, tiles=tiles(other)).latency_us
+        found.append(WhatIf(change, us, us / latency_us if latency_us else 1.0))
+    return found

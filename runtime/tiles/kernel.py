@@ -278,7 +278,7 @@ class TileKernel:
             size,
             tuple(self._pipe_times(busiest, issue)),
             tuple(self._unstated()),
-            tuple(self._rows(issue)) if with_rows else (),
+            tuple(self._rows(issue, held)) if with_rows else (),
         )
 
     def _unstated(self) -> Iterable[str]:
@@ -311,9 +311,9 @@ class TileKernel:
                     self.tables.pipe_name(pipe), count, simulation.busy(pipe) / per_us, waits
                 )
 
-    def _rows(self, issue: Issue) -> Iterable[Row]:
-        per_us, cycles = self.target.cycles_per_us, self.cycles()
-        for end, start, pipe, number in self.simulate(issue, keep_steps=True).steps:
+    def _rows(self, issue: Issue, held: Held) -> Iterable[Row]:
+        per_us, cycles = self.target.cycles_per_us, self.cycles(held)
+        for end, start, pipe, number in self.simulate(issue, True, held).steps:
             if cycles[issue[pipe][number]]:
                 op = self.tables.ops[self.tables.records[issue[pipe][number]].op]
                 ends = start / per_us, end / per_us

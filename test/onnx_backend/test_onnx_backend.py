@@ -3,6 +3,7 @@ listed in `unsupported.py`; a listed test that passes is an error, so that the l
 
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -23,22 +24,21 @@ from ge.runtime.data.weights import weights_at_hand
 
 sys.path.insert(0, str(Path(__file__).parent))
 from suite import KINDS, cases, pool, run
-from unsupported import UNSUPPORTED
-
-PATTERNS = [(re.compile(p), why) for why, patterns in UNSUPPORTED.items() for p in patterns]
+from unsupported import ON_TILES, UNSUPPORTED
 
 
-def reason(name: str) -> str | None:
-    return next((why for pattern, why in PATTERNS if pattern.fullmatch(name)), None)
+def reason(name: str, listed: Mapping[str, list[str]] = UNSUPPORTED) -> str | None:
+    found = (why for why, patterns in listed.items() for p in patterns if re.fullmatch(p, name))
+    return next(found, None)
 
 
-def check_kind(kind: str, every: int) -> None:
+def check_kind(kind: str, every: int, listed: Mapping[str, list[str]] = UNSUPPORTED) -> None:
     """Tests of a kind, each or every so many: those not listed pass, those listed fail."""
     wrong: list[str] = []
     passed = total = 0
     for name, case in islice(cases(kind), 0, None, every):
         total += 1
-        why = reason(name)
+        why = reason(name, listed)
         try:
             run(case)
             passed += 1
@@ -61,6 +61,22 @@ def test_kind(kind: str):
 @pytest.mark.parametrize("kind", KINDS)
 def test_some_of_a_kind(kind: str):
     check_kind(kind, every=17)
+
+
+def check_on_tiles(kind: str, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GE_TILES", "1")
+    monkeypatch.setenv("GE_TARGET", "910b2")
+    check_kind(kind, every, {**UNSUPPORTED, **ON_TILES})
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "light"])  # test_tiles_of_models
+def test_kind_on_tiles(kind: str, monkeypatch: pytest.MonkeyPatch):
+    check_on_tiles(kind, 1, monkeypatch)
+
+
+def test_some_nodes_on_tiles(monkeypatch: pytest.MonkeyPatch):
+    check_on_tiles("node", 41, monkeypatch)
 
 
 def exported(model: onnx.ModelProto) -> onnx.ModelProto:

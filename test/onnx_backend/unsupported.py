@@ -37,3 +37,10 @@ UNSUPPORTED: dict[str, list[str]] = {
     ],
     "the gradient of a subgraph": [r"simple/test_gradient_of_add\w*"],
 }
+
+ON_TILES: dict[str, list[str]] = {
+    "two units of bf16 off: weights of attention are rounded to bf16 before the cube has them": [
+        r"node/test_attention_4d_causal_bf16",
+    ],
+}
+"""What fails, besides, by tile programs of the 910b2."""

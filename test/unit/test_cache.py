@@ -18,7 +18,7 @@ from ge.lowering.driver.cache import Request
 from ge.lowering.pipeline.options import Options
 from ge.runtime.clock.clock import simulate
 
-OWN_FILES = cache._own_files  # pyright: ignore[reportPrivateUsage]
+OWN_FILES = cache.own_files
 
 RNG = np.random.default_rng(0)
 
@@ -58,7 +58,7 @@ class Setup:
 
         monkeypatch.setattr(compiler, "compile_file", counted)
         self.stamp = [("compiler.py", 1, 2)]
-        monkeypatch.setattr(cache, "_own_files", lambda: self.stamp)
+        monkeypatch.setattr(cache, "own_files", lambda: self.stamp)
 
     def run(self, output: str = "out.mlir", model: Path | None = None, **options: Any) -> str:
         settings: dict[str, Any] = {"cache_dir": str(self.cache)}

@@ -383,7 +383,8 @@ def test_op_summary_and_statistic(timeline: Timeline) -> None:
 
 def test_report(timeline: Timeline) -> None:
     report = profiler.time_report(timeline)
-    assert list(report) == ["latency_us", "lower_bound_us", "engines", "idle", "critical_path"]
+    first = ["latency_us", "lower_bound_us", "engines", "idle", "critical_path", "timed_by"]
+    assert list(report) == first
     assert set(report["idle"]) == set(CAUSES)
     cube = report["engines"]["cube"]
     assert cube["utilization"] == pytest.approx(cube["busy_us"] / report["latency_us"])

@@ -37,7 +37,9 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "runtime/check", "runtime/clock", "runtime/costs", "runtime/data",
         "runtime/device",
     },
-    "runtime/profile": {"dialects", "runtime/clock", "runtime/device"},
+    "runtime/profile": {
+        "dialects", "runtime/clock", "runtime/costs", "runtime/device", "runtime/tiles",
+    },
     "runtime/tiles": {"dialects", "runtime/costs", "runtime/data", "runtime/kernels"},
     "transforms/rewriting": {
         "dialects", "runtime/costs", "runtime/data", "transforms/analysis", "transforms/graph",
@@ -78,7 +80,8 @@ ROOMS: dict[str, set[str]] = {
     "lowering/text": {"dialects", "runtime/data"},
     "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},
     "lowering/kernels": {
-        "dialects", "runtime/costs", "transforms/tiles", "lowering/steps", "lowering/tiles",
+        "dialects", "runtime/costs", "transforms/tiles", "lowering/steps", "lowering/text",
+        "lowering/tiles",
     },
     "lowering/steps": {"dialects", "runtime/costs", "transforms/analysis"},
     "lowering/levels": {"dialects", "runtime/check", "runtime/costs", "transforms/analysis"},

@@ -191,3 +191,15 @@ func.func @main(%x: {x}, %w: tensor<2x4xf32>) -> ({x}, {half}, {x}) {{
   func.return %0, %3, %4 : {x}, {half}, {x}
 }}"""
     compare(text, all_lowered=True, orders=1)
+
+
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+def test_one_number_in_memory_beside_a_matmul(target: str):
+    x, out = "tensor<20x3xf32>", "tensor<20x4xf32>"
+    text = f"""
+func.func @main(%x: {x}, %w: tensor<3x4xf32>, %b: tensor<f32>) -> {out} {{
+  %0 = graph.matmul %x, %w : ({x}, tensor<3x4xf32>) -> {out}
+  %1 = graph.add %0, %b : ({out}, tensor<f32>) -> {out}
+  func.return %1 : {out}
+}}"""
+    compare(text, target, all_lowered=True, orders=1)

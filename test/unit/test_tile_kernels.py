@@ -1,6 +1,7 @@
 """Kernels in Python: traced, proved, run in any order of the pipes, and timed."""
 
 import inspect
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,9 @@ import numpy as np
 import pytest
 from ml_dtypes import int4
 
+sys.path.insert(0, str(Path(__file__).parent))
+from tile_lowering import compare
+
 import ge
 from ge.dialects.fused_op import USER_KERNELS, UserKernels
 from ge.dialects.support.errors import GeError
@@ -16,6 +20,7 @@ from ge.lowering.cli import check, run
 from ge.lowering.driver.compiler import context
 from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.tiles import examples
+from ge.runtime.tiles.kernel import TileKernel
 
 Array = Any
 tile = ge.tile
@@ -196,9 +201,13 @@ func.func @main(%a: tensor<32x64xf16>, %b: tensor<64x48xf16>) -> tensor<32x48xf1
         replaced = ge.FusedOp("ByHand", kernel=product, check=1e-2)
         assert ge.Graph(module, "by-hand").apply_pattern(pattern, lambda found: replaced) == 1
         (y,) = ge.Session(module).run({"arg0": a, "arg1": b}).values()
+        on_tiles = compare(module, all_lowered=True)
     finally:
         USER_KERNELS.reset(token)
     np.testing.assert_array_equal(y, product(a, b))
+    ((_, written),) = on_tiles.pairs  # and is the tile program of its launch, with its time
+    alone = product.kernel.on(a, b, y, **product.options).time()
+    assert TileKernel(written, on_tiles.target).time().total_us == alone.total_us
     np.testing.assert_allclose(y, np.maximum(wide(a) @ wide(b), 0), rtol=4e-3, atol=4e-2)
 
 

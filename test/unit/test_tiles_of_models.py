@@ -21,6 +21,8 @@ from ge.lowering.driver.compiler import compile_file, load
 from ge.lowering.pipeline.options import Options
 from ge.runtime.clock.clock import simulate
 from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.profile import opened
+from ge.runtime.profile.tables import op_summary, time_report
 from ge.runtime.tiles.kernel import TileKernel
 from ge.runtime.tiles.report import core_times
 
@@ -164,13 +166,76 @@ def test_a_program_is_timed_by_its_tile_programs(tmp_path: Path):
     tiles = simulate(program.module, target, tiles=core_times(program.module, target))
     (task,) = (t for t in tiles.tasks if t.engine == "vector")
     assert task.time.total_us == pytest.approx(TileKernel(kernel, target).time().total_us)
-    assert "1 kernels take what their tile programs take, with cold L2" in tiles.notes
+    assert "1 of 1 kernels take what their tile programs take" in tiles.notes
+    assert time_report(tiles)["timed_by"] == {"tiles": 1, "formulas": 0}
+    assert [r["Timed By"] for r in op_summary(formulas, "m")] == ["N/A", "formulas", "N/A"]
     assert not formulas.notes
     path = str(tmp_path / "p.mlir")
     report = str(tmp_path / "t.json")
-    assert not run.run([path, "--timing-only", "--tiles", "--report", report])
-    latency = json.loads(Path(report).read_text("utf-8"))["time"]["latency_us"]
-    assert latency == pytest.approx(tiles.latency_us)
+    faster = ["--what-if", "vector=1x", "--what-if", "kernel_start_us=2x"]
+    assert not run.run([path, "--timing-only", "--tiles", "--report", report, *faster])
+    time = json.loads(Path(report).read_text("utf-8"))["time"]
+    assert time["latency_us"] == pytest.approx(tiles.latency_us)
+    starts = target.kernel_start_us["vector"]
+    others = [w["latency_us"] - tiles.latency_us for w in time["what_if"]]
+    assert others == pytest.approx([0, starts])
+
+
+TWICE = """
+func.func @main(%x: tensor<64x2048xf16>, %w: tensor<2048x2048xf16>) -> tensor<64x2048xf16> {
+  %0 = graph.matmul %x, %w : (tensor<64x2048xf16>, tensor<2048x2048xf16>) -> tensor<64x2048xf16>
+  %1 = graph.matmul %0, %w : (tensor<64x2048xf16>, tensor<2048x2048xf16>) -> tensor<64x2048xf16>
+  func.return %1 : tensor<64x2048xf16>
+}
+"""
+
+
+def test_what_l2_holds_shortens_the_loads_of_tile_programs(tmp_path: Path):
+    """The second product finds both operands in L2."""
+    program = load(str(compiled(tmp_path, TWICE, "--target", "910b2", "--tiles")))
+    target = Target.load("910b2")
+    tiles = simulate(program.module, target, tiles=core_times(program.module, target))
+    first, second = (t.time for t in tiles.tasks if t.kernel is not None)
+    assert first.held == (0, 0)
+    assert second.held == (1, 1)
+    assert first.bytes == 2**18 + 2**23
+    assert not second.bytes
+    assert 1.2 * second.total_us < first.total_us
+
+
+def test_a_program_is_opened_down_to_its_pipes(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """The instructions of each kernel lie within its first launch; those of no pipe meet."""
+    path = compiled(tmp_path, PROGRAM, "--target", "910b2", "--tiles")
+    trace, report = tmp_path / "trace.json", tmp_path / "report.json"
+    flags = ["--timing-only", "--tiles", "--explain", "1"]
+    flags += ["--trace", str(trace), "--report", str(report)]
+    assert not run.run([str(path), *flags])
+    assert "bound by start" in capfd.readouterr().err
+    (kernel,) = json.loads(report.read_text())["time"]["kernels"]
+    assert kernel["tiles"]["pipes"]["vector v"]["instructions"] > 0
+
+    def slices(process: int) -> list[dict[str, Any]]:
+        events = json.loads(trace.read_text())["traceEvents"]
+        return [e for e in events if e["ph"] == "X" and e["pid"] == process]
+
+    ends, launches = dict[int, float](), slices(1)
+    for event in sorted(slices(4), key=lambda e: e["ts"]):
+        launch = next(e for e in launches if e["name"].startswith(event["args"]["kernel"]))
+        end = event["ts"] + event["dur"]
+        assert launch["ts"] <= event["ts"]
+        assert end <= launch["ts"] + launch["dur"] + 1e-6
+        assert ends.get(event["tid"], 0.0) <= event["ts"] + 1e-6
+        ends[event["tid"]] = end
+    kernels = {e["args"]["kernel"] for e in slices(4)}
+    assert kernels >= {"relu_0", "neg_0"}
+    monkeypatch.setattr(opened, "MOST_ROWS", 2)
+    assert not run.run([str(path), *flags])
+    assert any("more instructions" in e["name"] for e in slices(4))
+    compiled(tmp_path, PROGRAM, "--target", "910b2")
+    assert not run.run([str(path), "--timing-only", "--explain", "1"])
+    assert "no kernel has a tile program: --tiles writes them" in capfd.readouterr().err
 
 
 SCALARS = """

@@ -1,0 +1,58 @@
+"""A kernel of which there is the text.
+
+A program with many tile programs is written, and read by nobody but those who ask for one of them:
+the ops of such a kernel are made when somebody looks into it.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation, Region
+from xdsl.printer import Printer
+
+from ge.dialects.npu_task.attributes import number
+from ge.dialects.tile.kernel import KernelOp
+
+Read: TypeAlias = Callable[[str], KernelOp]
+
+
+class TextKernelOp(KernelOp):
+    """`text`: what stands behind the name in the text of a kernel; `read` makes a kernel of all of
+    it."""
+
+    def __init__(self, name: str, cores: int, text: str, read: Read) -> None:
+        properties = {"sym_name": StringAttr(name), "cores": number(cores)}
+        Operation.__init__(self, properties=properties)
+        self.text, self._read = text, read
+        self._regions: tuple[Region, ...] | None = None
+
+    @property
+    def is_unread(self) -> bool:
+        return self._regions is None
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        if self._regions is None:
+            kernel = self._read(f"{self.name} @program{self.text}")
+            self._regions = ()
+            self.add_region(kernel.detach_region(0))
+        return self._regions
+
+    @regions.setter
+    def regions(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, regions: tuple[Region, ...]
+    ) -> None:
+        self._regions = regions
+
+    def print(self, printer: Printer) -> None:
+        if self._regions is not None:
+            super().print(printer)
+            return
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        printer.print_string(self.text)
+
+    def verify(self, verify_nested_ops: bool = True) -> None:
+        if self._regions is not None:
+            super().verify(verify_nested_ops)

@@ -1,0 +1,120 @@
+"""Tile programs by the hash of all that they follow from: the kernel, the target, ge's own files.
+
+An entry is a file: a line with the hash of the rest, and as JSON the text of the program, or why
+there is none. Entries appear whole (they are written beside and renamed), so any number of
+compilers may share a folder. One that others may have written or that does not hold together is
+written anew. The folder may be deleted at any time.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import StringAttr
+
+from ge.dialects.fused_op import CustomOp
+from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.diagnostics import remark
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.kernel import KernelOp as TileKernelOp
+from ge.dialects.tile.text import TextKernelOp
+from ge.lowering.kernels.launch import NotLowered
+from ge.lowering.text.kept import WRONG, Unsound, is_ours, own_files, text_of
+from ge.lowering.text.printing import op_text
+from ge.lowering.text.reading import Source, parse_module
+
+NAME = "program"
+HEAD = f"{TileKernelOp.name} @{NAME}"
+OWN = ("ge", "xdsl")  # packages whose ops are the same as long as these are
+
+
+@dataclass
+class Kept:
+    """The programs of a folder, for one target."""
+
+    folder: Path
+    facts: str  # what all of them follow from
+    ctx: Context
+
+    @classmethod
+    def at(cls, folder: str, target: Target, ctx: Context) -> "Kept":
+        return cls(Path(folder), compiler() + json.dumps(asdict(target), default=str), ctx)
+
+    def program(self, kernel: KernelOp, write: Callable[[], TileKernelOp]) -> TileKernelOp:
+        """The program of a kernel: what is kept, or what `write` writes. Raises NotLowered."""
+        if any(
+            isinstance(op, CustomOp) or type(op).__module__.partition(".")[0] not in OWN
+            for op in kernel.walk()
+        ):
+            return write()  # nobody knows what its plugin, or a kernel by hand, has become since
+        path = self.folder / sha256(f"{self.facts}{nameless(kernel)}".encode()).hexdigest()
+        if (entry := self.read(kernel, path)) is None:
+            entry = new_entry(write)
+            self.keep(kernel, path, entry)
+        if "reason" in entry:
+            raise NotLowered(entry["reason"])
+        return TextKernelOp(NAME, entry["cores"], entry["text"], self.parsed)
+
+    def parsed(self, text: str) -> TileKernelOp:
+        (op,) = parse_module(self.ctx, Source("a tile program", text)).ops
+        op.detach()
+        assert isinstance(op, TileKernelOp)
+        return op
+
+    def read(self, kernel: KernelOp, path: Path) -> dict[str, Any] | None:
+        """An entry; None where there is none that holds together."""
+        try:
+            digest, _, rest = text_of(path).partition("\n")
+            if digest != sha256(rest.encode()).hexdigest():
+                raise Unsound
+            return json.loads(rest)
+        except FileNotFoundError:
+            return None
+        except (Unsound, *WRONG):
+            remark(kernel, f"{path} is damaged, or others may write to it: it is written anew")
+            return None
+
+    def keep(self, kernel: KernelOp, path: Path, entry: dict[str, Any]) -> None:
+        rest = json.dumps(entry)
+        text = f"{sha256(rest.encode()).hexdigest()}\n{rest}"
+        try:
+            self.folder.mkdir(0o700, parents=True, exist_ok=True)
+            if not is_ours(self.folder.stat()):
+                raise PermissionError("others may write to it")
+            with tempfile.NamedTemporaryFile("w", dir=self.folder, delete=False) as file:
+                file.write(text)
+            os.replace(file.name, path)
+        except OSError as e:
+            remark(kernel, f"{self.folder}: no tile program is kept: {e}")
+
+
+def new_entry(write: Callable[[], TileKernelOp]) -> dict[str, Any]:
+    try:
+        program = write()
+    except NotLowered as e:
+        return {"reason": str(e)}
+    program.sym_name = StringAttr(NAME)
+    return {"cores": program.core_count, "text": op_text(program).removeprefix(HEAD)}
+
+
+@cache
+def compiler() -> str:
+    """Which compiler this is."""
+    return json.dumps([*((p, version(p)) for p in OWN), *own_files()])
+
+
+def nameless(kernel: KernelOp) -> str:
+    """The text of a kernel, whatever its name is."""
+    name, kernel.sym_name = kernel.sym_name, StringAttr(NAME)
+    try:
+        return op_text(kernel)
+    finally:
+        kernel.sym_name = name

@@ -1,0 +1,195 @@
+"""Tile programs that a folder keeps are those that are written, and are ops only if asked for."""
+
+import os
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ge import tile
+from ge.dialects.fused_op import USER_KERNELS, UserKernels
+from ge.dialects.support.diagnostics import Diagnostic, Severity, diagnostic_handler
+from ge.dialects.support.operation import walk
+from ge.dialects.tile.buffers import AllocOp
+from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.text import TextKernelOp
+from ge.lowering.driver.compiler import compile_file, context
+from ge.lowering.driver.program import Program
+from ge.lowering.kernels import kept
+from ge.lowering.kernels.lower_kernels import LowerKernelsPass
+from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.stages import tile_cache
+from ge.lowering.text.printing import op_text
+from ge.lowering.text.reading import Source, parse_module
+
+X, Y, Z, N = "tensor<40x70xf32>", "tensor<8x16x4xf32>", "tensor<4x16x8xf32>", "tensor<70xi64>"
+TEXT = f"""func.func @main(%x: {X}, %y: {Y}) -> ({X}, {Z}, {N}) {{
+  %0 = graph.exp %x : ({X}) -> {X}
+  %1 = graph.softmax %0 {{axis = 1}} : ({X}) -> {X}
+  %2 = graph.transpose %y permutation [2, 1, 0] : {Y} -> {Z}
+  %3 = graph.arg_reduce "max" %1 {{axis = 0 : i64, keep_dims = false}} : ({X}) -> {N}
+  func.return %1, %2, %3 : {X}, {Z}, {N}
+}}"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "m.mlir"
+    path.write_text(TEXT)
+    return path
+
+
+def compiled(model: Path, cache: Path | str, target: str = "910b2") -> tuple[Program, list[str]]:
+    """The program, and what is said about it."""
+    found: list[Diagnostic] = []
+    with diagnostic_handler(found.append):
+        program = compile_file(
+            str(model), Options(target=target, tiles=True, tile_cache=str(cache))
+        )
+    return program, [d.message for d in found if d.severity is Severity.REMARK]
+
+
+def unread(program: Program) -> list[bool]:
+    return [op.is_unread for op in program.module.ops if isinstance(op, TextKernelOp)]
+
+
+def test_programs_are_the_same_cold_and_warm(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    plain, reasons = compiled(model, "off")
+    cold, remarks = compiled(model, tmp_path / "c")
+    monkeypatch.setattr(kept, "new_entry", None)  # nothing is written anew
+    warm, again = compiled(model, tmp_path / "c")
+    assert op_text(plain.module) == op_text(cold.module) == op_text(warm.module)
+    assert plain.report()["tiles"] == cold.report()["tiles"] == warm.report()["tiles"]
+    assert reasons == remarks == again != []
+    assert unread(plain) == []
+    assert unread(cold) == unread(warm) == [True, True]
+    x = np.linspace(-2, 2, 2800, dtype=np.float32).reshape(40, 70)
+    given = {"arg0": x, "arg1": np.arange(512, dtype=np.float32).reshape(8, 16, 4)}
+    wanted = plain.session(tiles="all").run(given)
+    for name, array in warm.session(tiles="all").run(given).items():
+        assert array.tobytes() == wanted[name].tobytes()
+    assert not any(unread(warm))
+    assert op_text(plain.module) == op_text(warm.module)
+
+
+def test_ops_are_made_when_they_are_asked_for(model: Path, tmp_path: Path):
+    program, _ = compiled(model, tmp_path / "c")
+    kernel = next(op for op in program.module.ops if isinstance(op, TextKernelOp))
+    assert [*walk(kernel)] == [kernel]
+    assert kernel.is_unread
+    kernel.verify()
+    assert kernel.is_unread
+    copy, text = kernel.clone(), str(kernel)
+    assert not kernel.is_unread
+    assert str(copy) == text == str(kernel)
+    kernel.verify()
+    assert len(list(kernel.walk())) == len(list(walk(kernel))) > 10
+
+
+def test_damaged_entries_are_written_anew(model: Path, tmp_path: Path):
+    cache = tmp_path / "c"
+    cold, reasons = compiled(model, cache)
+    files = sorted(cache.iterdir())
+    texts = [f.read_text() for f in files]
+    assert len(files) == 3  # one of them says why there is no program
+    for file, damaged in zip(files, ("", "\0", texts[2][:-2]), strict=True):
+        file.write_text(damaged)
+    again, remarks = compiled(model, cache)
+    assert op_text(again.module) == op_text(cold.module)
+    assert sum("it is written anew" in r for r in remarks) == 3
+    assert [f.read_text() for f in sorted(cache.iterdir())] == texts
+    files[0].chmod(0o666)
+    _, remarks = compiled(model, cache)
+    assert sum("others may write to it" in r for r in remarks) == 1
+    assert compiled(model, cache)[1] == reasons
+
+
+def test_folders_that_cannot_keep_are_no_error(model: Path, tmp_path: Path):
+    plain, _ = compiled(model, "off")
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    for folder in (open_to_all, model / "c"):
+        program, remarks = compiled(model, folder)
+        assert op_text(program.module) == op_text(plain.module)
+        assert any("no tile program is kept" in r for r in remarks)
+    assert not list(open_to_all.iterdir())
+
+
+def test_what_an_entry_follows_from(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    cache = tmp_path / "c"
+    compiled(model, cache)
+    compiled(model, cache, "910b3")
+    assert len(list(cache.iterdir())) == 6
+    model.write_text(TEXT.replace("@main(", "@main(%z: tensor<f32>, "))
+    compiled(model, cache)  # kernels are the same
+    assert len(list(cache.iterdir())) == 6
+    model.write_text(TEXT.replace("graph.exp", "graph.tanh"))
+    compiled(model, cache)
+    assert len(list(cache.iterdir())) == 7
+    monkeypatch.setattr(kept, "compiler", lambda: "another version")
+    compiled(model, cache)
+    assert len(list(cache.iterdir())) == 10
+
+
+def test_where_programs_are_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/users")
+    assert tile_cache(Options()) == os.path.join("/users", "ge", "tiles")
+    assert tile_cache(Options(cache_dir="/c")) == os.path.join("/c", "tiles")
+    assert tile_cache(Options(cache_dir="/c", tile_cache="/t")) == "/t"
+    assert tile_cache(Options(tile_cache="off")) == ""
+
+
+@tile.kernel(M=16, factor=2.0)
+def scaled(c: Any, x: Any, out: Any, M: int, factor: float):
+    t = c.ub(M, x.shape[1], "f32")
+    for i in c.share(x.shape[0] // M):
+        c.load(t, x[i * M :])
+        t[:] = t * factor
+        c.store(out[i * M :], t)
+
+
+def test_kernels_by_hand_are_written_anew(tmp_path: Path):
+    """What they are does not show in the program."""
+    text = """npu_task.kernel @k on vector {
+^bb0(%x: tensor<32x64xf32>):
+  %0 = fused_op.custom "Scaled"(%x) : (tensor<32x64xf32>) -> tensor<32x64xf32> {
+  ^bb1(%1: tensor<32x64xf32>):
+    %2 = graph.add %1, %1 : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+    fused_op.yield %2 : tensor<32x64xf32>
+  }
+  npu_task.return %0 : tensor<32x64xf32>
+}"""
+    found: list[str] = []
+    for factor in (2.0, 3.0):
+        product = scaled.returning(lambda x: x, cores=2, factor=factor)
+        token = USER_KERNELS.set(UserKernels({"Scaled": product}))
+        try:
+            module = parse_module(context(), Source("k", text))
+            LowerKernelsPass("910b2", finish=True, cache=str(tmp_path)).apply(context(), module)
+        finally:
+            USER_KERNELS.reset(token)
+        found.append(op_text(module))
+    assert ["3.0" in text for text in found] == [False, True], found
+
+
+def test_programs_are_finished_for_the_target_of_a_file(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Also where the file is missing: the program has what stood in it."""
+    preset = (files("ge.dialects.targets") / "910b2.toml").read_text("utf-8")
+    smaller = re.sub(r"(?m)^ub_bytes = .*$", "ub_bytes = 8192", preset)
+    (tmp_path / "my.toml").write_text(smaller.replace('"910b2"', '"mine"'))
+    monkeypatch.chdir(tmp_path)
+    module = compile_file(str(model), Options(target="my.toml")).module
+    (tmp_path / "my.toml").unlink()
+    LowerKernelsPass(finish=True).apply(context(), module)
+    programs = [op for op in module.ops if isinstance(op, KernelOp)]
+    allocs = [a for p in programs for a in p.walk() if isinstance(a, AllocOp)]
+    assert len(programs) > 1
+    assert max(o + a.tile.bytes for a in allocs for o in a.offsets or ()) <= 8192
