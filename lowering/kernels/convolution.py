@@ -22,8 +22,8 @@ transpose them first; the two beside a cube core have half of the lines each:
 Kernels of one element on whole images have one long line. Channels of a result that is transposed
 on its way out are last: then the product is transposed. Bias is a product, too: of the bias as a
 column by ones. Pads of images are those of loads. Other ops than relu are on vector cores, which
-have half of the rows each. Where the result is concatenated with other channels, vector cores copy
-those.
+have half of the rows each; so is a bias of integers. Where the result is concatenated with other
+channels, vector cores copy those.
 """
 
 from collections.abc import Sequence
@@ -73,11 +73,14 @@ def lower_convolution(launch: Launch) -> Written:
     joined = last if isinstance(last, ConcatOp) else None
     w = Convolution.of(op, turned)
     placed = last if turned or joined else None
-    rest = Rest(launch, op, w.result_shape, (w.groups, w.outs, 1), placed)
-    if turned and rest.ops and not rest.is_relu:
+    after = op.bias if w.bias is None else None  # that of integers
+    rest = Rest(launch, op, w.result_shape, (w.groups, w.outs, 1), placed, after)
+    passes = not rest.is_empty and not rest.is_relu
+    if turned and passes:
         raise NotLowered("there are other ops before a transposition")
-    if rest.ops and not rest.is_relu:
-        w = replace(w, passing=1 + [*rest.others.values()].count("all"))
+    if passes:
+        passing = 1 + [*rest.others.values()].count("all")
+        w = replace(w, passing=passing, narrowest=rest.narrowest)
     together = [values for _, values in launch.in_memory() if op.input in values]
     w = replace(w, shared=len(together[0]) > 1 or op.input in rest.others)
     if joined is not None:
@@ -149,7 +152,7 @@ class Blocks:
         if not cut.image and not w.last and cut.channels * w.taps < cut.depth:
             for copy in range(2):
                 c.fill(self.windows[copy], 0)
-        if w.op.bias is not None:
+        if w.bias is not None:
             unit = max(FRACTAL, BLOCK * 8 // bitwidth(element))
             self.bias, self.ones = c.l1(cut.m, unit, element, copies=2), c.l1(unit, cut.n, element)
             c.fill(self.ones, 1)
@@ -197,8 +200,8 @@ class Blocks:
         steps = ceil(w.ins / cut.channels)
         image, m, at = self.place(i)
         group, first = self.group(image), c.now(i.turn * steps)
-        if w.op.bias is not None:
-            bias = self.arguments[w.op.bias][group, m:, 0:]
+        if w.bias is not None:
+            bias = self.arguments[w.bias][group, m:, 0:]
             column = c.load(self.bias[i], bias, pad=0)
             self.multiply(self.sums[i], column, self.ones, init=True, k=column.shape[1])
         for s in c.range(steps):
@@ -206,7 +209,7 @@ class Blocks:
             depth = s * (cut.channels * w.taps)
             c.load(lhs, self.arguments[w.op.weight][group, m:, depth:], pad=0)
             rhs = self.load_windows(first + s, image, s * cut.channels, at)
-            init = w.op.bias is None and s == 0
+            init = w.bias is None and s == 0
             self.multiply(self.sums[i], lhs, rhs, init=init, k=cut.part)
 
     def multiply(self, sums: Tile, lhs: Tile, rhs: Side, init: Condition | bool, k: int) -> None:

@@ -38,6 +38,7 @@ class Convolution(Windows):
     last: bool  # channels of the input are last
     turned: bool  # those of the result are
     passing: int = 0  # whole values that vector cores take for a block of sums; 0: they take none
+    narrowest: int = 32  # bits of a whole value
     shared: bool = False  # the input is an operand of other ops, too
     copies: int = 0  # bytes of UB for what is copied beside
 
@@ -48,8 +49,6 @@ class Convolution(Windows):
         element, last = element_type(op.input), op.channel_axis != 1
         if element not in (f16, bf16, f32, i8) or element != element_type(op.weight):
             raise NotLowered(f"the cube does not multiply {element} by {element_type(op.weight)}")
-        if element == i8 and op.bias is not None:
-            raise NotLowered("there is no bias of integers")
         windows = pairs(op.window(), shape[2:], shape_of(op.result)[2:])
         groups, images = op.groups, shape[0] * op.groups
         if groups > 1 and (last or turned):
@@ -59,6 +58,11 @@ class Convolution(Windows):
     @property
     def depth(self) -> int:
         return self.ins * self.taps
+
+    @property
+    def bias(self) -> SSAValue | None:
+        """That the cube adds."""
+        return None if element_type(self.op.input) == i8 else self.op.bias
 
     @property
     def is_matmul(self) -> bool:
@@ -150,7 +154,7 @@ class Cut:
 def cuts(w: Convolution, target: Target) -> Iterator[Cut]:
     """Those that fit on a core."""
     bits, room = bitwidth(element_type(w.op.input)), target.core_memories
-    unit = max(FRACTAL, BLOCK * 8 // bits)
+    unit = max(FRACTAL, BLOCK * 8 // min(bits, w.narrowest))
     steps = list(channel_steps(w, unit))
     lines, cols = w.result
     blocks = [(1, c) for c in extents(cols, unit)]

@@ -4,7 +4,7 @@ vector unit.
     graph.requantize %x, %scale to i8          cast, mul, round, max, min, cast
 """
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 from xdsl.dialects.builtin import f16, f32
 from xdsl.ir import Attribute, SSAValue
@@ -18,14 +18,22 @@ from ge.dialects.support.types import constant_value, element_type, normalize_ax
 from ge.lowering.kernels.launch import Launch, NotLowered
 from ge.lowering.tiles import values as v
 
-if TYPE_CHECKING:
-    from ge.lowering.kernels.pulling import Pull
-
 GridOp: TypeAlias = QuantizeOp | DequantizeOp | RequantizeOp
+
+
+class Values(Protocol):
+    """Where the tiles of values come from."""
+
+    @property
+    def launch(self) -> Launch: ...
+
+    def expression(self, value: SSAValue, box: Box, column: bool = False) -> v.Expression: ...
+
+
 LARGEST = 3.4028234663852886e38  # of f32
 
 
-def on_grid(pull: "Pull", op: GridOp, box: Box, column: bool) -> v.Expression:
+def on_grid(pull: Values, op: GridOp, box: Box, column: bool) -> v.Expression:
     """The tile of a box. Raises NotLowered where its arithmetic is not that of f32."""
     source, target = element_type(op.input), element_type(op.results[0])
     # codes of 8 bits and f16 are exact in f16, and what they give is rounded once there as well
@@ -60,12 +68,12 @@ def rounded(
     return v.cast(x, element_type(op.results[0]))
 
 
-def scale_of(pull: "Pull", op: GridOp, box: Box, column: bool, kind: Attribute) -> v.Expression:
+def scale_of(pull: Values, op: GridOp, box: Box, column: bool, kind: Attribute) -> v.Expression:
     """The scales of a box: one number, a row or a column, or one for each element."""
     return parameter(pull, op, 1, op.scale, box, column, kind)
 
 
-def zero_of(pull: "Pull", op: GridOp, box: Box, column: bool, kind: Attribute) -> "v.Value | None":
+def zero_of(pull: Values, op: GridOp, box: Box, column: bool, kind: Attribute) -> "v.Value | None":
     """The zero point; None: there is none, or it is 0."""
     if op.zero_point is None:
         return None
@@ -77,7 +85,7 @@ def zero_of(pull: "Pull", op: GridOp, box: Box, column: bool, kind: Attribute) -
 
 
 def parameter(
-    pull: "Pull",
+    pull: Values,
     op: GridOp,
     index: int,
     value: SSAValue,
@@ -99,7 +107,7 @@ def parameter(
 
 
 def blocks_of(
-    pull: "Pull",
+    pull: Values,
     value: SSAValue,
     needed: Box,
     box: Box,

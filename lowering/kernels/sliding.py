@@ -19,7 +19,7 @@ from functools import reduce
 from math import ceil, prod
 from typing import Any
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i8
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.convolution import ConvOp
@@ -37,6 +37,8 @@ from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Expression, Tile, cast, maximum
 from ge.runtime.costs.instructions import REPEAT_BYTES
 
+EXACT = 2**24 // 2**14  # products of i8 whose sums f32 has without rounding
+
 
 @dataclass(frozen=True)
 class Sliding(Windows):
@@ -53,8 +55,10 @@ class Sliding(Windows):
         windows = pairs(op.window(), tuple(image), shape_of(op.results[0])[2:])
         if isinstance(op, PoolOp):
             batch, channels = 1, batch * channels
-        elif not is_float(element_type(op.input)) or op.channel_axis != 1:
-            raise NotLowered("its channels are last, or integers")
+        elif op.channel_axis != 1:
+            raise NotLowered("its channels are last")
+        elif element_type(op.input) == i8 and prod(op.window().kernel) > EXACT:
+            raise NotLowered("its sums of integers are not those of f32")
         return cls(*windows, op, batch, channels)
 
     @property
@@ -150,9 +154,10 @@ class Cut:
         return turns * max(load, vector) + min(load, vector)
 
 
-def cuts(w: Sliding) -> list[Cut]:
+def cuts(w: Sliding, narrowest: int) -> list[Cut]:
+    """`narrowest`: bits of an element."""
     lines, cols = w.result
-    unit = BLOCK * 8 // bitwidth(w.element)
+    unit = BLOCK * 8 // narrowest
     rows = [n for n in (1, 2, 4, 8, 16, 32, 64, 128) if n < 2 * w.channels]
     wide = [align_up(ceil(cols / n), unit) for n in (1, 2, 4, 8, 16, 32, 64) if n <= cols]
     high = sorted({ceil(lines / n) for n in range(1, lines + 1)})
@@ -172,7 +177,7 @@ def lower_sliding(launch: Launch) -> Written:
         check_pool(op, w)
     rest = Rest(launch, op, (w.batch, w.channels, *w.result), (1, w.channels, 1))
     room = launch.target.core_memories["ub"]
-    fitting = [cut for cut in cuts(w) if cut.bytes(w, rest) <= room]
+    fitting = [cut for cut in cuts(w, rest.narrowest) if cut.bytes(w, rest) <= room]
     if not fitting:
         raise NotLowered("no block of it fits into ub")
     cut = min(fitting, key=lambda cut: cut.cycles(w, launch.target))
@@ -280,7 +285,10 @@ class Blocks:
 
     @property
     def pad(self) -> float:
-        is_max = isinstance(self.w.op, PoolOp) and self.w.op.kind.data == "max"
+        op = self.w.op
+        if isinstance(op, ConvOp):
+            return op.pad_value.value.data
+        is_max = isinstance(op, PoolOp) and op.kind.data == "max"
         return lowest(self.w.element) if is_max else 0
 
     def elements(self, i: SharedIndex) -> list[Tile]:
@@ -295,18 +303,19 @@ class Blocks:
         return found
 
     def convolved(self, i: SharedIndex, row: Index) -> Expression:
-        w, c, op = self.w, self.c, self.w.op
+        c, op = self.c, self.w.op
         assert isinstance(op, ConvOp)
         weights = self.arguments[op.weight]
         terms: list[Expression] = []
         for tap, (x, ring) in enumerate(zip(self.elements(i), self.weights, strict=True)):
             column = c.load(ring[i], weights[row:, tap:].sized(self.cut.rows, 1), pad=0)
             terms.append(wide(x) * wide(column))
-        total = reduce(lambda a, b: a + b, terms)
+        total, element = reduce(lambda a, b: a + b, terms), element_type(op.result)
+        total = total if is_float(element) else cast(total, element)
         if op.bias is not None:
             bias = c.load(self.bias[i], self.arguments[op.bias][row:, 0:], pad=0)
             total = total + wide(bias)
-        return narrow(total, w.element)
+        return narrow(total, element)
 
     def pooled(self, i: SharedIndex) -> Expression:
         op, elements = self.w.op, self.elements(i)

@@ -11,13 +11,16 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.graph.support.window import Window
+from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Shape, element_type, numel, shape_of
+from ge.dialects.support.types import Shape, element_type, normalize_axis, numel, shape_of
+from ge.lowering.kernels.grids import GridOp, on_grid
 from ge.lowering.kernels.launch import Launch, NotLowered
 from ge.lowering.kernels.pulling import is_pointwise, number
+from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Scalar
-from ge.lowering.tiles.values import Argument, Box, Copied, Expression
+from ge.lowering.tiles.values import Argument, Copied, Expression
 
 Pair = tuple[int, int]
 
@@ -67,6 +70,17 @@ def pairs(window: Window, image: Shape, result: Shape) -> tuple[Pair, Pair, Pair
     return sizes, results, kernel, strides, pair(window.dilations, 1), pads
 
 
+@dataclass(frozen=True)
+class Known:
+    """Expressions for values, whatever box of them is asked for."""
+
+    launch: Launch
+    values: dict[SSAValue, Expression]
+
+    def expression(self, value: SSAValue, box: Box, column: bool = False) -> Expression:
+        return self.values[value]
+
+
 Kind = Literal["all", "channel", "image"]
 """Of an operand: as the result, a number for each channel, or one for each of each image."""
 
@@ -76,13 +90,15 @@ class Rest:
     """The ops after a launch's first one, `op`. `shape`: that of the memref of its result and of
     all of its shape; `column`: of one with a number for each channel. `last`: the last op, where it
     says only where results stand (a transposition, a concatenation of channels); it is none of
-    them. Raises NotLowered where the op is not the first one, or the launch has several results."""
+    them. `bias`: what is added to the first one's result before them. Raises NotLowered where the
+    op is not the first one, or the launch has several results."""
 
     launch: Launch
     op: TensorOp
     shape: Shape
     column: Shape
     last: TensorOp | None = None
+    bias: SSAValue | None = None
 
     def __post_init__(self) -> None:
         body = self.launch.body
@@ -111,31 +127,43 @@ class Rest:
         values = [self.op.results[0], *full, self.out]
         return 2 * sum(bitwidth(element_type(v)) for v in values)
 
+    @cached_property
+    def narrowest(self) -> int:
+        """Bits of the narrowest of its whole values."""
+        full = [v for v, kind in self.others.items() if kind == "all"]
+        return min(bitwidth(element_type(v)) for v in (*self.op.operands[:1], *full, self.out))
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.ops and self.bias is None
+
     @property
     def is_relu(self) -> bool:
-        return [type(op) for op in self.ops] == [ReluOp]
+        return [type(op) for op in self.ops] == [ReluOp] and self.bias is None
 
     @cached_property
     def others(self) -> dict[SSAValue, Kind]:
         """What the ops take besides the result of `op` and numbers. Raises NotLowered for what has
         other shapes."""
         known: set[SSAValue] = {self.op.results[0]}
-        found: dict[SSAValue, Kind] = {}
+        found: dict[SSAValue, Kind] = {} if self.bias is None else {self.bias: "channel"}
         for op in self.ops:
-            if not is_pointwise(op):
+            if not isinstance(op, GridOp) and not is_pointwise(op):
                 raise NotLowered(f"there are no tiles for {op.name} after {self.op.name}")
             for value in op.operands:
                 if value not in known and self.number(value) is None:
-                    found[value] = self.kind(value)
+                    found[value] = self.kind(value, op)
             known.update(op.results)
         return found
 
-    def kind(self, value: SSAValue) -> Kind:
+    def kind(self, value: SSAValue, user: TensorOp) -> Kind:
         shape, whole = shape_of(value), shape_of(self.op.results[0])
         ones = (1,) * (len(whole) - 2)
         if shape == whole:
             return "all"
         is_column = shape in ((1, whole[1], *ones), (whole[1], *ones))
+        if isinstance(user, GridOp) and user.axis is not None:
+            is_column = normalize_axis(user.axis.value.data, len(whole)) == 1
         if is_column and numel(shape) == prod(self.column):
             return "channel"
         if shape == (*whole[:2], *ones):
@@ -144,7 +172,7 @@ class Rest:
 
     def column_box(
         self, value: SSAValue, memref: Argument, image: Scalar, group: Scalar, row: Scalar
-    ) -> Box:
+    ) -> v.Box:
         """Of an operand that is no whole one."""
         return memref[image if self.others[value] == "image" else group, row:, 0:]
 
@@ -168,10 +196,17 @@ class Rest:
 
     def value(self, known: dict[SSAValue, Expression], shape: Pair) -> Expression:
         """The result of the ops."""
+        if self.bias is not None:
+            known[self.op.results[0]] += known[self.bias]
         for op in self.ops:
             for value in op.operands:
                 if value not in known and (constant := self.number(value)) is not None:
                     known[value] = constant
-            args = tuple(known[v] for v in op.operands)
-            known[op.results[0]] = Copied(op, args, shape, element_type(op.results[0]))
+            if isinstance(op, GridOp):
+                whole = Box.of([(0, size) for size in shape_of(op.results[0])])
+                result = on_grid(Known(self.launch, known), op, whole, False)
+            else:
+                args = tuple(known[v] for v in op.operands)
+                result = Copied(op, args, shape, element_type(op.results[0]))
+            known[op.results[0]] = result
         return known[self.computed]

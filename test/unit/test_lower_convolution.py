@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from xdsl.ir import Attribute
 
 from ge.dialects.targets.target import Target
 from ge.lowering.kernels import convolution
 from ge.lowering.kernels.convolution_cuts import Convolution, Cut, cuts
+from ge.runtime.device.random_inputs import random_array
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -170,6 +173,31 @@ def test_channels_of_the_result_are_last(kernel: int, relu: bool) -> None:
     text = text.replace(f"  func.return {last} : {result}", kernel_text)
     found = compare(text.replace(f"-> {result} {{", f"-> {turned} {{"), all_lowered=True)
     assert len(found.pairs) == 1
+
+
+@pytest.mark.parametrize("way", [cuts, unfolding])
+@pytest.mark.parametrize("group", [1, 20])
+def test_integers_with_bias_and_scales(group: int, way: Callable[..., Any]) -> None:
+    """On the cube, or on vector cores where each channel is one of its own; the bias and the scales
+    of channels are on vector cores."""
+    x, w, out = "tensor<2x20x6x7xi8>", f"tensor<20x{20 // group}x3x3xi8>", "tensor<2x20x3x4x"
+    text = f"""func.func @main(%x: {x}, %w: {w}, %b: tensor<20xi32>, %s: tensor<20xf32>) -> {out}i8> {{
+  %z = graph.constant dense<-7> : tensor<i8>
+  %r = fused_op.conv(%x, %w, %b, %s, %z) : ({x}, {w}, tensor<20xi32>, tensor<20xf32>, tensor<i8>) -> {out}i8> {{
+  ^bb0(%0: {x}, %1: {w}, %2: tensor<20xi32>, %3: tensor<20xf32>, %4: tensor<i8>):
+    %5 = graph.conv %0, %1 bias %2 strides [2, 2] pads [1, 1, 1, 1] {{group = {group} : i64, pad_value = -5 : i64}} : ({x}, {w}, tensor<20xi32>) -> {out}i32>
+    %6 = graph.requantize %5, %3 zero_point %4 : tensor<i8> to i8 {{axis = 1 : i64, rounding = "float32"}} : {out}i32>, tensor<20xf32> -> {out}i8>
+    fused_op.yield %6 : {out}i8>
+  }}
+  func.return %r : {out}i8>
+}}"""  # noqa: E501
+
+    def few(rng: np.random.Generator, element: Attribute, shape: Shape) -> Any:
+        array = random_array(rng, element, shape)
+        return abs(array) / 1000 if array.dtype == np.float32 else array
+
+    with patch.object(convolution, "cuts", way):
+        compare(text, all_lowered=True, exact=True, make=few, orders=1)
 
 
 def joined(kernel: int, ops: bool, place: int, others: Shape, element: str = "f32") -> str:
