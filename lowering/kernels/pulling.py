@@ -17,7 +17,7 @@ is computed. Loads are padded with 1, which no elementwise op of the compiler st
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Block, SSAValue
@@ -43,6 +43,8 @@ from ge.lowering.kernels.rotary import rotated
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Index, LoopIndex, ReadIndex, Scalar, minimum
 from ge.lowering.tiles.tracing import Tracer
+
+Side: TypeAlias = Literal["rows", "columns"]
 
 PAD = 1
 CHEAP = 2  # vector instructions that are rather repeated than kept in a tile
@@ -224,75 +226,84 @@ class Pull:
     # ---- reductions
 
     def reduced(self, op: ReduceOp, value: SSAValue, box: Box, column: bool) -> v.Tile:
-        """The reduction of a box of the operand: at once, or in parts of the sizes `parts`."""
+        """The reduction of a box of the operand: at once, or in parts of the sizes `parts`, which
+        are combined element by element first."""
         source, axes = op.operands[0], op.reduced_axes() or ()
         shape = shape_of(source)
         sizes = {dim: self.parts.get(dim, shape[dim]) for dim in axes}
         loops = [dim for dim in axes if sizes[dim] < shape[dim]]
         offsets, result = list(box.offsets), self.buffer(tile_shape(box, column), value)
+        part = tuple(sizes.get(dim, size) for dim, size in enumerate(box.sizes))
         if not loops:
-            return self._reduce_part(op, offsets, sizes, box, column, result)
-        self.c.fill(result, neutral(op))
+            found, sides = self._part(op, Box(tuple(offsets), part), sizes, column)
+            return self._along(op, found, sides, result)
+        dims = {i for i, size in enumerate(part) if size > 1}
+        is_column = column and not dims & {*sizes}
+        total = self.buffer(tile_shape(Box(tuple(offsets), part), is_column), source)
+        self.c.fill(total, neutral(op))
+        found_sides = list[Side]()
 
         def nested(left: Sequence[int]) -> None:
-            if left:
-                dim = left[0]
-                whole, rest = divmod(shape[dim], sizes[dim])
-                for i in self.c.range(whole):
-                    offsets[dim] = i * sizes[dim]
-                    nested(left[1:])
-                if rest:
-                    offsets[dim] = whole * sizes[dim]
-                    nested(left[1:])
+            if not left:
+                found, found_sides[:] = self._part(op, Box(tuple(offsets), part), sizes, column)
+                combine = {"max": v.maximum, "min": v.minimum}.get(op.kind.data)
+                total[:] = combine(total, found) if combine else total + found
                 return
-            like = self.buffer(tile_shape(box, column), value)
-            part = self._reduce_part(op, offsets, sizes, box, column, like)
-            combine = {"max": v.maximum, "min": v.minimum}.get(op.kind.data)
-            result[:] = combine(result, part) if combine else result + part
+            dim = left[0]
+            whole, rest = divmod(shape[dim], sizes[dim])
+            for i in self.c.range(whole):
+                offsets[dim] = i * sizes[dim]
+                nested(left[1:])
+            if rest:
+                offsets[dim] = whole * sizes[dim]
+                nested(left[1:])
 
         nested(loops)
-        return result
+        return self._along(op, total, found_sides, result)
 
-    def _reduce_part(
-        self,
-        op: ReduceOp,
-        offsets: Sequence[Scalar],
-        sizes: Mapping[int, int],
-        box: Box,
-        column: bool,
-        result: v.Tile,
-    ) -> v.Tile:
-        source, extents = op.operands[0], shape_of(op.operands[0])
-        spans = [sizes.get(dim, size) for dim, size in enumerate(box.sizes)]
-        part = Box(tuple(offsets), tuple(spans))
-        dims = long_dims(part)
+    def _part(
+        self, op: ReduceOp, part: Box, sizes: Mapping[int, int], column: bool
+    ) -> tuple[v.Expression, list[Side]]:
+        """The elements of a part of the operand, neutral where there are none, and along which of
+        its sides they are reduced."""
+        source, extents, dims = op.operands[0], shape_of(op.operands[0]), long_dims(part)
         is_column = column and not {*dims} & {*sizes}
         found, shape = self.expression(source, part, is_column), tile_shape(part, is_column)
         if len(list(source.uses)) > 1:
             found = self.tile(source, part, is_column)
-        sides = ("rows", "columns")[-len(dims) :] if not is_column else ("rows",)
-        reduced = [(d, side) for d, side in zip(dims, sides, strict=True) if d in sizes]
-        if not reduced:
-            result[:] = found
-            return result
-        tile = found
-        if not isinstance(found, v.Tile):
-            tile = self.buffer(shape, source)
-            tile[:] = found
-        for dim, side in reduced:
+        names: tuple[Side, ...] = ("rows",) if is_column else ("rows", "columns")[2 - len(dims) :]
+        sides = [(d, side) for d, side in zip(dims, names, strict=True) if d in sizes]
+        for dim, side in sides:
             at, extent = part.offsets[dim], extents[dim]
             if isinstance(at, int) and at + part.sizes[dim] > extent:  # loops have whole parts
-                self._end(cast(v.Tile, tile), side, at, extent, neutral(op))
-        for i, (_, side) in enumerate(reduced):  # rows first: that is cheaper
-            shape = (1, shape[1]) if side == "rows" else (shape[0], 1)
-            target = result if i == len(reduced) - 1 else self.buffer(shape, source)
+                if not isinstance(found, v.Tile):
+                    tile = self.buffer(shape, source)
+                    tile[:] = found
+                    found = tile
+                self._end(found, side, at, extent, neutral(op))
+        return found, [side for _, side in sides]
+
+    def _along(
+        self, op: ReduceOp, found: v.Expression, sides: Sequence[Side], result: v.Tile
+    ) -> v.Tile:
+        """Reduce a tile along its sides; rows first, since that is cheaper."""
+        if not sides:
+            result[:] = found
+            return result
+        tile, source = found, op.operands[0]
+        if not isinstance(found, v.Tile):
+            tile = self.buffer(found.shape, source)
+            tile[:] = found
+        for i, side in enumerate(sides):
+            shape = (1, tile.shape[1]) if side == "rows" else (tile.shape[0], 1)
+            target = result if i == len(sides) - 1 else self.buffer(shape, source)
             if target.shape != shape:
                 raise NotLowered("a row stands where a column is wanted")
             target[:] = v.Reduced(op.kind.data, tile, shape, result.element)
             tile = target
         return result
 
-    def _end(self, tile: v.Tile, side: str, base: int, extent: int, number: float) -> None:
+    def _end(self, tile: v.Tile, side: Side, base: int, extent: int, number: float) -> None:
         """Write a number behind the last row or column that there is; the first one is `base`."""
         (rows, cols), size = tile.shape, extent - base
         if side == "rows":
