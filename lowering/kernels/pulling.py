@@ -45,6 +45,7 @@ from ge.lowering.tiles.indices import Index, LoopIndex, ReadIndex, Scalar, minim
 from ge.lowering.tiles.tracing import Tracer
 
 Side: TypeAlias = Literal["rows", "columns"]
+SIDES: tuple[Side, ...] = ("rows", "columns")
 
 PAD = 1
 CHEAP = 2  # vector instructions that are rather repeated than kept in a tile
@@ -271,8 +272,9 @@ class Pull:
         found, shape = self.expression(source, part, is_column), tile_shape(part, is_column)
         if len(list(source.uses)) > 1:
             found = self.tile(source, part, is_column)
-        names: tuple[Side, ...] = ("rows",) if is_column else ("rows", "columns")[2 - len(dims) :]
-        sides = [(d, side) for d, side in zip(dims, names, strict=True) if d in sizes]
+        names: tuple[Side, ...] = ("rows",) if is_column else SIDES[2 - len(dims) :]
+        sides: list[tuple[int, Side]] = list(zip(dims, names, strict=True))
+        sides = [(d, side) for d, side in sides if d in sizes]
         for dim, side in sides:
             at, extent = part.offsets[dim], extents[dim]
             if isinstance(at, int) and at + part.sizes[dim] > extent:  # loops have whole parts

@@ -154,7 +154,7 @@ class Cut:
         return turns * max(load, vector) + min(load, vector)
 
 
-def cuts(w: Sliding, narrowest: int) -> list[Cut]:
+def cuts(w: Sliding, narrowest: int, target: Target) -> list[Cut]:
     """`narrowest`: bits of an element."""
     lines, cols = w.result
     unit = BLOCK * 8 // narrowest
@@ -162,7 +162,7 @@ def cuts(w: Sliding, narrowest: int) -> list[Cut]:
     wide = [align_up(ceil(cols / n), unit) for n in (1, 2, 4, 8, 16, 32, 64) if n <= cols]
     high = sorted({ceil(lines / n) for n in range(1, lines + 1)})
     found = [Cut(r, n, c) for r in rows for c in wide for n in high if n == 1 or c >= cols]
-    if (step := w.strides[1]) > 1:
+    if (step := w.strides[1]) > 1 and "gather" in target.vector_cycles:
         reach = (w.kernel[1] - 1) * w.dilations[1] + 1  # columns that windows see
         whole = align_up(cols + max(0, ceil((reach - step) / step)), unit)
         found += [Cut(r, n, whole, takes=True) for r in rows for n in high]
@@ -177,7 +177,7 @@ def lower_sliding(launch: Launch) -> Written:
         check_pool(op, w)
     rest = Rest(launch, op, (w.batch, w.channels, *w.result), (1, w.channels, 1))
     room = launch.target.core_memories["ub"]
-    fitting = [cut for cut in cuts(w, rest.narrowest) if cut.bytes(w, rest) <= room]
+    fitting = [cut for cut in cuts(w, rest.narrowest, launch.target) if cut.bytes(w, rest) <= room]
     if not fitting:
         raise NotLowered("no block of it fits into ub")
     cut = min(fitting, key=lambda cut: cut.cycles(w, launch.target))
