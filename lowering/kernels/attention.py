@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import bf16, f16, f32, i8
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
@@ -40,7 +41,7 @@ from ge.lowering.kernels.attention_cores import Cube, Vector, several
 from ge.lowering.kernels.attention_facts import Facts, Mask, Way
 from ge.lowering.kernels.attention_heads import heads_of
 from ge.lowering.kernels.attention_operands import Operand, Segment, Source, joined, segments_of
-from ge.lowering.kernels.attention_tiles import AHEAD, Problem, tiles_for
+from ge.lowering.kernels.attention_tiles import AHEAD, KEYS, Problem, block_of, tiles_for
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.programs import bytes_left
 from ge.lowering.kernels.pulling import Pull
@@ -55,17 +56,23 @@ def lower_attention(launch: Launch) -> Written:
     (op,) = (op for op in launch.body.ops if isinstance(op, AttentionOp))
     if reason := unsupported(op):
         raise NotLowered(reason)
-    if (lengths := op.key_lengths) is not None:
-        in_text = numel(shape_of(lengths)) == 1 and launch.constant(lengths) is not None
-        if in_text or lengths not in launch.body.inputs:
-            raise NotLowered("there is none for `key_lengths` that are not in device memory")
+    for name in ("key_lengths", "length", "table"):
+        if (value := getattr(op, name)) is not None:
+            in_text = numel(shape_of(value)) == 1 and launch.constant(value) is not None
+            if in_text or value not in launch.body.inputs:
+                raise NotLowered(f"there is none for a `{name}` that is not in device memory")
     result, segments = output_of(launch, op), segments_of(launch, op)
+    known = all(part.key.is_input and part.value.is_input for part in segments)
+    if op.length is not None and (len(segments) > 1 or not known):
+        raise NotLowered("there is none for a `length` of keys that are computed")
     masks = [Mask(v, launch) for v in op.masks]
     others = [out for out in launch.body.outputs if out is not result]
     for way in ways(launch, op, segments):
         (heads, query, _), attention = way, Attention(launch, op, result, masks, segments, way)
         shapes: dict[SSAValue, Shape] = {v: (1,) for v in launch.body.inputs if not shape_of(v)}
         shapes[result] = heads.shape(op.sizes("result"))
+        for name in ("key", "value") if op.table is not None else ():
+            shapes[getattr(op, name)] = in_blocks(op, name)
         if query is not None:
             shapes[query] = heads.shape(op.sizes("query"))
         shapes |= {m.value: m.shape for m in attention.masks if m.number is None}
@@ -88,6 +95,8 @@ def ways(launch: Launch, op: AttentionOp, segments: list[Segment]) -> list[Way]:
             if heads.count == 1:
                 raise
             continue
+        whole = op.table is not None  # tiles of keys are blocks
+        fit = [f for f in fit if f[1].piece == f[1].keys or not whole]
         found += [(cycles, (heads, query, tiles)) for cycles, tiles in fit]
     return [way for _, way in sorted(found, key=lambda f: (f[0], -f[1][0].count))]
 
@@ -102,6 +111,12 @@ def output_of(launch: Launch, op: AttentionOp) -> SSAValue:
     if value is None:
         raise NotLowered("there is none for what uses attention's result")
     return found[0]
+
+
+def in_blocks(op: AttentionOp, name: str) -> Shape:
+    """The shape in which the tokens of keys or values are blocks, and what is in one."""
+    shape, dim, block = list(shape_of(getattr(op, name))), op.dimension(name, 2), block_of(op)
+    return (*shape[:dim], shape[dim] // block, block, *shape[dim + 1 :])
 
 
 def shared(c: Tracer, count: int) -> Iterator[Index]:
@@ -138,9 +153,11 @@ def unsupported(op: AttentionOp) -> str:
         return f"there is none for attention of {element_type(op.query)}"
     if (op.rounded_weights.value.data and not op.is_integer) or op.has_grids:
         return "there is none for attention of floats that rounds scores or weights"
-    for name in ("offset_value", "length", "table"):
-        if getattr(op, name) is not None:
-            return f"there is none for attention with `{name}`"
+    if op.offset_value is not None:
+        return "there is none for attention with an `offset` that is computed"
+    block = block_of(op)
+    if op.table is not None and (op.is_integer or block % FRACTAL or block > KEYS[0]):
+        return f"there is none for attention over blocks of {block} {element_type(op.key)}"
     return ""
 
 
@@ -162,8 +179,9 @@ class Attention(Facts):
         vector = Vector(self, c, given)
         scores, weights, sums = c.queue(s, AHEAD + 1), c.queue(p, AHEAD + 1), c.queue(u, 2)
         q = Operand(Source(self.op, "query", self.launch, self.op.query), cube.Q, c, pull)
-        keys = [Operand(part.key, cube.K, c, pull) for part in self.segments]
-        values = [Operand(part.value, cube.V, c, pull) for part in self.segments]
+        table = None if self.op.table is None else given[self.op.table]
+        keys = [Operand(part.key, cube.K, c, pull, table) for part in self.segments]
+        values = [Operand(part.value, cube.V, c, pull, table) for part in self.segments]
         for i in c.share(self.items):
             at = self.place(c, given, i)
             mine = at.rows_from(c.part * H) if t.parts > 1 else at

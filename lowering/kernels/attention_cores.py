@@ -63,9 +63,10 @@ class Cube:
 
     def scores(self, k: Operand, at: Place, part: Segment, j: Scalar, own: Tile) -> Tile:
         t, head, sums = self.a.tiles, at.head // self.a.sharing, self.S[j]
+        start = part.key_token + self.a.first_key(at, j)
         for piece in several(self.c, t.keys // t.piece):
             turn, first = (j, 0) if t.piece == t.keys else (piece, piece * t.piece)
-            keys = k.load(turn, at.batch, head, part.key_token + j * t.keys + first)
+            keys = k.load(turn, at.batch, head, start + first)
             some = sums if t.piece == t.keys else sums.part(0, first, (t.rows, t.piece))
             self.c.mmad(some, own, keys.T, init=True, k=t.size_part)
         return sums
@@ -83,10 +84,10 @@ class Cube:
         """What weights make of some elements of the values, from a column on. Values that are one
         tile are loaded before the weights are there."""
         t, head, sums = self.a.tiles, at.head // self.a.sharing, self.U[turn]
+        start = part.value_token + self.a.first_key(at, j)
         for piece in several(self.c, t.keys // t.piece):
             copy, first = (turn, 0) if t.piece == t.keys else (piece, piece * t.piece)
-            token = part.value_token + j * t.keys + first
-            values, weights = v.load(copy, at.batch, head, token, col), self.P[j]
+            values, weights = v.load(copy, at.batch, head, start + first, col), self.P[j]
             if t.is_simple:
                 fifo.pop(weights)
             some = weights if t.piece == t.keys else weights.part(0, first, (t.rows, t.piece))
@@ -144,7 +145,7 @@ class Vector:
             self.x[:] = cast(s, f32)
             s = self.x
         if not a.plain:
-            s[:] = self.biased(at, j, part.start + j * a.tiles.keys, s)
+            s[:] = self.biased(at, j, part.start + a.first_key(at, j), s)
             scale = 1.0
         self.leave_out(at, part, j, s, masked)
         self.raise_top(rowmax(s) * scale if scale != 1 else rowmax(s), s)
@@ -183,9 +184,11 @@ class Vector:
         always = isinstance(masked, int) and masked == ALWAYS
         with nullcontext() if always else self.c.when(j >= masked):
             for bound, is_last in self.bounds:
-                key = columns(N, part.start + j * N)
+                key = columns(N, part.start + self.a.first_key(at, j))
                 s[:] = where(key <= bound if is_last else key >= bound, s, NONE)
-            if ends_within:
+            if self.a.op.length is not None:  # those of the tile before
+                s[:] = where(columns(N, self.a.first_key(at, j) - j * N) >= 0, s, NONE)
+            elif ends_within:
                 s[:] = where(columns(N, j * N - count) < 0, s, NONE)
 
     def raise_top(self, top: Expression, s: Tile) -> None:

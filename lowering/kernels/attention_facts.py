@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import f32, i1, i32
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.support.types import constant_value, element_type, numel, shape_of
+from ge.dialects.support.types import element_type, shape_of
 from ge.lowering.kernels.attention_heads import Heads
 from ge.lowering.kernels.attention_operands import Segment
 from ge.lowering.kernels.attention_tiles import Tiles
@@ -33,9 +33,7 @@ class Mask:
             raise NotLowered("there is none for masks that are computed")
         self.value, self.shape = value, (*(1,) * (4 - len(shape)), *shape)
         self.element = element_type(value)
-        constant = launch.constant(value)
-        dense = None if constant is None or numel(shape) > 1 else constant_value(constant.result)
-        self.number = None if dense is None else float(dense.get_values()[0])
+        self.number = launch.number(value)
         if self.number is not None and self.element == i1:
             raise NotLowered("there is none for a mask of one truth value")
 
@@ -114,6 +112,10 @@ class Facts:
         if self.op.key_lengths is not None:
             keys = c.now(c.read(given[self.op.key_lengths][batch], below=self.keys + 1))
             offset = offset if self.op.offset is not None else keys - self.queries
+        if (length := self.op.length) is not None:
+            memref = given[length]
+            first = c.now(c.read(memref[(0,) * len(memref.shape)], below=self.keys + 1))
+            keys = first if isinstance(keys, int) else minimum(keys, first)
         return Place(batch, head % self.heads, tile * self.tiles.rows, keys, offset)
 
     def span(self, at: Place, part: Segment) -> tuple[Scalar, Scalar, Scalar]:
@@ -131,6 +133,12 @@ class Facts:
             token = self.together.first_token(at.row)
             first, masked = maximum(0, (token + at.offset - (self.left + part.start)) // N), ALWAYS
         return first, last, masked
+
+    def first_key(self, at: Place, j: Scalar) -> Scalar:
+        """The key of a part where tile j begins: the last one ends with the `length`, since what is
+        behind is of no meaning, even times 0."""
+        start = j * self.tiles.keys
+        return start if self.op.length is None else minimum(start, at.keys - self.tiles.keys)
 
     def box(self, given: Argument, at: Place, tile: Tile, col: Scalar = 0) -> Box:
         """The box of query or result that a tile is of, from a column on."""

@@ -23,7 +23,7 @@ from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.launch import Launch, NotLowered
 from ge.lowering.kernels.pulling import Pull, long_dims, place_of
 from ge.lowering.tiles import values as v
-from ge.lowering.tiles.indices import Scalar
+from ge.lowering.tiles.indices import Scalar, ceil_div
 from ge.lowering.tiles.tracing import Queue, Tracer
 
 PLACES = frozenset((Access.VIEW, Access.MOVEMENT))
@@ -141,8 +141,15 @@ def pieces(launch: Launch, op: AttentionOp, name: str) -> list[Source]:
 class Operand:
     """A source in a program: tiles of it in a ring of L1."""
 
-    def __init__(self, source: Source, ring: Any, c: Tracer, pull: Pull) -> None:
-        self.source, self.c, self.pull, self.ring = source, c, pull, ring
+    def __init__(
+        self,
+        source: Source,
+        ring: Any,
+        c: Tracer,
+        pull: Pull,
+        table: v.Argument | None = None,
+    ) -> None:
+        self.source, self.c, self.pull, self.ring, self.table = source, c, pull, ring, table
         self.shape: v.Shape = ring.type.shape
         self.rows = self.shape[0] // c.parts  # that one vector core computes
         self.queue: Queue | None = None
@@ -161,6 +168,8 @@ class Operand:
         if self.queue is not None:
             self.queue.push(self.computed(batch, head, token))
             return self.queue.pop(tile)
+        if self.table is not None:
+            return self.c.load(tile, self.in_block(batch, head, token, col), pad=0)
         box = source.box(batch, head, token, self.shape[0])
         if self.shape[1] < source.size:
             box = Box.of([*box.spans[:3], (col, self.shape[1])])
@@ -169,6 +178,17 @@ class Operand:
         dims = box_dims(source) if source.is_input else tuple(long_dims(box))
         place = v.Box(argument, box.offsets, dims, (1,) * len(box.sizes))
         return self.c.load(tile, place, pad=0)
+
+    def in_block(self, batch: Scalar, head: Scalar, token: Scalar, col: Scalar) -> v.Box:
+        """The box of a tile that is a block, or ends in one: the table says where it lies."""
+        assert self.table is not None
+        blocks, rows = self.table.shape[0], self.shape[0]
+        number = ceil_div(token, rows)
+        block = self.c.now(self.c.read(self.table[number], below=blocks))
+        argument = self.pull.arguments[self.source.value]
+        if self.source.op.tokens_first(self.source.name):
+            return argument[batch, block, token - number * rows :, head, col:]
+        return argument[batch, head, block, token - number * rows :, col:]
 
     def computed(self, batch: Scalar, head: Scalar, token: Scalar) -> v.Tile:
         """The rows of a tile that are this vector core's. If all tokens are fewer, each core has

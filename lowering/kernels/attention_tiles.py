@@ -12,7 +12,7 @@ from ge.dialects.graph.attention import KEYS as ROUNDED_KEYS
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.types import Shape, align_up, element_type, shape_of
+from ge.dialects.support.types import Shape, align_up, element_type, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.launch import NotLowered
@@ -74,7 +74,7 @@ class Problem:
             bool(op.causal.value.data),
             unit,
             whole,
-            ROUNDED_KEYS if op.rounded_weights.value.data else 0,
+            ROUNDED_KEYS if op.rounded_weights.value.data else block_of(op),
         )
 
     @property
@@ -94,6 +94,11 @@ class Problem:
     def aligned(self) -> Shape:
         """Elements of a query and of a value in tiles."""
         return tuple(align_up(max(n, 1), self.grain) for n in (self.size, self.value_size))
+
+
+def block_of(op: AttentionOp) -> int:
+    """How many keys lie in a block; 0: they lie in order."""
+    return 0 if op.table is None else op.sizes("key")[2] // numel(shape_of(op.table))
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,7 @@ def tiles_for(p: Problem, target: Target) -> tuple[tuple[float, Tiles], ...]:
 
 def candidates(p: Problem, target: Target) -> Iterator[Tiles]:
     """Of the pieces of keys the largest with which the others fit into L1."""
-    parts = max(target.vector_cores // target.cube_cores, 1)
+    parts = target.vector_parts
     unit = max([p.grain, *(BLOCK * 8 // bits for _, _, bits in p.masks)])
     row_unit = lcm(FRACTAL, parts * p.unit)
     queries, keys = align_up(p.rows, row_unit), align_up(p.keys, unit)

@@ -20,6 +20,7 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects.builtin import StringAttr
 
+from ge.dialects.fused_op import CustomOp
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.targets.target import Target
@@ -49,8 +50,11 @@ class Kept:
 
     def program(self, kernel: KernelOp, write: Callable[[], TileKernelOp]) -> TileKernelOp:
         """The program of a kernel: what is kept, or what `write` writes. Raises NotLowered."""
-        if any(type(op).__module__.partition(".")[0] not in OWN for op in kernel.walk()):
-            return write()  # nobody knows what its plugin has become since
+        if any(
+            isinstance(op, CustomOp) or type(op).__module__.partition(".")[0] not in OWN
+            for op in kernel.walk()
+        ):
+            return write()  # nobody knows what its plugin, or a kernel by hand, has become since
         path = self.folder / sha256(f"{self.facts}{nameless(kernel)}".encode()).hexdigest()
         if (entry := self.read(kernel, path)) is None:
             entry = new_entry(write)

@@ -34,6 +34,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import TARGET, TARGET_FILE, Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
+from ge.lowering.kernels.append import check_in_place
 from ge.lowering.kernels.launch import Launch, NotLowered
 from ge.lowering.kernels.programs import program_of
 from ge.lowering.kernels.table import lowering_of
@@ -71,6 +72,7 @@ class LowerKernelsPass(ModulePass):
             while name in taken:
                 name += "_"
             try:
+                check_in_place(kernel, op)
                 write = partial(self.written, kernel, target, around)
                 program = kept.program(kernel, write) if kept else write()
             except NotLowered as e:

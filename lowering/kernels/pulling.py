@@ -17,7 +17,7 @@ is computed. Loads are padded with 1, which no elementwise op of the compiler st
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Block, SSAValue
@@ -35,7 +35,7 @@ from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import constant_value, element_type, normalize_axis, numel, shape_of
+from ge.dialects.support.types import element_type, normalize_axis, numel, shape_of
 from ge.dialects.tile.types import BLOCK, Memory, TileType
 from ge.lowering.kernels.grids import GridOp, on_grid
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered
@@ -43,6 +43,9 @@ from ge.lowering.kernels.rotary import rotated
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Index, LoopIndex, ReadIndex, Scalar, minimum
 from ge.lowering.tiles.tracing import Tracer
+
+Side: TypeAlias = Literal["rows", "columns"]
+SIDES: tuple[Side, ...] = ("rows", "columns")
 
 PAD = 1
 CHEAP = 2  # vector instructions that are rather repeated than kept in a tile
@@ -158,8 +161,8 @@ class Pull:
         for block in self.open:
             if (found := self.known.get(block, {}).get(key)) is not None:
                 return found
-        if (constant := self.launch.constant(value)) is not None and numel(shape_of(value)) == 1:
-            return number(constant.result)
+        if (constant := number(self.launch, value)) is not None:
+            return constant
         op = value.owner
         if not isinstance(op, TensorOp) or value in self.launch.body.inputs:
             return self._load(value, box, column)
@@ -175,7 +178,7 @@ class Pull:
 
     def computed(self, op: TensorOp, value: SSAValue, box: Box, column: bool) -> v.Expression:
         """What an op computes. Raises NotLowered where it has no tiles."""
-        shape, long = tile_shape(box, column), long_dims(box)
+        shape = tile_shape(box, column)
         if isinstance(op, ConcatOp):
             return self._concatenated(op, value, box, column)
         if isinstance(op, GatherOp):
@@ -195,94 +198,114 @@ class Pull:
             raise NotLowered(f"there are no tiles for {op.name}")
         args: list[v.Expression] = []
         for index, operand in enumerate(op.operands):
-            needed = op.operand_box(index, box)
-            if needed is None:
-                raise NotLowered(f"{op.name} needs any element of {operand.type}")
+            needed, is_column = self.broadcast_box(op, index, box, column)
             if op.ACCESS is Access.VIEW:
                 if tile_shape(needed, shape[0] > 1) != shape:
                     raise NotLowered(f"a box of {op.name} is none of its operand")
                 return self.expression(operand, needed, column)
-            skip = len(box.sizes) - len(needed.sizes)
-            is_column = [i + skip for i in long_dims(needed)] == long[:1]
-            is_column = is_column and (len(long) == 2 or column)
             arg = self.expression(operand, needed, is_column)
             if isinstance(arg, v.Copied) and tile_shape(needed, is_column) != shape:
                 arg = self.tile(operand, needed, is_column)  # not again for each row or column
             args.append(arg)
         return v.Copied(op, tuple(args), shape, element_type(value))
 
+    def need(self, op: TensorOp, index: int, box: Box, result: int = 0) -> Box:
+        """The box of an operand that a box of a result needs. Raises NotLowered where any element
+        may be needed."""
+        needed = op.operand_box(index, box, result)
+        if needed is None:
+            raise NotLowered(f"{op.name} needs any element of {op.operands[index].type}")
+        return needed
+
+    def broadcast_box(self, op: TensorOp, index: int, box: Box, column: bool) -> tuple[Box, bool]:
+        """The box of an operand that may be repeated, and whether it is a column."""
+        needed, long = self.need(op, index, box), long_dims(box)
+        skip = len(box.sizes) - len(needed.sizes)
+        is_column = [i + skip for i in long_dims(needed)] == long[:1]
+        return needed, is_column and (len(long) == 2 or column)
+
     # ---- reductions
 
     def reduced(self, op: ReduceOp, value: SSAValue, box: Box, column: bool) -> v.Tile:
-        """The reduction of a box of the operand: at once, or in parts of the sizes `parts`."""
+        """The reduction of a box of the operand: at once, or in parts of the sizes `parts`, which
+        are combined element by element first."""
         source, axes = op.operands[0], op.reduced_axes() or ()
         shape = shape_of(source)
         sizes = {dim: self.parts.get(dim, shape[dim]) for dim in axes}
         loops = [dim for dim in axes if sizes[dim] < shape[dim]]
         offsets, result = list(box.offsets), self.buffer(tile_shape(box, column), value)
+        part = tuple(sizes.get(dim, size) for dim, size in enumerate(box.sizes))
         if not loops:
-            return self._reduce_part(op, offsets, sizes, box, column, result)
-        self.c.fill(result, neutral(op))
+            found, sides = self._part(op, Box(tuple(offsets), part), sizes, column)
+            return self._along(op, found, sides, result)
+        dims = {i for i, size in enumerate(part) if size > 1}
+        is_column = column and not dims & {*sizes}
+        total = self.buffer(tile_shape(Box(tuple(offsets), part), is_column), source)
+        self.c.fill(total, neutral(op))
+        found_sides = list[Side]()
 
         def nested(left: Sequence[int]) -> None:
-            if left:
-                dim = left[0]
-                whole, rest = divmod(shape[dim], sizes[dim])
-                for i in self.c.range(whole):
-                    offsets[dim] = i * sizes[dim]
-                    nested(left[1:])
-                if rest:
-                    offsets[dim] = whole * sizes[dim]
-                    nested(left[1:])
+            if not left:
+                found, found_sides[:] = self._part(op, Box(tuple(offsets), part), sizes, column)
+                combine = {"max": v.maximum, "min": v.minimum}.get(op.kind.data)
+                total[:] = combine(total, found) if combine else total + found
                 return
-            like = self.buffer(tile_shape(box, column), value)
-            part = self._reduce_part(op, offsets, sizes, box, column, like)
-            combine = {"max": v.maximum, "min": v.minimum}.get(op.kind.data)
-            result[:] = combine(result, part) if combine else result + part
+            dim = left[0]
+            whole, rest = divmod(shape[dim], sizes[dim])
+            for i in self.c.range(whole):
+                offsets[dim] = i * sizes[dim]
+                nested(left[1:])
+            if rest:
+                offsets[dim] = whole * sizes[dim]
+                nested(left[1:])
 
         nested(loops)
-        return result
+        return self._along(op, total, found_sides, result)
 
-    def _reduce_part(
-        self,
-        op: ReduceOp,
-        offsets: Sequence[Scalar],
-        sizes: Mapping[int, int],
-        box: Box,
-        column: bool,
-        result: v.Tile,
-    ) -> v.Tile:
-        source, extents = op.operands[0], shape_of(op.operands[0])
-        spans = [sizes.get(dim, size) for dim, size in enumerate(box.sizes)]
-        part = Box(tuple(offsets), tuple(spans))
-        dims = long_dims(part)
+    def _part(
+        self, op: ReduceOp, part: Box, sizes: Mapping[int, int], column: bool
+    ) -> tuple[v.Expression, list[Side]]:
+        """The elements of a part of the operand, neutral where there are none, and along which of
+        its sides they are reduced."""
+        source, extents, dims = op.operands[0], shape_of(op.operands[0]), long_dims(part)
         is_column = column and not {*dims} & {*sizes}
         found, shape = self.expression(source, part, is_column), tile_shape(part, is_column)
         if len(list(source.uses)) > 1:
             found = self.tile(source, part, is_column)
-        sides = ("rows", "columns")[-len(dims) :] if not is_column else ("rows",)
-        reduced = [(d, side) for d, side in zip(dims, sides, strict=True) if d in sizes]
-        if not reduced:
-            result[:] = found
-            return result
-        tile = found
-        if not isinstance(found, v.Tile):
-            tile = self.buffer(shape, source)
-            tile[:] = found
-        for dim, side in reduced:
+        names: tuple[Side, ...] = ("rows",) if is_column else SIDES[2 - len(dims) :]
+        sides: list[tuple[int, Side]] = list(zip(dims, names, strict=True))
+        sides = [(d, side) for d, side in sides if d in sizes]
+        for dim, side in sides:
             at, extent = part.offsets[dim], extents[dim]
             if isinstance(at, int) and at + part.sizes[dim] > extent:  # loops have whole parts
-                self._end(cast(v.Tile, tile), side, at, extent, neutral(op))
-        for i, (_, side) in enumerate(reduced):  # rows first: that is cheaper
-            shape = (1, shape[1]) if side == "rows" else (shape[0], 1)
-            target = result if i == len(reduced) - 1 else self.buffer(shape, source)
+                if not isinstance(found, v.Tile):
+                    tile = self.buffer(shape, source)
+                    tile[:] = found
+                    found = tile
+                self._end(found, side, at, extent, neutral(op))
+        return found, [side for _, side in sides]
+
+    def _along(
+        self, op: ReduceOp, found: v.Expression, sides: Sequence[Side], result: v.Tile
+    ) -> v.Tile:
+        """Reduce a tile along its sides; rows first, since that is cheaper."""
+        if not sides:
+            result[:] = found
+            return result
+        tile, source = found, op.operands[0]
+        if not isinstance(found, v.Tile):
+            tile = self.buffer(found.shape, source)
+            tile[:] = found
+        for i, side in enumerate(sides):
+            shape = (1, tile.shape[1]) if side == "rows" else (tile.shape[0], 1)
+            target = result if i == len(sides) - 1 else self.buffer(shape, source)
             if target.shape != shape:
                 raise NotLowered("a row stands where a column is wanted")
             target[:] = v.Reduced(op.kind.data, tile, shape, result.element)
             tile = target
         return result
 
-    def _end(self, tile: v.Tile, side: str, base: int, extent: int, number: float) -> None:
+    def _end(self, tile: v.Tile, side: Side, base: int, extent: int, number: float) -> None:
         """Write a number behind the last row or column that there is; the first one is `base`."""
         (rows, cols), size = tile.shape, extent - base
         if side == "rows":
@@ -378,9 +401,8 @@ class Pull:
 
     def _transposed(self, op: TransposeOp, value: SSAValue, box: Box) -> v.Tile:
         """Rows become columns in UB."""
-        needed = op.operand_box(0, box)
-        assert needed is not None
-        source, target = self.tile(op.input, needed), self.buffer(tile_shape(box, False), value)
+        source = self.tile(op.input, self.need(op, 0, box))
+        target = self.buffer(tile_shape(box, False), value)
         if source.shape != target.shape[::-1]:
             raise NotLowered(f"a box of {op.name} is none of its operand")
         self.c.move(target, source.T)
@@ -479,9 +501,10 @@ def neutral(op: ReduceOp) -> float:
             return 1 if element == i1 else highest(element)
 
 
-def number(constant: SSAValue) -> v.Expression:
-    """A constant of one element. Raises NotLowered where the text does not have it."""
-    dense = constant_value(constant)
-    if dense is None:
+def number(launch: Launch, value: SSAValue) -> v.Expression | None:
+    """The one number that an input is. Raises NotLowered where the text does not have it."""
+    if launch.constant(value) is None or numel(shape_of(value)) != 1:
+        return None
+    if (known := launch.number(value)) is None:
         raise NotLowered("a constant of one element is not in the text")
-    return v.Number(dense.get_values()[0], (1, 1), element_type(constant))
+    return v.Number(known, (1, 1), element_type(value))

@@ -4,11 +4,13 @@ else by its engine."""
 from collections.abc import Callable
 
 from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.cache import AppendOp
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.access import Access
 from ge.dialects.support.tensor_op import TensorOp
+from ge.lowering.kernels.append import lower_append
 from ge.lowering.kernels.attention import lower_attention
 from ge.lowering.kernels.by_hand import by_hand, lower_by_hand
 from ge.lowering.kernels.convolution import lower_convolution
@@ -19,6 +21,7 @@ from ge.lowering.kernels.sliding import lower_sliding
 from ge.lowering.kernels.vector import lower_vector
 
 BY_OP: dict[type[TensorOp], Callable[[Launch], Written]] = {
+    AppendOp: lower_append,
     AttentionOp: lower_attention,
     ConvOp: lower_convolution,
     PoolOp: lower_sliding,

@@ -167,7 +167,7 @@ class Rest:
             if not isinstance(op, GridOp) and not is_pointwise(op):
                 raise NotLowered(f"there are no tiles for {op.name} after {self.op.name}")
             for value in op.operands:
-                if value not in known and self.number(value) is None:
+                if value not in known and number(self.launch, value) is None:
                     found[value] = self.kind(value, op)
             known.update(op.results)
         return found
@@ -204,12 +204,6 @@ class Rest:
         joined = (*self.last.inputs, self.out)
         return shapes | {v: (self.shape[0], shape_of(v)[1], *self.shape[2:]) for v in joined}
 
-    def number(self, value: SSAValue) -> Expression | None:
-        constant = self.launch.constant(value)
-        if constant is None or numel(shape_of(value)) > 1:
-            return None
-        return number(constant.result)
-
     def compute(
         self,
         known: dict[SSAValue, Expression],
@@ -224,8 +218,10 @@ class Rest:
             known[first] = keep(self.results[first], known[first])
         for op in self.ops:
             for operand in op.operands:
-                if operand not in known and (constant := self.number(operand)) is not None:
-                    known[operand] = constant
+                if operand not in known:
+                    constant = number(self.launch, operand)
+                    if constant is not None:
+                        known[operand] = constant
             if isinstance(op, GridOp):
                 whole = Box.of([(0, size) for size in shape_of(op.results[0])])
                 result = on_grid(Known(self.launch, known), op, whole, False)

@@ -21,6 +21,7 @@ from ge.transforms.fusion.fuse_conv import FuseConvPass
 from ge.transforms.fusion.fuse_linear import FuseLinearPass
 from ge.transforms.fusion.fuse_norm import FuseNormPass
 from ge.transforms.fusion.fuse_region import FuseRegionPass
+from ge.transforms.fusion.sort_groups import SortGroupsPass
 from ge.transforms.graph.absorb_transposes import AbsorbTransposesPass
 from ge.transforms.graph.composites.find_activations import FindActivationsPass
 from ge.transforms.graph.composites.find_attention import FindAttentionPass
@@ -161,6 +162,7 @@ def to_quantized(options: Options) -> Passes:
         *composites(options),
         *clean_up(options),
         *composites(options),
+        *([] if options.fusion in ("off", "conservative") else [SortGroupsPass(options.target)]),
         *quantization(options),
     ]
 

@@ -21,7 +21,7 @@ DIALECTS = {
 PASSES = {
     "transforms.fusion": """
         fuse-attention fuse-conv fuse-linear fuse-norm fuse-region fuse-shape-arithmetic
-        fuse-vector-ops recompute-in-users relieve-peak
+        fuse-vector-ops recompute-in-users relieve-peak sort-groups
     """,
     "transforms.graph": """
         absorb-transposes deduplicate-constants eliminate-dead-code expand-einsum fold-batch-norm

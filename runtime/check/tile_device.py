@@ -245,7 +245,10 @@ def compare_cores(
         twice = twice or bool((before == access.core).any())
     stored = {a.region.memref: a.step.op for a in rows if a.is_write}
     is_read = any(a.region.memref in stored for a in rows if not (a.is_write or a.adds))
-    if not is_read and not summed.any() and (writer == NONE).any():
+    # over an operand that no core loads, what is not stored stays
+    over = sum(h is home for h in device.homes.values()) > 1
+    stays = over and all(a.is_write for a in rows)
+    if not is_read and not stays and not summed.any() and (writer == NONE).any():
         where = [int(i) for i in np.argwhere(writer == NONE)[0]]
         first = [edges[i] for edges, i in zip(grid.borders, where, strict=True)]
         result, op = next(iter(stored.items()))

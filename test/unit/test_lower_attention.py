@@ -356,6 +356,31 @@ def test_what_has_no_program_says_why(flags: str, reason: str) -> None:
     assert reason in result.reasons[0]
 
 
+def ends_at_37(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+    """Random numbers; of keys nan behind the first 37."""
+    if not shape:
+        return np.array(37, np.int64)
+    array = rng.standard_normal(tuple(shape)).astype(np.float16)
+    if len(shape) == 4 and shape[2] == 40:
+        array[:, :, 37:] = np.nan
+    return array
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize(
+    "flags", ["", "causal = true, offset = 30", "left_window = 9, offset = 30"]
+)
+def test_keys_behind_the_length_are_of_no_meaning(flags: str) -> None:
+    t = "tensor<2x4x5x16xf16>"
+    text = f"""func.func @main(%q: {t}, %k: tensor<2x2x40x16xf16>, %n: tensor<i64>,
+        %m: tensor<1x40xf16>) -> {t} {{
+      %r = graph.attention %q, %k, %k length %n : tensor<i64> mask %m : tensor<1x40xf16> {{{flags}}}
+        : {t}, tensor<2x2x40x16xf16>, tensor<2x2x40x16xf16> -> {t}
+      func.return %r : {t}
+    }}"""
+    compare(text, all_lowered=True, make=ends_at_37)
+
+
 def lengths(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
     if len(shape) == 1:
         return np.array([37, 0, 9][: shape[0]], np.int64)

@@ -1,20 +1,29 @@
 """Tile programs that a folder keeps are those that are written, and are ops only if asked for."""
 
 import os
+import re
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from ge import tile
+from ge.dialects.fused_op import USER_KERNELS, UserKernels
 from ge.dialects.support.diagnostics import Diagnostic, Severity, diagnostic_handler
 from ge.dialects.support.operation import walk
+from ge.dialects.tile.buffers import AllocOp
+from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.text import TextKernelOp
-from ge.lowering.driver.compiler import compile_file
+from ge.lowering.driver.compiler import compile_file, context
 from ge.lowering.driver.program import Program
 from ge.lowering.kernels import kept
+from ge.lowering.kernels.lower_kernels import LowerKernelsPass
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import tile_cache
 from ge.lowering.text.printing import op_text
+from ge.lowering.text.reading import Source, parse_module
 
 X, Y, Z, N = "tensor<40x70xf32>", "tensor<8x16x4xf32>", "tensor<4x16x8xf32>", "tensor<70xi64>"
 TEXT = f"""func.func @main(%x: {X}, %y: {Y}) -> ({X}, {Z}, {N}) {{
@@ -134,3 +143,53 @@ def test_where_programs_are_kept(monkeypatch: pytest.MonkeyPatch):
     assert tile_cache(Options(cache_dir="/c")) == os.path.join("/c", "tiles")
     assert tile_cache(Options(cache_dir="/c", tile_cache="/t")) == "/t"
     assert tile_cache(Options(tile_cache="off")) == ""
+
+
+@tile.kernel(M=16, factor=2.0)
+def scaled(c: Any, x: Any, out: Any, M: int, factor: float):
+    t = c.ub(M, x.shape[1], "f32")
+    for i in c.share(x.shape[0] // M):
+        c.load(t, x[i * M :])
+        t[:] = t * factor
+        c.store(out[i * M :], t)
+
+
+def test_kernels_by_hand_are_written_anew(tmp_path: Path):
+    """What they are does not show in the program."""
+    text = """npu_task.kernel @k on vector {
+^bb0(%x: tensor<32x64xf32>):
+  %0 = fused_op.custom "Scaled"(%x) : (tensor<32x64xf32>) -> tensor<32x64xf32> {
+  ^bb1(%1: tensor<32x64xf32>):
+    %2 = graph.add %1, %1 : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+    fused_op.yield %2 : tensor<32x64xf32>
+  }
+  npu_task.return %0 : tensor<32x64xf32>
+}"""
+    found: list[str] = []
+    for factor in (2.0, 3.0):
+        product = scaled.returning(lambda x: x, cores=2, factor=factor)
+        token = USER_KERNELS.set(UserKernels({"Scaled": product}))
+        try:
+            module = parse_module(context(), Source("k", text))
+            LowerKernelsPass("910b2", finish=True, cache=str(tmp_path)).apply(context(), module)
+        finally:
+            USER_KERNELS.reset(token)
+        found.append(op_text(module))
+    assert ["3.0" in text for text in found] == [False, True], found
+
+
+def test_programs_are_finished_for_the_target_of_a_file(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Also where the file is missing: the program has what stood in it."""
+    preset = (files("ge.dialects.targets") / "910b2.toml").read_text("utf-8")
+    smaller = re.sub(r"(?m)^ub_bytes = .*$", "ub_bytes = 8192", preset)
+    (tmp_path / "my.toml").write_text(smaller.replace('"910b2"', '"mine"'))
+    monkeypatch.chdir(tmp_path)
+    module = compile_file(str(model), Options(target="my.toml")).module
+    (tmp_path / "my.toml").unlink()
+    LowerKernelsPass(finish=True).apply(context(), module)
+    programs = [op for op in module.ops if isinstance(op, KernelOp)]
+    allocs = [a for p in programs for a in p.walk() if isinstance(a, AllocOp)]
+    assert len(programs) > 1
+    assert max(o + a.tile.bytes for a in allocs for o in a.offsets or ()) <= 8192

@@ -40,12 +40,12 @@ class Emit:
         self.rewriter, self.before = rewriter, before
         self.location = fuse_locations(reversed(ops))
 
-    def op(self, kind: type[TensorOpT], *operands: Any, **params: Any) -> TensorOpT:
+    def op(self, kind: type[TensorOpT], /, *operands: Any, **params: Any) -> TensorOpT:
         new = kind.of(*operands, location=self.location, **params)
         self.rewriter.insert(new, InsertPoint.before(self.before))
         return new
 
-    def __call__(self, kind: type[TensorOp], *operands: Any, **params: Any) -> SSAValue:
+    def __call__(self, kind: type[TensorOp], /, *operands: Any, **params: Any) -> SSAValue:
         """Insert `kind.of(...)`; returns its first result."""
         return self.op(kind, *operands, **params).results[0]
 

@@ -25,9 +25,16 @@ npu_task.kernel @softmax_0 on vector {
 }
 
 // A row that does not fit comes in parts (channel by channel, each in four parts): once for its sum,
-// once for that of the squares, and once for the result.
+// once for that of the squares, and once for the result. Parts are added, and reduced at the end.
 // CHECK:      tile.kernel @group_norm_0_tiles(%in0: memref<2x4x60000xf32>, %in1: memref<1x4x1xf32>, %in2: memref<1x4x1xf32>, %out0: memref<2x4x60000xf32>) cores 2
-// CHECK-COUNT-6: scf.for
+// CHECK-COUNT-2: scf.for
+// CHECK:      graph.add
+// CHECK:      tile.reduce sum
+// CHECK-COUNT-2: scf.for
+// CHECK:      graph.mul
+// CHECK-NEXT: graph.add
+// CHECK:      tile.reduce sum
+// CHECK-COUNT-2: scf.for
 // CHECK-NOT:  scf.for
 npu_task.kernel @group_norm_0 on vector {
 ^bb0(%x: tensor<2x4x200x300xf32>, %s: tensor<4xf32>, %b: tensor<4xf32>):
