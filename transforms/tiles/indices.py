@@ -85,6 +85,7 @@ def known(value: SSAValue) -> Index:
 
 
 def constant_op(number: int, type: Attribute) -> ConstantOp:
+    """A constant; equal ones share their attribute."""
     return ConstantOp.create(result_types=[type], properties={"value": _attribute(number, type)})
 
 
