@@ -17,6 +17,9 @@ Attention of integers rounds weights to integers from 0 to 255, relative to the 
 the keys so far, `KEYS` at a time: tiles have so many. The cube multiplies them as w - 128 by
 values, and adds 128 times the sum of these: 64 times twice, so that all have 8 bits.
 
+Scores and weights that have a grid are rounded to it as they come. That of weights takes all keys
+in one tile, since these are divided by their sum before.
+
 Weights of floats are rounded to the element type before they are multiplied. Where a mask of 16
 bits is added, rows are rounded to its type while their largest score *so far* is low: see
 `graph.attention`.
@@ -63,6 +66,8 @@ def lower_attention(launch: Launch) -> Written:
                 raise NotLowered(f"there is none for a `{name}` that is not in device memory")
     result, segments = output_of(launch, op), segments_of(launch, op)
     known = all(part.key.is_input and part.value.is_input for part in segments)
+    if op.grid("weight") is not None and len(segments) > 1:
+        raise NotLowered("there is none for a grid of weights where keys are put together")
     if op.length is not None and (len(segments) > 1 or not known):
         raise NotLowered("there is none for a `length` of keys that are computed")
     masks = [Mask(v, launch) for v in op.masks]
@@ -151,8 +156,8 @@ def unsupported(op: AttentionOp) -> str:
     """Why there is no program."""
     if element_type(op.query) not in (f16, bf16, f32, i8):
         return f"there is none for attention of {element_type(op.query)}"
-    if (op.rounded_weights.value.data and not op.is_integer) or op.has_grids:
-        return "there is none for attention of floats that rounds scores or weights"
+    if op.rounded_weights.value.data and not op.is_integer:
+        return "there is none for attention of floats whose weights are rounded"
     if op.offset_value is not None:
         return "there is none for attention with an `offset` that is computed"
     block = block_of(op)
