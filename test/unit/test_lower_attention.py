@@ -344,7 +344,24 @@ JOINED = """func.func @main(%q: tensor<2x4x20x16xf16>, %a: tensor<2x2x37x16xf16>
 """
 
 
-@pytest.mark.parametrize("text", [BIASED, CACHED, SPLIT, DECODE, JOINED, STORED])
+# What is computed of the result.
+QUANTIZED = """func.func @main(%q: tensor<2x17x4x32xf32>, %k: tensor<2x4x21x32xf32>,
+    %b: tensor<4x32xf32>) -> tensor<2x17x128xi8> {
+      %s = graph.constant dense<0.02> : tensor<f32>
+      %z = graph.constant dense<3> : tensor<i8>
+      %0 = graph.attention %q, %k, %k {result_tokens_first = true, query_tokens_first = true}
+        : tensor<2x17x4x32xf32>, tensor<2x4x21x32xf32>,
+        tensor<2x4x21x32xf32> -> tensor<2x17x4x32xf32>
+      %1 = graph.add %0, %b : (tensor<2x17x4x32xf32>, tensor<4x32xf32>) -> tensor<2x17x4x32xf32>
+      %2 = graph.quantize %1, %s, %z to i8
+        : (tensor<2x17x4x32xf32>, tensor<f32>, tensor<i8>) -> tensor<2x17x4x32xi8>
+      %3 = graph.reshape %2 shape [2, 17, 128] : tensor<2x17x4x32xi8> -> tensor<2x17x128xi8>
+      func.return %3 : tensor<2x17x128xi8>
+}
+"""
+
+
+@pytest.mark.parametrize("text", [BIASED, CACHED, SPLIT, DECODE, JOINED, STORED, QUANTIZED])
 def test_what_attention_is_fused_with(text: str) -> None:
     compare(text, all_lowered=True)
 
