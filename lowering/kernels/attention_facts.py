@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import f32, i1, i32
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.support.types import constant_value, element_type, numel, shape_of
+from ge.dialects.support.types import element_type, shape_of
 from ge.lowering.kernels.attention_heads import Heads
 from ge.lowering.kernels.attention_operands import Segment
 from ge.lowering.kernels.attention_tiles import Tiles
@@ -33,9 +33,7 @@ class Mask:
             raise NotLowered("there is none for masks that are computed")
         self.value, self.shape = value, (*(1,) * (4 - len(shape)), *shape)
         self.element = element_type(value)
-        constant = launch.constant(value)
-        dense = None if constant is None or numel(shape) > 1 else constant_value(constant.result)
-        self.number = None if dense is None else float(dense.get_values()[0])
+        self.number = launch.number(value)
         if self.number is not None and self.element == i1:
             raise NotLowered("there is none for a mask of one truth value")
 

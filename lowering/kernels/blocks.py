@@ -141,13 +141,8 @@ def pace(cut: Cut, p: Matrices, target: Target) -> tuple[float, float]:
     if p.passing:
         rate = target.gm_to_ub_rate or target.l0c_to_ub_rate
         each = bitwidth(p.result) / 8 / rate + VECTOR_OPS * SUM_BYTES / REPEAT_BYTES
-        vector += size * each / vector_parts(target)
+        vector += size * each / target.vector_parts
     return max(steps * load, steps * moves, cube, out, vector), load + macs / parts + out + vector
-
-
-def vector_parts(target: Target) -> int:
-    """Vector cores beside each cube core."""
-    return max(target.vector_cores // target.cube_cores, 1)
 
 
 def computes(cut: Cut, p: Matrices, target: Target) -> float:
@@ -157,7 +152,7 @@ def computes(cut: Cut, p: Matrices, target: Target) -> float:
     for size, computing in zip((cut.m, p.terms * cut.n), p.computing, strict=True):
         if computing is not None:
             cycles += size * cut.k * computing.instructions * CYCLES * bits / 8 / REPEAT_BYTES
-    return cycles / vector_parts(target)
+    return cycles / target.vector_parts
 
 
 def loads(cut: Cut, p: Matrices, target: Target) -> float:
@@ -176,6 +171,6 @@ def loads(cut: Cut, p: Matrices, target: Target) -> float:
             rate *= share_of(stride, p.element) if target.split_cores else 1
             load += size * width / min(rate, share)
         else:
-            rate = vector_parts(target) * (target.gm_to_ub_rate or target.l0c_to_ub_rate)
+            rate = target.vector_parts * (target.gm_to_ub_rate or target.l0c_to_ub_rate)
             load += size * max(width / target.l2_read_rate, computing.bytes / min(rate, share))
     return load

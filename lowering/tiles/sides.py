@@ -37,8 +37,8 @@ from ge.lowering.tiles.indices import (
     whole,
 )
 
-ROOM = ("sides", "sketch", "tracing", "values", "indices", "writing", "api")
-HERE = {str(Path(__file__).with_stem(n)) for n in ROOM} | {contextmanager.__code__.co_filename}
+ROOM = {str(p) for p in Path(__file__).parent.glob("*.py") if p.stem != "examples"}
+HERE = ROOM | {contextmanager.__code__.co_filename}
 """Files whose lines are none of the kernel's."""
 
 
