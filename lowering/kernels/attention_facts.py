@@ -99,7 +99,9 @@ class Facts:
         if op.causal.value.data:
             self.right = min(self.right, 0) if self.right >= 0 else 0
         self.offset = (op.ints("offset") or (0,))[0]
-        self.plain = not self.masks and self.cap <= 0 and self.scale > 0
+        self.score_grid, self.weight_grid = op.grid("score"), op.grid("weight")
+        simple = not self.masks and self.score_grid is None
+        self.plain = simple and self.cap <= 0 and self.scale > 0
         self.rounds = self.element != f32 and any(m.element == self.element for m in masks)
 
     def place(self, c: Tracer, given: Arguments, item: Scalar) -> Place:

@@ -74,7 +74,7 @@ class Problem:
             bool(op.causal.value.data),
             unit,
             whole,
-            ROUNDED_KEYS if op.rounded_weights.value.data else block_of(op),
+            ROUNDED_KEYS if op.rounded_weights.value.data or op.grid("weight") else block_of(op),
         )
 
     @property

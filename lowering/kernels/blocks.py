@@ -111,10 +111,11 @@ def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[C
                 parts *= 2
 
 
-def extents(size: int, unit: int) -> list[int]:
+@lru_cache(4096)
+def extents(size: int, unit: int) -> tuple[int, ...]:
     """Sizes of blocks that cut an extent evenly."""
     even = (ceil(size / ceil(size / most)) for most in SIZES)
-    return list(dict.fromkeys(align_up(s, unit) for s in even))
+    return tuple(dict.fromkeys(align_up(s, unit) for s in even))
 
 
 def cycles(cut: Cut, ps: Sequence[Matrices], target: Target) -> float:
