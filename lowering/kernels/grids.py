@@ -29,6 +29,10 @@ class Values(Protocol):
 
     def expression(self, value: SSAValue, box: Box, column: bool = False) -> v.Expression: ...
 
+    def tile(self, value: SSAValue, box: Box) -> v.Tile: ...
+
+    def buffer(self, shape: v.Shape, like: SSAValue) -> v.Tile: ...
+
 
 LARGEST = 3.4028234663852886e38  # of f32
 

@@ -81,6 +81,12 @@ class Known:
     def expression(self, value: SSAValue, box: Box, column: bool = False) -> Expression:
         return self.values[value]
 
+    def tile(self, value: SSAValue, box: Box) -> v.Tile:
+        raise NotLowered("there are blocks of scales behind windows")
+
+    def buffer(self, shape: v.Shape, like: SSAValue) -> v.Tile:
+        raise NotLowered("there are blocks of scales behind windows")
+
 
 Kind = Literal["all", "channel", "image"]
 """Of an operand: as the result, a number for each channel, or one for each of each image."""
