@@ -34,7 +34,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, normalize_axis, numel, shape_of, tensor
 from ge.lowering.kernels.grids import GridOp
 from ge.lowering.kernels.launch import Launch, NotLowered, Replaced
-from ge.lowering.kernels.pulling import is_pointwise
+from ge.lowering.kernels.places import is_pointwise
 from ge.lowering.kernels.simple_ops import simple_body
 
 Node: TypeAlias = tuple[SSAValue, int]

@@ -17,7 +17,8 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, normalize_axis, numel, shape_of
 from ge.lowering.kernels.grids import GridOp, on_grid
 from ge.lowering.kernels.launch import Launch, NotLowered
-from ge.lowering.kernels.pulling import is_pointwise, number
+from ge.lowering.kernels.places import is_pointwise
+from ge.lowering.kernels.pulling import number
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Scalar
 from ge.lowering.tiles.values import Argument, Copied, Expression, Tile
