@@ -151,6 +151,8 @@ class Origins:
         if not terms:
             raise NotLowered("a result has one element for each row")
         strides = [self.stride(value, dim, terms) for dim in range(len(shape))]
+        if any(d > 1 and not s for d, s in zip(shape, strides, strict=True)):
+            raise NotLowered("a result has elements of the matmul's several times")
         self.check(value, terms, strides)
         whole = {shape_of(result) for result, _ in terms}
         if len(whole) > 1:

@@ -23,3 +23,21 @@ npu_task.kernel @scalar on cube {
   %r = graph.matmul %x, %w : (tensor<4x4x1xf16>, tensor<1x1xf16>) -> tensor<4x4x1xf16>
   npu_task.return %r : tensor<4x4x1xf16>
 }
+
+// -----
+
+// A block of sums has one place in a result, not two.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @repeated
+// expected-remark@+1 {{@repeated has no tile program: a result has elements of the matmul's several times}}
+npu_task.kernel @repeated on cube {
+^bb0(%x: tensor<3x8xf32>, %w: tensor<8x8xf32>):
+  %0 = fused_op.linear(%x, %w) : (tensor<3x8xf32>, tensor<8x8xf32>) -> tensor<2x3x8xf32> {
+  ^bb1(%a: tensor<3x8xf32>, %b: tensor<8x8xf32>):
+    %1 = graph.matmul %a, %b : (tensor<3x8xf32>, tensor<8x8xf32>) -> tensor<3x8xf32>
+    %2 = graph.unsqueeze %1 axes [0] : tensor<3x8xf32> -> tensor<1x3x8xf32>
+    %3 = graph.broadcast_to %2 shape [2, 3, 8] : tensor<1x3x8xf32> -> tensor<2x3x8xf32>
+    fused_op.yield %3 : tensor<2x3x8xf32>
+  }
+  npu_task.return %0 : tensor<2x3x8xf32>
+}
