@@ -221,6 +221,8 @@ class TransposeOp(Movement, OneResultOp, SplitInterface, HasFolderInterface):
 
 
 class BlockOp(Movement, OneResultOp, ABC):
+    """Moves between channels and blocks of pixels."""
+
     input = operand_def()
     block = prop_def(INT)
     mode = choice_def("mode", ("dcr", "crd"), "dcr")

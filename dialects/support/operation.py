@@ -1,15 +1,20 @@
-"""The base of all ops of ge: an xDSL op with a fast `isinstance` (not through ABCMeta), `__hash__`
-and `has_trait`, which compilation calls millions of times."""
+"""The base of all ops of ge: an xDSL op with a fast constructor, `isinstance` (not through
+ABCMeta), `__hash__` and `has_trait`, which compilation calls millions of times."""
 
 from abc import ABCMeta
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import TypeVar, cast
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, i32
-from xdsl.ir import Operation, Region
-from xdsl.irdl import IRDLOperation
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.irdl import IRDLOperation, OptionalDef
+from xdsl.irdl import VariadicDef as Variadic
 from xdsl.traits import OpTrait
+
+VALUES = (OpResult, BlockArgument)
+NOTHING: Mapping[str, Attribute] = MappingProxyType({})
 
 Trait = TypeVar("Trait", bound=OpTrait)
 
@@ -27,6 +32,37 @@ class GeOp(IRDLOperation, metaclass=OpClass):
     __eq__ = object.__eq__  # pyright: ignore[reportAssignmentType]
     __hash__ = object.__hash__
 
+    def __init__(
+        self,
+        *,
+        operands: Sequence[Any] = (),
+        result_types: Sequence[Any] = (),
+        regions: Sequence[Any] = (),
+        properties: Mapping[str, Attribute | None] = NOTHING,
+        attributes: Mapping[str, Attribute | None] = NOTHING,
+        **others: Any,
+    ) -> None:
+        args = operands, result_types, regions
+        values = None if others else _plain_operands(type(self), *args)
+        if values is None:
+            super().__init__(
+                operands=operands, result_types=result_types, regions=regions,
+                properties=properties, attributes=attributes, **others,
+            )  # fmt: skip
+            return
+        Operation.__init__(
+            self,
+            operands=values,
+            result_types=result_types,
+            regions=regions,
+            properties={k: v for k, v in properties.items() if v is not None},
+            attributes={k: v for k, v in attributes.items() if v is not None},
+        )
+
+    def __post_init__(self) -> None:
+        for is_property, name, value in _defaults(type(self)):
+            (self.properties if is_property else self.attributes).setdefault(name, value)
+
     @property
     def is_unread(self) -> bool:
         """Whether there is a text of its regions, whose ops are made when they are asked for."""
@@ -40,6 +76,56 @@ class GeOp(IRDLOperation, metaclass=OpClass):
 @cache
 def _trait(kind: type[GeOp], trait: type[OpTrait] | OpTrait) -> OpTrait | None:
     return super(GeOp, kind).get_trait(trait)
+
+
+def _plain_operands(
+    kind: type[GeOp],
+    operands: Sequence[Any],
+    result_types: Sequence[Any],
+    regions: Sequence[Any],
+) -> list[SSAValue] | None:
+    """The operands, if nothing about arguments of a constructor is to be found out or refused."""
+    shape = _shape(kind)
+    if shape is None or (len(result_types), len(regions)) != shape[1:]:
+        return None
+    if len(operands) != len(shape[0]):
+        return None
+    values: list[SSAValue] = []
+    for arg, is_variadic in zip(operands, shape[0], strict=True):
+        if type(arg) in VALUES:
+            values.append(arg)
+        elif is_variadic and type(arg) in (list, tuple) and all(type(v) in VALUES for v in arg):
+            values += arg
+        else:
+            return None
+    plain = not any(type(t) in (list, tuple) or t is None for t in result_types)
+    return values if plain and all(type(r) is Region for r in regions) else None
+
+
+@cache
+def _shape(kind: type[GeOp]) -> tuple[tuple[bool, ...], int, int] | None:
+    """Whether operands are several, and how many results and regions there are; None where sizes
+    are kept in attributes, or results, regions and successors are several or none."""
+    definition = kind.get_irdl_definition()
+    rest = (*definition.results, *definition.regions)
+    if definition.options or definition.successors or any(isinstance(d, Variadic) for _, d in rest):
+        return None
+    several = [isinstance(d, Variadic) for _, d in definition.operands]
+    if any(isinstance(d, OptionalDef) for _, d in definition.operands):
+        return None
+    return tuple(several), len(definition.results), len(definition.regions)
+
+
+@cache
+def _defaults(kind: type[GeOp]) -> list[tuple[bool, str, Attribute]]:
+    """Properties and attributes that an op has if nothing else is said."""
+    definition = kind.get_irdl_definition()
+    found: list[tuple[bool, str, Attribute]] = []
+    for is_property, defs in ((True, definition.properties), (False, definition.attributes)):
+        for name, d in defs.items():
+            if not isinstance(d, OptionalDef) and d.default_value is not None:
+                found.append((is_property, name, d.default_value))
+    return found
 
 
 def regions_of(op: Operation) -> tuple[Region, ...]:

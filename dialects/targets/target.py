@@ -221,6 +221,11 @@ class Target:
         return dict(zip(names, sizes, strict=True))
 
     @property
+    def vector_parts(self) -> int:
+        """Vector cores beside a cube core."""
+        return max(self.vector_cores // self.cube_cores, 1)
+
+    @property
     def cycles_per_us(self) -> float:
         return self.clock_ghz * 1e3
 

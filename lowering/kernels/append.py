@@ -27,6 +27,7 @@ MOST = 8192  # elements of a box
 
 
 def lower_append(launch: Launch) -> Written:
+    """Rows that are appended to a cache in device memory."""
     (op,) = (op for op in launch.body.ops if isinstance(op, AppendOp))
     numbers = [v for v in (op.length, op.table) if v is not None]
     if not {op.cache, *numbers} <= {*launch.body.inputs} or [*launch.body.outputs] != [op.result]:

@@ -17,6 +17,9 @@ Attention of integers rounds weights to integers from 0 to 255, relative to the 
 the keys so far, `KEYS` at a time: tiles have so many. The cube multiplies them as w - 128 by
 values, and adds 128 times the sum of these: 64 times twice, so that all have 8 bits.
 
+Scores and weights that have a grid are rounded to it as they come. That of weights takes all keys
+in one tile, since these are divided by their sum before.
+
 Weights of floats are rounded to the element type before they are multiplied. Where a mask of 16
 bits is added, rows are rounded to its type while their largest score *so far* is low: see
 `graph.attention`.
@@ -38,13 +41,14 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, numel, shape_of
 from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.attention_cores import Cube, Vector, several
-from ge.lowering.kernels.attention_facts import Facts, Mask, Way
+from ge.lowering.kernels.attention_facts import Facts, Mask, Place, Way
 from ge.lowering.kernels.attention_heads import heads_of
 from ge.lowering.kernels.attention_operands import Operand, Segment, Source, joined, segments_of
 from ge.lowering.kernels.attention_tiles import AHEAD, KEYS, Problem, block_of, tiles_for
+from ge.lowering.kernels.grids import GridOp
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.programs import bytes_left
-from ge.lowering.kernels.pulling import Pull
+from ge.lowering.kernels.pulling import Pull, is_pointwise
 from ge.lowering.tiles.indices import Index, Scalar, ceil_div
 from ge.lowering.tiles.tracing import Tracer
 
@@ -61,14 +65,18 @@ def lower_attention(launch: Launch) -> Written:
             in_text = numel(shape_of(value)) == 1 and launch.constant(value) is not None
             if in_text or value not in launch.body.inputs:
                 raise NotLowered(f"there is none for a `{name}` that is not in device memory")
-    result, segments = output_of(launch, op), segments_of(launch, op)
+    (result, last), segments = output_of(launch, op), segments_of(launch, op)
     known = all(part.key.is_input and part.value.is_input for part in segments)
+    if op.grid("weight") is not None and len(segments) > 1:
+        raise NotLowered("there is none for a grid of weights where keys are put together")
     if op.length is not None and (len(segments) > 1 or not known):
         raise NotLowered("there is none for a `length` of keys that are computed")
     masks = [Mask(v, launch) for v in op.masks]
     others = [out for out in launch.body.outputs if out is not result]
     for way in ways(launch, op, segments):
         (heads, query, _), attention = way, Attention(launch, op, result, masks, segments, way)
+        if last is not op.result and heads.count > 1:
+            continue
         shapes: dict[SSAValue, Shape] = {v: (1,) for v in launch.body.inputs if not shape_of(v)}
         shapes[result] = heads.shape(op.sizes("result"))
         for name in ("key", "value") if op.table is not None else ():
@@ -77,7 +85,7 @@ def lower_attention(launch: Launch) -> Written:
             shapes[query] = heads.shape(op.sizes("query"))
         shapes |= {m.value: m.shape for m in attention.masks if m.number is None}
         cores = min(attention.items, launch.target.cube_cores)
-        written = Written(partial(attention.write, others=others), cores, shapes)
+        written = Written(partial(attention.write, final=last, others=others), cores, shapes)
         if len(launch.body.ops) == 1 or min(bytes_left(launch, written).values()) >= 0:
             return written
     raise NotLowered("no tiles fit beside those of what it is fused with")
@@ -101,16 +109,26 @@ def ways(launch: Launch, op: AttentionOp, segments: list[Segment]) -> list[Way]:
     return [way for _, way in sorted(found, key=lambda f: (f[0], -f[1][0].count))]
 
 
-def output_of(launch: Launch, op: AttentionOp) -> SSAValue:
-    """The launch's result that is attention's, maybe in another shape. Raises NotLowered where
-    there is none, or others depend on it."""
+def output_of(launch: Launch, op: AttentionOp) -> tuple[SSAValue, SSAValue]:
+    """The launch's result that is attention's, maybe in another shape, and what is computed of it
+    by elements. Raises NotLowered where there is none, or others depend on it."""
     found = [out for out in launch.body.outputs if depends(out, op.result)]
-    value = found[0] if len(found) == 1 else None
-    while value is not None and value is not op.result:
-        value = viewed(value)
-    if value is None:
-        raise NotLowered("there is none for what uses attention's result")
-    return found[0]
+    if len(found) != 1:
+        raise NotLowered("there is none for several results of attention")
+    last = found[0]
+    while last is not op.result and (before := viewed(last)) is not None:
+        last = before
+    todo = [last]
+    while todo:
+        if (value := todo.pop()) is op.result or not depends(value, op.result):
+            continue
+        owner = value.owner
+        assert isinstance(owner, TensorOp)
+        by_elements = is_pointwise(owner) or isinstance(owner, GridOp)
+        if not by_elements or shape_of(value) != shape_of(op.result):
+            raise NotLowered("there is none for what uses attention's result")
+        todo += owner.operands
+    return found[0], last
 
 
 def in_blocks(op: AttentionOp, name: str) -> Shape:
@@ -151,8 +169,8 @@ def unsupported(op: AttentionOp) -> str:
     """Why there is no program."""
     if element_type(op.query) not in (f16, bf16, f32, i8):
         return f"there is none for attention of {element_type(op.query)}"
-    if (op.rounded_weights.value.data and not op.is_integer) or op.has_grids:
-        return "there is none for attention of floats that rounds scores or weights"
+    if op.rounded_weights.value.data and not op.is_integer:
+        return "there is none for attention of floats whose weights are rounded"
     if op.offset_value is not None:
         return "there is none for attention with an `offset` that is computed"
     block = block_of(op)
@@ -169,7 +187,9 @@ def known(c: Tracer, number: Scalar) -> Scalar:
 class Attention(Facts):
     """The program of one attention."""
 
-    def write(self, c: Tracer, given: Arguments, others: Sequence[SSAValue]) -> None:
+    def write(
+        self, c: Tracer, given: Arguments, final: SSAValue, others: Sequence[SSAValue]
+    ) -> None:
         t, element = self.tiles, self.element
         pull = Pull(c, self.launch, given)
         cube = Cube(self, c, given)
@@ -203,10 +223,19 @@ class Attention(Facts):
                             sum = cube.values(v, at, part, b, weights, turn, col)
                             sums.send(sum, u[turn])
                             vector.add(b, u[turn], col)
-            for col, tile in vector.end():
+            for col, out in vector.end():
+                tile = out
+                if final is not self.op.result:
+                    ends = Pull(c, self.launch, given, given={self.op.result: out})
+                    tile = ends.tile(final, self.part(mine, col, out.shape))
                 c.store(self.box(given[self.result], mine, tile, col), tile)
         for value in others:
             self.write_other(c, pull, value)
+
+    def part(self, at: Place, col: Scalar, shape: Shape) -> Box:
+        """The box of the result that a tile is of."""
+        spans = [(at.batch, 1), (at.head, 1), (at.row, shape[0]), (col, shape[1])]
+        return Box.of([spans[self.op.dimension("result", i)] for i in range(4)])
 
     def write_other(self, c: Tracer, pull: Pull, value: SSAValue) -> None:
         """A result that is none of attention, such as a cache: put together, or computed."""

@@ -105,6 +105,12 @@ class Cube:
         return sums
 
 
+def on_grid(x: Expression, grid: tuple[float, float, float]) -> Expression:
+    """Quantized and dequantized."""
+    scale, least, most = grid
+    return minimum(maximum(unary(RoundOp, x / scale), least), most) * scale
+
+
 class Vector:
     """The softmax of rows whose scores come in tiles, and what it weighs."""
 
@@ -154,14 +160,19 @@ class Vector:
         weights = exp((s * scale if scale != 1 else s) - self.top)
         s[:] = weights if self.x is None else unary(RoundOp, weights * STEPS)
         self.total[:] = self.total * self.factor[j] + rowsum(s)
+        if a.weight_grid is not None:  # all keys are in this tile
+            if a.op.undefined.data == "zero":
+                self.total[:] = maximum(self.total, 1e-30)
+            s[:] = on_grid(s / self.total, a.weight_grid)
         if a.element != f32:
             p[:] = cast(s if self.x is None else s - 128, a.element)
 
     def biased(self, at: Place, j: Scalar, key: Scalar, s: Tile) -> Expression:
         a = self.a
-        x = s * a.scale
+        x = s * a.scale if a.score_grid is None else on_grid(s * a.scale, a.score_grid)
         if a.cap > 0:
-            x = tanh(s * (a.scale / a.cap)) * a.cap
+            y = s * (a.scale / a.cap) if a.score_grid is None else x * (1 / a.cap)
+            x = tanh(y) * a.cap
         for mask, ring in zip(a.masks, self.masks, strict=True):
             if mask.number is not None:
                 x = x + mask.number
@@ -215,7 +226,7 @@ class Vector:
             total[:] = maximum(total, 1e-30)
         for some in several(self.c, t.value_size // t.value_part):
             acc = self.some(some * t.value_part)
-            result: Expression = acc / total
+            result: Expression = acc / total if self.a.weight_grid is None else acc
             if (scale := self.a.op.value_scale) is not None:
                 result = result * scale.value.data
             if undefined == "guard":

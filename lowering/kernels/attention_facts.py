@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import f32, i1, i32
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.support.types import constant_value, element_type, numel, shape_of
+from ge.dialects.support.types import element_type, shape_of
 from ge.lowering.kernels.attention_heads import Heads
 from ge.lowering.kernels.attention_operands import Segment
 from ge.lowering.kernels.attention_tiles import Tiles
@@ -33,9 +33,7 @@ class Mask:
             raise NotLowered("there is none for masks that are computed")
         self.value, self.shape = value, (*(1,) * (4 - len(shape)), *shape)
         self.element = element_type(value)
-        constant = launch.constant(value)
-        dense = None if constant is None or numel(shape) > 1 else constant_value(constant.result)
-        self.number = None if dense is None else float(dense.get_values()[0])
+        self.number = launch.number(value)
         if self.number is not None and self.element == i1:
             raise NotLowered("there is none for a mask of one truth value")
 
@@ -101,7 +99,9 @@ class Facts:
         if op.causal.value.data:
             self.right = min(self.right, 0) if self.right >= 0 else 0
         self.offset = (op.ints("offset") or (0,))[0]
-        self.plain = not self.masks and self.cap <= 0 and self.scale > 0
+        self.score_grid, self.weight_grid = op.grid("score"), op.grid("weight")
+        simple = not self.masks and self.score_grid is None
+        self.plain = simple and self.cap <= 0 and self.scale > 0
         self.rounds = self.element != f32 and any(m.element == self.element for m in masks)
 
     def place(self, c: Tracer, given: Arguments, item: Scalar) -> Place:

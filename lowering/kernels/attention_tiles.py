@@ -74,7 +74,7 @@ class Problem:
             bool(op.causal.value.data),
             unit,
             whole,
-            ROUNDED_KEYS if op.rounded_weights.value.data else block_of(op),
+            ROUNDED_KEYS if op.rounded_weights.value.data or op.grid("weight") else block_of(op),
         )
 
     @property
@@ -144,7 +144,7 @@ def tiles_for(p: Problem, target: Target) -> tuple[tuple[float, Tiles], ...]:
 
 def candidates(p: Problem, target: Target) -> Iterator[Tiles]:
     """Of the pieces of keys the largest with which the others fit into L1."""
-    parts = max(target.vector_cores // target.cube_cores, 1)
+    parts = target.vector_parts
     unit = max([p.grain, *(BLOCK * 8 // bits for _, _, bits in p.masks)])
     row_unit = lcm(FRACTAL, parts * p.unit)
     queries, keys = align_up(p.rows, row_unit), align_up(p.keys, unit)

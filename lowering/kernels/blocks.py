@@ -116,10 +116,11 @@ def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[C
                 parts *= 2
 
 
-def extents(size: int, unit: int, sizes: Sequence[int] = SIZES) -> list[int]:
+@lru_cache(4096)
+def extents(size: int, unit: int, sizes: tuple[int, ...] = SIZES) -> tuple[int, ...]:
     """Sizes of blocks that cut an extent evenly."""
     even = (ceil(size / ceil(size / most)) for most in sizes)
-    return list(dict.fromkeys(align_up(s, unit) for s in even))
+    return tuple(dict.fromkeys(align_up(s, unit) for s in even))
 
 
 def cycles(cut: Cut, ps: Sequence[Matrices], target: Target) -> float:
@@ -146,13 +147,8 @@ def pace(cut: Cut, p: Matrices, target: Target) -> tuple[float, float]:
     if p.passing:
         rate = target.gm_to_ub_rate or target.l0c_to_ub_rate
         each = bitwidth(p.result) / 8 / rate + VECTOR_OPS * SUM_BYTES / REPEAT_BYTES
-        vector += size * each / vector_parts(target)
+        vector += size * each / target.vector_parts
     return max(steps * load, steps * moves, cube, out, vector), load + macs / parts + out + vector
-
-
-def vector_parts(target: Target) -> int:
-    """Vector cores beside each cube core."""
-    return max(target.vector_cores // target.cube_cores, 1)
 
 
 def computes(cut: Cut, p: Matrices, target: Target) -> float:
@@ -162,14 +158,14 @@ def computes(cut: Cut, p: Matrices, target: Target) -> float:
     for size, computing in zip((cut.m, p.terms * cut.n), p.computing, strict=True):
         if computing is not None:
             cycles += size * cut.k * computing.instructions * CYCLES * bits / 8 / REPEAT_BYTES
-    return cycles / vector_parts(target)
+    return cycles / target.vector_parts
 
 
 def loads(cut: Cut, p: Matrices, target: Target) -> float:
     """Cycles of loading the operands of a step. What is computed is loaded by the vector cores, row
     by row, and once more from L2."""
     depth, counts = p.k / ceil(p.k / cut.k), cut.counts(p)
-    width, parts = bitwidth(p.element) / 8, vector_parts(target)
+    width = bitwidth(p.element) / 8
     lines = min(cut.m, p.m), p.terms * min(cut.n, p.n)
     hbm = target.hbm_rate * target.hbm_efficiency * target.hbm_read_efficiency
     load = (1 + p.terms) * target.mte2_start_cycles
@@ -181,6 +177,7 @@ def loads(cut: Cut, p: Matrices, target: Target) -> float:
             rate *= share_of(stride, p.element) if target.split_cores else 1
             load += size * width / min(rate, share)
         else:
+            parts = target.vector_parts
             rate = parts * (target.gm_to_ub_rate or target.l0c_to_ub_rate)
             starts = (terms * depth if computing.by_terms else line) * target.mte2_start_cycles
             beside = starts / parts + size * computing.bytes / min(rate, share)

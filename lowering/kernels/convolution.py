@@ -47,7 +47,6 @@ from ge.lowering.kernels.convolution_cuts import (
     cuts,
     cycles,
     unfolding,
-    vector_parts,
 )
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.sliding import lower_sliding
@@ -103,7 +102,7 @@ def lower_convolution(launch: Launch) -> Written:
 def passing_rows(cut: Cut, w: Convolution, rest: Rest) -> int:
     """Rows of a block that pass a vector core at a time: of even pieces the largest that fits."""
     target = rest.launch.target
-    parts, columns = vector_parts(target), len(rest.others)
+    parts, columns = target.vector_parts, len(rest.others)
     least = ceil(FRACTAL / parts)
     most = cut.room(w, target) // (cut.n * rest.pixel_bits // 8 + columns * 8)
     sizes = range(min(most, cut.m // parts) // least * least, 0, -least)

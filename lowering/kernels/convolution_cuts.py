@@ -77,7 +77,7 @@ class Convolution(Windows):
 
     def parts(self, target: Target) -> int:
         """Vector cores that bring pixels of an image before the cube."""
-        return 1 if self.last else vector_parts(target)
+        return 1 if self.last else target.vector_parts
 
     @property
     def result_shape(self) -> Shape:
@@ -99,11 +99,6 @@ class Convolution(Windows):
         if op.bias is not None:
             shapes[op.bias] = self.groups, self.outs, 1
         return shapes
-
-
-def vector_parts(target: Target) -> int:
-    """Vector cores beside a cube core."""
-    return max(target.vector_cores // target.cube_cores, 1)
 
 
 @dataclass(frozen=True)
@@ -291,4 +286,4 @@ def taken(cut: Cut, w: Convolution, target: Target) -> float:
     loads = w.passing * size / (target.gm_to_ub_rate or target.l0c_to_ub_rate)
     loads += (w.passing - 1) * pieces * target.mte2_start_cycles
     stores = pieces * target.mte2_start_cycles + size / target.ub_out_rate
-    return max(loads, stores) / vector_parts(target)
+    return max(loads, stores) / target.vector_parts

@@ -14,7 +14,7 @@ from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeO
 from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth, is_float
-from ge.dialects.support.types import constant_value, element_type, normalize_axis, numel, shape_of
+from ge.dialects.support.types import element_type, normalize_axis, numel, shape_of
 from ge.lowering.kernels.launch import Launch, NotLowered
 from ge.lowering.tiles import values as v
 
@@ -29,6 +29,10 @@ class Values(Protocol):
 
     def expression(self, value: SSAValue, box: Box, column: bool = False) -> v.Expression: ...
 
+    def tile(self, value: SSAValue, box: Box) -> v.Tile: ...
+
+    def buffer(self, shape: v.Shape, like: SSAValue) -> v.Tile: ...
+
 
 LARGEST = 3.4028234663852886e38  # of f32
 
@@ -41,13 +45,13 @@ def on_grid(pull: Values, op: GridOp, box: Box, column: bool) -> v.Expression:
         target == f16 == element_type(op.scale) and not is_float(source) and bitwidth(source) <= 8
     )
     kind = f16 if short and isinstance(op, DequantizeOp) else f32
-    x = cast(pull.expression(op.input, box, column), kind)
+    x = v.cast(pull.expression(op.input, box, column), kind)
     scale, zero = scale_of(pull, op, box, column, kind), zero_of(pull, op, box, column, kind)
     if isinstance(op, DequantizeOp):
         exact = bitwidth(source) <= 16 or zero is None
         if exact and not is_float(source) and bitwidth(target) <= 32:
             x = (x if zero is None else x - zero) * scale
-            return cast(x, target)
+            return v.cast(x, target)
     elif isinstance(op, QuantizeOp):
         low, high = float(lowest(target)), float(highest(target))
         if not is_float(target) and bitwidth(target) <= 16 and bitwidth(source) <= 32:
@@ -103,7 +107,7 @@ def parameter(
         if block:
             return blocks_of(pull, value, needed, box, axis, block, kind)
         along = axis in long and (axis != long[-1] or (len(long) == 1 and column))
-    return cast(pull.expression(value, needed, along), kind)
+    return v.cast(pull.expression(value, needed, along), kind)
 
 
 def blocks_of(
@@ -121,7 +125,7 @@ def blocks_of(
     if long[-1:] == [axis]:
         raise NotLowered(f"blocks of {value.type} are along columns")
     if count == 1:
-        return cast(pull.expression(value, needed), kind)
+        return v.cast(pull.expression(value, needed), kind)
     rows, cols = (box.sizes[i] for i in long)
     if count * block != rows:
         raise NotLowered(f"a tile of {rows} rows begins within a block of {block}")
@@ -130,19 +134,10 @@ def blocks_of(
     for i in range(count):
         part = target.part(i * block, 0, (block, cols))
         part[:] = each.part(i, 0, (1, cols))
-    return cast(target, kind)
-
-
-def cast(x: v.Expression, to: Attribute) -> v.Expression:
-    return x if x.element == to else v.cast(x, to)
+    return v.cast(target, kind)
 
 
 def number_of(launch: Launch, value: SSAValue | None) -> float | None:
     """One number: 0 where there is no value, None where it is not known."""
-    if value is None:
-        return 0
-    constant = launch.constant(value)
-    dense = None if constant is None else constant_value(constant.result)
-    if dense is None or numel(shape_of(value)) != 1:
-        return None
-    return float(dense.get_values()[0])
+    number = 0 if value is None else launch.number(value)
+    return None if number is None else float(number)

@@ -8,14 +8,14 @@ raises `NotLowered`, with a reason, for what it has no program for.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.support.types import Shape, shape_of
+from ge.dialects.support.types import Shape, constant_value, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Argument
@@ -65,6 +65,15 @@ class Launch:
         """The constant that an input of the body is."""
         owner = self.operands.get(value, value).owner
         return owner if isinstance(owner, ConstantOp) else None
+
+    def number(self, value: SSAValue) -> Any | None:
+        """The one number that an input of the body is; None where it is none, or not in the
+        text."""
+        constant = self.constant(value)
+        if constant is None or numel(shape_of(value)) != 1:
+            return None
+        dense = constant_value(constant.result)
+        return None if dense is None else dense.get_values()[0]
 
     def in_memory(self) -> list[tuple[str, list[SSAValue]]]:
         """The arguments of the tile program: the name of each, and the values of the body that it

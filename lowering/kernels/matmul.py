@@ -153,9 +153,14 @@ class Section:
 
     @property
     def is_direct(self) -> bool:
-        """Whether sums are stored as they are."""
+        """Whether sums are stored as they are, or after relu."""
         kinds = [op for op in self.ops if op.ACCESS not in MOVING]
-        return len(self.terms) == 1 and all(isinstance(op, ReluOp) for op in kinds)
+        relus = all(isinstance(op, ReluOp) for op in kinds)
+        return (
+            len(self.terms) == 1
+            and relus
+            and all(len(has_relu(o.value)) == 1 for o in self.outputs)
+        )
 
     @cached_property
     def reduces(self) -> list[ReduceOp]:
@@ -166,9 +171,16 @@ class Section:
     def is_computed(self) -> bool:
         return any(term.is_computed for term, _ in self.terms)
 
-    @property
-    def has_relu(self) -> bool:
-        return any(isinstance(op, ReluOp) for op in self.ops)
+
+def has_relu(value: SSAValue) -> set[bool]:
+    """Whether a relu stands between a matmul's result and a value that it is moved to: there are
+    both where only parts of it have one."""
+    op = value.owner
+    if not isinstance(op, TensorOp) or isinstance(op, MatmulOp):
+        return {False}
+    if isinstance(op, ReluOp):
+        return {True}
+    return {found for operand in op.operands for found in has_relu(operand)}
 
 
 def lower_matmul(launch: Launch) -> Written:
@@ -412,7 +424,7 @@ class Writer:
             for out in section.outputs:
                 at = replace(place, row=place.row + row, col=place.col + col)
                 box = out.stored(self.arguments[out.value], at, rows, cols)
-                self.c.store(box, part, relu=section.has_relu)
+                self.c.store(box, part, relu=True in has_relu(out.value))
 
     def pass_on(self, section: Section, place: Place, sums: Sequence[Tile], turn: Index) -> None:
         c, own = self.c, self.blocks.rows // self.c.parts

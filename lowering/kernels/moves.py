@@ -29,7 +29,6 @@ from ge.dialects.support.types import (
     Shape,
     align_up,
     constant_ints,
-    constant_value,
     element_type,
     numel,
     shape_of,
@@ -367,23 +366,10 @@ class MovePull(Pull):
             case GatherOp() | GatherNdOp():
                 return self.gathered(op, op.input, box, column)
             case BroadcastToOp():
-                found = self.expression(op.input, *self.broadcast_box(op, box, column))
+                found = self.expression(op.input, *self.broadcast_box(op, 0, box, column))
                 return self.filled(shape, value, found)
             case _:
                 return super().computed(op, value, box, column)
-
-    def need(self, op: TensorOp, index: int, box: Box, result: int = 0) -> Box:
-        needed = op.operand_box(index, box, result)
-        if needed is None:
-            raise NotLowered(f"{op.name} needs any element of {op.operands[index].type}")
-        return needed
-
-    def broadcast_box(self, op: TensorOp, box: Box, column: bool) -> tuple[Box, bool]:
-        """The box of what is repeated, and whether it is a column."""
-        needed, long = self.need(op, 0, box), long_dims(box)
-        skip = len(box.sizes) - len(needed.sizes)
-        is_column = [i + skip for i in long_dims(needed)] == long[:1]
-        return needed, is_column and (len(long) == 2 or column)
 
     def transposed(self, op: TransposeOp, box: Box, column: bool) -> v.Expression:
         needed = self.need(op, 0, box)
@@ -413,19 +399,17 @@ class MovePull(Pull):
         return tile
 
     def padded(self, op: PadOp, box: Box, shape: v.Shape) -> v.Expression:
-        constant = None if op.value is None else self.launch.constant(op.value)
-        known = None if constant is None else constant_value(constant.result)
+        known = 0 if op.value is None else self.launch.number(op.value)
         if op.mode.data != "constant" or op.input not in self.loaded:
             raise NotLowered("padding is around an input, with a constant")
-        if op.value is not None and known is None:
+        if known is None:
             raise NotLowered("the number that is padded with is not in the text")
-        number = 0 if known is None else known.get_values()[0]
         needed, tile = self.need(op, 0, box), self.ring(shape, op.input)
         spans = zip(needed.spans, shape_of(op.input), strict=True)
         if any(isinstance(at, int) and not -n < at < d for (at, n), d in spans):
-            self.c.fill(tile, number)
+            self.c.fill(tile, known)
         else:
-            self.c.load(tile, self.box(op.input, needed), pad=number)
+            self.c.load(tile, self.box(op.input, needed), pad=known)
         return tile
 
     def gathered(

@@ -35,7 +35,7 @@ from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import constant_value, element_type, normalize_axis, numel, shape_of
+from ge.dialects.support.types import element_type, normalize_axis, numel, shape_of
 from ge.dialects.tile.types import BLOCK, Memory, TileType
 from ge.lowering.kernels.grids import GridOp, on_grid
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered
@@ -45,6 +45,7 @@ from ge.lowering.tiles.indices import Index, LoopIndex, ReadIndex, Scalar, minim
 from ge.lowering.tiles.tracing import Tracer
 
 Side: TypeAlias = Literal["rows", "columns"]
+SIDES: tuple[Side, ...] = ("rows", "columns")
 
 PAD = 1
 CHEAP = 2  # vector instructions that are rather repeated than kept in a tile
@@ -160,8 +161,8 @@ class Pull:
         for block in self.open:
             if (found := self.known.get(block, {}).get(key)) is not None:
                 return found
-        if (constant := self.launch.constant(value)) is not None and numel(shape_of(value)) == 1:
-            return number(constant.result)
+        if (constant := number(self.launch, value)) is not None:
+            return constant
         op = value.owner
         if not isinstance(op, TensorOp) or value in self.launch.body.inputs:
             return self._load(value, box, column)
@@ -177,7 +178,7 @@ class Pull:
 
     def computed(self, op: TensorOp, value: SSAValue, box: Box, column: bool) -> v.Expression:
         """What an op computes. Raises NotLowered where it has no tiles."""
-        shape, long = tile_shape(box, column), long_dims(box)
+        shape = tile_shape(box, column)
         if isinstance(op, ConcatOp):
             return self._concatenated(op, value, box, column)
         if isinstance(op, GatherOp):
@@ -197,21 +198,31 @@ class Pull:
             raise NotLowered(f"there are no tiles for {op.name}")
         args: list[v.Expression] = []
         for index, operand in enumerate(op.operands):
-            needed = op.operand_box(index, box)
-            if needed is None:
-                raise NotLowered(f"{op.name} needs any element of {operand.type}")
+            needed, is_column = self.broadcast_box(op, index, box, column)
             if op.ACCESS is Access.VIEW:
                 if tile_shape(needed, shape[0] > 1) != shape:
                     raise NotLowered(f"a box of {op.name} is none of its operand")
                 return self.expression(operand, needed, column)
-            skip = len(box.sizes) - len(needed.sizes)
-            is_column = [i + skip for i in long_dims(needed)] == long[:1]
-            is_column = is_column and (len(long) == 2 or column)
             arg = self.expression(operand, needed, is_column)
             if isinstance(arg, v.Copied) and tile_shape(needed, is_column) != shape:
                 arg = self.tile(operand, needed, is_column)  # not again for each row or column
             args.append(arg)
         return v.Copied(op, tuple(args), shape, element_type(value))
+
+    def need(self, op: TensorOp, index: int, box: Box, result: int = 0) -> Box:
+        """The box of an operand that a box of a result needs. Raises NotLowered where any element
+        may be needed."""
+        needed = op.operand_box(index, box, result)
+        if needed is None:
+            raise NotLowered(f"{op.name} needs any element of {op.operands[index].type}")
+        return needed
+
+    def broadcast_box(self, op: TensorOp, index: int, box: Box, column: bool) -> tuple[Box, bool]:
+        """The box of an operand that may be repeated, and whether it is a column."""
+        needed, long = self.need(op, index, box), long_dims(box)
+        skip = len(box.sizes) - len(needed.sizes)
+        is_column = [i + skip for i in long_dims(needed)] == long[:1]
+        return needed, is_column and (len(long) == 2 or column)
 
     # ---- reductions
 
@@ -261,8 +272,9 @@ class Pull:
         found, shape = self.expression(source, part, is_column), tile_shape(part, is_column)
         if len(list(source.uses)) > 1:
             found = self.tile(source, part, is_column)
-        names: tuple[Side, ...] = ("rows",) if is_column else ("rows", "columns")[2 - len(dims) :]
-        sides = [(d, side) for d, side in zip(dims, names, strict=True) if d in sizes]
+        names: tuple[Side, ...] = ("rows",) if is_column else SIDES[2 - len(dims) :]
+        sides: list[tuple[int, Side]] = list(zip(dims, names, strict=True))
+        sides = [(d, side) for d, side in sides if d in sizes]
         for dim, side in sides:
             at, extent = part.offsets[dim], extents[dim]
             if isinstance(at, int) and at + part.sizes[dim] > extent:  # loops have whole parts
@@ -389,9 +401,8 @@ class Pull:
 
     def _transposed(self, op: TransposeOp, value: SSAValue, box: Box) -> v.Tile:
         """Rows become columns in UB."""
-        needed = op.operand_box(0, box)
-        assert needed is not None
-        source, target = self.tile(op.input, needed), self.buffer(tile_shape(box, False), value)
+        source = self.tile(op.input, self.need(op, 0, box))
+        target = self.buffer(tile_shape(box, False), value)
         if source.shape != target.shape[::-1]:
             raise NotLowered(f"a box of {op.name} is none of its operand")
         self.c.move(target, source.T)
@@ -490,9 +501,10 @@ def neutral(op: ReduceOp) -> float:
             return 1 if element == i1 else highest(element)
 
 
-def number(constant: SSAValue) -> v.Expression:
-    """A constant of one element. Raises NotLowered where the text does not have it."""
-    dense = constant_value(constant)
-    if dense is None:
+def number(launch: Launch, value: SSAValue) -> v.Expression | None:
+    """The one number that an input is. Raises NotLowered where the text does not have it."""
+    if launch.constant(value) is None or numel(shape_of(value)) != 1:
+        return None
+    if (known := launch.number(value)) is None:
         raise NotLowered("a constant of one element is not in the text")
-    return v.Number(dense.get_values()[0], (1, 1), element_type(constant))
+    return v.Number(known, (1, 1), element_type(value))

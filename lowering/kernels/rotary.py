@@ -13,12 +13,12 @@ each pair exchanged, and the angle of each element.
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import f32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.elementwise import FloorOp
 from ge.dialects.support.boxes import Box, aligned_box
-from ge.dialects.support.element_types import bitwidth, is_float
+from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up, element_type, shape_of
 from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.launch import NotLowered
@@ -42,10 +42,10 @@ def rotated(
     x, y = pull.tile(op.input, box), pull.buffer((rows, cols), value)
     half = size // 2
     if half % unit == 0 and not op.interleaved.value.data:
-        a, b = (as_computed(x.part(0, at, (rows, half))) for at in (0, half))
+        a, b = (v.wide(x.part(0, at, (rows, half))) for at in (0, half))
         (c0, c1), (s0, s1) = halves(pull, op, op.cos, box), halves(pull, op, op.sin, box)
-        y.part(0, 0, (rows, half))[:] = as_element(a * c0 - b * s0, y.element)
-        y.part(0, half, (rows, half))[:] = as_element(a * s1 + b * c1, y.element)
+        y.part(0, 0, (rows, half))[:] = v.cast(a * c0 - b * s0, y.element)
+        y.part(0, half, (rows, half))[:] = v.cast(a * s1 + b * c1, y.element)
     else:
         first = x.part(0, 0, (rows, size)) if size < cols else x
         other = pull.buffer((rows, size), value)
@@ -53,8 +53,8 @@ def rotated(
         pull.c.take(other, first, *pairs)
         cos, sin = angles(pull, op, op.cos, box, size), angles(pull, op, op.sin, box, size)
         sin = v.where(firsts(pull, op, size), -sin, sin)
-        result = as_computed(first) * cos + as_computed(other) * sin
-        y.part(0, 0, (rows, size))[:] = as_element(result, y.element)
+        result = v.wide(first) * cos + v.wide(other) * sin
+        y.part(0, 0, (rows, size))[:] = v.cast(result, y.element)
     if size < cols:
         y.part(0, size, (rows, cols - size))[:] = x.part(0, size, (rows, cols - size))
     return y
@@ -74,7 +74,7 @@ def halves(
     tile, table = table_of(pull, value, box), shape_of(value)[-1]
     half = table // 2 if op.full_tables.value.data else table
     first, second = (tile.part(0, at, (tile.shape[0], half)) for at in (0, table - half))
-    return as_computed(first), as_computed(second)
+    return v.wide(first), v.wide(second)
 
 
 def angles(
@@ -83,10 +83,10 @@ def angles(
     """What each element is multiplied with."""
     tile = table_of(pull, value, box, BLOCK * 8 // bitwidth(element_type(value)))
     if op.full_tables.value.data:
-        return as_computed(tile.part(0, 0, (tile.shape[0], size)))
+        return v.wide(tile.part(0, 0, (tile.shape[0], size)))
     each = pull.buffer((tile.shape[0], size), value)
     pairs = (0, 0, (2, 1)) if op.interleaved.value.data else (0, 1, (size // 2, 0))
-    return as_computed(pull.c.take(each, tile, *pairs))
+    return v.wide(pull.c.take(each, tile, *pairs))
 
 
 def firsts(pull: "Pull", op: RotaryEmbeddingOp, size: int) -> v.Expression:
@@ -95,13 +95,3 @@ def firsts(pull: "Pull", op: RotaryEmbeddingOp, size: int) -> v.Expression:
     if not op.interleaved.value.data:
         return column < size // 2
     return column - v.unary(FloorOp, column * 0.5) * 2 < 1
-
-
-def as_computed(x: v.Tile) -> v.Expression:
-    """Narrow floats are computed in f32."""
-    narrow = is_float(x.element) and bitwidth(x.element) < 32
-    return v.cast(x, f32) if narrow else x
-
-
-def as_element(x: v.Expression, element: Attribute) -> v.Expression:
-    return x if x.element == element else v.cast(x, element)

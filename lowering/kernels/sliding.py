@@ -34,7 +34,7 @@ from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.windows import Rest, Windows, pairs
 from ge.lowering.tiles.indices import Index, Scalar, SharedIndex
 from ge.lowering.tiles.tracing import Tracer
-from ge.lowering.tiles.values import Expression, Tile, cast, maximum
+from ge.lowering.tiles.values import Expression, Tile, cast, maximum, wide
 from ge.runtime.costs.instructions import REPEAT_BYTES
 
 EXACT = 2**24 // 2**14  # products of i8 whose sums f32 has without rounding
@@ -154,7 +154,7 @@ class Cut:
         return turns * max(load, vector) + min(load, vector)
 
 
-def cuts(w: Sliding, narrowest: int) -> list[Cut]:
+def cuts(w: Sliding, narrowest: int, target: Target) -> list[Cut]:
     """`narrowest`: bits of an element."""
     lines, cols = w.result
     unit = BLOCK * 8 // narrowest
@@ -162,7 +162,7 @@ def cuts(w: Sliding, narrowest: int) -> list[Cut]:
     wide = [align_up(ceil(cols / n), unit) for n in (1, 2, 4, 8, 16, 32, 64) if n <= cols]
     high = sorted({ceil(lines / n) for n in range(1, lines + 1)})
     found = [Cut(r, n, c) for r in rows for c in wide for n in high if n == 1 or c >= cols]
-    if (step := w.strides[1]) > 1:
+    if (step := w.strides[1]) > 1 and "gather" in target.vector_cycles:
         reach = (w.kernel[1] - 1) * w.dilations[1] + 1  # columns that windows see
         whole = align_up(cols + max(0, ceil((reach - step) / step)), unit)
         found += [Cut(r, n, whole, takes=True) for r in rows for n in high]
@@ -177,7 +177,7 @@ def lower_sliding(launch: Launch) -> Written:
         check_pool(op, w)
     rest = Rest(launch, op, (w.batch, w.channels, *w.result), (1, w.channels, 1))
     room = launch.target.core_memories["ub"]
-    fitting = [cut for cut in cuts(w, rest.narrowest) if cut.bytes(w, rest) <= room]
+    fitting = [cut for cut in cuts(w, rest.narrowest, launch.target) if cut.bytes(w, rest) <= room]
     if not fitting:
         raise NotLowered("no block of it fits into ub")
     cut = min(fitting, key=lambda cut: cut.cycles(w, launch.target))
@@ -315,7 +315,7 @@ class Blocks:
         if op.bias is not None:
             bias = c.load(self.bias[i], self.arguments[op.bias][row:, 0:], pad=0)
             total = total + wide(bias)
-        return narrow(total, element)
+        return cast(total, element)
 
     def pooled(self, i: SharedIndex) -> Expression:
         op, elements = self.w.op, self.elements(i)
@@ -323,13 +323,4 @@ class Blocks:
         if op.kind.data == "max":
             return reduce(maximum, elements)
         total = reduce(lambda a, b: a + b, map(wide, elements))
-        return narrow(total / float(self.w.taps), self.w.element)
-
-
-def wide(x: Expression) -> Expression:
-    """Sums are f32."""
-    return x if bitwidth(x.element) >= 32 else cast(x, f32)
-
-
-def narrow(x: Expression, element: Any) -> Expression:
-    return x if x.element == element else cast(x, element)
+        return cast(total / float(self.w.taps), self.w.element)

@@ -80,6 +80,12 @@ class Known:
     def expression(self, value: SSAValue, box: Box, column: bool = False) -> Expression:
         return self.values[value]
 
+    def tile(self, value: SSAValue, box: Box) -> Tile:
+        raise NotLowered(f"blocks of {value.type} meet a part of a window's result")
+
+    def buffer(self, shape: tuple[int, int], like: SSAValue) -> Tile:
+        raise NotLowered(f"{like.type} is no tile of a window's result")
+
 
 Kind = Literal["all", "channel", "image"]
 """Of an operand: as the result, a number for each channel, or one for each of each image."""
@@ -151,7 +157,7 @@ class Rest:
             if not isinstance(op, GridOp) and not is_pointwise(op):
                 raise NotLowered(f"there are no tiles for {op.name} after {self.op.name}")
             for value in op.operands:
-                if value not in known and self.number(value) is None:
+                if value not in known and number(self.launch, value) is None:
                     found[value] = self.kind(value, op)
             known.update(op.results)
         return found
@@ -188,19 +194,13 @@ class Rest:
         joined = (*self.last.inputs, self.out)
         return shapes | {v: (self.shape[0], shape_of(v)[1], *self.shape[2:]) for v in joined}
 
-    def number(self, value: SSAValue) -> Expression | None:
-        constant = self.launch.constant(value)
-        if constant is None or numel(shape_of(value)) > 1:
-            return None
-        return number(constant.result)
-
     def value(self, known: dict[SSAValue, Expression], shape: Pair) -> Expression:
         """The result of the ops."""
         if self.bias is not None:
             known[self.op.results[0]] += known[self.bias]
         for op in self.ops:
             for value in op.operands:
-                if value not in known and (constant := self.number(value)) is not None:
+                if value not in known and (constant := number(self.launch, value)) is not None:
                     known[value] = constant
             if isinstance(op, GridOp):
                 whole = Box.of([(0, size) for size in shape_of(op.results[0])])

@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import (
     FileLineColLoc,
     IndexType,
     IntAttr,
-    IntegerAttr,
     IntegerType,
     StringAttr,
     i1,
@@ -36,9 +35,10 @@ from ge.lowering.tiles.indices import (
     Scalar,
     whole,
 )
+from ge.transforms.tiles.indices import INDEX, Binary, arith_op, constant_op
 
-ROOM = ("sides", "sketch", "tracing", "values", "indices", "writing", "api")
-HERE = {str(Path(__file__).with_stem(n)) for n in ROOM} | {contextmanager.__code__.co_filename}
+ROOM = {str(p) for p in Path(__file__).parent.glob("*.py") if p.stem != "examples"}
+HERE = ROOM | {contextmanager.__code__.co_filename}
 """Files whose lines are none of the kernel's."""
 
 
@@ -122,7 +122,7 @@ class Side:
     def index(self, number: Scalar) -> SSAValue:
         """The value of a number, computed here."""
         if not isinstance(number, Index):
-            return self.constant(whole(number), IndexType())
+            return self.constant(whole(number), INDEX)
         if isinstance(number, LoopIndex):
             if self not in number.values:
                 raise GeError("a loop's variable is used after its loop")
@@ -144,11 +144,10 @@ class Side:
             key = kind, memref, *offsets, span
             return self.value(key, ReadOp, memref, offsets, span.stop, span.start)
         a, b = (self.index(n) for n in number.args)
-        return self.value((kind, a, b), ARITH[kind], a, b)
+        return self.value((kind, a, b), arith_op, ARITH[kind], a, b)
 
     def constant(self, number: int, type: IndexType | IntegerType) -> SSAValue:
-        key = type.name, number
-        return self.value(key, lambda: arith.ConstantOp(IntegerAttr(number, type)))
+        return self.value((type.name, number), constant_op, number, type)
 
     def condition(self, test: Condition | bool) -> SSAValue:
         if isinstance(test, bool):
@@ -165,7 +164,7 @@ NUMBERS: dict[str, Callable[[], Operation]] = {
     "cores": kernel.CoresOp,
     "part": kernel.PartOp,
 }
-ARITH: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
+ARITH: dict[str, type[Binary]] = {
     "addi": arith.AddiOp,
     "subi": arith.SubiOp,
     "muli": arith.MuliOp,

@@ -109,7 +109,7 @@ class Tracer:
         if self.fifos:
             raise GeError("c.split() stands before the first queue")
         target = self.target
-        self.parts = max(target.vector_cores // target.cube_cores, 1)
+        self.parts = target.vector_parts
         return self.parts
 
     @property

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from xdsl.dialects.builtin import i1, i32
+from xdsl.dialects.builtin import f32, i1, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import activation, elementwise
-from ge.dialects.support.element_types import ELEMENT_TYPES
+from ge.dialects.support.element_types import ELEMENT_TYPES, bitwidth
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.tile.buffers import SlotOp, ViewOp
@@ -335,7 +335,13 @@ def unary(op: type[TensorOp], x: Expression, **parameters: Any) -> Expression:
 
 def cast(x: Expression, to: ElementLike) -> Expression:
     """`x` as elements of another type: "f16", "i32", `a.dtype`, a numpy dtype."""
-    return Cast(expression(x), x.shape, element_named(to))
+    x, element = expression(x), element_named(to)
+    return x if x.element == element else Cast(x, x.shape, element)
+
+
+def wide(x: Expression) -> Expression:
+    """`x` as it is computed with: narrow elements as f32."""
+    return cast(x, f32) if bitwidth(x.element) < 32 else x
 
 
 def exp(x: Expression) -> Expression:

@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.scf import ForOp, IfOp
 from xdsl.ir import Block
 from xdsl.transforms.common_subexpression_elimination import cse
-from xdsl.transforms.dead_code_elimination import region_dce
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.errors import GeError
@@ -17,6 +16,7 @@ from ge.dialects.tile.kernel import CubeOp, KernelOp, ProgramOp, VectorOp
 from ge.lowering.tiles.sides import Side, has_instructions, line_of
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Argument
+from ge.transforms.tiles.indices import erase_unused
 from ge.transforms.tiles.tile_flags import TileFlagsPass
 from ge.transforms.tiles.tile_plan import TilePlanPass
 from ge.transforms.tiles.tile_split_loops import TileSplitLoopsPass
@@ -73,7 +73,7 @@ def program_of(side: Side, kind: Callable[[Block], ProgramOp]) -> ProgramOp | No
     """The program of one side, without loops, branches and numbers that it has no use for."""
     program = kind(side.block)
     prune(side.block)
-    region_dce(program.body)
+    erase_unused(side.block)
     if side.repeats:
         cse(program)
     return program if has_instructions(program) else None

@@ -45,7 +45,8 @@ class Call:
         rest = (*last.reads[:at], *last.reads[at + 1 :])
 
         def both(*arrays: Array, out: Array | None = None) -> Any:
-            before, after = arrays[count : count + at], arrays[count + at :]
+            others = [a.reshape(1) for a in arrays[count:]]  # a block may have fewer dimensions
+            before, after = others[:at], others[at:]
 
             def finish(block: Array, result: Array) -> None:
                 then(*before, block, *after, out=result)

@@ -215,6 +215,22 @@ def test_integers_are_exact(
     compare(integers(*shapes, flags, masks, first), all_lowered=True, exact=True)
 
 
+@pytest.mark.parametrize("undefined", ["zero", "guard"])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "score_scale = 0.04, score_zero_point = 5 : i8",
+        "weight_scale = 0.0035, weight_zero_point = -128 : i8",
+        "softcap = 3.0, score_scale = 0.04, score_zero_point = 5 : i8, "
+        "weight_scale = 0.0035, weight_zero_point = -128 : i8",
+    ],
+)
+def test_scores_and_weights_on_a_grid(flags: str, undefined: str) -> None:
+    shapes = [1, 2, 20, 16], [1, 1, 70, 16], [1, 1, 70, 16]
+    flags = f'scale = 0.25, undefined = "{undefined}", {flags}'
+    compare(attention(*shapes, "f32", flags, ("tensor<20x70xi1>",)), all_lowered=True)
+
+
 # Keys and values that are stored as integers.
 STORED = """func.func @main(%q: tensor<1x3x5x16xf16>, %k: tensor<1x3x70x16xi8>,
     %v: tensor<1x3x70x16xi8>, %s: tensor<f16>) -> tensor<1x3x5x16xf16> {
@@ -328,7 +344,24 @@ JOINED = """func.func @main(%q: tensor<2x4x20x16xf16>, %a: tensor<2x2x37x16xf16>
 """
 
 
-@pytest.mark.parametrize("text", [BIASED, CACHED, SPLIT, DECODE, JOINED, STORED])
+# What is computed of the result.
+QUANTIZED = """func.func @main(%q: tensor<2x17x4x32xf32>, %k: tensor<2x4x21x32xf32>,
+    %b: tensor<4x32xf32>) -> tensor<2x17x128xi8> {
+      %s = graph.constant dense<0.02> : tensor<f32>
+      %z = graph.constant dense<3> : tensor<i8>
+      %0 = graph.attention %q, %k, %k {result_tokens_first = true, query_tokens_first = true}
+        : tensor<2x17x4x32xf32>, tensor<2x4x21x32xf32>,
+        tensor<2x4x21x32xf32> -> tensor<2x17x4x32xf32>
+      %1 = graph.add %0, %b : (tensor<2x17x4x32xf32>, tensor<4x32xf32>) -> tensor<2x17x4x32xf32>
+      %2 = graph.quantize %1, %s, %z to i8
+        : (tensor<2x17x4x32xf32>, tensor<f32>, tensor<i8>) -> tensor<2x17x4x32xi8>
+      %3 = graph.reshape %2 shape [2, 17, 128] : tensor<2x17x4x32xi8> -> tensor<2x17x128xi8>
+      func.return %3 : tensor<2x17x128xi8>
+}
+"""
+
+
+@pytest.mark.parametrize("text", [BIASED, CACHED, SPLIT, DECODE, JOINED, STORED, QUANTIZED])
 def test_what_attention_is_fused_with(text: str) -> None:
     compare(text, all_lowered=True)
 
@@ -346,7 +379,7 @@ def test_causal_attention_skips_tiles() -> None:
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [
-        ("rounded_weights = true", "rounds scores or weights"),
+        ("rounded_weights = true", "floats whose weights are rounded"),
     ],
 )
 def test_what_has_no_program_says_why(flags: str, reason: str) -> None:

@@ -316,3 +316,15 @@ def test_other_element_types_are_not_lowered() -> None:
     result = lowered(text([[4, 4], [4, 4], [4, 4]], "i32", "i32"))
     assert not result.pairs
     assert "the cube does not multiply i32 by i32" in result.reasons[0]
+
+
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+def test_sums_with_relu_beside_sums_without(target: str) -> None:
+    x, out = "tensor<2x8x20xf16>", "tensor<2x20x3xf16>"
+    text = f"""
+func.func @main(%x: {x}, %w: tensor<8x3xf16>) -> ({out}, {out}) {{
+  %0 = graph.matmul %x, %w {{transpose_lhs = true}} : ({x}, tensor<8x3xf16>) -> {out}
+  %1 = graph.relu %0 : ({out}) -> {out}
+  func.return %0, %1 : {out}, {out}
+}}"""
+    compare(text, target, all_lowered=True, orders=1)

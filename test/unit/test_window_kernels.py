@@ -13,8 +13,11 @@ from ge.dialects.graph.convolution import Col2ImOp, ConvOp, ConvTransposeOp, Def
 from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.pooling import MaxPoolIndicesOp, MaxUnpoolOp, PoolOp
 from ge.dialects.support.work import Work
+from ge.lowering.driver.compiler import context
+from ge.lowering.text.reading import Source, parse_module
 from ge.runtime import kernels
 from ge.runtime.data.arrays import BFLOAT16, Array, type_of
+from ge.runtime.device.session import Session
 from ge.runtime.kernels import convolution, correlation, linear
 
 
@@ -427,3 +430,22 @@ def test_resizing_nothing_gives_nothing(policy: str) -> None:
     empty = np.zeros((1, 0), np.float32)
     got = run(ResizeOp, empty, None, None, None, sizes=[1, 0], keep_aspect_ratio_policy=policy)
     assert got.shape == (1, 0)
+
+
+def test_numbers_of_any_rank_follow_a_convolution() -> None:
+    """What follows is applied to blocks, which have fewer dimensions than the result."""
+    x, w, one = "tensor<1x1x3x4xf32>", "tensor<1x1x3x3xf32>", "tensor<1x1x1xf32>"
+    text = f"""
+func.func @main(%x: {x}, %w: {w}, %c: {one}) -> {x} {{
+  %0 = graph.conv %x, %w pads [1, 1, 1, 1] : ({x}, {w}) -> {x}
+  %1 = graph.mul %0, %c : ({x}, {one}) -> {x}
+  func.return %1 : {x}
+}}"""
+    module = parse_module(context(), Source("test", text))
+    rng = np.random.default_rng(0)
+    image, weight = (rng.random(s, np.float32) for s in ((1, 1, 3, 4), (1, 1, 3, 3)))
+    session, two = Session(module), np.full((1, 1, 1), 2, np.float32)
+    inputs = dict(zip(session.input_names, (image, weight, two), strict=True))
+    (found,) = session.run(inputs).values()
+    want = 2 * convolved(image, weight, [1, 1], [1] * 4, [1, 1], 1)
+    np.testing.assert_allclose(found, want, rtol=1e-6)

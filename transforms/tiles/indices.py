@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import cast
 
 from xdsl.builder import Builder
 from xdsl.dialects.arith import (
@@ -16,9 +18,10 @@ from xdsl.dialects.arith import (
     SubiOp,
 )
 from xdsl.dialects.builtin import IndexType, IntegerAttr
-from xdsl.dialects.scf import ForOp
-from xdsl.ir import Block, SSAValue
+from xdsl.dialects.scf import ForOp, IfOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
+from xdsl.traits import Pure
 
 from ge.dialects.tile.buffers import constant_index
 from ge.dialects.tile.kernel import CoreOp, CoresOp, PartOp, ProgramOp
@@ -26,6 +29,8 @@ from ge.dialects.tile.kernel import CoreOp, CoresOp, PartOp, ProgramOp
 GROWING = (AddiOp, CeilDivSIOp, CoreOp, CoresOp, PartOp, MaxSIOp, MinSIOp, MuliOp, RemSIOp)
 """Ops whose results are at least 0 where their operands are."""
 
+Binary = SignlessIntegerBinaryOperation
+INDEX = IndexType()
 Index = int | SSAValue
 """A number that is known, or a value."""
 
@@ -79,6 +84,40 @@ def known(value: SSAValue) -> Index:
     return value if number is None else number
 
 
+def constant_op(number: int, type: Attribute) -> ConstantOp:
+    """A constant; equal ones share their attribute."""
+    return ConstantOp.create(result_types=[type], properties={"value": _attribute(number, type)})
+
+
+@lru_cache(maxsize=4096)
+def _attribute(number: int, type: Attribute) -> Attribute:
+    return IntegerAttr(number, cast(IndexType, type))
+
+
+def arith_op(kind: type[Binary], a: SSAValue, b: SSAValue) -> Binary:
+    """`kind` of two indices. Nothing is found out about its arguments, which takes longest."""
+    return kind.create(operands=[a, b], result_types=[a.type])
+
+
+def erase_unused(block: Block) -> None:
+    """Erase what nobody uses and has no effect, in loops and branches too."""
+    op = block.last_op
+    while op is not None:
+        before = op.prev_op
+        if isinstance(op, ForOp | IfOp):
+            for inner in (b for region in op.regions for b in region.blocks):
+                erase_unused(inner)
+        elif op.results and _is_pure(type(op)) and not any(r.uses for r in op.results):
+            op.detach()
+            op.erase()
+        op = before
+
+
+@cache
+def _is_pure(kind: type[Operation]) -> bool:
+    return kind.has_trait(Pure)
+
+
 class Constants:
     """The constants of a program: those that stand before it, and new ones at its start."""
 
@@ -93,7 +132,7 @@ class Constants:
 
     def __call__(self, number: int) -> SSAValue:
         if number not in self.known:
-            op = ConstantOp(IntegerAttr(number, IndexType()))
+            op = constant_op(number, INDEX)
             Builder(InsertPoint.at_start(self.block)).insert(op)
             op.result.name_hint = f"c{number}"
             self.known[number] = op.result
@@ -112,14 +151,14 @@ class Emit:
 
     def _binary(
         self,
-        op: type[SignlessIntegerBinaryOperation],
+        op: type[Binary],
         function: Callable[[int, int], int],
         a: Index,
         b: Index,
     ) -> Index:
         if isinstance(a, int) and isinstance(b, int):
             return function(a, b)
-        return self.builder.insert(op(self.value(a), self.value(b))).result
+        return self.builder.insert(arith_op(op, self.value(a), self.value(b))).result
 
     def add(self, a: Index, b: Index) -> Index:
         if a == 0 or b == 0:

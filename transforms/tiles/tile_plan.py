@@ -30,6 +30,8 @@ from ge.dialects.tile.types import BLOCK, Memory
 def place_buffers(program: ProgramOp, memory: Memory, target: Target) -> None:
     """Raises GeError for more bytes than the memory has."""
     allocs = [op for op in program.allocs if op.tile.space is memory]
+    if not allocs:
+        return
     sizes = {op: op.copy_bytes for op in allocs}
     top = max((max(op.offsets) + sizes[op] for op in allocs if op.offsets is not None), default=0)
     top = align_up(top, ALIGNMENT.get(memory, BLOCK))

@@ -39,10 +39,18 @@ from xdsl.dialects.scf import ForOp, IfOp, YieldOp
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import Pure
 
 from ge.dialects.tile.kernel import KernelOp
-from ge.transforms.tiles.indices import Constants, Emit, Index, Sum, is_outside, known, sum_of
+from ge.transforms.tiles.indices import (
+    Constants,
+    Emit,
+    Index,
+    Sum,
+    erase_unused,
+    is_outside,
+    known,
+    sum_of,
+)
 
 EQ, NE, SLT, SLE, SGT, SGE = range(6)  # predicates of arith.cmpi
 SWAPPED = {EQ: EQ, NE: NE, SLT: SGT, SLE: SGE, SGT: SLT, SGE: SLE}
@@ -161,9 +169,7 @@ class Part:
                 continue
             if (truth := self.truth(condition)) is not None:
                 inline(op, (op.true_region if truth else op.false_region).blocks.first)
-        for op in reversed(list(self.loop.body.walk())):
-            if op.results and op.has_trait(Pure) and not any(r.uses for r in op.results):
-                Rewriter.erase_op(op)
+        erase_unused(self.loop.body.block)
 
 
 def inline(op: IfOp, block: Block | None) -> None:
@@ -177,6 +183,8 @@ def inline(op: IfOp, block: Block | None) -> None:
 
 
 def split(loop: ForOp, constants: Constants) -> None:
+    if not any(isinstance(op, IfOp) for op in loop.body.walk()):
+        return
     todo = [Part(loop, constants)]
     while todo:
         part = todo.pop()
@@ -196,6 +204,8 @@ class TileSplitLoopsPass(ModulePass):
         for kernel in op.ops:
             if isinstance(kernel, KernelOp):
                 for program in kernel.programs:
+                    if not any(isinstance(op, IfOp) for op in program.walk()):
+                        continue
                     constants = Constants(program)
                     loops = [o for o in program.walk() if isinstance(o, ForOp)]
                     for loop in reversed(loops):  # inner ones first
