@@ -20,7 +20,7 @@ from ge.lowering.kernels.launch import Launch, NotLowered
 from ge.lowering.kernels.pulling import is_pointwise, number
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Scalar
-from ge.lowering.tiles.values import Argument, Copied, Expression
+from ge.lowering.tiles.values import Argument, Copied, Expression, Tile
 
 Pair = tuple[int, int]
 
