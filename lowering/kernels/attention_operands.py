@@ -21,7 +21,8 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import align_up, element_type, shape_of
 from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.launch import Launch, NotLowered
-from ge.lowering.kernels.pulling import Pull, long_dims, place_of
+from ge.lowering.kernels.places import long_dims, place_of
+from ge.lowering.kernels.pulling import Pull
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Scalar, ceil_div
 from ge.lowering.tiles.tracing import Queue, Tracer

@@ -14,24 +14,27 @@ their shapes, and stand between two `graph.reshape`.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from xdsl.ir import Block, SSAValue
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.quantization import RequantizeOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.access import Access
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Shape, element_type, numel, shape_of, tensor
+from ge.dialects.support.types import Shape, element_type, normalize_axis, numel, shape_of, tensor
+from ge.lowering.kernels.grids import GridOp
 from ge.lowering.kernels.launch import Launch, NotLowered, Replaced
-from ge.lowering.kernels.pulling import is_pointwise
+from ge.lowering.kernels.places import is_pointwise
 from ge.lowering.kernels.simple_ops import simple_body
 
 Node: TypeAlias = tuple[SSAValue, int]
@@ -290,6 +293,8 @@ class Axes:
                     new[op.results[0]] = operand
                     continue
                 copy = ReduceOp.of(operand, kind=op.kind.data, axes=axes)
+            elif has_axis(op):
+                copy = self.scaled(op, new, reshaped)
             elif is_pointwise(op):
                 copy = op.with_operands([new[v] for v in op.operands])
             else:
@@ -302,19 +307,56 @@ class Axes:
         outputs = [new[v] for v in self.body.outputs]
         return Body(ops, list(block.args), outputs), new
 
+    def scaled(
+        self,
+        op: GridOp,
+        new: Mapping[SSAValue, SSAValue],
+        reshaped: Callable[[SSAValue, Shape], SSAValue],
+    ) -> TensorOp:
+        """An op with scales. Raises NotLowered where their dimension is cut."""
+        operands, properties = [new[op.input]], dict(op.properties)
+        for value in op.operands[1:]:
+            if numel(shape_of(value)) == 1:
+                operands.append(new[value])
+                continue
+            operands.append(reshaped(new[value], shape_of(value)))
+            axes = self.lists[value]
+            if len(axes) > 1:
+                raise NotLowered(f"{value.type} is along a dimension that is cut")
+            properties["axis"] = number(self.families[axes[0]].index(axes[0]))
+        kind = tensor(shape_of(new[op.input]), element_type(op.results[0]))
+        return type(op).create(operands=operands, result_types=[kind], properties=properties)
+
 
 Dim: TypeAlias = tuple[SSAValue, int]
 
 
 def is_along_axes(op: TensorOp) -> bool:
     """Whether the axes of an op's results are those of its operands."""
-    simple = isinstance(op, ReduceOp | ConstantOp) or is_pointwise(op)
+    simple = isinstance(op, ReduceOp | ConstantOp) or is_pointwise(op) or has_axis(op)
     return simple or op.ACCESS is Access.VIEW
+
+
+def has_axis(op: TensorOp) -> TypeGuard[GridOp]:
+    """Whether scales are one number, or one for each index of a dimension."""
+    if not isinstance(op, GridOp) or (
+        not isinstance(op, RequantizeOp) and op.block_size.value.data
+    ):
+        return False
+    several = [v for v in op.operands[1:] if numel(shape_of(v)) > 1]
+    return not several or (op.axis is not None and all(len(shape_of(v)) == 1 for v in several))
 
 
 def aligned_dims(op: TensorOp) -> Iterator[tuple[Dim, Dim]]:
     """Dimensions of operands and results, of more than one element, that stand against each
     other."""
+    if has_axis(op):
+        (result,), rank = op.results, len(shape_of(op.input))
+        yield from (((op.input, i), (result, i)) for i in range(rank) if shape_of(result)[i] > 1)
+        for value in op.operands[1:]:
+            if numel(shape_of(value)) > 1 and op.axis is not None:
+                yield (value, 0), (result, normalize_axis(op.axis.value.data, rank))
+        return
     if not is_pointwise(op) and not isinstance(op, ReduceOp):
         return
     result = op.results[0]

@@ -313,7 +313,8 @@ class Blocks:
         def ring(value: SSAValue, cols: int) -> Tile:
             return c.ub(self.rows, cols, element_type(value), copies=2)
 
-        self.popped, self.stored = ring(self.w.op.result, cut.n), ring(rest.out, cut.n)
+        self.popped = ring(self.w.op.result, cut.n)
+        self.stored = {out: ring(out, cut.n) for out in rest.results.values()}
         self.queue = c.queue(self.popped, 2)
         self.rings = {v: ring(v, cut.n if kind == "all" else 1) for v, kind in rest.others.items()}
 
@@ -337,5 +338,13 @@ class Blocks:
                     box = self.rest.column_box(value, memref, image, group, m + row)
                 known[value] = c.load(ring[copy], box, pad=1)
             known[self.w.op.result] = self.queue.pop(self.popped[copy])
-            self.stored[copy] = self.rest.value(known, self.stored.type.shape)
-            c.store(self.result(self.rest.out, image, m + row, at, rows), self.stored[copy])
+
+            def keep(
+                out: SSAValue, value: Expression, copy: Index = copy, row: Scalar = row
+            ) -> Tile:
+                tile = self.stored[out][copy]
+                tile[:] = value
+                c.store(self.result(out, image, m + row, at, rows), tile)
+                return tile
+
+            self.rest.compute(known, (rows, self.cut.n), keep)

@@ -14,7 +14,8 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import array_ints
 from ge.lowering.kernels.launch import NotLowered
 from ge.lowering.kernels.outputs import AnyMatmul, Origins, Term
-from ge.lowering.kernels.pulling import Pull, long_dims, tile_shape
+from ge.lowering.kernels.places import long_dims, tile_shape
+from ge.lowering.kernels.pulling import Pull
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Index, Scalar
 from ge.lowering.tiles.values import Tile

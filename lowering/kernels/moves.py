@@ -35,8 +35,9 @@ from ge.dialects.support.types import (
 )
 from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
+from ge.lowering.kernels.places import long_dims, tile_shape
 from ge.lowering.kernels.programs import bytes_left
-from ge.lowering.kernels.pulling import Pull, long_dims, tile_shape
+from ge.lowering.kernels.pulling import Pull
 from ge.lowering.kernels.vector import LEAST, place
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Scalar, ceil_div, minimum

@@ -28,7 +28,8 @@ from ge.lowering.kernels.attention_operands import seen_through
 from ge.lowering.kernels.blocks import Computing
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered
 from ge.lowering.kernels.outputs import AnyMatmul
-from ge.lowering.kernels.pulling import Pull, between, long_dims
+from ge.lowering.kernels.places import long_dims
+from ge.lowering.kernels.pulling import Pull, between
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Index, Scalar
 from ge.lowering.tiles.tracing import Queue, Tracer

@@ -127,10 +127,11 @@ class Cut:
 
     def bytes(self, w: Sliding, rest: Rest) -> int:
         """In UB."""
-        values = [rest.out, *(v for v, kind in rest.others.items() if kind == "all")]
         pixels = self.pixels(w) / 2 + self.loaded(w) if self.takes else self.pixels(w)
         bits = ceil(pixels * bitwidth(w.element))
-        bits += self.rows * self.lines * self.cols * sum(bitwidth(element_type(v)) for v in values)
+        bits += (
+            self.rows * self.lines * self.cols * sum(bitwidth(element_type(v)) for v in rest.whole)
+        )
         columns = len(rest.others) + (w.taps + 1 if w.is_conv else 0)
         return bits // 4 + 2 * columns * align_up(self.rows * 4, BLOCK)
 
@@ -226,7 +227,7 @@ class Blocks:
             self.weights = [self.ring(w.op.weight, 1) for _ in range(w.taps)]
             if w.op.bias is not None:
                 self.bias = self.ring(w.op.bias, 1)
-        self.stored = self.ring(rest.out, self.pixels)
+        self.stored = {out: self.ring(out, self.pixels) for out in rest.results.values()}
 
     def ring(self, like: SSAValue, cols: int) -> Tile:
         return self.c.ub(self.cut.rows, cols, element_type(like), copies=2)
@@ -253,8 +254,16 @@ class Blocks:
                     self.load_lines(ring[i], phase, col, image, row, at)
             result = self.convolved(i, row) if w.is_conv else self.pooled(i)
             known[w.op.results[0]] = result
-            self.stored[i] = rest.value(known, (cut.rows, self.pixels))
-            c.store(self.box(rest.out, image, row, at), self.stored[i])
+
+            def keep(
+                out: SSAValue, value: Expression, i: SharedIndex = i, box: Any = (image, row, at)
+            ) -> Tile:
+                tile = self.stored[out][i]
+                tile[:] = value
+                c.store(self.box(out, *box), tile)
+                return tile
+
+            rest.compute(known, (cut.rows, self.pixels), keep)
 
     def box(self, value: SSAValue, image: Scalar, row: Scalar, at: Sequence[Scalar]) -> Any:
         """Of what has the result's shape."""

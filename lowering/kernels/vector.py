@@ -18,8 +18,9 @@ from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.tile.types import BLOCK, Memory
 from ge.lowering.kernels.axes import Rewritten, rewritten
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
+from ge.lowering.kernels.places import long_dims
 from ge.lowering.kernels.programs import bytes_left
-from ge.lowering.kernels.pulling import Pull, long_dims
+from ge.lowering.kernels.pulling import Pull
 from ge.lowering.tiles.indices import Scalar
 from ge.lowering.tiles.tracing import Tracer
 

@@ -1,6 +1,6 @@
 """What kernels with windows over images have in common: where windows are, and the ops after."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -17,7 +17,8 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, normalize_axis, numel, shape_of
 from ge.lowering.kernels.grids import GridOp, on_grid
 from ge.lowering.kernels.launch import Launch, NotLowered
-from ge.lowering.kernels.pulling import is_pointwise, number
+from ge.lowering.kernels.places import is_pointwise
+from ge.lowering.kernels.pulling import number
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Scalar
 from ge.lowering.tiles.values import Argument, Copied, Expression, Tile
@@ -80,11 +81,11 @@ class Known:
     def expression(self, value: SSAValue, box: Box, column: bool = False) -> Expression:
         return self.values[value]
 
-    def tile(self, value: SSAValue, box: Box) -> Tile:
-        raise NotLowered(f"blocks of {value.type} meet a part of a window's result")
+    def tile(self, value: SSAValue, box: Box) -> v.Tile:
+        raise NotLowered("there are blocks of scales behind windows")
 
-    def buffer(self, shape: tuple[int, int], like: SSAValue) -> Tile:
-        raise NotLowered(f"{like.type} is no tile of a window's result")
+    def buffer(self, shape: v.Shape, like: SSAValue) -> v.Tile:
+        raise NotLowered("there are blocks of scales behind windows")
 
 
 Kind = Literal["all", "channel", "image"]
@@ -97,7 +98,7 @@ class Rest:
     all of its shape; `column`: of one with a number for each channel. `last`: the last op, where it
     says only where results stand (a transposition, a concatenation of channels); it is none of
     them. `bias`: what is added to the first one's result before them. Raises NotLowered where the
-    op is not the first one, or the launch has several results."""
+    op is not the first one."""
 
     launch: Launch
     op: TensorOp
@@ -110,8 +111,8 @@ class Rest:
         body = self.launch.body
         if self.op is not body.ops[0]:
             raise NotLowered(f"{body.ops[0].name} stands before {self.op.name}")
-        if len(body.outputs) > 1:
-            raise NotLowered("it has several results")
+        if len(body.outputs) > 1 and self.last is not None:
+            raise NotLowered("it has several results, one of which is moved")
 
     @property
     def ops(self) -> Sequence[TensorOp]:
@@ -127,25 +128,35 @@ class Rest:
         return self.launch.body.outputs[0]
 
     @cached_property
+    def results(self) -> dict[SSAValue, SSAValue]:
+        """What is computed and stored, and the launch's result that it becomes."""
+        outs = self.launch.body.outputs
+        return {v: v for v in outs} if self.last is None else {self.computed: self.out}
+
+    @cached_property
+    def whole(self) -> list[SSAValue]:
+        """Values of as many elements as the results, which are in UB together."""
+        full = [v for v, kind in self.others.items() if kind == "all"]
+        return [*full, *self.results]
+
+    @cached_property
     def pixel_bits(self) -> int:
         """In UB, of each pixel: two of each whole value."""
-        full = [v for v, kind in self.others.items() if kind == "all"]
-        values = [self.op.results[0], *full, self.out]
-        return 2 * sum(bitwidth(element_type(v)) for v in values)
+        return 2 * sum(bitwidth(element_type(v)) for v in (self.op.results[0], *self.whole))
 
     @cached_property
     def narrowest(self) -> int:
         """Bits of the narrowest of its whole values."""
-        full = [v for v, kind in self.others.items() if kind == "all"]
-        return min(bitwidth(element_type(v)) for v in (*self.op.operands[:1], *full, self.out))
+        return min(bitwidth(element_type(v)) for v in (self.op.operands[0], *self.whole))
 
     @property
     def is_empty(self) -> bool:
-        return not self.ops and self.bias is None
+        return not self.ops and self.bias is None and len(self.results) == 1
 
     @property
     def is_relu(self) -> bool:
-        return [type(op) for op in self.ops] == [ReluOp] and self.bias is None
+        alone = self.bias is None and len(self.results) == 1
+        return [type(op) for op in self.ops] == [ReluOp] and alone
 
     @cached_property
     def others(self) -> dict[SSAValue, Kind]:
@@ -190,23 +201,33 @@ class Rest:
         }  # fmt: skip
         shapes = {v: of_kind[kind] for v, kind in self.others.items()}
         if not isinstance(self.last, ConcatOp):
-            return shapes | {self.out: self.shape}
+            return shapes | dict.fromkeys(self.launch.body.outputs, self.shape)
         joined = (*self.last.inputs, self.out)
         return shapes | {v: (self.shape[0], shape_of(v)[1], *self.shape[2:]) for v in joined}
 
-    def value(self, known: dict[SSAValue, Expression], shape: Pair) -> Expression:
-        """The result of the ops."""
+    def compute(
+        self,
+        known: dict[SSAValue, Expression],
+        shape: Pair,
+        keep: Callable[[SSAValue, Expression], Tile],
+    ) -> None:
+        """The results, one after the other; `keep` stores one and says which tile it is in."""
+        first = self.op.results[0]
         if self.bias is not None:
-            known[self.op.results[0]] += known[self.bias]
+            known[first] += known[self.bias]
+        if first in self.results:
+            known[first] = keep(self.results[first], known[first])
         for op in self.ops:
-            for value in op.operands:
-                if value not in known and (constant := number(self.launch, value)) is not None:
-                    known[value] = constant
+            for operand in op.operands:
+                if operand not in known:
+                    constant = number(self.launch, operand)
+                    if constant is not None:
+                        known[operand] = constant
             if isinstance(op, GridOp):
                 whole = Box.of([(0, size) for size in shape_of(op.results[0])])
                 result = on_grid(Known(self.launch, known), op, whole, False)
             else:
                 args = tuple(known[v] for v in op.operands)
                 result = Copied(op, args, shape, element_type(op.results[0]))
-            known[op.results[0]] = result
-        return known[self.computed]
+            value = op.results[0]
+            known[value] = keep(self.results[value], result) if value in self.results else result

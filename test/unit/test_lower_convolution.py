@@ -181,15 +181,17 @@ def test_integers_with_bias_and_scales(group: int, way: Callable[..., Any]) -> N
     """On the cube, or on vector cores where each channel is one of its own; the bias and the scales
     of channels are on vector cores."""
     x, w, out = "tensor<2x20x6x7xi8>", f"tensor<20x{20 // group}x3x3xi8>", "tensor<2x20x3x4x"
-    text = f"""func.func @main(%x: {x}, %w: {w}, %b: tensor<20xi32>, %s: tensor<20xf32>) -> {out}i8> {{
+    types = f"{x}, {w}, tensor<20xi32>, tensor<20xf32>"
+    results = f"{out}i32>, {out}i8>"
+    text = f"""func.func @main(%x: {x}, %w: {w}, %b: tensor<20xi32>, %s: tensor<20xf32>) -> ({results}) {{
   %z = graph.constant dense<-7> : tensor<i8>
-  %r = fused_op.conv(%x, %w, %b, %s, %z) : ({x}, {w}, tensor<20xi32>, tensor<20xf32>, tensor<i8>) -> {out}i8> {{
+  %r, %q = fused_op.conv(%x, %w, %b, %s, %z) : ({types}, tensor<i8>) -> ({results}) {{
   ^bb0(%0: {x}, %1: {w}, %2: tensor<20xi32>, %3: tensor<20xf32>, %4: tensor<i8>):
     %5 = graph.conv %0, %1 bias %2 strides [2, 2] pads [1, 1, 1, 1] {{group = {group} : i64, pad_value = -5 : i64}} : ({x}, {w}, tensor<20xi32>) -> {out}i32>
     %6 = graph.requantize %5, %3 zero_point %4 : tensor<i8> to i8 {{axis = 1 : i64, rounding = "float32"}} : {out}i32>, tensor<20xf32> -> {out}i8>
-    fused_op.yield %6 : {out}i8>
+    fused_op.yield %5, %6 : {results}
   }}
-  func.return %r : {out}i8>
+  func.return %r, %q : {results}
 }}"""  # noqa: E501
 
     def few(rng: np.random.Generator, element: Attribute, shape: Shape) -> Any:

@@ -203,3 +203,23 @@ func.func @main(%x: {x}, %w: tensor<3x4xf32>, %b: tensor<f32>) -> {out} {{
   func.return %1 : {out}
 }}"""
     compare(text, target, all_lowered=True, orders=1)
+
+
+def test_scales_of_channels() -> None:
+    """Sums of integers for two results; the channels are rows, and no other dimension."""
+    x, y = "tensor<2x20x6x7xi32>", "tensor<2x20x6x7xf32>"
+    q = "tensor<2x20x6x7xi8>"
+    compare(
+        f"""
+func.func @main(%x: {x}, %s: tensor<20xf32>) -> ({y}, {q}) {{
+  %k = graph.constant dense<0.05> : tensor<f32>
+  %z = graph.constant dense<-3> : tensor<i8>
+  %0 = graph.dequantize %x, %s {{axis = 1 : i64}} : ({x}, tensor<20xf32>) -> {y}
+  %1 = graph.relu %0 : ({y}) -> {y}
+  %2 = graph.quantize %1, %k, %z to i8 : ({y}, tensor<f32>, tensor<i8>) -> {q}
+  func.return %1, %2 : {y}, {q}
+}}
+""",
+        all_lowered=True,
+        exact=True,
+    )
