@@ -28,15 +28,18 @@ SUM_BYTES = 4  # of f32 and of i32
 VECTOR_OPS = 6  # cycles of a repeat that epilogues take, about
 CYCLES = 2  # of an instruction for a repeat, about
 SIZES = tuple(FRACTAL * i for i in (32, 24, 20, 16, 12, 11, 10, 8, 6, 5, 4, 3, 2, 1))
+LONGEST = 2048  # elements of rows that vector cores compute
+WIDE = tuple(FRACTAL * i for i in (64, 48, 40))  # where each row takes a start of the vector cores
 
 
 @dataclass(frozen=True)
 class Computing:
     """What the vector cores take for an element that they compute: instructions, and bytes that are
-    loaded."""
+    loaded. `by_terms`: rows of their tiles are terms of products."""
 
     instructions: int
     bytes: float
+    by_terms: bool
 
 
 @dataclass(frozen=True)
@@ -95,13 +98,15 @@ def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[C
     inner = BLOCK * 8 // bits  # a fractal is 16 x 32 bytes: columns of either operand may be inner
     rows, cols, unit = (lcm(max(FRACTAL, inner), size) for size in units)
     for m in extents(p.m, rows):
-        for n in extents(p.n, cols):
+        for n in extents(p.n, cols, WIDE + SIZES if p.computing[1] else SIZES):
             sums = room["l0c"] // (p.terms * m * n * SUM_BYTES)
             part = min(room["l0a"] // m, room["l0b"] // n) * 8 // (2 * bits) // unit * unit
             if not sums or not part:
                 continue
             # an even number of parts, so that the two tiles of L0 take turns over steps as well
             parts, most = 2, room["l1"] * 8 // (2 * (m + p.terms * n) * part * bits)
+            if any(c is not None and not c.by_terms for c in p.computing):
+                most = min(most, max(LONGEST // part, 2))
             while parts <= most:
                 steps = ceil(p.k / (parts * part))
                 even = align_up(ceil(p.k / (parts * steps)), unit)
@@ -112,9 +117,9 @@ def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[C
 
 
 @lru_cache(4096)
-def extents(size: int, unit: int) -> tuple[int, ...]:
+def extents(size: int, unit: int, sizes: tuple[int, ...] = SIZES) -> tuple[int, ...]:
     """Sizes of blocks that cut an extent evenly."""
-    even = (ceil(size / ceil(size / most)) for most in SIZES)
+    even = (ceil(size / ceil(size / most)) for most in sizes)
     return tuple(dict.fromkeys(align_up(s, unit) for s in even))
 
 
@@ -157,21 +162,24 @@ def computes(cut: Cut, p: Matrices, target: Target) -> float:
 
 
 def loads(cut: Cut, p: Matrices, target: Target) -> float:
-    """Cycles of loading the operands of a step. What is computed is loaded by the vector cores, and
-    once more from L2."""
+    """Cycles of loading the operands of a step. What is computed is loaded by the vector cores, row
+    by row, and once more from L2."""
     depth, counts = p.k / ceil(p.k / cut.k), cut.counts(p)
     width = bitwidth(p.element) / 8
-    sizes = min(cut.m, p.m) * depth, p.terms * min(cut.n, p.n) * depth
+    lines = min(cut.m, p.m), p.terms * min(cut.n, p.n)
     hbm = target.hbm_rate * target.hbm_efficiency * target.hbm_read_efficiency
     load = (1 + p.terms) * target.mte2_start_cycles
-    sides = zip(sizes, counts[::-1], p.batches, p.strides, p.computing, strict=True)
-    for size, others, batch, stride, computing in sides:
-        share = hbm * others * p.batch / batch
+    sides = zip(lines, (1, p.terms), counts[::-1], p.batches, p.strides, p.computing, strict=True)
+    for line, terms, others, batch, stride, computing in sides:
+        share, size = hbm * others * p.batch / batch, line * depth
         if computing is None:
             rate = target.l2_read_rate
             rate *= share_of(stride, p.element) if target.split_cores else 1
             load += size * width / min(rate, share)
         else:
-            rate = target.vector_parts * (target.gm_to_ub_rate or target.l0c_to_ub_rate)
-            load += size * max(width / target.l2_read_rate, computing.bytes / min(rate, share))
+            parts = target.vector_parts
+            rate = parts * (target.gm_to_ub_rate or target.l0c_to_ub_rate)
+            starts = (terms * depth if computing.by_terms else line) * target.mte2_start_cycles
+            beside = starts / parts + size * computing.bytes / min(rate, share)
+            load += max(size * width / target.l2_read_rate, beside)
     return load

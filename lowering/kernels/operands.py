@@ -120,7 +120,7 @@ class Operand:
         large = [s for s in self.sources if 2 * numel(shape_of(s)) > count]
         instructions = sum(op.VECTOR_COST for op in self.ops if op.ACCESS not in MOVING)
         bits = sum(bitwidth(element_type(s)) * numel(shape_of(s)) for s in large)
-        return Computing(instructions, bits / count / 8)
+        return Computing(instructions, bits / count / 8, self.side == 0)
 
     @cached_property
     def units(self) -> tuple[int, int]:
@@ -225,4 +225,6 @@ class Feed:
                 for _ in self.c.range(between(row + each - extent, 0, 1)):  # if it passes the end
                     target[:] = v.where(v.rows(each, row - extent) < 0, target, 0.0)
         if operand.side == 1 and depth % cols:
-            target[:] = v.where(v.columns(cols, columns[0] - depth) < 0, target, 0.0)
+            at = columns[0]
+            for _ in self.c.range(between(at + cols - depth, 0, 1)):
+                target[:] = v.where(v.columns(cols, at - depth) < 0, target, 0.0)

@@ -45,6 +45,7 @@ from ge.transforms.graph.share_equal_weights import ShareEqualWeightsPass
 from ge.transforms.graph.simplify_algebra import SimplifyAlgebraPass
 from ge.transforms.graph.simplify_control_flow import SimplifyControlFlowPass
 from ge.transforms.graph.simplify_movement import SimplifyMovementPass
+from ge.transforms.graph.turn_weights import TurnWeightsPass
 from ge.transforms.memory.extract_concats import ExtractConcatsPass
 from ge.transforms.memory.merge_copies import MergeCopiesPass
 from ge.transforms.memory.order_tasks import OrderTasksPass
@@ -137,6 +138,7 @@ def to_graph(options: Options) -> Passes:
         *quantized_cache(options),
         *grown(options),
         *(lowered_quantization(options) if options.precision == ORIGIN else []),
+        *([TurnWeightsPass()] if options.tiles and options.fusion != "off" else []),
         PrepareWeightsPass(stored=options.fusion != "off"),
         EliminateDeadCodePass(),
     ]

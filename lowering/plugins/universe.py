@@ -27,7 +27,7 @@ PASSES = {
         absorb-transposes deduplicate-constants eliminate-dead-code expand-einsum fold-batch-norm
         fold-constants infer-shapes move-transposes prepare-weights prune-outputs resolve-shapes
         share-common-subexpressions share-equal-weights simplify-algebra simplify-control-flow
-        simplify-movement
+        simplify-movement turn-weights
     """,
     "transforms.graph.composites": """
         absorb-attention-layout find-activations find-attention find-grouped-matmul find-norms
