@@ -190,6 +190,7 @@ class Border:
         inside = (index >= 0) & (index < size)
         if self.mode == "reflection":
             index = reflect(index, *self.edges(size))
+        index = np.nan_to_num(index)  # infinity has no reflection
         return np.clip(index, 0, size - 1).astype(np.intp), inside | (self.mode != "zeros")
 
 
@@ -206,6 +207,7 @@ def grid_sample(op: g.GridSampleOp) -> Fn:
     offsets, weight = kernels[mode]
 
     def axis_taps(normal: Array, size: int) -> list[tuple[Array, Array]]:
+        normal = np.where(np.isnan(normal), -1, normal)  # as PyTorch's grid_sample takes nan
         x = (normal + 1) / 2 * (size - 1) if align_corners else ((normal + 1) * size - 1) / 2
         x = border.coordinate(np.rint(x) if mode == "nearest" else x, size)
         base = np.floor(x)

@@ -10,7 +10,7 @@ from xdsl.ir import Block
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.convolution import Col2ImOp, ConvOp, ConvTransposeOp, DeformConvOp
-from ge.dialects.graph.image import ResizeOp
+from ge.dialects.graph.image import GridSampleOp, ResizeOp
 from ge.dialects.graph.pooling import MaxPoolIndicesOp, MaxUnpoolOp, PoolOp
 from ge.dialects.support.work import Work
 from ge.lowering.driver.compiler import context
@@ -449,3 +449,17 @@ func.func @main(%x: {x}, %w: {w}, %c: {one}) -> {x} {{
     (found,) = session.run(inputs).values()
     want = 2 * convolved(image, weight, [1, 1], [1] * 4, [1, 1], 1)
     np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_grids_of_extremes(mode: str, padding: str) -> None:
+    """nan is taken as -1, what is far away does not fail."""
+    x = np.arange(4, dtype=np.float32).reshape(1, 1, 4)
+    grid = np.array([-1, np.nan, np.inf, -np.inf, 3e38], np.float32).reshape(1, 5, 1)
+    types = [type_of(x), type_of(grid)]
+    op = GridSampleOp.of(*Block(arg_types=types).args, padding_mode=padding, mode=mode)
+    found = kernels.prepare(op)(x, grid)[0, 0]
+    assert found[1] == found[0]
+    if padding != "reflection":
+        np.testing.assert_array_equal(found[2:], [0, 0, 0] if padding == "zeros" else [3, 0, 3])
