@@ -39,6 +39,8 @@ def arguments_of(launch: Launch, written: Written, block: Block) -> dict[SSAValu
     for number, (memref, values) in enumerate(launch.in_memory()):
         element, shape = data_type(values[0].type)
         shape = next((written.shapes[v] for v in values if v in written.shapes), shape or (1,))
+        if any(v in arguments for v in values):
+            raise NotLowered(f"{memref} is the same value as another argument")
         arg = block.insert_arg(MemRefType(element, shape), number)
         arg.name_hint = memref
         arguments.update(dict.fromkeys(values, Argument(arg, shape, element)))

@@ -41,3 +41,20 @@ npu_task.kernel @repeated on cube {
   }
   npu_task.return %0 : tensor<2x3x8xf32>
 }
+
+// -----
+
+// A sum of one element is that element: both results are one value, which has one place.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @twice
+// expected-remark@+1 {{@twice has no tile program: out1 is the same value as another argument}}
+npu_task.kernel @twice on vector {
+^bb0(%x: tensor<4x1xf32>):
+  %0, %1 = fused_op.region(%x) : (tensor<4x1xf32>) -> (tensor<4x1xf32>, tensor<4x1xf32>) {
+  ^bb1(%a: tensor<4x1xf32>):
+    %2 = graph.exp %a : (tensor<4x1xf32>) -> tensor<4x1xf32>
+    %3 = graph.reduce "sum" %2 axes [1] : tensor<4x1xf32> -> tensor<4x1xf32>
+    fused_op.yield %2, %3 : tensor<4x1xf32>, tensor<4x1xf32>
+  }
+  npu_task.return %0, %1 : tensor<4x1xf32>, tensor<4x1xf32>
+}
