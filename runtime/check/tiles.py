@@ -105,9 +105,8 @@ def check_kernel(
     both = (True, False) if reads else (True,)
     steps = [check_cores(kernel, target, problems, devices, largest) for largest in both]
     args = kernel.body.block.args
-    over = ", ".join(
-        f"{name(args[r])} over {name(args[i])}" for r, i in sorted(set().union(*sharings))
-    )
+    pairs = sorted({pair for sharing in sharings for pair in sharing})
+    over = ", ".join(f"{name(args[r])} over {name(args[i])}" for r, i in pairs)
     also = "also " * (NOTHING in sharings)
     return KernelProof(
         kernel.sym_name.data,
