@@ -108,7 +108,7 @@ def permuted_axis(axis: IntegerAttr | None, order: Sequence[int]) -> Permuted:
 def parameter_box(op: "Granular | RequantizeOp", index: int, box: Box, block: int) -> Box:
     """The box of scale or zero point that a box of the result needs."""
     shape = shape_of(op.operands[index])
-    if numel(shape) == 1 or op.axis is None:
+    if {*shape} <= {1} or op.axis is None:
         return Box.whole(shape)
     axis = normalize_axis(op.axis.value.data, rank_of(op.input))
     span = blocks(box.spans[axis], max(block, 1))

@@ -37,7 +37,7 @@ IN_PLACE = {
 NEVER = {"graph.transpose", "graph.matmul", "graph.conv", "graph.max_pool", "graph.gather"}
 """Some that must not."""
 
-SEEDS = settings().max_examples // 25
+SEEDS = settings().max_examples // 20
 
 
 def random_array(rng: np.random.Generator, t: Attribute) -> Array:
