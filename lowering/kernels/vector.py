@@ -52,20 +52,25 @@ def by_boxes(launch: Rewritten, sizes: Shape) -> Written:
                 box = Box.of([(at, size) if extent > 1 else (0, 1) for extent, at, size in spans])
             pull.store(out, box, long_dims(box) == [row])
 
-        def in_parts(out: SSAValue, offsets: list[Scalar], dims: Sequence[int]) -> None:
+        def in_parts(outs: list[SSAValue], offsets: list[Scalar], dims: Sequence[int]) -> None:
             if not dims:
-                store(out, offsets)
+                for out in outs:
+                    store(out, offsets)
                 return
             for i in c.range(ceil(shape[dims[0]] / sizes[dims[0]])):
                 offsets[dims[0]] = i * sizes[dims[0]]
-                in_parts(out, offsets, dims[1:])
+                in_parts(outs, offsets, dims[1:])
 
+        # Results come together after all reductions: they may lie over what these read
+        together: dict[tuple[int, ...], list[SSAValue]] = {}
+        for out in dict.fromkeys(launch.body.outputs):
+            long = len(shape_of(out)) == len(shape)
+            dims = tuple(d for d in sorted(reduced) if long and sizes[d] < shape_of(out)[d])
+            together.setdefault(dims, []).append(out)
         for i in shared(c, count, cores):
             offsets = list(place(i, spread, sizes))
-            for out in dict.fromkeys(launch.body.outputs):
-                long = len(shape_of(out)) == len(shape)
-                dims = [d for d in sorted(reduced) if long and sizes[d] < shape_of(out)[d]]
-                in_parts(out, list(offsets), dims)
+            for dims in sorted(together, key=len):
+                in_parts(together[dims], list(offsets), dims)
 
     return Written(write, cores)
 

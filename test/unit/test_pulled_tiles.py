@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.ir import Attribute
 
+from ge.runtime.check.tiles import check_kernel
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.random_inputs import random_array
 
 sys.path.insert(0, str(Path(__file__).parent))
-from tile_lowering import compare
+from tile_lowering import compare, lowered
 
 DIMS = st.sampled_from((1, 2, 3, 7, 16, 33, 70))
 
@@ -223,3 +224,19 @@ func.func @main(%x: {x}, %s: tensor<20xf32>) -> ({y}, {q}) {{
         all_lowered=True,
         exact=True,
     )
+
+
+def test_results_of_rows_in_parts_may_lie_over_what_is_reduced():
+    x, w = "tensor<1x4x64x512xf32>", "tensor<4xf32>"
+    text = f"""
+func.func @main(%x: {x}, %y: {x}, %w: {w}) -> ({x}, {x}) {{
+  %0 = graph.add %x, %y : ({x}, {x}) -> {x}
+  %1 = graph.group_norm %0, %w, %w {{groups = 2 : i64}} : ({x}, {w}, {w}) -> {x}
+  func.return %0, %1 : {x}, {x}
+}}"""
+    result = lowered(text)
+    ((_, program),) = result.pairs
+    args = program.body.block.args
+    x, y, *_, first, second = range(len(args))
+    proof = check_kernel(program, result.target, [frozenset({(first, x), (second, y)})])
+    assert not proof.problems
