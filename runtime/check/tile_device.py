@@ -34,9 +34,10 @@ Bounds: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What an instruction of a core does to a box."""
+    """What an instruction of a core does to a box; `unit`: which of its programs has it."""
 
     core: int
+    unit: int
     step: Step
     region: Region
     is_write: bool
@@ -46,13 +47,13 @@ class Access:
         return isinstance(self.step.op, StoreOp) and self.step.op.is_atomic
 
 
-def accesses(core: int, steps: Iterable[Step]) -> Iterator[Access]:
+def accesses(core: int, unit: int, steps: Iterable[Step]) -> Iterator[Access]:
     """What the steps of a core read and write of device memory."""
     for step in steps:
         for is_write, regions in ((False, step.read_boxes), (True, step.written_boxes)):
             for region in regions:
                 if not region.is_empty:
-                    yield Access(core, step, region, is_write)
+                    yield Access(core, unit, step, region, is_write)
 
 
 def name(value: SSAValue) -> str:
@@ -190,68 +191,3 @@ class DeviceGrid:
     @property
     def size(self) -> int:
         return prod(self.shape)
-
-
-def ordered_memory(
-    device: Device, cores: Iterable[Iterable[Access]], problems: Problems
-) -> set[SSAValue]:
-    """Compare what cores do to device memory, in which nothing orders them; the homes of memrefs
-    whose accesses by one core have to be ordered too."""
-    touched: dict[SSAValue, list[Access]] = {}
-    for core in cores:
-        for access in core:
-            touched.setdefault(device.home(access.region), []).append(access)
-    return {
-        home
-        for home, rows in touched.items()
-        if any(a.is_write for a in rows) and compare_cores(device, home, rows, problems)
-    }
-
-
-NONE = -1
-
-
-def compare_cores(
-    device: Device, home: SSAValue, rows: Sequence[Access], problems: Problems
-) -> bool:
-    """Find races between cores, and elements of a result that nothing stores; whether a core
-    touches cells twice, one time writing."""
-    boxes = [device.boxes(a.region) for a in rows]
-    grid = DeviceGrid.of([box for found in boxes for box in found], device.shapes[home])
-    places = [(a, grid.spans(box)) for a, found in zip(rows, boxes, strict=True) for box in found]
-    writer = np.full(grid.shape, NONE, np.int64)  # the core that wrote each cell last
-    several = np.zeros(grid.shape, bool)  # whether more than one core wrote a cell
-    summed = np.zeros(grid.shape, bool)  # whether all writes of a cell so far add to it
-    twice = False
-    for access, at in places:
-        if not access.is_write:
-            continue
-        before, result = writer[at], access.region.memref
-        others = (before != NONE) & (before != access.core)
-        if (others & ~(summed[at] & access.adds)).any():
-            text = f"two cores store to the same elements of {name(result)}, in no order"
-            problems.add("race", text, access.step.op)
-        twice = twice or bool((before == access.core).any())
-        several[at] |= others
-        summed[at] = access.adds & (summed[at] | (before == NONE))
-        writer[at] = access.core
-    for access, at in places:
-        if access.is_write or access.adds:
-            continue
-        before, operand = writer[at], access.region.memref
-        if (((before != NONE) & (before != access.core)) | several[at]).any():
-            text = f"one core reads elements of {name(operand)} that another one stores"
-            problems.add("race", text, access.step.op)
-        twice = twice or bool((before == access.core).any())
-    stored = {a.region.memref: a.step.op for a in rows if a.is_write}
-    is_read = any(a.region.memref in stored for a in rows if not (a.is_write or a.adds))
-    # over an operand that no core loads, what is not stored stays
-    over = sum(h is home for h in device.homes.values()) > 1
-    stays = over and all(a.is_write for a in rows)
-    if not is_read and not stays and not summed.any() and (writer == NONE).any():
-        where = [int(i) for i in np.argwhere(writer == NONE)[0]]
-        first = [edges[i] for edges, i in zip(grid.borders, where, strict=True)]
-        result, op = next(iter(stored.items()))
-        text = f"elements of {name(result)}, from {first} on, are stored by no core"
-        problems.add("unwritten", text, op)
-    return twice

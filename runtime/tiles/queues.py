@@ -8,18 +8,20 @@ order in which the pipes are simulated (a Kahn network): each one runs until it 
         wait           its flag was set the same number of times, plus `flag_cycles`
         push           there is a free place in the fifo, plus `cross_flag_cycles`
         pop            there is a tile in it, plus `cross_flag_cycles`
+        barrier        all pipes of the block have come to it, and all other cores, plus two
+                       `cross_flag_cycles`: to one core that counts them, and back (an assumption)
 
 All records are in the queues from the beginning: that the scalar unit takes time to issue them is
 not modelled, nor that queues are of finite length.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
-RUN, SET, WAIT, PUSH, POP = range(5)
+RUN, SET, WAIT, PUSH, POP, MEET = range(6)
 
 CHANGE = 1 / 32  # how often a random order of pipes is another one
 
@@ -29,7 +31,7 @@ class Record(NamedTuple):
 
     kind: int
     pipe: int
-    channel: int  # a flag or fifo
+    channel: int  # a flag or fifo, or the barriers
     op: int  # number of the op among those of the kernel
     sizes: tuple[int, ...]  # of its box, as far as that lies in the memref, or of what a fifo takes
 
@@ -39,6 +41,10 @@ class Latencies(NamedTuple):
 
     flag: float
     cross: float
+
+    @property
+    def barrier(self) -> float:
+        return 2 * self.cross
 
 
 class Place(NamedTuple):
@@ -79,6 +85,7 @@ class Simulation:
 
     ends: list[float]
     waited: list[dict[int, float]]  # by channel; ~channel where the fifo was full
+    met: list[float] = field(default_factory=list[float])  # when all pipes had come to barriers
     steps: list[Step] = field(default_factory=list[Step])  # where they are asked for
 
     @property
@@ -96,10 +103,12 @@ def simulate(
     depths: Mapping[int, int],
     latencies: Latencies,
     keep_steps: bool = False,
+    released: Sequence[float] = (),
 ) -> Simulation:
     """Run the queues of numbers of `records`, which take so many `cycles`; `depths` are those of
     the fifos. With `keep_steps` the steps too, in an order in which what was waited for comes
-    first. Raises Stuck, and BadFlag."""
+    first. `released`: when each barrier lets the pipes go on; without it, as if there were no other
+    cores. Raises Stuck, and BadFlag."""
     simulation = Simulation([0.0] * len(queues), [defaultdict(float) for _ in queues])
     ends, steps = simulation.ends, simulation.steps
     flag, cross = latencies
@@ -116,6 +125,8 @@ def simulate(
         while number < len(queue):
             kind, duration, channel = table[queue[number]]
             if kind != RUN:
+                if kind == MEET:
+                    break
                 if kind == SET:
                     given[channel].append(time)
                 else:
@@ -140,14 +151,65 @@ def simulate(
             time += duration
             number += 1
         heads[pipe], ends[pipe] = number, time
+        if not ready and _all_meet(queues, records, heads):
+            _meet(queues, records, heads, simulation, released, latencies.barrier, keep_steps)
+            ready.extend(filter(queues.__getitem__, range(len(queues))))
     _check_end(queues, heads)
+    _check_flags(given, taken, depths)
+    return simulation
+
+
+def _check_flags(
+    given: Mapping[int, list[float]], taken: Mapping[int, list[float]], depths: Mapping[int, int]
+) -> None:
     for channel, times in given.items():
         waits = taken[channel]
         if channel not in depths and any(t < w for t, w in zip(times[1:], waits, strict=False)):
             raise BadFlag(channel, left=False)
         if len(times) > len(waits):
             raise BadFlag(channel, left=True)
-    return simulation
+
+
+def _all_meet(
+    queues: Sequence[Sequence[int]], records: Sequence[Record], heads: Sequence[int]
+) -> bool:
+    """Whether all pipes have come to a barrier."""
+    here = [(queue, n) for queue, n in zip(queues, heads, strict=True) if queue]
+    return all(n < len(queue) and records[queue[n]].kind == MEET for queue, n in here)
+
+
+def _meet(
+    queues: Sequence[Sequence[int]],
+    records: Sequence[Record],
+    heads: list[int],
+    simulation: Simulation,
+    released: Sequence[float],
+    latency: float,
+    keep_steps: bool,
+) -> None:
+    """Take all pipes past the barrier that they have come to."""
+    come = max(simulation.ends)
+    end = released[len(simulation.met)] if released else come + latency
+    simulation.met.append(come)
+    for pipe, queue in enumerate(queues):
+        if queue:
+            channel = records[queue[heads[pipe]]].channel
+            simulation.waited[pipe][channel] += end - simulation.ends[pipe]
+            simulation.ends[pipe] = end
+            if keep_steps:
+                simulation.steps.append(Step(end, end, pipe, heads[pipe]))
+            heads[pipe] += 1
+
+
+def meetings(alone: Sequence[Sequence[float]], latency: float) -> list[float]:
+    """When barriers let all cores go on, of the times at which each of these comes to them, when it
+    goes on without the others."""
+    released: list[float] = []
+    for number in range(len(alone[0]) if alone else 0):
+        begins = [met[number - 1] + latency if number else 0.0 for met in alone]
+        longest = max(met[number] - begin for met, begin in zip(alone, begins, strict=True))
+        released.append((released[-1] if released else 0.0) + longest + latency)
+    return released
 
 
 def _check_end(queues: Sequence[Sequence[int]], heads: Sequence[int]) -> None:
@@ -179,10 +241,17 @@ def random_order(
         record = records[queues[pipe][heads[pipe]]]
         if record.kind in (WAIT, POP):
             return full[record.channel] > 0
+        if record.kind == MEET:
+            return False
         return record.kind != PUSH or full[record.channel] < depths[record.channel]
 
     order = random.sample(range(len(queues)), len(queues))
-    while (pipe := next(filter(can_run, order), None)) is not None:
+    while True:
+        if (pipe := next(filter(can_run, order), None)) is None:
+            if not _all_meet(queues, records, heads) or not any(queues):
+                break
+            yield from _past_barrier(queues, heads)
+            continue
         record = records[queues[pipe][heads[pipe]]]
         if record.kind == SET and full[record.channel]:
             raise BadFlag(record.channel, left=False)
@@ -196,3 +265,10 @@ def random_order(
     for channel, count in full.items():
         if count:
             raise BadFlag(channel, left=True)
+
+
+def _past_barrier(queues: Sequence[Sequence[int]], heads: list[int]) -> Iterator[Place]:
+    for pipe, queue in enumerate(queues):
+        if queue:
+            yield Place(pipe, heads[pipe])
+            heads[pipe] += 1
