@@ -161,8 +161,10 @@ class KernelOp(GeOp):
         which the others stay. Raises ValueError for a dynamic shape."""
         sizes: list[int] = []
         for value in () if (last := self.body.block.last_op) is None else last.operands:
-            known = isinstance(value, OpResult) and isinstance(value.op, TensorOp)
-            sizes.append(value.op.bytes_written(value.index) if known else byte_size(value.type))
+            if isinstance(value, OpResult) and isinstance(value.op, TensorOp):
+                sizes.append(value.op.bytes_written(value.index))
+            else:
+                sizes.append(byte_size(value.type))
         return sizes
 
     def accepts_strided(self) -> bool:

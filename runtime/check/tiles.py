@@ -59,7 +59,6 @@ from ge.runtime.check.tile_program import WalkError
 from ge.runtime.check.tile_replay import Core, replay
 from ge.runtime.check.tile_sharing import in_part_of, sharings_of
 
-
 WHOLE: InPart = MappingProxyType({})
 
 
