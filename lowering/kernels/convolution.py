@@ -183,13 +183,14 @@ class Blocks:
         if isinstance(joined := self.rest.last, ConcatOp):
             self.copy_others(joined)
 
-    def place(self, i: SharedIndex) -> tuple[Index, Index, tuple[Index, Index]]:
-        """Of a block: image, first channel, first pixel."""
+    def place(self, i: SharedIndex) -> tuple[Index, Index, tuple[Index, ...]]:
+        """Of a block: image, first channel, first pixel (with its plane, if there are any)."""
         c, cut = self.c, self.cut
         down, high, across = cut.counts(self.w)
         block, place = c.now(i // (high * across)), c.now(i % (high * across))
         at = c.now(place // across * cut.lines), c.now(place % across * cut.cols)
-        return c.now(block // down), c.now(block % down * cut.m), at
+        image, plane = self.w.image_of(c, block // down)
+        return image, c.now(block % down * cut.m), (*plane, *at)
 
     def group(self, image: Index) -> Scalar:
         return image % self.w.groups if self.w.groups > 1 else 0
@@ -222,18 +223,20 @@ class Blocks:
     def load_windows(self, copy: Index, image: Index, channel: Index, at: Sequence[Index]) -> Side:
         c, cut, w = self.c, self.cut, self.w
         tile, pad = self.windows[copy], w.op.pad_value.value.data
-        x, (lines, cols) = self.arguments[w.op.input], w.kernel
+        x, (lines, cols) = self.arguments[w.op.input], w.kernel[-2:]
         if cut.image:
             windows = unfolding(w, cut.image.width, cut.cols, cut.image.whole)
             self.bring(copy, tile, image, channel, at)
             return Unfolded(tile, windows, cut.depth, cut.n, pad if cut.image.whole else None)
         if w.last:
             return c.load(tile, x[image, at[0], at[1] :, channel:], pad=0).T
-        for line in c.range(lines) if lines > 1 else (0,):
-            for col in range(cols):
-                box = x[image, channel:, *w.spans(at, (line, col))]
-                rows = (line * cols + col, cut.channels, w.taps)
-                c.load(tile, box.sized(cut.channels, cut.lines, cut.cols), pad=pad, rows=rows)
+        for number, plane in enumerate(w.planes_of_kernel):
+            for line in c.range(lines) if lines > 1 else (0,):
+                for col in range(cols):
+                    box = x[image, channel:, *w.spans(at, (*plane, line, col))]
+                    tap = line * cols + col
+                    rows = tap + number * lines * cols if number else tap, cut.channels, w.taps
+                    c.load(tile, box.sized(cut.channels, cut.lines, cut.cols), pad=pad, rows=rows)
         return tile
 
     def bring(
@@ -273,7 +276,8 @@ class Blocks:
         if value is self.rest.out and isinstance(op := self.rest.last, ConcatOp):
             begin = sum(shape_of(v)[1] for v in op.inputs[: op.inputs.index(self.rest.computed)])
             m = m + begin
-        box = self.arguments[value][image, m:, at[0] :, at[1] :]
+        *plane, line, col = at
+        box = self.arguments[value][image, m:, *plane, line:, col:]
         return box.sized(rows, self.cut.lines, self.cut.cols)
 
     def copy_others(self, op: ConcatOp) -> None:
@@ -283,23 +287,25 @@ class Blocks:
             channels = shape_of(value)[1]
             if value is not self.rest.computed:
                 memref, bits = self.arguments[value], bitwidth(element_type(value))
-                images, _, high, wide = memref.shape
+                images, *_, high, wide = memref.shape
                 cols = min(align_up(wide, BLOCK * 8 // bits), COPIED)
                 lines = min(high, COPIED // cols)
                 most = min(COPIED // (lines * cols), channels)
                 rows = next(n for n in range(most, 0, -1) if channels % n == 0)
                 tile = c.ub(rows, lines * cols, element_type(value), copies=2)
                 down, along, across = channels // rows, ceil(high / lines), ceil(wide / cols)
-                for i in c.share(ceil(images * down * along * across / self.parts)):
+                pieces = images * self.w.planes * down * along * across
+                for i in c.share(ceil(pieces / self.parts)):
                     place = c.now(i * self.parts + c.part if self.parts > 1 else i)
                     m, line = (
                         place // across // along % down * rows,
                         place // across % along * lines,
                     )
-                    image, col = place // (across * along * down), place % across * cols
-                    box = memref[image, m:, line:, col:].sized(rows, lines, cols)
+                    image, plane = self.w.image_of(c, place // (across * along * down))
+                    col = place % across * cols
+                    box = memref[image, m:, *plane, line:, col:].sized(rows, lines, cols)
                     c.load(tile[i], box)
-                    box = out[image, begin + m :, line:, col:].sized(rows, lines, cols)
+                    box = out[image, begin + m :, *plane, line:, col:].sized(rows, lines, cols)
                     c.store(box, tile[i])
             begin += channels
 

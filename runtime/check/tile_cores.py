@@ -15,7 +15,7 @@ from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from ge.dialects.support.types import Shape
 from ge.runtime.check.problems import Problems
@@ -45,6 +45,7 @@ def ordered_memory(
 
 
 def is_workspace(device: Device, home: SSAValue) -> bool:
+    """Whether a memref is the kernel's own."""
     return home in device.kernel.workspace
 
 
@@ -62,17 +63,27 @@ def compare_cores(
         all_phases.add([*phase])
     stored = {a.region.memref: a.step.op for a in rows if a.is_write}
     is_read = any(a.region.memref in stored for a in rows if not (a.is_write or a.adds))
-    # over an operand that no core loads, what is not stored stays
-    over = sum(h is home for h in device.homes.values()) > 1
-    stays = all_phases.is_workspace or (over and all(a.is_write for a in rows))
-    written = all_phases.owner != NONE
-    if not is_read and not stays and not all_phases.summed and not written.all():
-        where = [int(i) for i in np.argwhere(~written)[0]]
-        first = [edges[i] for edges, i in zip(grid.borders, where, strict=True)]
+    if not (is_read or all_phases.is_workspace or all_phases.summed):
         result, op = next(iter(stored.items()))
-        text = f"elements of {name(result)}, from {first} on, are stored by no core"
-        problems.add("unwritten", text, op)
+        if text := what_is_missing(device, grid, all_phases.owner != NONE, result):
+            problems.add("unwritten", text, op)
     return all_phases.twice
+
+
+def what_is_missing(
+    device: Device, grid: DeviceGrid, stored: NDArray[np.bool_], result: BlockArgument
+) -> str:
+    """What is wrong with the cells that cores store of a result; empty: nothing."""
+    over = sum(h is device.homes[result] for h in device.homes.values()) > 1
+    if over and (wanted := device.in_part.get(result.index)) is not None:
+        count = int((stored * grid.elements).sum())
+        text = f"{count} elements of {name(result)} are stored over an operand, not {wanted}"
+        return "" if count == wanted else text
+    if stored.all():
+        return ""
+    where = np.argwhere(~stored)[0]
+    first = [edges[int(i)] for edges, i in zip(grid.borders, where, strict=True)]
+    return f"elements of {name(result)}, from {first} on, are stored by no core"
 
 
 @dataclass

@@ -5,13 +5,14 @@ in the shapes that the program gives them (`Sharing`). Their boxes are compared 
 memref, in a shape whose dimensions are parts of those of both.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 from math import prod
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import BlockArgument, SSAValue
 
 from ge.dialects.support.types import Shape
@@ -28,6 +29,10 @@ Sharing: TypeAlias = frozenset[tuple[int, int]]
 and the operand that it is written over."""
 
 NOTHING: Sharing = frozenset()
+
+InPart: TypeAlias = Mapping[int, int]
+"""Results of which a kernel stores so many elements where they lie over an operand, by their
+numbers: the others stay what they were."""
 
 Bounds: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -72,6 +77,7 @@ class Device:
 
     kernel: KernelOp
     sharing: Sharing = NOTHING
+    in_part: InPart = field(default_factory=dict[int, int])
     homes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     shapes: dict[SSAValue, Shape] = field(default_factory=dict[SSAValue, Shape])
 
@@ -191,3 +197,11 @@ class DeviceGrid:
     @property
     def size(self) -> int:
         return prod(self.shape)
+
+    @property
+    def elements(self) -> NDArray[np.int64]:
+        """How many each cell has."""
+        sizes = np.ones((), np.int64)
+        for edges in self.borders:
+            sizes = np.multiply.outer(sizes, np.diff(edges))
+        return sizes

@@ -74,6 +74,7 @@ def array_of(argument: Argument, given: Mapping[str, Array]) -> Array:
 
 
 def unwritten(memref: SSAValue) -> Array:
+    """What nothing was written to."""
     _require(memref)
     element, shape = data_type(memref.type)
     return poisoned(shape, dtype_of(element))

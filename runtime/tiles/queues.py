@@ -110,8 +110,7 @@ def simulate(
     first. `released`: when each barrier lets the pipes go on; without it, as if there were no other
     cores. Raises Stuck, and BadFlag."""
     simulation = Simulation([0.0] * len(queues), [defaultdict(float) for _ in queues])
-    ends, steps = simulation.ends, simulation.steps
-    flag, cross = latencies
+    ends, steps, (flag, cross) = simulation.ends, simulation.steps, latencies
     heads = [0] * len(queues)
     given: dict[int, list[float]] = defaultdict(list)  # when sets and pushes ended
     taken: dict[int, list[float]] = defaultdict(list)  # when waits and pops ended

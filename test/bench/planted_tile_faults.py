@@ -105,8 +105,8 @@ class Right:
                 yield f"error with seed {seed}: {e}".encode()
 
 
-def normal(*shape: int) -> Any:
-    return np.random.default_rng(0).standard_normal(shape).astype("f2")
+def normal(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape).astype("f2")
 
 
 COMPILED = Path(__file__).with_name("planted_tile_kernels.mlir")
@@ -148,8 +148,10 @@ def inputs_of(kernel: KernelOp) -> Arrays:
 def by_hand() -> list[Right]:
     page, experts = np.array([[2, 0], [1, 3]]), np.array([1, 0, 1])
     codes = np.random.default_rng(2).integers(-8, 8, (96, 48)).astype(int4)
-    keys = normal(4, 16, 2, 32)
-    decode = [normal(2, 2, 4, 32), keys, keys, page, np.array([17, 32])]
+    # Keys and values differ: a load in the other one's place is to be seen
+    keys, values = (normal(4, 16, 2, 32, seed=seed) for seed in (3, 4))
+    decode = [normal(2, 2, 4, 32), keys, values, page, np.array([17, 32])]
+    keys, values = (normal(96, 32, seed=seed) for seed in (3, 4))
     cases: list[tuple[Any, list[Any], Any, dict[str, Any]]] = [
         (
             examples.gemm,
@@ -159,7 +161,7 @@ def by_hand() -> list[Right]:
         ),
         (examples.rms_norm, [normal(70, 64), normal(64)], "70x64xf2", {"M": 16}),
         (examples.conv3x3, [normal(4, 18, 16), normal(9, 16, 32)], "2x16x32xf2", {"M": 16}),
-        (examples.flash, [normal(64, 32), *[normal(96, 32)] * 2], "64x32xf4", {"M": 32, "N": 32}),
+        (examples.flash, [normal(64, 32), keys, values], "64x32xf4", {"M": 32, "N": 32}),
         (examples.w4a16, [normal(40, 96), codes, normal(2, 48)], "40x48xf2", {"M": 32, "N": 64}),
         (examples.grouped_gemm, [normal(96, 64), normal(2, 64, 48), experts], "96x48xf4", SMALL),
         (examples.paged_decode, decode, "2x2x4x32xf4", {}),
@@ -331,6 +333,10 @@ def judge(right: Right, expected: bytes, rng: random.Random, orders: int) -> str
         if len(found) > 1 or outcome.startswith(b"error"):
             text = f"MISSED ({fault.__name__} in @{right.name}, {set(right.sharing)})\n{module}"
             return "reported" if problems else text
+    if problems and found == {expected}:  # perhaps few orders show it
+        found |= set(right.outcomes(kernel, range(seed + orders, seed + 20 * orders)))
+        if len(found) > 1 or any(f.startswith(b"error") for f in found):
+            return "reported"
     if not problems:
         same = found == {expected}
         return "same result" if same else "other numbers in all orders, as said above"

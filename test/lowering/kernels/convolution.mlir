@@ -69,3 +69,16 @@ npu_task.kernel @stem on cube {
   %0 = graph.conv %x, %w strides [2, 2] pads [3, 3, 3, 3] : (tensor<1x3x64x224xf16>, tensor<64x3x7x7xf16>) -> tensor<1x64x32x112xf16>
   npu_task.return %0 : tensor<1x64x32x112xf16>
 }
+
+// Planes: those of the kernel are more rows of windows.
+// CHECK-LABEL: tile.kernel @volume_tiles(%in0: memref<1x16x6x8x16xf16>, %in1: memref<1x32x432xf16>, %out0: memref<1x32x6x8x16xf16>) cores
+// CHECK-COUNT-9: tile.load {{.*}} rows {{%[a-z0-9_]+}} step 27 pad 0.0
+// CHECK-NOT: step 27
+// CHECK: tile.mmad
+// CHECK: tile.store
+
+npu_task.kernel @volume on cube {
+^bb0(%x: tensor<1x16x6x8x16xf16>, %w: tensor<32x16x3x3x3xf16>):
+  %0 = graph.conv %x, %w pads [1, 1, 1, 1, 1, 1] : (tensor<1x16x6x8x16xf16>, tensor<32x16x3x3x3xf16>) -> tensor<1x32x6x8x16xf16>
+  npu_task.return %0 : tensor<1x32x6x8x16xf16>
+}

@@ -58,3 +58,15 @@ npu_task.kernel @twice on vector {
   }
   npu_task.return %0, %1 : tensor<4x1xf32>, tensor<4x1xf32>
 }
+
+// -----
+
+// Windows are over planes, lines and columns, and no more.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @four
+// expected-remark@+1 {{@four has no tile program: it has 4 spatial dimensions}}
+npu_task.kernel @four on vector {
+^bb0(%x: tensor<1x2x3x3x3x3xf32>):
+  %r = graph.pool "max" %x kernel [2, 2, 2, 2] : (tensor<1x2x3x3x3x3xf32>) -> tensor<1x2x2x2x2x2xf32>
+  npu_task.return %r : tensor<1x2x2x2x2x2xf32>
+}
