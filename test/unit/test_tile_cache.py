@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -193,3 +195,20 @@ def test_programs_are_finished_for_the_target_of_a_file(
     allocs = [a for p in programs for a in p.walk() if isinstance(a, AllocOp)]
     assert len(programs) > 1
     assert max(o + a.tile.bytes for a in allocs for o in a.offsets or ()) <= 8192
+
+
+def test_a_warm_compile_imports_no_lowering(model: Path, tmp_path: Path):
+    """Importing them takes longer than to read what is kept."""
+    compiled(model, tmp_path / "c")
+    kinds = ("kernels.table", "kernels.written", "tiles.tracing", "tiles.values")
+    code = (
+        "import sys\n"
+        "from ge.lowering.driver.compiler import compile_file\n"
+        "from ge.lowering.pipeline.options import Options\n"
+        f"options = Options(target='910b2', tiles=True, tile_cache={str(tmp_path / 'c')!r})\n"
+        f"program = compile_file({str(model)!r}, options)\n"
+        "print(program.report()['tiles']['on_tiles']['launches'])\n"
+        f"print([k for k in {kinds} if f'ge.lowering.{{k}}' in sys.modules])\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "2\n[]\n"
