@@ -1,6 +1,5 @@
 """Steps of the outermost loops of a core's program: those that issue the same are issued once."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -41,7 +40,7 @@ class Steps:
     known: dict[Any, Step] = field(default_factory=dict[Any, "Step"])
     kinds: dict[Any, int] = field(default_factory=dict[Any, int])
 
-    def replay(self, queues: Sequence[list[int]], trace: Trace, key: Any) -> bool:
+    def replay(self, queues: list[list[int]], trace: Trace, key: Any) -> bool:
         """Issue the records of a step, if they are known."""
         if not trace.steps:
             trace.first = tuple(map(len, queues))
@@ -50,7 +49,7 @@ class Steps:
             return False
         trace.steps.append(step)
         for pipe, part in step.parts:
-            queues[pipe] += part
+            queues[pipe].extend(part)
         return True
 
     def keep(self, queues: list[list[int]], heads: list[int], trace: Trace, key: Any) -> None:

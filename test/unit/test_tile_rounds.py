@@ -1,6 +1,7 @@
 """What repeats itself is neither issued nor simulated again, and times are the same."""
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -78,6 +79,10 @@ def compiled(name: str) -> TileKernel:
     return TileKernel(program, B2)
 
 
+def nothing(*_: Any) -> None:
+    return None
+
+
 CASES = [*((run_of, name) for name in EXAMPLES), *((compiled, name) for name in COMPILED)]
 
 
@@ -87,8 +92,8 @@ def test_times_are_those_of_all_steps(
 ) -> None:
     short = make(name)
     time = short.time()
-    monkeypatch.setattr(Signature, "key", lambda *_: None)
-    monkeypatch.setattr(queues, "run_rounds", lambda *_: None)
+    monkeypatch.setattr(Signature, "key", nothing)
+    monkeypatch.setattr(queues, "run_rounds", nothing)
     whole = make(name)
     every = whole.time()
     assert short.issued == whole.issued
@@ -163,10 +168,9 @@ def test_a_flag_that_is_set_twice_is_seen_in_rounds() -> None:
     ]
     rounds = [Round(0, (2 * i, 2 * i)) for i in range(50)]
     for slow, wrong in ((5.0, False), (500.0, True)):
-        args = [[0, 1] * 50, [2, 3] * 50], records, [0.0, 100.0, 0.0, slow], {}, LATENCIES
         for given in ((), rounds):
-            if wrong:
-                with pytest.raises(BadFlag):
-                    simulate(*args, rounds=given)
-            else:
-                simulate(*args, rounds=given)
+            with pytest.raises(BadFlag) if wrong else nullcontext():
+                simulate(
+                    [[0, 1] * 50, [2, 3] * 50], records, [0.0, 100.0, 0.0, slow], {}, LATENCIES,
+                    rounds=given,
+                )  # fmt: skip
