@@ -55,12 +55,15 @@ def test_numbers(data: st.DataObject) -> None:
         return data.draw(st.lists(st.integers(low, high), min_size=rank, max_size=rank))
 
     image, kernel = numbers(1, 8 if rank < 3 else 4), numbers(1, 4 if rank < 3 else 3)
-    strides, dilations = numbers(1, 3), numbers(1, 2)
-    begin, end, more = numbers(0, 1), numbers(0, 1), numbers(0, 2)
-    assume(all(gcd(s, d) == 1 and n < s for s, d, n in zip(strides, dilations, more, strict=True)))
-    sizes = zip(image, strides, kernel, dilations, more, begin, end, strict=True)
-    result = [(i - 1) * s + (k - 1) * d + 1 + n - b - e for i, s, k, d, n, b, e in sizes]
-    assume(min(result) >= 1 and result[-1] % strides[-1] == 0)
+    strides, more, begin, end = numbers(1, 3), numbers(0, 2), numbers(0, 1), numbers(0, 1)
+    pairs = zip(strides, numbers(1, 2), strict=True)
+    dilations = [n if gcd(step, n) == 1 else 1 for step, n in pairs]
+    sizes = zip(image, strides, kernel, dilations, begin, end, strict=True)
+    result = [(i - 1) * s + (k - 1) * d + 1 - b - e for i, s, k, d, b, e in sizes]
+    more = [n % step for n, step in zip(more, strides, strict=True)]
+    more[-1] = -result[-1] % strides[-1]
+    result = [a + b for a, b in zip(result, more, strict=True)]
+    assume(min(result) >= 1)
     group, ins, outs = (data.draw(st.integers(1, n)) for n in (2, 30, 20))
     element = data.draw(st.sampled_from(["f16", "f32", "i8"]))
     flags = (
