@@ -60,7 +60,7 @@ from ge.runtime.data.arrays import Array, dtype_of
 
 if TYPE_CHECKING:
     from ge.runtime.check.tiles import KernelProof
-    from ge.runtime.tiles.kernel import KernelTime
+    from ge.runtime.tiles.times import KernelTime
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The memrefs of a kernel: those that it is given, and its workspace."""
+"""The memrefs of a kernel as arguments of a run: their names, and what the kernel does to them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -2,12 +2,12 @@
 
     time = start of such a kernel + max(the busiest core, bytes of HBM / its bandwidth)
 
-Each core is simulated on its own (`queues.py`), cores that issue the same records once. They meet
-only in bandwidth: a load takes no more than its core's share of HBM, if all cores load at once, of
-which L2 gives what was loaded before (`shares`), and each byte of what is loaded crosses HBM once;
-of what is stored, as formulas have it: where cores are split, nothing that L2 has room for. The
-workspace is in L2 if it has room for it.
-A cube core and the vector cores beside it run together; where those are several, the cube's pushes
+Each core is simulated on its own (`queues.py`), cores that issue the same records once, and of what
+repeats itself (tiles of a matmul that are not cut off) only the first ones. They meet only in
+bandwidth: a load takes no more than its core's share of HBM, if all cores load at once, of which L2
+gives what was loaded before (`shares`), and each byte of what is loaded crosses HBM once; of what
+is stored, as formulas have it: where cores are split, nothing that L2 has room for. The workspace is
+in L2 if it has room for it. A cube core and the vector cores beside it run together; where those are several, the cube's pushes
 and pops are an instruction for the rows of each.
 
 All leave a barrier at one time, after the last has come: each core is simulated without the others
@@ -24,7 +24,6 @@ Limits: an operand larger than L2 still crosses HBM once. The time of a kernel t
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from random import Random
@@ -58,12 +57,16 @@ from ge.runtime.tiles.queues import (
     WAIT,
     Latencies,
     Place,
+    Rounds,
     Simulation,
     by_time,
     meetings,
     random_order,
+    side_by_side,
     simulate,
 )
+from ge.runtime.tiles.steps import Trace
+from ge.runtime.tiles.times import KernelTime, PipeTime, Row
 
 T = TypeVar("T")
 Issue = tuple[tuple[int, ...], ...]  # numbers of records, by pipe
@@ -75,56 +78,6 @@ Held = tuple[float, ...]  # the parts of a kernel's arguments that are in L2; ot
 MOST_KEPT = 100_000  # steps that a kernel keeps from run to run
 
 
-@dataclass(frozen=True, slots=True)
-class PipeTime:
-    """What one pipe of the busiest core does."""
-
-    pipe: str
-    instructions: int
-    busy_us: float
-    waits: dict[str, float]  # microseconds, by what it waits for
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One instruction of a trace, in microseconds."""
-
-    pipe: str
-    name: str
-    start_us: float
-    end_us: float
-    place: str
-
-
-@dataclass(frozen=True, slots=True)
-class KernelTime:
-    """What a kernel takes, and what its busiest core does in that time."""
-
-    kernel: str
-    kind: str  # of those that have a start of their own: see `Target.kernel_start_us`
-    cores: int
-    start_us: float
-    core_us: float  # of the busiest core
-    hbm_us: float  # what the bytes of the operands take at least
-    hbm_bytes: int
-    pipes: tuple[PipeTime, ...]
-    unstated: tuple[str, ...] = ()  # what the target does not say, and is taken for 0
-    rows: tuple[Row, ...] = ()  # of the busiest core, where they are asked for
-
-    @property
-    def total_us(self) -> float:
-        return self.start_us + max(self.core_us, self.hbm_us)
-
-    @property
-    def bound(self) -> str:
-        """What sets the time: the start, HBM, or the pipe that is busy longest."""
-        if self.start_us >= max(self.core_us, self.hbm_us):
-            return "start"
-        if self.hbm_us >= self.core_us or not self.pipes:
-            return "hbm"
-        return max(self.pipes, key=lambda p: p.busy_us).pipe
-
-
 class TileKernel:
     """A kernel on a target. Raises GeError for one that does not fit."""
 
@@ -134,6 +87,7 @@ class TileKernel:
         self.tables = Tables(target, op)
         self._walks: dict[bool, list[Walk]] = {}
         self._issued: list[Issue] | None = None
+        self._rounds: dict[Issue, Rounds] = {}
         self._cycles: dict[Held, list[float]] = {}
         self._released: dict[Held, list[float]] = {}  # when barriers let cores go on, in cycles
         self._ordered: dict[int, Phases] = {}  # by core; nothing that is read changes them
@@ -169,13 +123,20 @@ class TileKernel:
             self.tables.ends.clear()
             units = range(len(self.tables.units))
             self._walks[with_values] = [translate(u, self.tables, with_values) for u in units]
-        count = len(self.tables.units) * len(PIPES)
-        queues: list[list[int]] = [[] for _ in range(count)]
-        values: list[list[Any]] = [[] for _ in range(count)]
-        for unit, walk in enumerate(self._walks[with_values]):
-            pipes = range(unit * len(PIPES), (unit + 1) * len(PIPES))
-            walk(core, [queues[p].append for p in pipes], [values[p].append for p in pipes])
-        return tuple(map(tuple, queues)), values
+        queues, values = list[list[int]](), list[list[Any]]()
+        by_unit = list[Trace]()
+        for walk in self._walks[with_values]:
+            own: list[list[int]] = [[] for _ in PIPES]
+            operands: list[list[Any]] = [[] for _ in PIPES]
+            trace = Trace()
+            walk(core, own, operands, trace)
+            queues += own
+            values += operands
+            by_unit.append(trace)
+        issue = tuple(map(tuple, queues))
+        if not with_values and issue not in self._rounds:
+            self._rounds[issue] = side_by_side([trace.rounds() for trace in by_unit])
+        return issue, values
 
     @property
     def issued(self) -> list[Issue]:
@@ -215,12 +176,14 @@ class TileKernel:
                 memref = box_of(box).source
                 element = data_type(memref.type)[0]
                 boxes[number] = total, memref, storage_bytes(prod(record.sizes), element)
+        pipes = {self.tables.records[number].pipe for number in boxes}
         for issue, cores in Counter(map(id, issued)).items():
             queues = next(i for i in issued if id(i) == issue)
-            for number, count in Counter(n for queue in queues for n in queue).items():
-                if number in boxes:
-                    total, memref, size = boxes[number]
-                    total[memref] += cores * count * size
+            for pipe in pipes:
+                for number, count in Counter(queues[pipe]).items():
+                    if number in boxes:
+                        total, memref, size = boxes[number]
+                        total[memref] += cores * count * size
         return loaded, stored
 
     def crossing(self, loaded: Mapping[SSAValue, int], held: Held) -> dict[SSAValue, float]:
@@ -293,7 +256,8 @@ class TileKernel:
             released = self.released(held)
         with explained(tables, issue):
             facts = tables.records, cycles, tables.depths, self.latencies
-            return simulate(issue, *facts, keep_steps, released)
+            rounds = () if self.meets else self._rounds.get(issue, ())
+            return simulate(issue, *facts, keep_steps, rounds, released)
 
     def released(self, held: Held) -> list[float]:
         """When each barrier lets the cores go on: the slowest up to there sets the time."""
@@ -348,7 +312,9 @@ class TileKernel:
             if queue:
                 waited = simulation.waited[pipe].items()
                 waits = {self.tables.awaited(c): t / per_us for c, t in waited}
-                count = sum(self.tables.records[n].kind not in (SET, WAIT, MEET) for n in queue)
+                numbers = Counter(queue).items()
+                records = self.tables.records
+                count = sum(c for n, c in numbers if records[n].kind not in (SET, WAIT, MEET))
                 yield PipeTime(
                     self.tables.pipe_name(pipe), count, simulation.busy(pipe) / per_us, waits
                 )
