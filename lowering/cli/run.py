@@ -318,13 +318,15 @@ def time_of(
 def tile_times(
     args: argparse.Namespace, module: "ModuleOp"
 ) -> "Callable[[Target], Mapping[str, CoreTimes]]":
-    """What the tile programs of a module take, on the target that they were written for: another
-    one may not state what their instructions take, so that they must be asked for."""
+    """What the tile programs of a module take: on the target that they were written for, where it
+    states what instructions take, and wherever times are asked for by them."""
     from ge.runtime.tiles.report import core_times
 
-    asked = flag_value(args, "target")
-    known = args.tiles or asked in (None, compiled_for(module))
-    return lambda target: core_times(module, target) if known else {}
+    wanted = args.tiles and args.timing_only
+    own = flag_value(args, "target") in (None, compiled_for(module))
+    return lambda target: (
+        core_times(module, target) if wanted or (own and target.vector_cycles) else {}
+    )
 
 
 def write_profile(
