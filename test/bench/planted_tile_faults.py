@@ -64,7 +64,8 @@ from ge.runtime.check.problems import Problem
 from ge.runtime.check.tile_device import NOTHING, Sharing
 from ge.runtime.check.tiles import check_kernel
 from ge.runtime.device.random_inputs import random_array
-from ge.runtime.tiles.kernel import TileKernel, arguments_of
+from ge.runtime.tiles.arguments import arguments_of
+from ge.runtime.tiles.kernel import TileKernel
 
 TARGET = Target.load("910b2")
 SMALL = {"M": 32, "N": 32, "K": 32}
