@@ -11,7 +11,7 @@ from math import ceil, gcd, prod
 from xdsl.dialects.builtin import bf16, f16, f32, i8
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
@@ -30,7 +30,7 @@ from ge.runtime.costs.split_cores import share_of, window_rate
 class Convolution(Windows):
     """A convolution: `batch` times weights of one group by windows of its channels."""
 
-    op: ConvOp
+    op: ConvOp | ConvTransposeOp
     batch: int  # images times groups
     groups: int
     ins: int  # channels of a group
@@ -41,14 +41,13 @@ class Convolution(Windows):
     narrowest: int = 32  # bits of a whole value
     shared: bool = False  # the input is an operand of other ops, too
     copies: int = 0  # bytes of UB for what is copied beside
+    single_lines: bool = False  # blocks have one line
 
     @classmethod
     def of(cls, op: ConvOp, turned: bool) -> "Convolution":
         """Raises NotLowered for what is no convolution of images."""
-        shape, weight = op.input_shape(), shape_of(op.weight)
-        element, last = element_type(op.input), op.channel_axis != 1
-        if element not in (f16, bf16, f32, i8) or element != element_type(op.weight):
-            raise NotLowered(f"the cube does not multiply {element} by {element_type(op.weight)}")
+        shape, weight, last = op.input_shape(), shape_of(op.weight), op.channel_axis != 1
+        check_elements(op)
         windows = windows_of(op.window(), shape[2:], shape_of(op.result)[2:])
         groups, images = op.groups, shape[0] * op.groups
         if groups > 1 and (last or turned):
@@ -68,9 +67,19 @@ class Convolution(Windows):
         return None if element_type(self.op.input) == i8 else self.op.bias
 
     @property
+    def pad(self) -> int:
+        """What is around images."""
+        return self.op.pad_value.value.data if isinstance(self.op, ConvOp) else 0
+
+    @property
     def is_matmul(self) -> bool:
         """Whether each window is one element, side by side."""
         return self.taps == 1 and {*self.strides} == {1}
+
+    @property
+    def unfolds(self) -> bool:
+        """Whether windows may be unfolded of one image in L1."""
+        return not self.is_matmul and not self.has_planes
 
     @property
     def line_step(self) -> int:
@@ -102,6 +111,13 @@ class Convolution(Windows):
         if op.bias is not None:
             shapes[op.bias] = self.groups, self.outs, 1
         return shapes
+
+
+def check_elements(op: ConvOp | ConvTransposeOp) -> None:
+    """Raises NotLowered for what the cube does not multiply."""
+    element, other = element_type(op.input), element_type(op.weight)
+    if element not in (f16, bf16, f32, i8) or element != other:
+        raise NotLowered(f"the cube does not multiply {element} by {other}")
 
 
 @dataclass(frozen=True)
@@ -156,12 +172,13 @@ def cuts(w: Convolution, target: Target) -> Iterator[Cut]:
     steps = list(channel_steps(w, unit))
     lines, cols = w.result[-2:]
     blocks = [(1, c) for c in extents(cols, unit)]
-    blocks += [(n, align_up(cols, unit)) for n in range(2, lines + 1)]
-    few = unit // gcd(cols, unit)  # lines whose pixels fill whole fractals
-    blocks += [(n, cols) for n in range(few, lines + few, few) if few > 1]
+    if not w.single_lines:
+        blocks += [(n, align_up(cols, unit)) for n in range(2, lines + 1)]
+        few = unit // gcd(cols, unit)  # lines whose pixels fill whole fractals
+        blocks += [(n, cols) for n in range(few, lines + few, few) if few > 1]
     for high, wide in blocks:
         n = high * wide
-        image = None if w.has_planes else image_in_l1(w, high, wide, unit * w.parts(target))
+        image = None if not w.unfolds else image_in_l1(w, high, wide, unit * w.parts(target))
         for m in extents(w.outs, unit):
             sums = room["l0c"] // (m * n * SUM_BYTES)
             if not sums:
@@ -182,13 +199,12 @@ def cuts(w: Convolution, target: Target) -> Iterator[Cut]:
 
 
 def channel_steps(w: Convolution, unit: int) -> Iterator[tuple[int, bool]]:
-    """How many channels a step has, and whether their windows are unfolded in L1 (not those over
-    several planes: what is unfolded is one image)."""
+    """How many channels a step has, and whether their windows are unfolded in L1."""
     if w.is_matmul or not w.last:
         least = unit // gcd(unit, w.taps)  # channels whose kernel elements fill whole fractals
         yield w.ins, False
         yield from ((c, False) for i in range(7) if (c := least << i) < w.ins)
-    if not w.is_matmul and not w.has_planes:
+    if w.unfolds:
         whole = align_up(w.ins, unit)
         yield whole, True
         yield from ((c, True) for i in range(7) if (c := unit << i) < whole)

@@ -139,6 +139,45 @@ def test_what_an_entry_follows_from(model: Path, tmp_path: Path, monkeypatch: py
     assert len(list(cache.iterdir())) == 10
 
 
+def kernels_of(*, bias: str, limit: str, scales: str = "1.0, 2.0") -> str:
+    t, wide, v = "tensor<8x16xf32>", "tensor<8x32xf32>", "tensor<16xf32>"
+    return f"""npu_task.kernel @k on vector {{
+^bb0(%x: {t}):
+  %c = graph.constant dense<[{bias}]> : {v}
+  %d = graph.constant dense<{limit}> : tensor<f32>
+  %0 = fused_op.region(%x, %c, %d) : ({t}, {v}, tensor<f32>) -> {t} {{
+  ^bb1(%1: {t}, %2: {v}, %3: tensor<f32>):
+    %4 = graph.add %1, %2 : ({t}, {v}) -> {t}
+    %5 = graph.minimum %4, %3 : ({t}, tensor<f32>) -> {t}
+    fused_op.yield %5 : {t}
+  }}
+  npu_task.return %0 : {t}
+}}
+npu_task.kernel @resize on vector {{
+^bb0(%x: {t}):
+  %s = graph.constant dense<[{scales}]> : tensor<2xf32>
+  %0 = graph.resize %x scales(%s : tensor<2xf32>) : {t} -> {wide}
+  npu_task.return %0 : {wide}
+}}"""
+
+
+def test_layers_that_differ_in_a_vector_share_a_program(tmp_path: Path):
+    vectors = [", ".join(str(i * s) for i in range(1, 17)) for s in (0.5, 1.5)]
+    texts = [
+        (2, kernels_of(bias=vectors[0], limit="6.0")),
+        (2, kernels_of(bias=vectors[1], limit="6.0")),
+        (3, kernels_of(bias=vectors[1], limit="5.0")),  # a single number stands in the program
+        (4, kernels_of(bias=vectors[1], limit="5.0", scales="1.0, 2.05")),  # a parameter
+    ]
+    for count, text in texts:
+        module = parse_module(context(), Source("k", text))
+        LowerKernelsPass("910b2", finish=True, cache=str(tmp_path)).apply(context(), module)
+        alone = parse_module(context(), Source("k", text))
+        LowerKernelsPass("910b2", finish=True).apply(context(), alone)
+        assert op_text(module) == op_text(alone)
+        assert len(list(tmp_path.iterdir())) == count
+
+
 def test_where_programs_are_kept(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/users")
     assert tile_cache(Options()) == os.path.join("/users", "ge", "tiles")

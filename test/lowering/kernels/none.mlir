@@ -70,3 +70,15 @@ npu_task.kernel @four on vector {
   %r = graph.pool "max" %x kernel [2, 2, 2, 2] : (tensor<1x2x3x3x3x3xf32>) -> tensor<1x2x2x2x2x2xf32>
   npu_task.return %r : tensor<1x2x2x2x2x2xf32>
 }
+
+// -----
+
+// A store is to elements side by side: columns of a phase are those of a memref of their own.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @odd
+// expected-remark@+1 {{@odd has no tile program: 9 columns of its result are no multiple of the stride}}
+npu_task.kernel @odd on cube {
+^bb0(%x: tensor<1x4x4x4xf32>, %w: tensor<4x4x3x3xf32>):
+  %r = graph.conv_transpose %x, %w strides [2, 2] : (tensor<1x4x4x4xf32>, tensor<4x4x3x3xf32>) -> tensor<1x4x9x9xf32>
+  npu_task.return %r : tensor<1x4x9x9xf32>
+}
