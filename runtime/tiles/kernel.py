@@ -6,9 +6,9 @@ Each core is simulated on its own (`queues.py`), cores that issue the same recor
 repeats itself (tiles of a matmul that are not cut off) only the first ones. They meet only in
 bandwidth: a load takes no more than its core's share of HBM, if all cores load at once, of which L2
 gives what was loaded before (`shares`), and each byte of what is loaded crosses HBM once; of what
-is stored, as formulas have it: where cores are split, nothing that L2 has room for. The workspace is
-in L2 if it has room for it. A cube core and the vector cores beside it run together; where those are several, the cube's pushes
-and pops are an instruction for the rows of each.
+is stored, as formulas have it: where cores are split, nothing that L2 has room for. The workspace
+is in L2 if it has room for it. A cube core and the vector cores beside it run together; where those
+are several, the cube's pushes and pops are an instruction for the rows of each.
 
 All leave a barrier at one time, after the last has come: each core is simulated without the others
 first, then with these times.
