@@ -20,7 +20,7 @@ from math import gcd, prod
 from typing import Any, ClassVar, Self
 
 from xdsl.dialects.builtin import StringAttr, TensorType
-from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Dialect, Operation, OpResult, Region, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     lazy_traits_def,
@@ -211,6 +211,12 @@ class FusedOp(SplitInterface, ABC):
 
     def static_work(self) -> Work:
         return Body.of(self).static_work()
+
+    def bytes_written(self, index: int) -> int:
+        value = self.yielded[index]
+        if not isinstance(value, OpResult) or not isinstance(value.op, TensorOp):
+            return super().bytes_written(index)  # an input as it is
+        return value.op.bytes_written(value.index)
 
     def accepts_strided(self) -> bool:
         return all(op.accepts_strided() for op in self.members)

@@ -24,9 +24,11 @@ comes of them: no key takes part (all scores are -inf), or a score is nan or +in
  - "guard": 0 in both cases.
 
 16-bit floats are computed in float32 and rounded once, so that scores beyond the range of 16 bits
-stay numbers. One thing is as in 16 bits: adding a mask of the lowest 16-bit number swallows the
-score. So rows without a score above -1024 are rounded to the element type before softmax, if a
-float mask of that type was added.
+stay numbers. Whether the scale multiplies queries or sums of products is not said: where query
+key^T by itself is beyond the range of float32, scores may be so too. (The kernels multiply queries,
+tile programs the sums that the cube computes.) One thing is as in 16 bits: adding a mask of the
+lowest 16-bit number swallows the score. So rows without a score above -1024 are rounded to the
+element type before softmax, if a float mask of that type was added.
 
 Attention can have `rounded_weights`: the exponentials of scores s, exp(s - m), are integers of 8
 bits then, steps of 1/255, and are divided by their own sum at the end. m is the largest score of

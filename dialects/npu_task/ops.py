@@ -33,7 +33,7 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     TensorType,
 )
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     BaseAttr,
@@ -69,7 +69,7 @@ from ge.dialects.npu_task.core_plan import CorePlanAttr
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.operation import GeOp, segments
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Dense
+from ge.dialects.support.types import Dense, byte_size
 
 NO_TILES = "no_tiles"  # attribute of a kernel: why it has no tile program
 
@@ -155,6 +155,17 @@ class KernelOp(GeOp):
                 f"the tile program of @{self.sym_name.data} does not take what the kernel does: "
                 "its arguments, its constants of several elements and its results"
             )
+
+    def bytes_written(self) -> list[int]:
+        """Bytes of each result that a launch writes where it lies in the memory of an operand, of
+        which the others stay. Raises ValueError for a dynamic shape."""
+        sizes: list[int] = []
+        for value in () if (last := self.body.block.last_op) is None else last.operands:
+            if isinstance(value, OpResult) and isinstance(value.op, TensorOp):
+                sizes.append(value.op.bytes_written(value.index))
+            else:
+                sizes.append(byte_size(value.type))
+        return sizes
 
     def accepts_strided(self) -> bool:
         """Whether launches may read and write strided views."""

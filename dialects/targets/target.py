@@ -98,6 +98,7 @@ class Target:
     host_replay_us: float = 10.0  # asking for all captured tasks
     host_alloc_us: float = 100.0  # more device memory for the workspace
     hbm_alignment: int = 512
+    gm_block_bytes: int = 1  # HBM gives vector cores whole blocks of this size; 1: not stated
     core_alignment: int = 32
     full_rate_bytes: int = 16384  # a smaller transfer does not reach the full bandwidth
     max_streams: int = 1984

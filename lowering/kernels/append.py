@@ -8,10 +8,9 @@ blocks, so is the block.
 
 from math import ceil, prod
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from ge.dialects.graph.cache import AppendOp
-from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import Shape, element_type, normalize_axis, numel, shape_of
@@ -76,15 +75,3 @@ def row_of(c: Tracer, op: AppendOp, given: Arguments, number: Scalar, axis: int)
     table: Argument = given[op.table]
     block = size // table.shape[0]
     return c.now(c.read(table[row // block], below=table.shape[0]) * block + row % block)
-
-
-def check_in_place(kernel: KernelOp, around: Operation) -> None:
-    """Raises NotLowered where a kernel appends, and a launch has its result beside the cache."""
-    appending = next((op for op in kernel.walk() if isinstance(op, AppendOp)), None)
-    if appending is None:
-        return
-    name = kernel.sym_name.data
-    launches = (op for op in around.walk() if isinstance(op, LaunchOp))
-    mine = [op for op in launches if op.kernel.root_reference.data == name]
-    if not mine or not all(op.outs and op.outs[0] in op.ins for op in mine):
-        raise NotLowered("appended rows are written alone, and the cache is elsewhere")

@@ -29,7 +29,7 @@ channels, vector cores copy those.
 from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import f32, i8, i32
 from xdsl.ir import SSAValue
@@ -39,6 +39,7 @@ from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import align_up, element_type, normalize_axis, shape_of
 from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.convolution_cuts import (
@@ -69,13 +70,19 @@ def lower_convolution(launch: Launch) -> Written:
         return lower_sliding(launch)
     last = body.ops[-1]
     turned = isinstance(last, TransposeOp) and last.ints("permutation") == (0, 2, 3, 1)
-    joined = last if isinstance(last, ConcatOp) else None
-    w = Convolution.of(op, turned)
-    placed = last if turned or joined else None
+    placed = last if turned or isinstance(last, ConcatOp) else None
+    return by_blocks(launch, Convolution.of(op, turned), Blocks, placed)
+
+
+def by_blocks(
+    launch: Launch, w: Convolution, blocks: "type[Blocks]", placed: TensorOp | None = None
+) -> Written:
+    """`placed`: the last op, where it says only where results stand."""
+    op, joined = w.op, placed if isinstance(placed, ConcatOp) else None
     after = op.bias if w.bias is None else None  # that of integers
     rest = Rest(launch, op, w.result_shape, (w.groups, w.outs, 1), placed, after)
     passes = not rest.is_empty and not rest.is_relu
-    if turned and passes:
+    if w.turned and passes:
         raise NotLowered("there are other ops before a transposition")
     if passes:
         passing = 1 + [*rest.others.values()].count("all")
@@ -93,7 +100,7 @@ def lower_convolution(launch: Launch) -> Written:
         raise NotLowered("no block of it fits on a core")
 
     def write(c: Tracer, arguments: Arguments) -> None:
-        Blocks(c, w, cut, arguments, rest).write()
+        blocks(c, w, cut, arguments, rest).write()
 
     cores = min(cut.blocks(w), launch.target.cube_cores)
     return Written(write, cores, w.shapes(cut) | rest.shapes)
@@ -135,7 +142,7 @@ class Blocks:
         self.parts = 1
         if w.passing or w.copies or (cut.image and not w.last):
             self.parts = c.split()
-        self.weights = c.l1(cut.m, cut.depth, element, copies=2)
+        self.weights = c.l1(*self.weights_shape, element, copies=2)
         if cut.image:
             shape = cut.image.pixels, cut.channels
         else:
@@ -149,14 +156,23 @@ class Blocks:
         shape = (cut.n, cut.m) if w.turned else (cut.m, cut.n)
         self.sums = c.l0c(*shape, i32 if element == i8 else f32, copies=cut.sums)
         if not cut.image and not w.last and cut.channels * w.taps < cut.depth:
-            for copy in range(2):
-                c.fill(self.windows[copy], 0)
+            self.clear()
         if w.bias is not None:
             unit = max(FRACTAL, BLOCK * 8 // bitwidth(element))
             self.bias, self.ones = c.l1(cut.m, unit, element, copies=2), c.l1(unit, cut.n, element)
             c.fill(self.ones, 1)
         if w.passing:
             self.prepare_rest()
+
+    def clear(self) -> None:
+        """What lies beyond the terms of a step, and is loaded by none."""
+        for copy in range(2):
+            self.c.fill(self.windows[copy], 0)
+
+    @property
+    def weights_shape(self) -> tuple[int, int]:
+        """Of their tile."""
+        return self.cut.m, self.cut.depth
 
     def write(self) -> None:
         c, cut, w = self.c, self.cut, self.w
@@ -183,13 +199,14 @@ class Blocks:
         if isinstance(joined := self.rest.last, ConcatOp):
             self.copy_others(joined)
 
-    def place(self, i: SharedIndex) -> tuple[Index, Index, tuple[Index, Index]]:
-        """Of a block: image, first channel, first pixel."""
+    def place(self, i: SharedIndex) -> tuple[Index, Index, Sequence[Any]]:
+        """Of a block: image, first channel, first pixel (with its plane, if there are any)."""
         c, cut = self.c, self.cut
         down, high, across = cut.counts(self.w)
         block, place = c.now(i // (high * across)), c.now(i % (high * across))
         at = c.now(place // across * cut.lines), c.now(place % across * cut.cols)
-        return c.now(block // down), c.now(block % down * cut.m), at
+        image, plane = self.w.image_of(c, block // down)
+        return image, c.now(block % down * cut.m), (*plane, *at)
 
     def group(self, image: Index) -> Scalar:
         return image % self.w.groups if self.w.groups > 1 else 0
@@ -204,36 +221,44 @@ class Blocks:
             column = c.load(self.bias[i], bias, pad=0)
             self.multiply(self.sums[i], column, self.ones, init=True, k=column.shape[1])
         for s in c.range(steps):
-            lhs = self.weights[first + s]
-            depth = s * (cut.channels * w.taps)
-            c.load(lhs, self.arguments[w.op.weight][group, m:, depth:], pad=0)
+            lhs = self.load_weights(first + s, group, m, s * cut.channels, at)
             rhs = self.load_windows(first + s, image, s * cut.channels, at)
             init = w.bias is None and s == 0
             self.multiply(self.sums[i], lhs, rhs, init=init, k=cut.part)
 
-    def multiply(self, sums: Tile, lhs: Tile, rhs: Side, init: Condition | bool, k: int) -> None:
+    def load_weights(
+        self, copy: Index, group: Scalar, m: Index, channel: Index, at: Sequence[Any]
+    ) -> Tile | Transposed:
+        tile, w = self.weights[copy], self.w
+        box = self.arguments[w.op.weight][group, m:, channel * w.taps :]
+        return self.c.load(tile, box, pad=0)
+
+    def multiply(self, sums: Tile, lhs: Side, rhs: Side, init: Condition | bool, k: int) -> None:
         """The sums += lhs rhs, or transposed."""
         if self.w.turned:
+            assert isinstance(lhs, Tile)
             turned = rhs.tile if isinstance(rhs, Transposed) else rhs.T  # of windows, too
             self.c.mmad(sums, turned, lhs.T, init=init, k=k)
         else:
             self.c.mmad(sums, lhs, rhs, init=init, k=k)
 
-    def load_windows(self, copy: Index, image: Index, channel: Index, at: Sequence[Index]) -> Side:
+    def load_windows(self, copy: Index, image: Index, channel: Index, at: Sequence[Any]) -> Side:
         c, cut, w = self.c, self.cut, self.w
-        tile, pad = self.windows[copy], w.op.pad_value.value.data
-        x, (lines, cols) = self.arguments[w.op.input], w.kernel
+        tile, pad = self.windows[copy], w.pad
+        x, (lines, cols) = self.arguments[w.op.input], w.kernel[-2:]
         if cut.image:
             windows = unfolding(w, cut.image.width, cut.cols, cut.image.whole)
             self.bring(copy, tile, image, channel, at)
             return Unfolded(tile, windows, cut.depth, cut.n, pad if cut.image.whole else None)
         if w.last:
             return c.load(tile, x[image, at[0], at[1] :, channel:], pad=0).T
-        for line in c.range(lines) if lines > 1 else (0,):
-            for col in range(cols):
-                box = x[image, channel:, *w.spans(at, (line, col))]
-                rows = (line * cols + col, cut.channels, w.taps)
-                c.load(tile, box.sized(cut.channels, cut.lines, cut.cols), pad=pad, rows=rows)
+        for number, plane in enumerate(w.planes_of_kernel):
+            for line in c.range(lines) if lines > 1 else (0,):
+                for col in range(cols):
+                    box = x[image, channel:, *w.spans(at, (*plane, line, col))]
+                    tap = line * cols + col
+                    rows = tap + number * lines * cols if number else tap, cut.channels, w.taps
+                    c.load(tile, box.sized(cut.channels, cut.lines, cut.cols), pad=pad, rows=rows)
         return tile
 
     def bring(
@@ -243,7 +268,7 @@ class Blocks:
         c, cut, w = self.c, self.cut, self.w
         part, parts = cut.image, 1 if w.last else self.parts
         assert part is not None
-        x, pad = self.arguments[w.op.input], w.op.pad_value.value.data
+        x, pad = self.arguments[w.op.input], w.pad
         line, col = w.starts(at, (0, 0))
         spans: tuple[slice, ...] = slice(line, None, w.line_step), slice(col, None)
         sizes: tuple[int, ...] = part.pixels // part.width // parts, part.width
@@ -264,7 +289,7 @@ class Blocks:
         self.images.pop(tile)
 
     def result(
-        self, value: SSAValue, image: Scalar, m: Scalar, at: Sequence[Scalar], rows: int
+        self, value: SSAValue, image: Scalar, m: Scalar, at: Sequence[Any], rows: int
     ) -> Box:
         """A box of the result, or of what is added to it."""
         if self.w.turned:
@@ -273,7 +298,8 @@ class Blocks:
         if value is self.rest.out and isinstance(op := self.rest.last, ConcatOp):
             begin = sum(shape_of(v)[1] for v in op.inputs[: op.inputs.index(self.rest.computed)])
             m = m + begin
-        box = self.arguments[value][image, m:, at[0] :, at[1] :]
+        *plane, line, col = at
+        box = self.arguments[value][image, m:, *plane, line:, col:]
         return box.sized(rows, self.cut.lines, self.cut.cols)
 
     def copy_others(self, op: ConcatOp) -> None:
@@ -283,23 +309,25 @@ class Blocks:
             channels = shape_of(value)[1]
             if value is not self.rest.computed:
                 memref, bits = self.arguments[value], bitwidth(element_type(value))
-                images, _, high, wide = memref.shape
+                images, *_, high, wide = memref.shape
                 cols = min(align_up(wide, BLOCK * 8 // bits), COPIED)
                 lines = min(high, COPIED // cols)
                 most = min(COPIED // (lines * cols), channels)
                 rows = next(n for n in range(most, 0, -1) if channels % n == 0)
                 tile = c.ub(rows, lines * cols, element_type(value), copies=2)
                 down, along, across = channels // rows, ceil(high / lines), ceil(wide / cols)
-                for i in c.share(ceil(images * down * along * across / self.parts)):
+                pieces = images * self.w.planes * down * along * across
+                for i in c.share(ceil(pieces / self.parts)):
                     place = c.now(i * self.parts + c.part if self.parts > 1 else i)
                     m, line = (
                         place // across // along % down * rows,
                         place // across % along * lines,
                     )
-                    image, col = place // (across * along * down), place % across * cols
-                    box = memref[image, m:, line:, col:].sized(rows, lines, cols)
+                    image, plane = self.w.image_of(c, place // (across * along * down))
+                    col = place % across * cols
+                    box = memref[image, m:, *plane, line:, col:].sized(rows, lines, cols)
                     c.load(tile[i], box)
-                    box = out[image, begin + m :, line:, col:].sized(rows, lines, cols)
+                    box = out[image, begin + m :, *plane, line:, col:].sized(rows, lines, cols)
                     c.store(box, tile[i])
             begin += channels
 

@@ -11,7 +11,7 @@ from math import ceil, gcd, prod
 from xdsl.dialects.builtin import bf16, f16, f32, i8
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
@@ -20,7 +20,7 @@ from ge.dialects.tile.types import BLOCK
 from ge.dialects.tile.unfold import Unfolding
 from ge.lowering.kernels.blocks import SUM_BYTES, extents
 from ge.lowering.kernels.launch import NotLowered
-from ge.lowering.kernels.windows import Windows, pairs
+from ge.lowering.kernels.windows import Windows, windows_of
 from ge.runtime.costs.cube import peak_macs
 from ge.runtime.costs.instructions import REPEAT_BYTES
 from ge.runtime.costs.split_cores import share_of, window_rate
@@ -30,7 +30,7 @@ from ge.runtime.costs.split_cores import share_of, window_rate
 class Convolution(Windows):
     """A convolution: `batch` times weights of one group by windows of its channels."""
 
-    op: ConvOp
+    op: ConvOp | ConvTransposeOp
     batch: int  # images times groups
     groups: int
     ins: int  # channels of a group
@@ -41,19 +41,21 @@ class Convolution(Windows):
     narrowest: int = 32  # bits of a whole value
     shared: bool = False  # the input is an operand of other ops, too
     copies: int = 0  # bytes of UB for what is copied beside
+    single_lines: bool = False  # blocks have one line
 
     @classmethod
     def of(cls, op: ConvOp, turned: bool) -> "Convolution":
         """Raises NotLowered for what is no convolution of images."""
-        shape, weight = op.input_shape(), shape_of(op.weight)
-        element, last = element_type(op.input), op.channel_axis != 1
-        if element not in (f16, bf16, f32, i8) or element != element_type(op.weight):
-            raise NotLowered(f"the cube does not multiply {element} by {element_type(op.weight)}")
-        windows = pairs(op.window(), shape[2:], shape_of(op.result)[2:])
+        shape, weight, last = op.input_shape(), shape_of(op.weight), op.channel_axis != 1
+        check_elements(op)
+        windows = windows_of(op.window(), shape[2:], shape_of(op.result)[2:])
         groups, images = op.groups, shape[0] * op.groups
         if groups > 1 and (last or turned):
             raise NotLowered("channels are last, and in groups")
-        return cls(*windows, op, images, groups, weight[1], weight[0] // groups, last, turned)
+        found = cls(*windows, op, images, groups, weight[1], weight[0] // groups, last, turned)
+        if last and found.has_planes:
+            raise NotLowered("channels are last, and images have planes")
+        return found
 
     @property
     def depth(self) -> int:
@@ -65,9 +67,19 @@ class Convolution(Windows):
         return None if element_type(self.op.input) == i8 else self.op.bias
 
     @property
+    def pad(self) -> int:
+        """What is around images."""
+        return self.op.pad_value.value.data if isinstance(self.op, ConvOp) else 0
+
+    @property
     def is_matmul(self) -> bool:
         """Whether each window is one element, side by side."""
-        return self.taps == 1 and self.strides == (1, 1)
+        return self.taps == 1 and {*self.strides} == {1}
+
+    @property
+    def unfolds(self) -> bool:
+        """Whether windows may be unfolded of one image in L1."""
+        return not self.is_matmul and not self.has_planes
 
     @property
     def line_step(self) -> int:
@@ -101,6 +113,13 @@ class Convolution(Windows):
         return shapes
 
 
+def check_elements(op: ConvOp | ConvTransposeOp) -> None:
+    """Raises NotLowered for what the cube does not multiply."""
+    element, other = element_type(op.input), element_type(op.weight)
+    if element not in (f16, bf16, f32, i8) or element != other:
+        raise NotLowered(f"the cube does not multiply {element} by {other}")
+
+
 @dataclass(frozen=True)
 class ImagePart:
     """What L1 has of an image: pixels, in lines of `width`. `whole`: these are lines as they lie in
@@ -131,11 +150,11 @@ class Cut:
 
     def counts(self, w: Convolution) -> tuple[int, int, int]:
         """Blocks of channels, of lines and of columns."""
-        lines, cols = w.result
+        lines, cols = w.result[-2:]
         return ceil(w.outs / self.m), ceil(lines / self.lines), ceil(cols / self.cols)
 
     def blocks(self, w: Convolution) -> int:
-        return w.batch * prod(self.counts(w))
+        return w.batch * w.planes * prod(self.counts(w))
 
     def room(self, w: Convolution, target: Target) -> int:
         """Bytes of UB that are left for results."""
@@ -151,14 +170,15 @@ def cuts(w: Convolution, target: Target) -> Iterator[Cut]:
     bits, room = bitwidth(element_type(w.op.input)), target.core_memories
     unit = max(FRACTAL, BLOCK * 8 // min(bits, w.narrowest))
     steps = list(channel_steps(w, unit))
-    lines, cols = w.result
+    lines, cols = w.result[-2:]
     blocks = [(1, c) for c in extents(cols, unit)]
-    blocks += [(n, align_up(cols, unit)) for n in range(2, lines + 1)]
-    few = unit // gcd(cols, unit)  # lines whose pixels fill whole fractals
-    blocks += [(n, cols) for n in range(few, lines + few, few) if few > 1]
+    if not w.single_lines:
+        blocks += [(n, align_up(cols, unit)) for n in range(2, lines + 1)]
+        few = unit // gcd(cols, unit)  # lines whose pixels fill whole fractals
+        blocks += [(n, cols) for n in range(few, lines + few, few) if few > 1]
     for high, wide in blocks:
         n = high * wide
-        image = image_in_l1(w, high, wide, unit * w.parts(target))
+        image = None if not w.unfolds else image_in_l1(w, high, wide, unit * w.parts(target))
         for m in extents(w.outs, unit):
             sums = room["l0c"] // (m * n * SUM_BYTES)
             if not sums:
@@ -168,11 +188,11 @@ def cuts(w: Convolution, target: Target) -> Iterator[Cut]:
             most = min(room["l0a"] // left, room["l0b"] // right) * 8 // (2 * bits) - unit
             for count, unfolds in steps:
                 depth = align_up(min(count, w.ins) * w.taps, unit)
-                pixels = image.pixels * count if unfolds else n * depth
+                known = image if unfolds else None
+                pixels = known.pixels * count if known else n * depth
                 if 2 * (m * depth + pixels + (m + n) * unit) * bits // 8 > room["l1"]:
                     continue
                 if part := best_part(depth // unit, most // unit) * unit:
-                    known = image if unfolds else None
                     cut = Cut(m, high, wide, count, depth, part, min(sums, 2), known)
                     if cut.room(w, target) >= 0:
                         yield cut
@@ -184,7 +204,7 @@ def channel_steps(w: Convolution, unit: int) -> Iterator[tuple[int, bool]]:
         least = unit // gcd(unit, w.taps)  # channels whose kernel elements fill whole fractals
         yield w.ins, False
         yield from ((c, False) for i in range(7) if (c := least << i) < w.ins)
-    if not w.is_matmul:
+    if w.unfolds:
         whole = align_up(w.ins, unit)
         yield whole, True
         yield from ((c, True) for i in range(7) if (c := unit << i) < whole)
@@ -192,8 +212,9 @@ def channel_steps(w: Convolution, unit: int) -> Iterator[tuple[int, bool]]:
 
 def unfolding(w: Convolution, width: int, pixels: int, whole: bool) -> Unfolding:
     line = 1 if whole else w.line_step
+    (down, across), (high, wide) = w.dilations, w.kernel
     strides, left = (w.strides[0] // line, w.strides[1]), w.pads[1] if whole else 0
-    return Unfolding(width, pixels, w.kernel, strides, w.dilations, left)
+    return Unfolding(width, pixels, (high, wide), strides, (down, across), left)
 
 
 def image_in_l1(w: Convolution, lines: int, cols: int, unit: int) -> ImagePart:
@@ -253,10 +274,11 @@ def brought(cut: Cut, w: Convolution, target: Target) -> tuple[float, float, flo
     hbm /= 2 if w.passing > 1 else 1  # vector cores load, too
     if cut.image is None:
         stride = w.ins if w.last else prod(w.image)
-        lines, cols = (min(a, b) for a, b in zip((cut.lines, cut.cols), w.result, strict=True))
+        sizes = zip((cut.lines, cut.cols), w.result[-2:], strict=True)
+        lines, cols = (min(a, b) for a, b in sizes)
         again = max(down * w.taps / prod(w.strides), 1)  # how often an element comes
         rate = min(target.l2_read_rate * share_of(stride, element), hbm * again)
-        pixel = size if w.strides[1] == 1 else BLOCK
+        pixel = size if w.strides[-1] == 1 else BLOCK
         load = min(cut.channels, w.ins) * w.taps * lines * cols * pixel / rate
         return w.taps * target.mte2_start_cycles + load, 0.0, 0.0
     (pixels, width), real = (cut.image.pixels, cut.image.width), min(cut.channels, w.ins)
@@ -281,8 +303,9 @@ def taken(cut: Cut, w: Convolution, target: Target) -> float:
     are rows of the block, or lines of rows where a block has columns that there are not."""
     if not w.passing:
         return 0.0
-    pieces = cut.m * (1 if cut.cols == w.result[1] else min(cut.lines, w.result[0]))
-    size = cut.m * min(cut.n, prod(w.result)) * SUM_BYTES
+    lines, cols = w.result[-2:]
+    pieces = cut.m * (1 if cut.cols == cols else min(cut.lines, lines))
+    size = cut.m * min(cut.n, lines * cols) * SUM_BYTES
     loads = w.passing * size / (target.gm_to_ub_rate or target.l0c_to_ub_rate)
     loads += (w.passing - 1) * pieces * target.mte2_start_cycles
     stores = pieces * target.mte2_start_cycles + size / target.ub_out_rate

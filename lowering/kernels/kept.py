@@ -1,5 +1,8 @@
 """Tile programs by the hash of all that they follow from: the kernel, the target, ge's own files.
 
+Elements of vectors of floats are no part of that: for layers that differ in a bias alone, one
+program is written (`unseen`).
+
 An entry is a file: a line with the hash of the rest, and as JSON the text of the program, or why
 there is none. Entries appear whole (they are written beside and renamed), so any number of
 compilers may share a folder. One that others may have written or that does not hold together is
@@ -9,8 +12,9 @@ written anew. The folder may be deleted at any time.
 import json
 import os
 import tempfile
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
@@ -18,11 +22,15 @@ from pathlib import Path
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import AnyFloat, StringAttr
+from xdsl.ir import Attribute, Operation
 
 from ge.dialects.fused_op import CustomOp
+from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.diagnostics import remark
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import TextKernelOp
@@ -43,6 +51,7 @@ class Kept:
     folder: Path
     facts: str  # what all of them follow from
     ctx: Context
+    texts: dict[Attribute, str] = field(default_factory=dict[Attribute, str])  # of attributes
 
     @classmethod
     def at(cls, folder: str, target: Target, ctx: Context) -> "Kept":
@@ -55,10 +64,12 @@ class Kept:
             for op in kernel.walk()
         ):
             return write()  # nobody knows what its plugin, or a kernel by hand, has become since
-        path = self.folder / sha256(f"{self.facts}{nameless(kernel)}".encode()).hexdigest()
-        if (entry := self.read(kernel, path)) is None:
-            entry = new_entry(write)
-            self.keep(kernel, path, entry)
+        with unseen(kernel):
+            key = f"{self.facts}{nameless(kernel, self.texts)}"
+            path = self.folder / sha256(key.encode()).hexdigest()
+            if (entry := self.read(kernel, path)) is None:
+                entry = new_entry(write)
+                self.keep(kernel, path, entry)
         if "reason" in entry:
             raise NotLowered(entry["reason"])
         return TextKernelOp(NAME, entry["cores"], entry["text"], self.parsed)
@@ -111,10 +122,38 @@ def compiler() -> str:
     return json.dumps([*((p, version(p)) for p in OWN), *own_files()])
 
 
-def nameless(kernel: KernelOp) -> str:
-    """The text of a kernel, whatever its name is."""
+def nameless(kernel: KernelOp, texts: dict[Attribute, str]) -> str:
+    """The text of a kernel, whatever its name is. `texts`: those of attributes, for all kernels."""
     name, kernel.sym_name = kernel.sym_name, StringAttr(NAME)
     try:
-        return op_text(kernel)
+        return op_text(kernel, attributes=texts)
     finally:
         kernel.sym_name = name
+
+
+@contextmanager
+def unseen(kernel: KernelOp) -> Generator[None]:
+    """Without the elements of constants that are operands in device memory: floats, more than one
+    of them. Whoever writes the program does not see them either, so that it cannot depend on what
+    the key has not. Where an op has a parameter as an operand (scales of a resize), all stay."""
+    hidden: list[tuple[ConstantOp, Attribute]] = []
+    ops = [*kernel.walk()]
+    if not any(map(has_parameter, ops)):
+        hidden = [(op, op.value) for op in ops if isinstance(op, ConstantOp) and is_data(op)]
+    for constant, _ in hidden:
+        constant.value = WeightAttr("")
+    try:
+        yield
+    finally:
+        for constant, value in hidden:
+            constant.value = value
+
+
+def has_parameter(op: Operation) -> bool:
+    """Whether an operand is what the op does, not what it does it with."""
+    return isinstance(op, TensorOp) and any(getattr(op, name) is not None for name in op.PARAMETERS)
+
+
+def is_data(constant: ConstantOp) -> bool:
+    kind = element_type(constant.result)
+    return isinstance(kind, AnyFloat) and numel(shape_of(constant.result)) > 1

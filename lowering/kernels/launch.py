@@ -8,7 +8,7 @@ raises `NotLowered`, with a reason, for what it has no program for.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdsl.ir import SSAValue
 
@@ -17,15 +17,17 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.types import Shape, constant_value, numel, shape_of
 from ge.dialects.targets.target import Target
-from ge.lowering.tiles.tracing import Tracer
-from ge.lowering.tiles.values import Argument
+
+if TYPE_CHECKING:  # a compilation whose programs are all kept writes none
+    from ge.lowering.tiles.tracing import Tracer
+    from ge.lowering.tiles.values import Argument
 
 
 class NotLowered(Exception):
     """There is no tile program for a kernel; the text says why."""
 
 
-Arguments: TypeAlias = Mapping[SSAValue, Argument]
+Arguments: TypeAlias = "Mapping[SSAValue, Argument]"
 """The tile program's argument for each input and each output of the launch's body."""
 
 
@@ -37,7 +39,7 @@ class Written:
     order.
     """
 
-    write: Callable[[Tracer, Arguments], None]
+    write: "Callable[[Tracer, Arguments], None]"
     cores: int | None
     shapes: Mapping[SSAValue, Shape] = field(default_factory=dict[SSAValue, Shape])
 
@@ -113,7 +115,7 @@ class Replaced(Launch):
     def original(self, written: Written) -> Written:
         """The same program, by the values of the launch itself."""
 
-        def write(c: Tracer, arguments: Arguments) -> None:
+        def write(c: "Tracer", arguments: Arguments) -> None:
             written.write(c, {v: arguments[o] for v, o in self.before.items() if o in arguments})
 
         shapes = {o: written.shapes.get(v, shape_of(v)) for v, o in self.before.items()}

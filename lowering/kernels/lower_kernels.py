@@ -25,21 +25,15 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
-from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.npu_task.attributes import is_dynamic
-from ge.dialects.npu_task.ops import NO_TILES, KernelOp
+from ge.dialects.graph.cache import AppendOp
+from ge.dialects.npu_task.ops import NO_TILES, KernelOp, LaunchOp
 from ge.dialects.support.diagnostics import remark
-from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.targets.target import TARGET, TARGET_FILE, Target, target_for
+from ge.dialects.targets.target import Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
-from ge.lowering.kernels.append import check_in_place
-from ge.lowering.kernels.launch import Launch, NotLowered
-from ge.lowering.kernels.programs import program_of
-from ge.lowering.kernels.table import lowering_of
+from ge.lowering.kernels.launch import NotLowered
 from ge.lowering.steps.lower_to_tasks import symbols_of
-from ge.lowering.tiles.writing import finish
 
 
 @dataclass(frozen=True)
@@ -87,32 +81,21 @@ class LowerKernelsPass(ModulePass):
 
     def written(self, kernel: KernelOp, target: Target, around: Operation) -> TileKernelOp:
         """The program of a kernel. Raises NotLowered."""
+        from ge.lowering.kernels.written import finish_alone, tile_program  # with all who write
+
         program = tile_program(kernel, "program", target)
         if self.finish:
             finish_alone(program, self.target, around)
         return program
 
 
-def finish_alone(program: TileKernelOp, target: str, around: Operation) -> None:
-    """Bring a program to what a core runs, of the target or else of that which `around` names.
-    Raises NotLowered where that fails."""
-    named = {n: t for n, t in around.attributes.items() if n in (TARGET, TARGET_FILE)}
-    module = ModuleOp([program], named)
-    try:
-        finish(module, target)
-    except (GeError, VerifyException) as e:
-        raise NotLowered(e.message if isinstance(e, GeError) else str(e)) from None
-    program.detach()
-
-
-def tile_program(kernel: KernelOp, name: str, target: Target) -> TileKernelOp:
-    """The tile program of a kernel. Raises NotLowered where there is none, or where it asks for
-    what a core has not: a tile of rows that are no multiple of 32 bytes, for one."""
-    types = (*kernel.input_types, *kernel.output_types)
-    if any(is_dynamic(t) for t in types):
-        raise NotLowered("its shapes are not known")
-    launch = Launch(kernel, target)
-    try:
-        return program_of(launch, name, lowering_of(launch)(launch))
-    except GeError as e:
-        raise NotLowered(e.message) from e
+def check_in_place(kernel: KernelOp, around: Operation) -> None:
+    """Raises NotLowered where a kernel appends, and a launch has its result beside the cache."""
+    appending = next((op for op in kernel.walk() if isinstance(op, AppendOp)), None)
+    if appending is None:
+        return
+    name = kernel.sym_name.data
+    launches = (op for op in around.walk() if isinstance(op, LaunchOp))
+    mine = [op for op in launches if op.kernel.root_reference.data == name]
+    if not mine or not all(op.outs and op.outs[0] in op.ins for op in mine):
+        raise NotLowered("appended rows are written alone, and the cache is elsewhere")

@@ -16,6 +16,7 @@ lines, each line of windows takes its own of them. With a stride over columns wh
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import product
 from math import ceil, prod
 from typing import Any
 
@@ -31,7 +32,7 @@ from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
-from ge.lowering.kernels.windows import Rest, Windows, pairs
+from ge.lowering.kernels.windows import Rest, Windows, windows_of
 from ge.lowering.tiles.indices import Index, Scalar, SharedIndex
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Expression, Tile, cast, maximum, wide
@@ -52,7 +53,7 @@ class Sliding(Windows):
     def of(cls, op: "ConvOp | PoolOp") -> "Sliding":
         """Raises NotLowered for what has no program here."""
         batch, channels, *image = shape_of(op.input)
-        windows = pairs(op.window(), tuple(image), shape_of(op.results[0])[2:])
+        windows = windows_of(op.window(), tuple(image), shape_of(op.results[0])[2:])
         if isinstance(op, PoolOp):
             batch, channels = 1, batch * channels
         elif op.channel_axis != 1:
@@ -84,18 +85,23 @@ class Sliding(Windows):
     def phases(self) -> dict[int, list[int]]:
         """The lines of the kernel that share lines of the image, by the rest of their place."""
         found: dict[int, list[int]] = {}
-        for line in range(self.kernel[0]):
-            found.setdefault(line * self.dilations[0] % self.strides[0], []).append(line)
+        for line in range(self.kernel[-2]):
+            found.setdefault(line * self.dilations[-2] % self.strides[-2], []).append(line)
         return found
 
     def shift(self, line: int) -> int:
         """Lines of the result by which a line of the kernel is behind the first of its phase."""
-        place, step = line * self.dilations[0], self.strides[0]
-        return place // step - self.phases()[place % step][0] * self.dilations[0] // step
+        place, step = line * self.dilations[-2], self.strides[-2]
+        return place // step - self.phases()[place % step][0] * self.dilations[-2] // step
 
     def high(self, phase: Sequence[int], lines: int) -> int:
         """Lines to load of a phase."""
         return lines + self.shift(phase[-1])
+
+    @property
+    def loads(self) -> list[tuple[tuple[int, ...], int]]:
+        """What is loaded for each column of the kernel: lines of a phase, of each of its planes."""
+        return list(product(self.planes_of_kernel, self.phases()))
 
 
 @dataclass(frozen=True)
@@ -108,22 +114,24 @@ class Cut:
     takes: bool = False  # columns with a stride come together, and vector cores take them apart
 
     def counts(self, w: Sliding) -> tuple[int, int, int]:
-        lines, cols = w.result
+        lines, cols = w.result[-2:]
         return ceil(w.channels / self.rows), ceil(lines / self.lines), ceil(cols / self.cols)
 
     def blocks(self, w: Sliding) -> int:
-        return w.batch * prod(self.counts(w))
+        return w.batch * w.planes * prod(self.counts(w))
 
     def pixels(self, w: Sliding) -> int:
         """Of what is loaded."""
-        lines = sum(w.high(phase, self.lines) for phase in w.phases().values())
-        return w.kernel[1] * self.rows * lines * self.cols
+        phases = w.phases()
+        lines = sum(w.high(phases[p], self.lines) for _, p in w.loads)
+        return w.kernel[-1] * self.rows * lines * self.cols
 
     def loaded(self, w: Sliding) -> int:
         """Pixels that come, where columns are taken apart: a line more, for what is taken of the
         last one passes its end."""
-        lines = sum(w.high(phase, self.lines) + 1 for phase in w.phases().values())
-        return self.rows * lines * self.cols * w.strides[1]
+        phases = w.phases()
+        lines = sum(w.high(phases[p], self.lines) + 1 for _, p in w.loads)
+        return self.rows * lines * self.cols * w.strides[-1]
 
     def bytes(self, w: Sliding, rest: Rest) -> int:
         """In UB."""
@@ -137,8 +145,8 @@ class Cut:
 
     def cycles(self, w: Sliding, target: Target) -> float:
         """Of the busiest core."""
-        unit = bitwidth(w.element) // 8 if w.strides[1] == 1 else BLOCK
-        loads = w.kernel[1] * len(w.phases()) + (w.taps if w.is_conv else 0)
+        unit = bitwidth(w.element) // 8 if w.strides[-1] == 1 else BLOCK
+        loads = w.kernel[-1] * len(w.loads) + (w.taps if w.is_conv else 0)
         load = loads * target.mte2_start_cycles
         size = self.pixels(w) * unit
         taken = 0.0
@@ -157,14 +165,14 @@ class Cut:
 
 def cuts(w: Sliding, narrowest: int, target: Target) -> list[Cut]:
     """`narrowest`: bits of an element."""
-    lines, cols = w.result
+    lines, cols = w.result[-2:]
     unit = BLOCK * 8 // narrowest
     rows = [n for n in (1, 2, 4, 8, 16, 32, 64, 128) if n < 2 * w.channels]
     wide = [align_up(ceil(cols / n), unit) for n in (1, 2, 4, 8, 16, 32, 64) if n <= cols]
     high = sorted({ceil(lines / n) for n in range(1, lines + 1)})
     found = [Cut(r, n, c) for r in rows for c in wide for n in high if n == 1 or c >= cols]
-    if (step := w.strides[1]) > 1 and "gather" in target.vector_cycles:
-        reach = (w.kernel[1] - 1) * w.dilations[1] + 1  # columns that windows see
+    if (step := w.strides[-1]) > 1 and "gather" in target.vector_cycles:
+        reach = (w.kernel[-1] - 1) * w.dilations[-1] + 1  # columns that windows see
         whole = align_up(cols + max(0, ceil((reach - step) / step)), unit)
         found += [Cut(r, n, whole, takes=True) for r in rows for n in high]
     return found
@@ -210,15 +218,15 @@ class Blocks:
         high = {phase: w.high(taps, cut.lines) for phase, taps in w.phases().items()}
         copies = None if cut.takes else 2
         self.lines = {
-            (phase, col): c.ub(cut.rows, high[phase] * cut.cols, w.element, copies=copies)
-            for phase in high
-            for col in range(w.kernel[1])
+            (*load, col): c.ub(cut.rows, high[load[1]] * cut.cols, w.element, copies=copies)
+            for load in w.loads
+            for col in range(w.kernel[-1])
         }
         if cut.takes:
-            line = cut.cols * w.strides[1]
+            line = cut.cols * w.strides[-1]
             self.loaded = {
-                phase: c.ub(cut.rows, (lines + 1) * line, w.element, copies=2)
-                for phase, lines in high.items()
+                load: c.ub(cut.rows, (high[load[1]] + 1) * line, w.element, copies=2)
+                for load in w.loads
             }
         self.rings: dict[SSAValue, Tile] = {}
         for value, kind in rest.others.items():
@@ -237,9 +245,10 @@ class Blocks:
         _, high, across = cut.counts(w)
         for i in c.share(cut.blocks(w)):
             block, place = c.now(i // (high * across)), c.now(i % (high * across))
-            at = c.now(place // across * cut.lines), c.now(place % across * cut.cols)
+            pixel = c.now(place // across * cut.lines), c.now(place % across * cut.cols)
             down = ceil(w.channels / cut.rows)
-            image, row = c.now(block // down), c.now(block % down * cut.rows)
+            image, plane = w.image_of(c, block // down)
+            row, at = c.now(block % down * cut.rows), (*plane, *pixel)
             known: dict[SSAValue, Expression] = {}
             for value, ring in self.rings.items():
                 if rest.others[value] == "all":
@@ -250,8 +259,8 @@ class Blocks:
             if cut.takes:
                 self.take_lines(i, image, row, at)
             else:
-                for (phase, col), ring in self.lines.items():
-                    self.load_lines(ring[i], phase, col, image, row, at)
+                for (plane, phase, col), ring in self.lines.items():
+                    self.load_lines(ring[i], (*plane, w.phases()[phase][0], col), image, row, at)
             result = self.convolved(i, row) if w.is_conv else self.pooled(i)
             known[w.op.results[0]] = result
 
@@ -267,30 +276,31 @@ class Blocks:
 
     def box(self, value: SSAValue, image: Scalar, row: Scalar, at: Sequence[Scalar]) -> Any:
         """Of what has the result's shape."""
-        box = self.arguments[value][image, row:, at[0] :, at[1] :]
+        *plane, line, col = at
+        box = self.arguments[value][image, row:, *plane, line:, col:]
         return box.sized(self.cut.rows, self.cut.lines, self.cut.cols)
 
     def load_lines(
-        self, tile: Tile, phase: int, col: int, image: Scalar, row: Scalar, at: Sequence[Scalar]
+        self, tile: Tile, tap: Sequence[int], image: Scalar, row: Scalar, at: Sequence[Scalar]
     ) -> None:
-        w, taps = self.w, self.w.phases()[phase]
-        spans = w.spans(at, (taps[0], col))
-        box = self.arguments[w.op.operands[0]][image, row:, spans[0], spans[1]]
-        sized = box.sized(self.cut.rows, w.high(taps, self.cut.lines), self.cut.cols)
-        self.c.load(tile, sized, pad=self.pad)
+        """The lines of a phase whose first line the kernel element `tap` is of."""
+        box = self.arguments[self.w.op.operands[0]][image, row:, *self.w.spans(at, tap)]
+        high = tile.shape[1] // self.cut.cols
+        self.c.load(tile, box.sized(self.cut.rows, high, self.cut.cols), pad=self.pad)
 
     def take_lines(self, i: SharedIndex, image: Scalar, row: Scalar, at: Sequence[Scalar]) -> None:
         """Whole lines come once, and give the columns for each column of the kernel."""
         w, cut = self.w, self.cut
-        for phase, taps in w.phases().items():
-            lines, cols = w.spans(at, (taps[0], 0))
-            box = self.arguments[w.op.operands[0]][image, row:, lines, cols.start :]
+        for plane, phase in w.loads:
+            taps = w.phases()[phase]
+            *spans, cols = w.spans(at, (*plane, taps[0], 0))
+            box = self.arguments[w.op.operands[0]][image, row:, *spans, cols.start :]
             high = w.high(taps, cut.lines) + 1
-            wide = self.loaded[phase][i]
-            self.c.load(wide, box.sized(cut.rows, high, cut.cols * w.strides[1]), pad=self.pad)
-            for col in range(w.kernel[1]):
-                target = self.lines[phase, col]
-                self.c.take(target, wide, col * w.dilations[1], w.strides[1])
+            wide = self.loaded[plane, phase][i]
+            self.c.load(wide, box.sized(cut.rows, high, cut.cols * w.strides[-1]), pad=self.pad)
+            for col in range(w.kernel[-1]):
+                target = self.lines[plane, phase, col]
+                self.c.take(target, wide, col * w.dilations[-1], w.strides[-1])
 
     @property
     def pad(self) -> float:
@@ -303,12 +313,11 @@ class Blocks:
     def elements(self, i: SharedIndex) -> list[Tile]:
         """By kernel element: what it meets in the windows of each pixel."""
         w, found = self.w, list[Tile]()
-        for line in range(w.kernel[0]):
-            for col in range(w.kernel[1]):
-                ring = self.lines[line * w.dilations[0] % w.strides[0], col]
-                at = w.shift(line) * self.cut.cols
-                tile = ring if self.cut.takes else ring[i]
-                found.append(tile[:, at : at + self.pixels])
+        for *plane, line, col in product(*map(range, w.kernel)):
+            ring = self.lines[tuple(plane), line * w.dilations[-2] % w.strides[-2], col]
+            at = w.shift(line) * self.cut.cols
+            tile = ring if self.cut.takes else ring[i]
+            found.append(tile[:, at : at + self.pixels])
         return found
 
     def convolved(self, i: SharedIndex, row: Index) -> Expression:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
-from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.access import Access
@@ -18,12 +18,14 @@ from ge.lowering.kernels.launch import Launch, NotLowered, Written
 from ge.lowering.kernels.matmul import lower_matmul
 from ge.lowering.kernels.moves import lower_moves, moves
 from ge.lowering.kernels.sliding import lower_sliding
+from ge.lowering.kernels.transposed import lower_transposed
 from ge.lowering.kernels.vector import lower_vector
 
 BY_OP: dict[type[TensorOp], Callable[[Launch], Written]] = {
     AppendOp: lower_append,
     AttentionOp: lower_attention,
     ConvOp: lower_convolution,
+    ConvTransposeOp: lower_transposed,
     PoolOp: lower_sliding,
 }
 LOWERINGS: dict[Engine, Callable[[Launch], Written]] = {

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
 from xdsl.ir import SSAValue
 
@@ -20,7 +21,8 @@ from ge.lowering.kernels.launch import Launch, NotLowered
 from ge.lowering.kernels.places import is_pointwise
 from ge.lowering.kernels.pulling import number
 from ge.lowering.tiles import values as v
-from ge.lowering.tiles.indices import Scalar
+from ge.lowering.tiles.indices import Index, Scalar
+from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Argument, Copied, Expression, Tile
 
 Pair = tuple[int, int]
@@ -28,47 +30,75 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Windows:
-    """Of lines and columns of an image: sizes, those of the result, kernel, strides, dilations and
-    pads before."""
+    """Of lines and columns of an image, or of planes, lines and columns: sizes, those of the
+    result, kernel, strides, dilations and pads before. Each plane of a result is an image of its
+    own, of as many planes as the kernel has."""
 
-    image: Pair
-    result: Pair
-    kernel: Pair
-    strides: Pair
-    dilations: Pair
-    pads: Pair
+    image: Shape
+    result: Shape
+    kernel: Shape
+    strides: Shape
+    dilations: Shape
+    pads: Shape
 
     @property
     def taps(self) -> int:
         return prod(self.kernel)
+
+    @property
+    def has_planes(self) -> bool:
+        return len(self.result) > 2
+
+    @property
+    def planes(self) -> int:
+        """Of the result."""
+        return prod(self.result[:-2])
+
+    @property
+    def planes_of_kernel(self) -> list[tuple[int, ...]]:
+        """The places of its planes; one of no dimension where it has none."""
+        return list(product(*map(range, self.kernel[:-2])))
+
+    def image_of(self, c: Tracer, number: Index) -> tuple[Index, tuple[Index, ...]]:
+        """Which image, and plane if there are any, is this one of all planes of the results."""
+        if not self.has_planes:
+            return c.now(number), ()
+        number = c.now(number)
+        return c.now(number // self.planes), (c.now(number % self.planes),)
 
     def starts(self, at: Sequence[Scalar], tap: Sequence[Scalar]) -> list[Scalar]:
         """Where the window of a pixel of the result has this kernel element."""
         dims = zip(at, tap, self.strides, self.dilations, self.pads, strict=True)
         return [pixel * step + element * apart - pad for pixel, element, step, apart, pad in dims]
 
-    def spans(self, at: Sequence[Scalar], tap: Sequence[Scalar]) -> list[slice]:
-        """As `starts`, for a box of pixels from there on."""
+    def spans(self, at: Sequence[Scalar], tap: Sequence[Scalar]) -> list[Any]:
+        """As `starts`, for a box of pixels of one plane from there on."""
         starts = zip(self.starts(at, tap), self.strides, strict=True)
-        return [slice(start, None, step) for start, step in starts]
+        found: list[Any] = [slice(start, None, step) for start, step in starts]
+        return [*(at.start for at in found[:-2]), *found[-2:]]
 
 
-def pairs(window: Window, image: Shape, result: Shape) -> tuple[Pair, Pair, Pair, Pair, Pair, Pair]:
+def windows_of(
+    window: Window, image: Shape, result: Shape
+) -> tuple[Shape, Shape, Shape, Shape, Shape, Shape]:
     """The fields of `Windows`. Images of one dimension have one line, and so have those whose
-    windows are single elements. Raises NotLowered for more than two dimensions."""
-    if len(image) > 2:
+    windows are single elements. Raises NotLowered for more than three dimensions."""
+    if len(image) > 3:
         raise NotLowered(f"it has {len(image)} spatial dimensions")
     window = window.resolved(image)
-
-    def pair(numbers: Shape, line: int) -> Pair:
-        return (line, numbers[-1]) if len(image) == 1 else (numbers[-2], numbers[-1])
-
-    sizes, results = pair(image, 1), pair(result, 1)
-    kernel, strides = pair(window.kernel, 1), pair(window.strides, 1)
-    if kernel == strides == (1, 1) and not any(window.pads):
-        sizes = results = 1, prod(sizes)
-    pads = pair(window.pads[: window.rank], 0)
-    return sizes, results, kernel, strides, pair(window.dilations, 1), pads
+    ones, line = (1, 1), (1,) * (len(image) == 1)
+    single = {*window.kernel, *window.strides} == {1} and not any(window.pads)
+    if single and image == result:
+        whole = 1, prod(image)
+        return whole, whole, ones, ones, ones, (0, 0)
+    return (
+        (*line, *image),
+        (*line, *result),
+        (*line, *window.kernel),
+        (*line, *window.strides),
+        (*line, *window.dilations),
+        (*(0 for _ in line), *window.pads[: window.rank]),
+    )
 
 
 @dataclass(frozen=True)

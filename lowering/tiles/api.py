@@ -190,7 +190,8 @@ class TileProgram:
     def run(self, *arrays: Any, seed: int | None = None) -> None:
         """Run it on the emulated cores; arrays that it stores to are written. With a seed the pipes
         run in a random legal order. Raises GeError where the arrays are not those it is for."""
-        from ge.runtime.tiles.kernel import TileKernel, argument_names
+        from ge.runtime.tiles.arguments import argument_names
+        from ge.runtime.tiles.kernel import TileKernel
 
         arguments, names = self.kernel.body.block.args, argument_names(self.kernel)
         if len(arrays) != len(arguments):

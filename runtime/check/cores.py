@@ -15,8 +15,8 @@
 Nothing here is shared with the planner. Both take for granted what the ops state of themselves
 (`ACCESS`, `FIXPIPE`, `rows`, `window`, `work`, `bytes_read`, `in_place_pairs`,
 `Body.whole_parts`) and the constants of `core_plan.py`. Assumed besides: what `core_needs.py`
-lists. Kernels of unknown shapes have no plan; they and those that pass rows or windows in parts are
-counted (`CoreProof`).
+lists. Kernels of unknown shapes have no plan, and those with a tile program need none: that is
+proved as it is (`tiles.py`); of their tilings, from which times are estimated, blocks are checked.
 """
 
 from collections.abc import Iterator, Sequence
@@ -63,11 +63,10 @@ class KernelProof:
     streamed: dict[TensorOp, None] = field(default_factory=dict[TensorOp, None])
 
     def __post_init__(self) -> None:
-        assert self.kernel.core is not None
         assert self.kernel.tiling is not None
         self.body = Body.of(self.kernel.main)
         self.last_step = len(self.body.ops) + 1
-        self.plan = self.kernel.core.buffers
+        self.plan = {} if self.kernel.core is None else self.kernel.core.buffers
         self.tile = self.kernel.tiling.sizes
         self.double = self.kernel.tiling.buffers.data == 2
         self.ub = {b.name: b for b in self.plan.get("ub", ())}
@@ -88,13 +87,14 @@ class KernelProof:
         self.loaded = set(self.body.inputs)  # inputs, and what is only moved on the way in
 
     def check(self) -> list[str]:
-        assert self.kernel.core is not None
+        self.check_blocks()
+        if self.kernel.core is None:
+            return self.problems
         stated = [memory for memory, _ in self.kernel.core.data]
         self.problems += [f"{m} is stated twice" for m in self.plan if stated.count(m) > 1]
         for memory, buffers in self.plan.items():
             self.check_places(memory, buffers)
             self.check_sharing(memory, buffers)
-        self.check_blocks()
         if self.matmuls:
             self.check_product()
         self.check_values()
@@ -440,16 +440,17 @@ class KernelProof:
 class CoreProof:
     problems: list[Problem] = field(default_factory=list[Problem])
     plans: int = 0
-    # Kernels on cube or vector cores whose shapes are not known: they have no plan
-    dynamic: int = 0
-    # Kernels that pass rows or windows in parts: that the parts suffice is assumed
-    streamed: int = 0
+    programs: int = 0  # kernels with a tile program in place of a plan
+    dynamic: int = 0  # kernels on cores whose shapes are not known: they have no plan
+    streamed: int = 0  # those that pass rows or windows in parts: that these suffice is assumed
 
     @property
     def summary(self) -> str:
         text = f"on-core plans of {self.plans} kernels"
         if self.streamed:
             text += f" ({self.streamed} of them pass rows or windows in parts)"
+        if self.programs:
+            text += f", tile programs in place of {self.programs}"
         return text + (f", none for {self.dynamic} of unknown shapes" if self.dynamic else "")
 
     def check(self, kernel: KernelOp, target: Target) -> Iterator[str]:
@@ -468,15 +469,18 @@ class CoreProof:
                 )
         elif tiling is None:
             yield f"runs on the {kernel.engine.data} cores, but has no tiling"
-        elif kernel.core is None:
+        elif kernel.core is None and kernel.tiles is None:
             yield "has a tiling, but no plan of the core's memories"
         elif len(tiling.sizes) != (3 if kernel.engine.data is Engine.CUBE else 1):
             yield f"a tile of {len(tiling.sizes)} sizes is not for the {kernel.engine.data}"
         else:
             proof = KernelProof(kernel, target)
             yield from proof.check()
-            self.plans += 1
-            self.streamed += bool(proof.streamed)
+            if kernel.core is None:
+                self.programs += 1
+            else:
+                self.plans += 1
+                self.streamed += bool(proof.streamed)
 
 
 def prove_core_plans(module: ModuleOp, target: Target | None = None) -> CoreProof:

@@ -5,13 +5,14 @@ in the shapes that the program gives them (`Sharing`). Their boxes are compared 
 memref, in a shape whose dimensions are parts of those of both.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 from math import prod
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import BlockArgument, SSAValue
 
 from ge.dialects.support.types import Shape
@@ -28,6 +29,10 @@ Sharing: TypeAlias = frozenset[tuple[int, int]]
 and the operand that it is written over."""
 
 NOTHING: Sharing = frozenset()
+
+InPart: TypeAlias = Mapping[int, int]
+"""Results of which a kernel stores so many elements where they lie over an operand, by their
+numbers: the others stay what they were."""
 
 Bounds: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -71,6 +76,7 @@ class Device:
 
     kernel: KernelOp
     sharing: Sharing = NOTHING
+    in_part: InPart = field(default_factory=dict[int, int])
     homes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     shapes: dict[SSAValue, Shape] = field(default_factory=dict[SSAValue, Shape])
 
@@ -191,6 +197,14 @@ class DeviceGrid:
     def size(self) -> int:
         return prod(self.shape)
 
+    @property
+    def elements(self) -> NDArray[np.int64]:
+        """How many each cell has."""
+        sizes = np.ones((), np.int64)
+        for edges in self.borders:
+            sizes = np.multiply.outer(sizes, np.diff(edges))
+        return sizes
+
 
 def ordered_memory(
     device: Device, cores: Iterable[Iterable[Access]], problems: Problems
@@ -245,13 +259,24 @@ def compare_cores(
         twice = twice or bool((before == access.core).any())
     stored = {a.region.memref: a.step.op for a in rows if a.is_write}
     is_read = any(a.region.memref in stored for a in rows if not (a.is_write or a.adds))
-    # over an operand that no core loads, what is not stored stays
-    over = sum(h is home for h in device.homes.values()) > 1
-    stays = over and all(a.is_write for a in rows)
-    if not is_read and not stays and not summed.any() and (writer == NONE).any():
-        where = [int(i) for i in np.argwhere(writer == NONE)[0]]
-        first = [edges[i] for edges, i in zip(grid.borders, where, strict=True)]
+    if not is_read and not summed.any():
         result, op = next(iter(stored.items()))
-        text = f"elements of {name(result)}, from {first} on, are stored by no core"
-        problems.add("unwritten", text, op)
+        if text := what_is_missing(device, grid, writer != NONE, result):
+            problems.add("unwritten", text, op)
     return twice
+
+
+def what_is_missing(
+    device: Device, grid: DeviceGrid, stored: NDArray[np.bool_], result: BlockArgument
+) -> str:
+    """What is wrong with the cells that cores store of a result; empty: nothing."""
+    over = sum(h is device.homes[result] for h in device.homes.values()) > 1
+    if over and (wanted := device.in_part.get(result.index)) is not None:
+        count = int((stored * grid.elements).sum())
+        text = f"{count} elements of {name(result)} are stored over an operand, not {wanted}"
+        return "" if count == wanted else text
+    if stored.all():
+        return ""
+    where = np.argwhere(~stored)[0]
+    first = [edges[int(i)] for edges, i in zip(grid.borders, where, strict=True)]
+    return f"elements of {name(result)}, from {first} on, are stored by no core"

@@ -2,7 +2,10 @@
 
 from xdsl.dialects.builtin import ModuleOp
 
+from ge.dialects.npu_task.attributes import data_type, is_dynamic
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import byte_size
 from ge.runtime.check.memory import span_of
 from ge.runtime.check.tile_device import Sharing
 
@@ -16,6 +19,22 @@ def sharings_of(module: ModuleOp) -> dict[str, set[Sharing]]:
         if isinstance(launch, LaunchOp) and (kernel := kernels.get(launch.callee)) is not None:
             if kernel.tiles is not None:
                 found.setdefault(kernel.tiles.data, set()).add(sharing_of(launch, kernel))
+    return found
+
+
+def in_part_of(module: ModuleOp) -> dict[str, dict[int, int]]:
+    """For each tile program: `stored_in_part` of its kernel."""
+    kernels = [k for k in module.ops if isinstance(k, KernelOp)]
+    return {k.tiles.data: stored_in_part(k) for k in kernels if k.tiles is not None}
+
+
+def stored_in_part(kernel: KernelOp) -> dict[int, int]:
+    """Results of which a launch stores only so many elements, where they lie over an operand (what
+    is appended to a cache): by the numbers of the tile program's arguments."""
+    first, found = len(kernel.input_types) + len(kernel.constants), dict[int, int]()
+    for r, t in enumerate(kernel.output_types):
+        if not is_dynamic(t) and (size := kernel.bytes_written()[r]) < byte_size(t):
+            found[first + r] = 8 * size // bitwidth(data_type(t)[0])
     return found
 
 

@@ -28,11 +28,13 @@ summary says that it is proved for these two alone.
 Not proved: that numbers are right, nor that padding is masked: only what a load without `pad` left
 unwritten is found when it is read. Tiles lie in memory row by row here, not in the fractals of L1
 and L0, which matters only where buffers overlap in parts. Elements that nothing stores are not
-looked for in a memref that is also read, or added to.
+looked for in a memref that is also read, or added to. Of a result that a launch stores in part over
+an operand (`graph.append`), as many elements are stored as the op says; not proved is which.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from xdsl.dialects.arith import AddiOp, MuliOp, SubiOp
 from xdsl.dialects.builtin import ModuleOp
@@ -48,13 +50,16 @@ from ge.runtime.check.problems import Problem, Problems
 from ge.runtime.check.tile_device import (
     NOTHING,
     Device,
+    InPart,
     Sharing,
     name,
     ordered_memory,
 )
 from ge.runtime.check.tile_program import WalkError
 from ge.runtime.check.tile_replay import Core, replay
-from ge.runtime.check.tile_sharing import sharings_of
+from ge.runtime.check.tile_sharing import in_part_of, sharings_of
+
+WHOLE: InPart = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +88,27 @@ class KernelProof:
 def check_kernels(module: ModuleOp, target: Target | None = None) -> list[KernelProof]:
     """The proofs of all tile programs of a module, on the target, or on the default one, for the
     sharing of their launches."""
-    target, sharings = target or Target.load(), sharings_of(module)
+    target, sharings, in_part = target or Target.load(), sharings_of(module), in_part_of(module)
     return [
-        check_kernel(k, target, sharings.get(k.sym_name.data, (NOTHING,)))
+        check_kernel(k, target, sharings.get(name, (NOTHING,)), in_part.get(name, {}))
         for k in module.walk()
         if isinstance(k, KernelOp)
+        for name in (k.sym_name.data,)
     ]
 
 
 def check_kernel(
-    kernel: KernelOp, target: Target, sharings: Collection[Sharing] = (NOTHING,)
+    kernel: KernelOp,
+    target: Target,
+    sharings: Collection[Sharing] = (NOTHING,),
+    in_part: InPart = WHOLE,
 ) -> KernelProof:
     """The proof of one tile program, on a target, where its arguments share elements in one of
     these ways."""
     problems = Problems()
     reads = [op for op in kernel.walk() if isinstance(op, ReadOp)]
     check_memories(kernel, target, problems)
-    devices = [Device(kernel, sharing) for sharing in sharings]
+    devices = [Device(kernel, sharing, in_part) for sharing in sharings]
     for device in devices:
         device.check(problems)
     both = (True, False) if reads else (True,)

@@ -7,7 +7,7 @@ from ge.dialects.npu_task.attributes import Engine, TilingAttr
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.timeline import COMPUTE, DMA_IN, capacities
-from ge.runtime.clock.traffic import Moved, bytes_read, bytes_written
+from ge.runtime.clock.traffic import Moved, bytes_read
 from ge.runtime.clock.valid_rows import attentions, with_rows
 from ge.runtime.costs.cost import kernel_cost
 from ge.runtime.costs.pipes import CoreTimes, Pipes, TaskTime
@@ -47,7 +47,7 @@ class Launched:
         elif engine == "cube" and cost.vector_us:
             cluster = max(capacity["vector"] // capacity["cube"], 1)
             cores += (("vector", min(cores[0][1] * cluster, capacity["vector"])),)
-        reads, writes = list(bytes_read(kernel)), bytes_written(kernel)
+        reads, writes = list(bytes_read(kernel)), kernel.bytes_written()
         return cls(inputs, outputs, cost, engine, cores, reads, writes, core)
 
     def time(self, moved: Moved, target: Target) -> TaskTime:

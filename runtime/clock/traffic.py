@@ -9,7 +9,6 @@ from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.npu_task.attributes import HOST
 from ge.dialects.npu_task.memory import ByteRegions
 from ge.dialects.npu_task.ops import KernelOp, SlotOp
-from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size
 from ge.runtime.clock.l2 import AddressRange, L2Cache
 
@@ -111,17 +110,3 @@ def bytes_read(kernel: KernelOp) -> Iterable[tuple[int, int]]:
     for operand, inside in zip(operands, body.inputs, strict=True):
         if isinstance(operand, BlockArgument):
             yield operand.index, sizes[inside]
-
-
-def bytes_written(kernel: KernelOp) -> list[int]:
-    """Bytes of each result of a launch that the kernel writes, where it lies in the memory of an
-    operand. Raises ValueError for a dynamic shape."""
-    main, last = kernel.main, kernel.body.block.last_op
-    inside: dict[SSAValue, SSAValue] = dict(zip(main.results, Body.of(main).outputs, strict=True))
-    returned: Sequence[SSAValue] = last.operands if last else ()
-    sizes: list[int] = []
-    for value in (inside.get(v, v) for v in returned):
-        op = value.owner
-        known = isinstance(op, TensorOp)
-        sizes.append(op.bytes_written(op.results.index(value)) if known else byte_size(value.type))
-    return sizes

@@ -4,7 +4,8 @@
                 (`Share`). Rows that go to L1 are brought into the cube's order on the way, at full
                 rate only where they lie at certain strides (`share_of`); to UB, a start for each
                 piece that lies apart in memory or in the tile (an assumption, as in formulas), and
-                pieces of less than 32 bytes take as long as those
+                pieces of less than 32 bytes take as long as those. HBM gives UB whole blocks of a
+                size that the target states: a piece that does not begin at one takes one more
     fill        of L1: as a load of its bytes at full rate (an assumption); of UB: a vector copy
     move        L1 to L0A, L0B: mte1_start + bytes / rate; L0C to L1: bytes / rate; in UB: a copy,
                 or where columns are taken a gather of them
@@ -36,7 +37,7 @@ runs.
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from math import ceil, inf, prod
+from math import ceil, gcd, inf, prod
 
 from xdsl.dialects.scf import ForOp
 from xdsl.ir import SSAValue
@@ -44,7 +45,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import constant_value, element_type, numel, shape_of
+from ge.dialects.support.types import align_up, constant_value, element_type, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import (
     ViewOp,
@@ -142,7 +143,27 @@ def load_cycles(op: LoadOp, sizes: tuple[int, ...], share: Share, target: Target
         else:
             rate *= share_of(stride, t.element)
     alone = starts * target.mte2_start_cycles + count * size / rate
+    if t.space is Memory.UB:
+        size = bytes_of_blocks(view, size, target.gm_block_bytes)
     return max(alone, count * size / share.hbm.get(view.source, inf))
+
+
+def bytes_of_blocks(view: ViewOp, size: int, block: int) -> float:
+    """Bytes of the blocks of HBM that a piece of `size` bytes lies in, on average over where pieces
+    of the box begin; its own, where it is shorter than a block (what such ones take is not known).
+    """
+    if size < block:
+        return size
+    element, begins = memref_element(view.source), block
+    for dim, (extent, count) in enumerate(
+        zip(memref_shape(view.source), view.box_sizes, strict=True)
+    ):
+        step = storage_bytes(_stride(view, dim), element)
+        if step >= size and extent > 1:
+            begins = gcd(begins, step)
+        elif step < size and count < extent:
+            begins = gcd(begins, storage_bytes(count * _stride(view, dim), element))
+    return align_up(size, begins) + block - begins
 
 
 def load_rate(memory: Memory, target: Target) -> float:

@@ -2,10 +2,11 @@
 
     time = start of such a kernel + max(the busiest core, bytes of HBM / its bandwidth)
 
-Each core is simulated on its own (`queues.py`), cores that issue the same records once. They meet
-only in bandwidth: a load takes no more than its core's share of HBM, if all cores load at once, of
-which L2 gives what was loaded before (`shares`), and each byte of what is loaded crosses HBM once;
-of what is stored, as formulas have it: where cores are split, nothing that L2 has room for.
+Each core is simulated on its own (`queues.py`), cores that issue the same records once, and of what
+repeats itself (tiles of a matmul that are not cut off) only the first ones. They meet only in
+bandwidth: a load takes no more than its core's share of HBM, if all cores load at once, of which L2
+gives what was loaded before (`shares`), and each byte of what is loaded crosses HBM once; of what
+is stored, as formulas have it: where cores are split, nothing that L2 has room for.
 A cube core and the vector cores beside it run together; where those are several, the cube's pushes
 and pops are an instruction for the rows of each.
 
@@ -40,23 +41,26 @@ from ge.dialects.tile.kernel import KernelOp, ProgramOp
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, StoreOp
 from ge.runtime.costs.pipes import evicted_bytes, hbm_bytes_per_us
-from ge.runtime.data.arrays import Array, dtype_of
-from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
+from ge.runtime.data.arrays import Array
+from ge.runtime.tiles.arguments import Argument, arguments_of, array_of
 from ge.runtime.tiles.costs import Share, cycles_of
 from ge.runtime.tiles.instructions import Box, prepare
 from ge.runtime.tiles.limits import check_fits, explained
-from ge.runtime.tiles.memory import CoreMemory, poisoned
+from ge.runtime.tiles.memory import CoreMemory
 from ge.runtime.tiles.program import PIPES, Tables, Walk, offsets_of, translate
 from ge.runtime.tiles.queues import (
     SET,
     WAIT,
     Latencies,
     Place,
+    Rounds,
     Simulation,
     by_time,
     random_order,
+    side_by_side,
     simulate,
 )
+from ge.runtime.tiles.steps import Trace
 
 T = TypeVar("T")
 Issue = tuple[tuple[int, ...], ...]  # numbers of records, by pipe
@@ -126,13 +130,14 @@ class TileKernel:
         self.tables = Tables(target, op)
         self._walks: dict[bool, list[Walk]] = {}
         self._issued: list[Issue] | None = None
+        self._rounds: dict[Issue, Rounds] = {}
         self._cycles: dict[Held, list[float]] = {}
         self._ordered: dict[int, Steps] = {}  # by core; nothing that is read changes them
         self._kept = 0
         self._reads = any(isinstance(o, ReadOp) for o in op.walk())
 
     @cached_property
-    def arguments(self) -> "list[Argument]":
+    def arguments(self) -> list[Argument]:
         return arguments_of(self.op)
 
     @property
@@ -150,13 +155,20 @@ class TileKernel:
             self.tables.ends.clear()
             units = range(len(self.tables.units))
             self._walks[with_values] = [translate(u, self.tables, with_values) for u in units]
-        count = len(self.tables.units) * len(PIPES)
-        queues: list[list[int]] = [[] for _ in range(count)]
-        values: list[list[Any]] = [[] for _ in range(count)]
-        for unit, walk in enumerate(self._walks[with_values]):
-            pipes = range(unit * len(PIPES), (unit + 1) * len(PIPES))
-            walk(core, [queues[p].append for p in pipes], [values[p].append for p in pipes])
-        return tuple(map(tuple, queues)), values
+        queues, values = list[list[int]](), list[list[Any]]()
+        by_unit = list[Trace]()
+        for walk in self._walks[with_values]:
+            own: list[list[int]] = [[] for _ in PIPES]
+            operands: list[list[Any]] = [[] for _ in PIPES]
+            trace = Trace()
+            walk(core, own, operands, trace)
+            queues += own
+            values += operands
+            by_unit.append(trace)
+        issue = tuple(map(tuple, queues))
+        if not with_values and issue not in self._rounds:
+            self._rounds[issue] = side_by_side([trace.rounds() for trace in by_unit])
+        return issue, values
 
     @property
     def issued(self) -> list[Issue]:
@@ -193,12 +205,14 @@ class TileKernel:
                 memref = box_of(box).source
                 element = data_type(memref.type)[0]
                 boxes[number] = total, memref, storage_bytes(prod(record.sizes), element)
+        pipes = {self.tables.records[number].pipe for number in boxes}
         for issue, cores in Counter(map(id, issued)).items():
             queues = next(i for i in issued if id(i) == issue)
-            for number, count in Counter(n for queue in queues for n in queue).items():
-                if number in boxes:
-                    total, memref, size = boxes[number]
-                    total[memref] += cores * count * size
+            for pipe in pipes:
+                for number, count in Counter(queues[pipe]).items():
+                    if number in boxes:
+                        total, memref, size = boxes[number]
+                        total[memref] += cores * count * size
         return loaded, stored
 
     def crossing(self, loaded: Mapping[SSAValue, int], held: Held) -> dict[SSAValue, float]:
@@ -257,8 +271,10 @@ class TileKernel:
         tables, target = self.tables, self.target
         latencies = Latencies(target.flag_cycles, target.cross_flag_cycles)
         with explained(self.tables, issue):
+            rounds = self._rounds.get(issue, ())
+            cycles = self.cycles(held)
             return simulate(
-                issue, tables.records, self.cycles(held), tables.depths, latencies, keep_steps
+                issue, tables.records, cycles, tables.depths, latencies, keep_steps, rounds
             )
 
     def time(self, with_rows: bool = False, held: Held = ()) -> KernelTime:
@@ -306,7 +322,9 @@ class TileKernel:
             if queue:
                 waited = simulation.waited[pipe].items()
                 waits = {self.tables.awaited(c): t / per_us for c, t in waited}
-                count = sum(self.tables.records[n].kind not in (SET, WAIT) for n in queue)
+                numbers = Counter(queue).items()
+                records = self.tables.records
+                count = sum(c for n, c in numbers if records[n].kind not in (SET, WAIT))
                 yield PipeTime(
                     self.tables.pipe_name(pipe), count, simulation.busy(pipe) / per_us, waits
                 )
@@ -337,7 +355,7 @@ class TileKernel:
         cores = list(range(self.op.core_count)) if cores is None else cores
         if random is not None and not self.adds:
             cores = random.sample(cores, len(cores))
-        places = {a.name: _array(a, arrays) for a in arguments}
+        places = {a.name: array_of(a, arrays) for a in arguments}
         for result, operand in (over or {}).items():
             place = places[result]
             places[result] = places[operand].view(place.dtype).reshape(place.shape)
@@ -433,56 +451,3 @@ def at_op(op: Operation, function: Callable[..., T], *arguments: Any) -> T:
 
 def _size(memref: SSAValue) -> int:
     return byte_size(memref.type)
-
-
-# ---- arguments -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """A memref of a kernel: an input if it is loaded from, an output if it is stored to. Where it
-    is only added to it may be given, and else is 0."""
-
-    name: str
-    memref: SSAValue
-    is_input: bool
-    is_output: bool
-    is_added_to: bool
-
-
-def arguments_of(op: KernelOp) -> list[Argument]:
-    """The memrefs of a kernel, and what it does to each."""
-    reads, writes, added = set[SSAValue](), set[SSAValue](), set[SSAValue]()
-    for inner in op.walk():
-        if isinstance(inner, LoadOp):
-            reads.add(box_of(inner.source).source)
-        elif isinstance(inner, ReadOp):
-            reads.add(inner.source)
-        elif isinstance(inner, StoreOp):
-            (added if inner.is_atomic else writes).add(box_of(inner.target).source)
-    return [
-        Argument(name, a, a in reads, a in writes | added, a in added)
-        for name, a in zip(argument_names(op), op.body.block.args, strict=True)
-    ]
-
-
-def argument_names(op: KernelOp) -> list[str]:
-    """The names of a kernel's memrefs, each another one: hints lose their number at the end."""
-    names: list[str] = []
-    for i, arg in enumerate(op.body.block.args):
-        name = hint = arg.name_hint or f"arg{i}"
-        count = 0
-        while name in names:
-            name, count = f"{hint}_{count + 1}", count + 1
-        names.append(name)
-    return names
-
-
-def _array(argument: Argument, given: Mapping[str, Array]) -> Array:
-    element, shape = data_type(argument.memref.type)
-    require_memory(_size(argument.memref), "a memref of", argument.memref.type, hint=WITHOUT_MEMORY)
-    if argument.name in given:
-        return np.array(given[argument.name], dtype_of(element), order="C")
-    if argument.is_added_to:
-        return np.zeros(shape, dtype_of(element))
-    return poisoned(shape, dtype_of(element))

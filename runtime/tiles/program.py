@@ -43,6 +43,8 @@ from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp
 from ge.dialects.tile.types import BoxType, FifoType, Pipe, TileType, fifo_type
 from ge.runtime.data.arrays import Array
 from ge.runtime.tiles.queues import POP, PUSH, RUN, SET, WAIT, Record
+from ge.runtime.tiles.signature import Signature
+from ge.runtime.tiles.steps import Steps, Trace
 
 PIPES = tuple(Pipe)
 MOST_STEPS = 10**7  # of a loop
@@ -167,8 +169,10 @@ class FlagNumbers(dict[int, int]):
 
 # ---- translation -------------------------------------------------------------------------------
 
-Walk = Callable[[int, Sequence[Callable[[int], None]], Sequence[Callable[[Any], None]]], None]
-"""Issue the program of a core of this number; append records and operands by pipe."""
+
+Walk = Callable[[int, Sequence[list[int]], Sequence[list[Any]], Trace], None]
+"""Issue the program of a core of this number; append records and operands by pipe, and where
+operands are not asked for the steps of its outermost loops."""
 
 
 def translate(unit: int, tables: Tables, with_values: bool) -> Walk:
@@ -188,17 +192,22 @@ class _Translation:
         self.depth = 1
         self.names: dict[SSAValue, str] = {}  # expressions of scalars and of offsets of tiles
         self.scope: dict[str, Any] = {"divsi": divsi}
+        self.own: dict[type[Operation], str] = {
+            CoreOp: "core",
+            CoresOp: str(tables.kernel.core_count),
+            PartOp: str(tables.units[unit].part),
+        }
 
     def function(self, program: ProgramOp) -> Walk:
         pipes = range(len(PIPES))
-        head = ["def walk(core, queues, values):"]
-        head += [f" q{p} = queues[{p}]; v{p} = values[{p}]" for p in pipes]
+        head = ["def walk(core, queues, values, trace):"]
+        head += [f" q{p} = queues[{p}].append; v{p} = values[{p}].append" for p in pipes]
         exec("\n".join([*head, *self.lines]), self.scope)
         walk: Walk = self.scope["walk"]
 
-        def checked(core: int, queues: Any, values: Any) -> None:
+        def checked(core: int, queues: Any, values: Any, trace: Trace) -> None:
             try:
-                walk(core, queues, values)
+                walk(core, queues, values, trace)
             except ZeroDivisionError:
                 raise error_at(program, f"core {core} divides an index by zero") from None
 
@@ -226,12 +235,8 @@ class _Translation:
                     value = attr.value.data
                     is_truth = op.result.type == i1
                     self.names[op.result] = str(bool(value)) if is_truth else f"({value})"
-                case CoreOp():
-                    self.names[op.result] = "core"
-                case CoresOp():
-                    self.names[op.result] = str(self.tables.kernel.core_count)
-                case PartOp():
-                    self.names[op.result] = str(self.tables.units[self.unit].part)
+                case CoreOp() | CoresOp() | PartOp():
+                    self.names[op.result] = self.own[type(op)]
                 case ReadOp():
                     at = ", ".join(self.names[o] for o in op.offsets)
                     read = self.known("read", _reader(op, self.tables.arrays, self.with_values))
@@ -249,15 +254,9 @@ class _Translation:
                 case _ if op.name.startswith("arith."):
                     if not isinstance(t := op.results[0].type, IndexType | IntegerType):
                         raise error_at(op, f"a core computes integers itself, and no {t}")
-                    self.define(op.results[0], self.expression(op))
+                    self.define(op.results[0], expression(op, [self.names[o] for o in op.operands]))
                 case _:  # fifos, programs, ends of blocks
                     pass
-
-    def expression(self, op: Operation) -> str:
-        names = [self.names[o] for o in op.operands]
-        if isinstance(op, CmpiOp):
-            return f"{names[0]} {COMPARISONS[op.predicate.value.data]} {names[1]}"
-        return EXPRESSIONS[op.name.removeprefix("arith.")].format(*names)
 
     def nested(self, op: ForOp | IfOp) -> None:
         if self.depth > MOST_NESTED:
@@ -266,13 +265,33 @@ class _Translation:
             bounds = ", ".join(self.names[b] for b in (op.lb, op.ub, op.step))
             self.names[op.body.block.args[0]] = name = f"x{len(self.names)}"
             self.line(f"for {name} in {self.known('span', _span(op))}({bounds}):")
-            self.body(op.body.block)
+            if self.depth == 1 and not self.with_values:
+                self.steps(op, name)
+            else:
+                self.body(op.body.block)
             return
         self.line(f"if {self.names[op.cond]}:")
         self.body(op.true_region.block)
         if op.false_region.blocks:
             self.line("else:")
             self.body(op.false_region.block)
+
+    def steps(self, op: ForOp, index: str) -> None:
+        """The body of an outermost loop: what a step issues is not found out again."""
+        signature = Signature(self.names, self.own, expression)
+        key = signature.key(op, index) or "None"
+        steps = self.known("steps", Steps(len(self.scope)))
+        self.depth += 1
+        for line in signature.lines if key != "None" else ():
+            self.line(line)
+        self.line(f"key = {key}")
+        self.line(f"if {steps}.replay(queues, trace, key): continue")
+        self.line("heads = [*map(len, queues)]")
+        self.depth -= 1
+        self.body(op.body.block)
+        self.depth += 1
+        self.line(f"{steps}.keep(queues, heads, trace, key)")
+        self.depth -= 1
 
     def body(self, block: Block) -> None:
         self.depth += 1
@@ -351,6 +370,13 @@ class _Translation:
             assert isinstance(view, ViewOp)
             return f"({''.join(f'{self.names[o]},' for o in view.offsets)}),"
         return f"{self.names[operand]},"
+
+
+def expression(op: Operation, names: Sequence[str]) -> str:
+    """What an op of `arith` computes of what has these names."""
+    if isinstance(op, CmpiOp):
+        return f"{names[0]} {COMPARISONS[op.predicate.value.data]} {names[1]}"
+    return EXPRESSIONS[op.name.removeprefix("arith.")].format(*names)
 
 
 def divsi(a: int, b: int) -> int:

@@ -389,3 +389,15 @@ def test_each_fault_is_found(fault: str) -> None:
         text = KERNELS.replace(old, new)
     found = problems(text)
     assert any(message in problem for problem in found), found
+
+
+def test_a_tile_program_is_in_place_of_a_plan() -> None:
+    """Blocks are still those of a core's: times are estimated from them."""
+    start = KERNELS.index(" core <ub [in0")
+    end = KERNELS.index(" {", start)
+    text = f"{KERNELS[:start]} tiles @chain_tiles{KERNELS[end:]}"
+    proof = prove_core_plans(parse_module(context(), Source("k.mlir", text)))
+    assert (proof.problems, proof.plans, proof.programs) == ([], 1, 1)
+    assert proof.summary == "on-core plans of 1 kernels, tile programs in place of 1"
+    problem, *_ = problems(text.replace("[1824] blocks 24", "[1824] blocks 100000"))
+    assert "the 48 vector cores" in problem

@@ -64,22 +64,20 @@ def unfolding(w: Convolution, target: Target) -> list[Cut]:
 @given(st.data())
 def test_numbers(way: Callable[..., Any], data: st.DataObject) -> None:
     """Any kernel, stride, dilation, pads, groups, with ragged ends of each."""
+    rank = data.draw(st.sampled_from([2, 2, 3]))
 
-    def pair(low: int, high: int) -> tuple[int, int]:
-        return data.draw(st.integers(low, high)), data.draw(st.integers(low, high))
+    def numbers(low: int, high: int) -> list[int]:
+        return data.draw(st.lists(st.integers(low, high), min_size=rank, max_size=rank))
 
-    kernel, strides, dilations = pair(1, 4), pair(1, 3), pair(1, 2)
-    begin, end, image = pair(0, 2), pair(0, 2), pair(3, 30)
+    kernel, strides, dilations = numbers(1, 4 if rank == 2 else 3), numbers(1, 3), numbers(1, 2)
+    begin, end, image = numbers(0, 2), numbers(0, 2), numbers(3, 30 if rank == 2 else 9)
     batch, group = data.draw(st.sampled_from([(1, 1), (2, 1), (1, 3)]))
-    ins, outs = pair(1, 24)
+    ins, outs = numbers(1, 24)[:2]
     both = zip(image, begin, end, kernel, dilations, strides, strict=True)
     result = tuple((d + a + b - (k - 1) * n - 1) // s + 1 for d, a, b, k, n, s in both)
     assume(min(result) >= 1)
     element, bias = data.draw(st.sampled_from(["f16", "f32", "i8"])), data.draw(st.booleans())
-    flags = (
-        f"strides [{strides[0]}, {strides[1]}] pads [{begin[0]}, {begin[1]}, {end[0]}, {end[1]}] "
-        f"dilations [{dilations[0]}, {dilations[1]}] {{group = {group} : i64}}"
-    )
+    flags = f"strides {strides} pads {begin + end} dilations {dilations} {{group = {group} : i64}}"
     x, w = (batch, ins * group, *image), (outs * group, ins, *kernel)
     out = batch, outs * group, *result
     text = conv(x, w, out, flags, element, bias and element != "i8")
@@ -133,6 +131,22 @@ def test_integers_are_padded_with_their_zero_point() -> None:
 
 def test_one_dimension() -> None:
     compare(conv((2, 6, 50), (9, 6, 5), (2, 9, 46)), all_lowered=True)
+
+
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+@pytest.mark.parametrize("after", ["relu", "scaled"])
+def test_three_dimensions(after: str, target: str) -> None:
+    """Each plane of the result is an image of its own."""
+    out, flags = (2, 20, 2, 2, 9), "strides [2, 1, 1] pads [1, 0, 1, 1, 0, 1]"
+    text = conv((2, 6, 4, 3, 9), (20, 6, 3, 2, 3), out, flags, after=AFTER[after])
+    compare(text, target, all_lowered=True, orders=1)
+
+
+def test_one_element_of_three_dimensions() -> None:
+    """All planes are one line."""
+    text = conv((1, 20, 3, 4, 9), (24, 20, 1, 1, 1), (1, 24, 3, 4, 9))
+    ((_, program),) = compare(text, all_lowered=True).pairs
+    assert "memref<1x24x1x108xf32>" in str(program)
 
 
 def test_a_window_of_one_element_takes_as_long_as_a_matmul() -> None:
@@ -244,7 +258,10 @@ REASONS = {
             "{group = 2 : i64, input_channels_last = true}",
         ),
     ),
-    "3 spatial dimensions": (conv((1, 4, 4, 4, 4), (8, 4, 2, 2, 2), (1, 8, 3, 3, 3)),),
+    "channels are last, and images have planes": (
+        conv((1, 4, 4, 4, 8), (8, 8, 3, 3, 3), (1, 8, 2, 2, 2), "{input_channels_last = true}"),
+    ),
+    "4 spatial dimensions": (conv((1, 4, 4, 4, 4, 4), (8, 4, 2, 2, 2, 2), (1, 8, 3, 3, 3, 3)),),
 }
 
 

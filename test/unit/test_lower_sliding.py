@@ -25,29 +25,31 @@ def pool(kind: str, x: Shape, out: Shape, flags: str, element: str = "f32") -> s
 @given(st.data())
 def test_numbers(data: st.DataObject) -> None:
     """Any kernel, stride, dilation and pads, with ragged ends."""
+    rank = data.draw(st.sampled_from([2, 2, 3]))
 
-    def pair(low: int, high: int) -> tuple[int, int]:
-        return data.draw(st.integers(low, high)), data.draw(st.integers(low, high))
+    def numbers(low: int, high: int) -> list[int]:
+        return data.draw(st.lists(st.integers(low, high), min_size=rank, max_size=rank))
 
-    kernel, strides, dilations, image = pair(1, 4), pair(1, 3), pair(1, 2), pair(5, 40)
-    channels, batch = data.draw(st.integers(2, 40)), data.draw(st.integers(1, 2))
+    kernel, strides, dilations = numbers(1, 4 if rank == 2 else 3), numbers(1, 3), numbers(1, 2)
+    image = numbers(5, 40 if rank == 2 else 8)
+    channels, batch = (
+        data.draw(st.integers(2, 40 if rank == 2 else 9)),
+        data.draw(st.integers(1, 2)),
+    )
     kind = data.draw(st.sampled_from(["conv", "max", "average"]))
-    begin, end = (pair(0, 1), pair(0, 1)) if kind != "average" else ((0, 0), (0, 0))
+    begin, end = (numbers(0, 1), numbers(0, 1)) if kind != "average" else ([0] * rank, [0] * rank)
     both = zip(image, begin, end, kernel, dilations, strides, strict=True)
     result = tuple((d + a + b - (k - 1) * n - 1) // s + 1 for d, a, b, k, n, s in both)
     assume(min(result) >= 1)
     assume(all(p < k for p, k in zip((*begin, *end), (*kernel, *kernel), strict=True)))
-    window = (
-        f"strides [{strides[0]}, {strides[1]}] pads [{begin[0]}, {begin[1]}, {end[0]}, {end[1]}] "
-        f"dilations [{dilations[0]}, {dilations[1]}]"
-    )
+    window = f"strides {strides} pads {begin + end} dilations {dilations}"
     x, out = (batch, channels, *image), (batch, channels, *result)
     element = data.draw(st.sampled_from(["f16", "f32"]))
     if kind == "conv":
         flags = f"{window} {{group = {channels} : i64}}"
         text = conv(x, (channels, 1, *kernel), out, flags, element, data.draw(st.booleans()))
     else:
-        text = pool(kind, x, out, f"kernel [{kernel[0]}, {kernel[1]}] {window}", element)
+        text = pool(kind, x, out, f"kernel {kernel} {window}", element)
     target = data.draw(st.sampled_from(["910b2", "310p3"]))
     compare(text, target, all_lowered=True, exact=kind == "max")
 
@@ -57,6 +59,15 @@ def test_ops_on_the_result() -> None:
     flags = "pads [1, 1, 1, 1] {group = 20 : i64}"
     text = conv((1, 20, 5, 9), (20, 1, 3, 3), (1, 20, 5, 9), flags, after=after)
     compare(text, all_lowered=True, orders=1)
+
+
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+@pytest.mark.parametrize("kind", ["max", "average"])
+def test_pools_of_three_dimensions(kind: str, target: str) -> None:
+    """Lines of each plane of the kernel come for themselves."""
+    flags = "kernel [3, 2, 2] strides [1, 2, 2]"
+    text = pool(kind, (2, 9, 4, 6, 12), (2, 9, 2, 3, 6), flags, "f16")
+    compare(text, target, all_lowered=True, exact=kind == "max", orders=1)
 
 
 def test_the_largest_of_integers() -> None:

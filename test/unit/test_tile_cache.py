@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -137,6 +139,45 @@ def test_what_an_entry_follows_from(model: Path, tmp_path: Path, monkeypatch: py
     assert len(list(cache.iterdir())) == 10
 
 
+def kernels_of(*, bias: str, limit: str, scales: str = "1.0, 2.0") -> str:
+    t, wide, v = "tensor<8x16xf32>", "tensor<8x32xf32>", "tensor<16xf32>"
+    return f"""npu_task.kernel @k on vector {{
+^bb0(%x: {t}):
+  %c = graph.constant dense<[{bias}]> : {v}
+  %d = graph.constant dense<{limit}> : tensor<f32>
+  %0 = fused_op.region(%x, %c, %d) : ({t}, {v}, tensor<f32>) -> {t} {{
+  ^bb1(%1: {t}, %2: {v}, %3: tensor<f32>):
+    %4 = graph.add %1, %2 : ({t}, {v}) -> {t}
+    %5 = graph.minimum %4, %3 : ({t}, tensor<f32>) -> {t}
+    fused_op.yield %5 : {t}
+  }}
+  npu_task.return %0 : {t}
+}}
+npu_task.kernel @resize on vector {{
+^bb0(%x: {t}):
+  %s = graph.constant dense<[{scales}]> : tensor<2xf32>
+  %0 = graph.resize %x scales(%s : tensor<2xf32>) : {t} -> {wide}
+  npu_task.return %0 : {wide}
+}}"""
+
+
+def test_layers_that_differ_in_a_vector_share_a_program(tmp_path: Path):
+    vectors = [", ".join(str(i * s) for i in range(1, 17)) for s in (0.5, 1.5)]
+    texts = [
+        (2, kernels_of(bias=vectors[0], limit="6.0")),
+        (2, kernels_of(bias=vectors[1], limit="6.0")),
+        (3, kernels_of(bias=vectors[1], limit="5.0")),  # a single number stands in the program
+        (4, kernels_of(bias=vectors[1], limit="5.0", scales="1.0, 2.05")),  # a parameter
+    ]
+    for count, text in texts:
+        module = parse_module(context(), Source("k", text))
+        LowerKernelsPass("910b2", finish=True, cache=str(tmp_path)).apply(context(), module)
+        alone = parse_module(context(), Source("k", text))
+        LowerKernelsPass("910b2", finish=True).apply(context(), alone)
+        assert op_text(module) == op_text(alone)
+        assert len(list(tmp_path.iterdir())) == count
+
+
 def test_where_programs_are_kept(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/users")
     assert tile_cache(Options()) == os.path.join("/users", "ge", "tiles")
@@ -193,3 +234,20 @@ def test_programs_are_finished_for_the_target_of_a_file(
     allocs = [a for p in programs for a in p.walk() if isinstance(a, AllocOp)]
     assert len(programs) > 1
     assert max(o + a.tile.bytes for a in allocs for o in a.offsets or ()) <= 8192
+
+
+def test_a_warm_compile_imports_no_lowering(model: Path, tmp_path: Path):
+    """Importing them takes longer than to read what is kept."""
+    compiled(model, tmp_path / "c")
+    kinds = ("kernels.table", "kernels.written", "tiles.tracing", "tiles.values")
+    code = (
+        "import sys\n"
+        "from ge.lowering.driver.compiler import compile_file\n"
+        "from ge.lowering.pipeline.options import Options\n"
+        f"options = Options(target='910b2', tiles=True, tile_cache={str(tmp_path / 'c')!r})\n"
+        f"program = compile_file({str(model)!r}, options)\n"
+        "print(program.report()['tiles']['on_tiles']['launches'])\n"
+        f"print([k for k in {kinds} if f'ge.lowering.{{k}}' in sys.modules])\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "2\n[]\n"

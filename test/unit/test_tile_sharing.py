@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xdsl.context import Context
 
+from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import Shape
 from ge.dialects.targets.target import Target
-from ge.lowering.driver.compiler import load
+from ge.dialects.tile.kernel import KernelOp
+from ge.lowering.driver.compiler import context, load
+from ge.lowering.kernels.lower_kernels import LowerKernelsPass
+from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.tiles import api as tile
 from ge.lowering.tiles.api import Tensor, TileProgram
 from ge.runtime.check.tile_device import Bounds, boxes_in, common_shape
@@ -100,6 +105,61 @@ def heads(c: Any, x: Any, out: Any) -> None:
 def test_an_element_is_the_same_in_other_shapes():
     kernel = heads.on(Tensor((8, 64), "f32"), Tensor((8, 4, 16), "f32"), cores=4, target="910b2")
     assert not proof(kernel, OVER).problems
+
+
+@tile.kernel(rows=32)
+def halves(c: Any, x: Any, out: Any, rows: int) -> None:
+    """Only some rows of the result, and none of the operand"""
+    t = c.ub(16, 32, "f32")
+    for i in c.share(rows // 16):
+        c.fill(t, 1)
+        c.store(out[i * 16 :], t)
+
+
+@pytest.mark.parametrize("sharing", [frozenset[tuple[int, int]](), OVER])
+def test_elements_that_nothing_stores_are_missing_over_an_operand_too(sharing: Any):
+    """Whether cores load the operand or not: only where the launch's op says that the others stay
+    may a program leave them out, and then it stores as many as the op says."""
+    x = Tensor((64, 32), "f32")
+    program = halves.on(x, x, cores=2, target="910b2")
+    for in_part in ({}, {1: 512}, {1: 1024}, {1: 1536}):
+        problems = check_kernel(program.kernel, TARGET, [sharing], in_part).problems
+        said = "1024 elements of %out are stored over an operand, not"
+        missing = "elements of %out, from [32, 0] on, are stored by no core"
+        wanted = said if sharing and in_part else missing
+        right = sharing == OVER and in_part == {1: 1024}
+        assert [wanted in p.message for p in problems] == ([] if right else [True])
+
+
+APPEND = """
+npu_task.kernel @append on vector {
+^bb0(%c: tensor<2x16x32xf32>, %r: tensor<2x5x32xf32>, %n: tensor<i64>):
+  %0 = graph.append %c, %r at %n axis 1
+    : (tensor<2x16x32xf32>, tensor<2x5x32xf32>, tensor<i64>) -> tensor<2x16x32xf32>
+  npu_task.return %0 : tensor<2x16x32xf32>
+}
+func.func @main(%c: memref<2x16x32xf32, #npu_task<space hbm>>,
+                %r: memref<2x5x32xf32, #npu_task<space hbm>>,
+                %n: memref<i64, #npu_task<space hbm>>) {
+  npu_task.launch @append on 0
+    ins(%c, %r, %n : memref<2x16x32xf32, #npu_task<space hbm>>,
+        memref<2x5x32xf32, #npu_task<space hbm>>, memref<i64, #npu_task<space hbm>>)
+    outs(%c : memref<2x16x32xf32, #npu_task<space hbm>>)
+  func.return
+}
+"""
+
+
+def test_all_rows_are_appended():
+    module = parse_module(context(), Source("append.mlir", APPEND))
+    LowerKernelsPass("910b2", finish=True).apply(Context(), module)
+    (proof,) = check_kernels(module, TARGET)
+    assert not proof.problems
+    assert "with %out0 over %in0" in proof.summary
+    (program,) = (op for op in module.ops if isinstance(op, KernelOp))
+    program.properties["cores"] = number(program.core_count - 1)
+    (proof,) = check_kernels(module, TARGET)
+    assert proof.problems
 
 
 SHAPES = [((8, 6), (2, 4, 6)), ((8, 6), (48,)), ((4, 1, 6), (2, 12)), ((6, 4), (3, 2, 4)),

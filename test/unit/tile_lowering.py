@@ -30,6 +30,7 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.tiles.writing import finish
 from ge.runtime.check.tile_device import NOTHING, Sharing
+from ge.runtime.check.tile_sharing import stored_in_part
 from ge.runtime.check.tiles import check_kernel
 from ge.runtime.data.arrays import Array, kind_of
 from ge.runtime.device.interpreter import KernelCode
@@ -93,7 +94,9 @@ def compare(
     assert not (all_lowered and result.reasons), result.reasons
     for kernel, program in result.pairs:
         if proved:
-            proof = check_kernel(program, result.target, {NOTHING, in_place(kernel)})
+            proof = check_kernel(
+                program, result.target, {NOTHING, in_place(kernel)}, stored_in_part(kernel)
+            )
             assert not proof.problems, f"{[p.message for p in proof.problems]}\n{program}"
         run_both_ways(kernel, program, result.target, exact, tolerance, make, orders, seed)
     return result

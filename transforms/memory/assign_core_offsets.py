@@ -8,8 +8,9 @@ becomes
               l0c [sum 16384 at [0]],
               ub [op0 4096 at [0, 4096], in2 256 at [8192], op1 4096 at [8448, 12544]]> {
 
-A kernel for which nothing fits has no plan. `ge-check` proves plans by code of its own
-(`runtime/check/cores.py`).
+A kernel for which nothing fits has no plan, and one with a tile program needs none: the program
+allocates its buffers, and is proved as it is (`runtime/check/tiles.py`). `ge-check` proves plans by
+code of its own (`runtime/check/cores.py`).
 """
 
 import sys

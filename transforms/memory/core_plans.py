@@ -74,8 +74,11 @@ def core_target(module: ModuleOp, name: str) -> Target:
 
 
 def tiled_kernels(module: ModuleOp) -> Iterator[tuple[KernelOp, TilingAttr]]:
-    """The kernels that run on cores in tiles."""
+    """The kernels that run on cores in tiles, but for those with a tile program, which says itself
+    what lies where on a core."""
     for op in module.ops:
-        if isinstance(op, KernelOp) and op.engine.data in (Engine.CUBE, Engine.VECTOR):
+        if not isinstance(op, KernelOp) or op.tiles is not None:
+            continue
+        if op.engine.data in (Engine.CUBE, Engine.VECTOR):
             if (tiling := op.tiling) is not None:
                 yield op, tiling

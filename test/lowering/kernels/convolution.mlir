@@ -69,3 +69,38 @@ npu_task.kernel @stem on cube {
   %0 = graph.conv %x, %w strides [2, 2] pads [3, 3, 3, 3] : (tensor<1x3x64x224xf16>, tensor<64x3x7x7xf16>) -> tensor<1x64x32x112xf16>
   npu_task.return %0 : tensor<1x64x32x112xf16>
 }
+
+// Planes: those of the kernel are more rows of windows.
+// CHECK-LABEL: tile.kernel @volume_tiles(%in0: memref<1x16x6x8x16xf16>, %in1: memref<1x32x432xf16>, %out0: memref<1x32x6x8x16xf16>) cores
+// CHECK-COUNT-9: tile.load {{.*}} rows {{%[a-z0-9_]+}} step 27 pad 0.0
+// CHECK-NOT: step 27
+// CHECK: tile.mmad
+// CHECK: tile.store
+
+npu_task.kernel @volume on cube {
+^bb0(%x: tensor<1x16x6x8x16xf16>, %w: tensor<32x16x3x3x3xf16>):
+  %0 = graph.conv %x, %w pads [1, 1, 1, 1, 1, 1] : (tensor<1x16x6x8x16xf16>, tensor<32x16x3x3x3xf16>) -> tensor<1x32x6x8x16xf16>
+  npu_task.return %0 : tensor<1x32x6x8x16xf16>
+}
+
+// A transposed convolution: lines and columns of the result that are a stride apart are dimensions
+// of their own, and which of them a block has is a number. Of the kernel's 16 elements each has 4.
+// CHECK-LABEL: tile.kernel @phases_tiles(%in0: memref<1x32x8x16xf16>, %in1: memref<1x32x16x4x4xf16>, %out0: memref<1x16x8x2x16x2xf16>) cores
+// CHECK-NOT: tile.vector
+// CHECK-COUNT-4: tile.view %in1[{{.*}}] sizes [1, [[CHANNELS:[0-9]+]], 16, 1, 1]
+// CHECK-COUNT-4: tile.view %in0[{{.*}}] sizes [1, [[CHANNELS]], [[LINES:[0-9]+]], 16]
+// CHECK: tile.move {{.*}} transposed
+// CHECK: tile.mmad
+// CHECK: tile.view %out0[{{.*}}] sizes [1, 16, [[LINES]], 1, 16, 1]
+// CHECK: tile.store {{.*}} relu
+
+npu_task.kernel @phases on cube {
+^bb0(%x: tensor<1x32x8x16xf16>, %w: tensor<32x16x4x4xf16>):
+  %0 = fused_op.conv(%x, %w) : (tensor<1x32x8x16xf16>, tensor<32x16x4x4xf16>) -> tensor<1x16x16x32xf16> {
+  ^bb1(%1: tensor<1x32x8x16xf16>, %2: tensor<32x16x4x4xf16>):
+    %3 = graph.conv_transpose %1, %2 strides [2, 2] pads [1, 1, 1, 1] : (tensor<1x32x8x16xf16>, tensor<32x16x4x4xf16>) -> tensor<1x16x16x32xf16>
+    %4 = graph.relu %3 : (tensor<1x16x16x32xf16>) -> tensor<1x16x16x32xf16>
+    fused_op.yield %4 : tensor<1x16x16x32xf16>
+  }
+  npu_task.return %0 : tensor<1x16x16x32xf16>
+}

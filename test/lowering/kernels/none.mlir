@@ -58,3 +58,27 @@ npu_task.kernel @twice on vector {
   }
   npu_task.return %0, %1 : tensor<4x1xf32>, tensor<4x1xf32>
 }
+
+// -----
+
+// Windows are over planes, lines and columns, and no more.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @four
+// expected-remark@+1 {{@four has no tile program: it has 4 spatial dimensions}}
+npu_task.kernel @four on vector {
+^bb0(%x: tensor<1x2x3x3x3x3xf32>):
+  %r = graph.pool "max" %x kernel [2, 2, 2, 2] : (tensor<1x2x3x3x3x3xf32>) -> tensor<1x2x2x2x2x2xf32>
+  npu_task.return %r : tensor<1x2x2x2x2x2xf32>
+}
+
+// -----
+
+// A store is to elements side by side: columns of a phase are those of a memref of their own.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @odd
+// expected-remark@+1 {{@odd has no tile program: 9 columns of its result are no multiple of the stride}}
+npu_task.kernel @odd on cube {
+^bb0(%x: tensor<1x4x4x4xf32>, %w: tensor<4x4x3x3xf32>):
+  %r = graph.conv_transpose %x, %w strides [2, 2] : (tensor<1x4x4x4xf32>, tensor<4x4x3x3xf32>) -> tensor<1x4x9x9xf32>
+  npu_task.return %r : tensor<1x4x9x9xf32>
+}

@@ -51,3 +51,17 @@ npu_task.kernel @strided on vector {
   %0 = graph.pool "max" %x kernel [3, 3] strides [2, 2] pads [1, 1, 1, 1] : (tensor<1x64x112x112xf32>) -> tensor<1x64x56x56xf32>
   npu_task.return %0 : tensor<1x64x56x56xf32>
 }
+
+// Windows over planes, too: each plane of the kernel has lines of its own, and each plane of the
+// result is an image of its own.
+// CHECK-LABEL: tile.kernel @planes_tiles(%in0: memref<1x8x6x16x16xf16>, %out0: memref<1x8x4x16x16xf16>) cores
+// CHECK-COUNT-9: tile.view %in0[{{.*}}] sizes [1, [[ROWS:[0-9]+]], 1, {{[0-9]+}}, 16]
+// CHECK-NOT: tile.view %in0
+// CHECK-COUNT-26: graph.maximum
+// CHECK: tile.view %out0[{{.*}}] sizes [1, [[ROWS]], 1, {{[0-9]+}}, 16]
+
+npu_task.kernel @planes on vector {
+^bb0(%x: tensor<1x8x6x16x16xf16>):
+  %0 = graph.pool "max" %x kernel [3, 3, 3] pads [0, 1, 1, 0, 1, 1] : (tensor<1x8x6x16x16xf16>) -> tensor<1x8x4x16x16xf16>
+  npu_task.return %0 : tensor<1x8x4x16x16xf16>
+}

@@ -131,3 +131,16 @@ npu_task.kernel @rows on vector tiling <[28000] blocks 24 buffers 2> {
 func.func @main() {
   func.return
 }
+
+// -----
+
+// A tile program says itself what lies where: the kernel keeps its tiling, and has no plan.
+// CHECK:      npu_task.kernel @rows on vector tiling <[28000] blocks 24 buffers 2> tiles @rows_tiles {
+npu_task.kernel @rows on vector tiling <[28000] blocks 24 buffers 2> tiles @rows_tiles {
+^bb0(%0: tensor<512x4000xf32>):
+  %1 = graph.softmax %0 {axis = 1 : i64} : (tensor<512x4000xf32>) -> tensor<512x4000xf32>
+  npu_task.return %1 : tensor<512x4000xf32>
+}
+func.func @main() {
+  func.return
+}
