@@ -47,7 +47,7 @@ npu_task.kernel @repeated on cube {
 // A sum of one element is that element: both results are one value, which has one place.
 // CHECK-NOT: tile.kernel
 // CHECK:     npu_task.kernel @twice
-// expected-remark@+1 {{@twice has no tile program: out1 is the same value as another argument}}
+// expected-remark@+1 {{@twice has no tile program: a result is the same value as another argument}}
 npu_task.kernel @twice on vector {
 ^bb0(%x: tensor<4x1xf32>):
   %0, %1 = fused_op.region(%x) : (tensor<4x1xf32>) -> (tensor<4x1xf32>, tensor<4x1xf32>) {
@@ -57,6 +57,18 @@ npu_task.kernel @twice on vector {
     fused_op.yield %2, %3 : tensor<4x1xf32>, tensor<4x1xf32>
   }
   npu_task.return %0, %1 : tensor<4x1xf32>, tensor<4x1xf32>
+}
+
+// -----
+
+// So is a sum alone: the element is an operand, too.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @once
+// expected-remark@+1 {{@once has no tile program: a result is the same value as another argument}}
+npu_task.kernel @once on vector {
+^bb0(%x: tensor<8x1xf32>):
+  %0 = graph.reduce "max" %x axes [1] : tensor<8x1xf32> -> tensor<8x1xf32>
+  npu_task.return %0 : tensor<8x1xf32>
 }
 
 // -----
