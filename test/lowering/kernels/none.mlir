@@ -73,6 +73,23 @@ npu_task.kernel @once on vector {
 
 // -----
 
+// A triangle of a matmul's result is none of its elements moved: some become zeros.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @triangle
+// expected-remark@+1 {{@triangle has no tile program: graph.tri behind a matmul changes elements}}
+npu_task.kernel @triangle on cube {
+^bb0(%x: tensor<3x5x2xf32>, %w: tensor<2x2xf32>):
+  %0 = fused_op.linear(%x, %w) : (tensor<3x5x2xf32>, tensor<2x2xf32>) -> tensor<3x5x2xf32> {
+  ^bb1(%a: tensor<3x5x2xf32>, %b: tensor<2x2xf32>):
+    %1 = graph.matmul %a, %b : (tensor<3x5x2xf32>, tensor<2x2xf32>) -> tensor<3x5x2xf32>
+    %2 = graph.tri %1 {upper = false} : tensor<3x5x2xf32> -> tensor<3x5x2xf32>
+    fused_op.yield %2 : tensor<3x5x2xf32>
+  }
+  npu_task.return %0 : tensor<3x5x2xf32>
+}
+
+// -----
+
 // Windows are over planes, lines and columns, and no more.
 // CHECK-NOT: tile.kernel
 // CHECK:     npu_task.kernel @four
