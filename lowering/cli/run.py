@@ -69,8 +69,8 @@ def build_parser() -> ArgumentParser:
 
     add("--tiles", metavar="all|sample:N", help="run kernels by their tile programs, which are "
         "written where a program has none: --tiles all of them on all cores; --tiles=sample:N so "
-        "many cores of each, compared with the kernel's results; with --timing-only kernels take "
-        "what the emulated cores take")  # fmt: skip
+        "many cores of each, compared with the kernel's results. Whatever has a tile program takes "
+        "the time that the emulated cores take")  # fmt: skip
 
     add = parser.section("time, at the program level")
     add("--timing-only", action="store_true", help="simulate the time, compute no numbers")
@@ -318,10 +318,15 @@ def time_of(
 def tile_times(
     args: argparse.Namespace, module: "ModuleOp"
 ) -> "Callable[[Target], Mapping[str, CoreTimes]]":
-    """What the tile programs of a module take, where the time is asked for by them."""
+    """What the tile programs of a module take: on the target that they were written for, where it
+    states what instructions take, and wherever times are asked for by them."""
     from ge.runtime.tiles.report import core_times
 
-    return lambda target: core_times(module, target) if args.tiles and args.timing_only else {}
+    wanted = args.tiles and args.timing_only
+    own = flag_value(args, "target") in (None, compiled_for(module))
+    return lambda target: (
+        core_times(module, target) if wanted or (own and target.vector_cycles) else {}
+    )
 
 
 def write_profile(

@@ -143,7 +143,7 @@ def inputs_of(args: argparse.Namespace, kernel: "TileKernel") -> "dict[str, Arra
     from ge.runtime.data.npz import read_npz
     from ge.runtime.device.ports import Port, check_inputs
     from ge.runtime.device.random_inputs import random_array
-    from ge.runtime.tiles.kernel import arguments_of
+    from ge.runtime.tiles.arguments import arguments_of
 
     arguments = arguments_of(kernel.op)
     given = read_npz(args.inputs, [a.name for a in arguments]) if args.inputs else {}

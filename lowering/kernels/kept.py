@@ -1,12 +1,13 @@
-"""Tile programs by the hash of all that they follow from: the kernel, the target, ge's own files.
+"""Tile programs by all that they follow from: the kernel, the target, ge's own files. So a program
+is written once for equal kernels of a compilation, and, where a folder keeps them, of all of them.
 
 Elements of vectors of floats are no part of that: for layers that differ in a bias alone, one
 program is written (`unseen`).
 
-An entry is a file: a line with the hash of the rest, and as JSON the text of the program, or why
-there is none. Entries appear whole (they are written beside and renamed), so any number of
-compilers may share a folder. One that others may have written or that does not hold together is
-written anew. The folder may be deleted at any time.
+In a folder the hash of all that names an entry, a file: a line with the hash of the rest, and as
+JSON the text of the program, or why there is none. Entries appear whole (they are written beside
+and renamed), so any number of compilers may share a folder. One that others may have written or
+that does not hold together is written anew. The folder may be deleted at any time.
 """
 
 import json
@@ -45,34 +46,65 @@ OWN = ("ge", "xdsl")  # packages whose ops are the same as long as these are
 
 
 @dataclass
-class Kept:
-    """The programs of a folder, for one target."""
+class Shared:
+    """The programs of one compilation: kernels that are equal have equal ones."""
 
-    folder: Path
-    facts: str  # what all of them follow from
-    ctx: Context
+    facts: str = ""  # what all of them follow from
     texts: dict[Attribute, str] = field(default_factory=dict[Attribute, str])  # of attributes
-
-    @classmethod
-    def at(cls, folder: str, target: Target, ctx: Context) -> "Kept":
-        return cls(Path(folder), compiler() + json.dumps(asdict(target), default=str), ctx)
+    written: dict[str, TileKernelOp | str] = field(default_factory=dict[str, TileKernelOp | str])
 
     def program(self, kernel: KernelOp, write: Callable[[], TileKernelOp]) -> TileKernelOp:
-        """The program of a kernel: what is kept, or what `write` writes. Raises NotLowered."""
+        """The program of a kernel: that of an equal one, or what `write` writes. Raises
+        NotLowered."""
         if any(
             isinstance(op, CustomOp) or type(op).__module__.partition(".")[0] not in OWN
             for op in kernel.walk()
         ):
             return write()  # nobody knows what its plugin, or a kernel by hand, has become since
         with unseen(kernel):
-            key = f"{self.facts}{nameless(kernel, self.texts)}"
-            path = self.folder / sha256(key.encode()).hexdigest()
+            return self.found(kernel, f"{self.facts}{nameless(kernel, self.texts)}", write)
+
+    def found(self, kernel: KernelOp, key: str, write: Callable[[], TileKernelOp]) -> TileKernelOp:
+        """The program for a key that says all that it follows from. Raises NotLowered."""
+        program = self.written.get(key)
+        if isinstance(program, TileKernelOp):
+            return program.clone()
+        if program is None:
+            try:
+                program = write()
+            except NotLowered as e:
+                program = str(e)
+            self.written[key] = program
+        if isinstance(program, str):
+            raise NotLowered(program)
+        return program
+
+
+@dataclass
+class Kept(Shared):
+    """The programs of a folder, for one target."""
+
+    folder: Path = field(kw_only=True)
+    ctx: Context = field(kw_only=True)
+    entries: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+
+    @classmethod
+    def at(cls, folder: str, target: Target, ctx: Context) -> "Kept":
+        facts = compiler() + json.dumps(asdict(target), default=str)
+        return cls(facts, folder=Path(folder), ctx=ctx)
+
+    def found(self, kernel: KernelOp, key: str, write: Callable[[], TileKernelOp]) -> TileKernelOp:
+        name = sha256(key.encode()).hexdigest()
+        if (entry := self.entries.get(name)) is None:
+            path = self.folder / name
             if (entry := self.read(kernel, path)) is None:
                 entry = new_entry(write)
                 self.keep(kernel, path, entry)
+            self.entries[name] = entry
         if "reason" in entry:
             raise NotLowered(entry["reason"])
-        return TextKernelOp(NAME, entry["cores"], entry["text"], self.parsed)
+        facts = entry["cores"], entry["text"], self.parsed, entry["workspace"]
+        return TextKernelOp(NAME, *facts)
 
     def parsed(self, text: str) -> TileKernelOp:
         (op,) = parse_module(self.ctx, Source("a tile program", text)).ops
@@ -113,7 +145,8 @@ def new_entry(write: Callable[[], TileKernelOp]) -> dict[str, Any]:
     except NotLowered as e:
         return {"reason": str(e)}
     program.sym_name = StringAttr(NAME)
-    return {"cores": program.core_count, "text": op_text(program).removeprefix(HEAD)}
+    text = op_text(program).removeprefix(HEAD)
+    return {"cores": program.core_count, "workspace": program.workspace_bytes, "text": text}
 
 
 @cache

@@ -32,6 +32,7 @@ from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
+from ge.lowering.kernels.kept import Kept, Shared
 from ge.lowering.kernels.launch import NotLowered
 from ge.lowering.steps.lower_to_tasks import symbols_of
 
@@ -56,19 +57,17 @@ class LowerKernelsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         around, taken = main_function(op) or op, symbols_of(op)
         target = target_for(around, self.target)
-        kept = None
-        if self.cache and self.finish:
-            from ge.lowering.kernels.kept import Kept
-
-            kept = Kept.at(self.cache, target, ctx)
+        in_place = appended_in_place(op)
+        is_kept = self.cache and self.finish
+        programs = Kept.at(self.cache, target, ctx) if is_kept else Shared()
         for kernel in [k for k in op.ops if isinstance(k, KernelOp) and k.tiles is None]:
             name = f"{kernel.sym_name.data}_tiles"
             while name in taken:
                 name += "_"
             try:
-                check_in_place(kernel, op)
+                check_in_place(kernel, in_place)
                 write = partial(self.written, kernel, target, around)
-                program = kept.program(kernel, write) if kept else write()
+                program = programs.program(kernel, write)
             except NotLowered as e:
                 kernel.attributes[NO_TILES] = StringAttr(str(e))
                 remark(kernel, f"@{kernel.sym_name.data} has no tile program: {e}")
@@ -89,13 +88,18 @@ class LowerKernelsPass(ModulePass):
         return program
 
 
-def check_in_place(kernel: KernelOp, around: Operation) -> None:
+def appended_in_place(module: ModuleOp) -> dict[str, bool]:
+    """By the kernel's name: whether each launch has its first result in the place of an operand."""
+    found: dict[str, bool] = {}
+    for op in module.walk():
+        if isinstance(op, LaunchOp):
+            name = op.kernel.root_reference.data
+            found[name] = found.get(name, True) and bool(op.outs) and op.outs[0] in op.ins
+    return found
+
+
+def check_in_place(kernel: KernelOp, in_place: dict[str, bool]) -> None:
     """Raises NotLowered where a kernel appends, and a launch has its result beside the cache."""
-    appending = next((op for op in kernel.walk() if isinstance(op, AppendOp)), None)
-    if appending is None:
-        return
-    name = kernel.sym_name.data
-    launches = (op for op in around.walk() if isinstance(op, LaunchOp))
-    mine = [op for op in launches if op.kernel.root_reference.data == name]
-    if not mine or not all(op.outs and op.outs[0] in op.ins for op in mine):
-        raise NotLowered("appended rows are written alone, and the cache is elsewhere")
+    if any(isinstance(op, AppendOp) for op in kernel.walk()):
+        if not in_place.get(kernel.sym_name.data, False):
+            raise NotLowered("appended rows are written alone, and the cache is elsewhere")

@@ -16,7 +16,7 @@ Indices are taken as numbers of any size; what is unsigned must not be negative.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from xdsl.dialects.arith import CmpiOp, ConstantOp
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, i1
@@ -37,12 +37,14 @@ from ge.dialects.tile.buffers import (
 )
 from ge.dialects.tile.compute import FlagOp, SetOp
 from ge.dialects.tile.instruction import Instruction
-from ge.dialects.tile.kernel import CoreOp, CoresOp, KernelOp, PartOp, ProgramOp
+from ge.dialects.tile.kernel import BarrierOp, CoreOp, CoresOp, KernelOp, PartOp, ProgramOp
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp
 from ge.dialects.tile.types import BoxType, FifoType, Pipe, TileType, fifo_type
 from ge.runtime.data.arrays import Array
-from ge.runtime.tiles.queues import POP, PUSH, RUN, SET, WAIT, Record
+from ge.runtime.tiles.queues import MEET, POP, PUSH, RUN, SET, WAIT, Record
+from ge.runtime.tiles.signature import Signature
+from ge.runtime.tiles.steps import Steps, Trace
 
 PIPES = tuple(Pipe)
 MOST_STEPS = 10**7  # of a loop
@@ -73,6 +75,9 @@ COMPARISONS = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")  # by pre
 # ---- what is known of a kernel -----------------------------------------------------------------
 
 
+Issued: TypeAlias = Instruction | BarrierOp
+
+
 class Unit(NamedTuple):
     """A cube core, or one of the vector cores beside it."""
 
@@ -88,12 +93,13 @@ class Tables:
     kernel: KernelOp
     records: list[Record] = field(default_factory=list[Record])
     units: list[Unit] = field(default_factory=list["Unit"])  # those of one core
-    ops: list[Instruction] = field(default_factory=list[Instruction])
+    ops: list[Issued] = field(default_factory=list["Issued"])
     ends: list[int] = field(default_factory=list[int])  # of each op: which part of tiles in fifos
     channels: list[str] = field(default_factory=list[str])  # what they are called
     fifos: dict[tuple[SSAValue, int], int] = field(default_factory=dict[tuple[SSAValue, int], int])
     depths: dict[int, int] = field(default_factory=dict[int, int])  # of fifos
     arrays: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])  # of a run
+    barrier: int = field(init=False)  # the channel of all barriers
     _numbers: dict[Record, int] = field(default_factory=dict[Record, int])
     _flags: dict[tuple[int, Pipe, Pipe, int], int] = field(
         default_factory=dict[tuple[int, Pipe, Pipe, int], int]
@@ -114,6 +120,7 @@ class Tables:
                 whose = f" [{part}]" if parts > 1 else ""
                 number = self.fifos[fifo.result, part] = self._channel(f"fifo %{name}{whose}")
                 self.depths[number] = fifo.places
+        self.barrier = self._channel("all cores at the barrier")
 
     @property
     def parts(self) -> int:
@@ -167,8 +174,10 @@ class FlagNumbers(dict[int, int]):
 
 # ---- translation -------------------------------------------------------------------------------
 
-Walk = Callable[[int, Sequence[Callable[[int], None]], Sequence[Callable[[Any], None]]], None]
-"""Issue the program of a core of this number; append records and operands by pipe."""
+
+Walk = Callable[[int, Sequence[list[int]], Sequence[list[Any]], Trace], None]
+"""Issue the program of a core of this number; append records and operands by pipe, and where
+operands are not asked for the steps of its outermost loops."""
 
 
 def translate(unit: int, tables: Tables, with_values: bool) -> Walk:
@@ -188,17 +197,22 @@ class _Translation:
         self.depth = 1
         self.names: dict[SSAValue, str] = {}  # expressions of scalars and of offsets of tiles
         self.scope: dict[str, Any] = {"divsi": divsi}
+        self.own: dict[type[Operation], str] = {
+            CoreOp: "core",
+            CoresOp: str(tables.kernel.core_count),
+            PartOp: str(tables.units[unit].part),
+        }
 
     def function(self, program: ProgramOp) -> Walk:
         pipes = range(len(PIPES))
-        head = ["def walk(core, queues, values):"]
-        head += [f" q{p} = queues[{p}]; v{p} = values[{p}]" for p in pipes]
+        head = ["def walk(core, queues, values, trace):"]
+        head += [f" q{p} = queues[{p}].append; v{p} = values[{p}].append" for p in pipes]
         exec("\n".join([*head, *self.lines]), self.scope)
         walk: Walk = self.scope["walk"]
 
-        def checked(core: int, queues: Any, values: Any) -> None:
+        def checked(core: int, queues: Any, values: Any, trace: Trace) -> None:
             try:
-                walk(core, queues, values)
+                walk(core, queues, values, trace)
             except ZeroDivisionError:
                 raise error_at(program, f"core {core} divides an index by zero") from None
 
@@ -226,12 +240,8 @@ class _Translation:
                     value = attr.value.data
                     is_truth = op.result.type == i1
                     self.names[op.result] = str(bool(value)) if is_truth else f"({value})"
-                case CoreOp():
-                    self.names[op.result] = "core"
-                case CoresOp():
-                    self.names[op.result] = str(self.tables.kernel.core_count)
-                case PartOp():
-                    self.names[op.result] = str(self.tables.units[self.unit].part)
+                case CoreOp() | CoresOp() | PartOp():
+                    self.names[op.result] = self.own[type(op)]
                 case ReadOp():
                     at = ", ".join(self.names[o] for o in op.offsets)
                     read = self.known("read", _reader(op, self.tables.arrays, self.with_values))
@@ -244,20 +254,16 @@ class _Translation:
                         self.instruction(op, part)
                 case Instruction():
                     self.instruction(op, self.tables.units[self.unit].part)
+                case BarrierOp():
+                    self.barrier(op)
                 case ConstantOp():
                     pass  # a number that nothing here can use
                 case _ if op.name.startswith("arith."):
                     if not isinstance(t := op.results[0].type, IndexType | IntegerType):
                         raise error_at(op, f"a core computes integers itself, and no {t}")
-                    self.define(op.results[0], self.expression(op))
+                    self.define(op.results[0], expression(op, [self.names[o] for o in op.operands]))
                 case _:  # fifos, programs, ends of blocks
                     pass
-
-    def expression(self, op: Operation) -> str:
-        names = [self.names[o] for o in op.operands]
-        if isinstance(op, CmpiOp):
-            return f"{names[0]} {COMPARISONS[op.predicate.value.data]} {names[1]}"
-        return EXPRESSIONS[op.name.removeprefix("arith.")].format(*names)
 
     def nested(self, op: ForOp | IfOp) -> None:
         if self.depth > MOST_NESTED:
@@ -266,13 +272,33 @@ class _Translation:
             bounds = ", ".join(self.names[b] for b in (op.lb, op.ub, op.step))
             self.names[op.body.block.args[0]] = name = f"x{len(self.names)}"
             self.line(f"for {name} in {self.known('span', _span(op))}({bounds}):")
-            self.body(op.body.block)
+            if self.depth == 1 and not self.with_values:
+                self.steps(op, name)
+            else:
+                self.body(op.body.block)
             return
         self.line(f"if {self.names[op.cond]}:")
         self.body(op.true_region.block)
         if op.false_region.blocks:
             self.line("else:")
             self.body(op.false_region.block)
+
+    def steps(self, op: ForOp, index: str) -> None:
+        """The body of an outermost loop: what a step issues is not found out again."""
+        signature = Signature(self.names, self.own, expression)
+        key = signature.key(op, index) or "None"
+        steps = self.known("steps", Steps(len(self.scope)))
+        self.depth += 1
+        for line in signature.lines if key != "None" else ():
+            self.line(line)
+        self.line(f"key = {key}")
+        self.line(f"if {steps}.replay(queues, trace, key): continue")
+        self.line("heads = [*map(len, queues)]")
+        self.depth -= 1
+        self.body(op.body.block)
+        self.depth += 1
+        self.line(f"{steps}.keep(queues, heads, trace, key)")
+        self.depth -= 1
 
     def body(self, block: Block) -> None:
         self.depth += 1
@@ -315,6 +341,19 @@ class _Translation:
             values = "" if isinstance(op, FlagOp) else "".join(map(self.value, op.operands))
             self.line(f"v{local}(({values}))")
 
+    def barrier(self, op: BarrierOp) -> None:
+        """All pipes that the unit uses meet there."""
+        number = len(self.tables.ops)
+        self.tables.ops.append(op)
+        self.tables.ends.append(0)
+        for used in self.tables.units[self.unit].program.pipes:
+            local = PIPES.index(used)
+            pipe = self.unit * len(PIPES) + local
+            record = Record(MEET, pipe, self.tables.barrier, number, ())
+            self.line(f"q{local}({self.tables.number(record)})")
+            if self.with_values:
+                self.line(f"v{local}(())")
+
     def record(self, op: Instruction, number: int, pipe: int) -> str:
         fifo = op.target if isinstance(op, PushOp) else op.source if isinstance(op, PopOp) else None
         if fifo is not None:
@@ -351,6 +390,13 @@ class _Translation:
             assert isinstance(view, ViewOp)
             return f"({''.join(f'{self.names[o]},' for o in view.offsets)}),"
         return f"{self.names[operand]},"
+
+
+def expression(op: Operation, names: Sequence[str]) -> str:
+    """What an op of `arith` computes of what has these names."""
+    if isinstance(op, CmpiOp):
+        return f"{names[0]} {COMPARISONS[op.predicate.value.data]} {names[1]}"
+    return EXPRESSIONS[op.name.removeprefix("arith.")].format(*names)
 
 
 def divsi(a: int, b: int) -> int:

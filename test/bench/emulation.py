@@ -1,11 +1,13 @@
 """Time of a numeric run on the emulated NPU beside onnxruntime and onnx's ReferenceEvaluator.
 
     python test/bench/emulation.py MODEL.onnx [MODEL.onnx ...] [--runs N] [--reference] [--level L]
+        [--tiles TARGET]
 
 One thread each, in one process, one run of each in turn; the run of each that takes least time of
-the CPU counts, so that what else the machine does matters little. Weights
-that a model refers to and that are not there (`*.structure.onnx`) are random, the same for all.
-Where OpenBLAS does not know the CPU, tell it the kernels to use, e.g. OPENBLAS_CORETYPE=SKYLAKEX.
+the CPU counts, so that what else the machine does matters little. With `--tiles`, programs also run
+by the tile programs of their kernels. Weights that a model refers to and that are not there
+(`*.structure.onnx`) are random, the same for all. Where OpenBLAS does not know the CPU, tell it the
+kernels to use, e.g. OPENBLAS_CORETYPE=SKYLAKEX.
 """
 
 import argparse
@@ -13,6 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +81,15 @@ def measure(path: Path, args: argparse.Namespace) -> None:
     imported = import_model(model)
     inputs = random_inputs(imported.module)
     runners: dict[str, Callable[[], Any]] = {"onnxruntime": onnxruntime_runner(model, inputs)}
-    lower(imported.module, Options.from_environment(), until=args.level)
+    options = Options.from_environment()
+    if args.tiles:
+        options = replace(options, target=args.tiles, tiles=True)
+    lower(imported.module, options, until=args.level)
     session = Session(imported.module, imported.payload)
     runners["ge"] = lambda: session.run(inputs)
+    if args.tiles:
+        tiled = Session(imported.module, imported.payload, tiles="all")
+        runners["tiles"] = lambda: tiled.run(inputs)
     want, got = runners["onnxruntime"](), runners["ge"]()
     error = max(
         float(np.nanmax(np.abs(got[n] - want[n])) / max(np.nanmax(np.abs(want[n])), 1e-6))
@@ -94,6 +103,8 @@ def measure(path: Path, args: argparse.Namespace) -> None:
     if args.reference:
         slow = best["reference"]
         parts.append(f"ReferenceEvaluator {slow * 1e3:.0f} ms, {slow / ge:.1f} times ge's time")
+    if args.tiles:
+        parts.append(f"on tiles {best['tiles'] * 1e3:.1f} ms, {best['tiles'] / ge:.1f} times ge's")
     parts.append(f"largest difference {error:.1e}")
     print(f"{path.name}: {'; '.join(parts)}", flush=True)
 
@@ -109,6 +120,7 @@ def main() -> int:
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--reference", action="store_true", help="run the ReferenceEvaluator too")
+    parser.add_argument("--tiles", default="", metavar="TARGET", help="run on its cores too")
     parser.add_argument("--level", default="program")
     args = parser.parse_args()
     for path in args.models:

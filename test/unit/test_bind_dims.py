@@ -211,6 +211,20 @@ def test_what_is_appended_is_written_in_place_where_most_of_the_result_is_there(
     same_numbers(modules, {"x": x, "p": p})
 
 
+def test_what_is_only_joined_is_a_launch():
+    """The kernel holds nothing but a concatenation of what other launches compute."""
+    rows, w = "tensor<?x4xf32>", "tensor<4x4xf32>"
+    modules = bound(HEAD + f""" -> ({rows} {{graph.name = "y"}}) {{
+      %w = graph.constant dense<2.0> : {w}
+      %v = graph.constant dense<1.0> : {w}
+      %a = graph.matmul %x, %v : ({rows}, {w}) -> {rows}
+      %b = graph.matmul %x, %w : ({rows}, {w}) -> {rows}
+      %y = graph.concat %a, %b axis 0 : ({rows}, {rows}) -> {rows}
+      func.return %y : {rows}
+    }}""", n=3)  # fmt: skip
+    same_numbers(modules, {"x": X, "c": np.array(True), "k": np.array(0)})
+
+
 @pytest.mark.parametrize(
     ("name", "size"),
     [("past + 1", 8), ("2*past-past", 7), ("(past+1)//2", 4), ("other", None), ("past +", None)],

@@ -174,6 +174,16 @@ def test_dialects_do_not_import_numpy_or_onnx():
         assert "import onnx" not in text, path
 
 
+def test_nothing_else_lies_at_the_top():
+    """Tools write into the current folder unless told where to; none of that is committed."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not in a git repository")
+    top = {name.partition("/")[0] for name in listed.stdout.splitlines()}
+    files = {"LICENSE", "Makefile", "README.md", "pyproject.toml"}
+    assert {name for name in top if not name.startswith(".")} == {*FOLDERS, *files, "test"}
+
+
 def test_every_package_is_listed():
     table = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     listed = set(table["tool"]["setuptools"]["packages"])

@@ -178,6 +178,35 @@ def test_layers_that_differ_in_a_vector_share_a_program(tmp_path: Path):
         assert len(list(tmp_path.iterdir())) == count
 
 
+def test_equal_kernels_share_a_program_without_a_folder(monkeypatch: pytest.MonkeyPatch):
+    written: list[str] = []
+    write = LowerKernelsPass.written
+
+    def watched(self: Any, kernel: Any, *rest: Any) -> Any:
+        written.append(kernel.sym_name.data)
+        return write(self, kernel, *rest)
+
+    monkeypatch.setattr(LowerKernelsPass, "written", watched)
+    text = "\n".join(
+        kernels_of(bias=", ".join(["1.5", *[str(i)] * 15]), limit=limit)
+        .replace("@k", f"@k{i}")
+        .replace("@resize", f"@resize{i}")
+        for i, limit in enumerate(("6.0", "6.0", "5.0"))
+    )
+    module = parse_module(context(), Source("k", text))
+    LowerKernelsPass("910b2", finish=True).apply(context(), module)
+    assert written == ["k0", "resize0", "k2"]
+    programs = [op for op in module.ops if isinstance(op, KernelOp)]
+    texts = [op_text(p).replace(p.sym_name.data, "") for p in programs]
+    assert [p.sym_name.data for p in programs if p.sym_name.data.startswith("k")] == [
+        "k0_tiles",
+        "k1_tiles",
+        "k2_tiles",
+    ]
+    assert len(set(texts)) == len(written)
+    module.verify()
+
+
 def test_where_programs_are_kept(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/users")
     assert tile_cache(Options()) == os.path.join("/users", "ge", "tiles")
@@ -195,6 +224,10 @@ def scaled(c: Any, x: Any, out: Any, M: int, factor: float):
         c.store(out[i * M :], t)
 
 
+def same(x: Any) -> Any:
+    return x
+
+
 def test_kernels_by_hand_are_written_anew(tmp_path: Path):
     """What they are does not show in the program."""
     text = """npu_task.kernel @k on vector {
@@ -208,7 +241,7 @@ def test_kernels_by_hand_are_written_anew(tmp_path: Path):
 }"""
     found: list[str] = []
     for factor in (2.0, 3.0):
-        product = scaled.returning(lambda x: x, cores=2, factor=factor)
+        product = scaled.returning(same, cores=2, factor=factor)
         token = USER_KERNELS.set(UserKernels({"Scaled": product}))
         try:
             module = parse_module(context(), Source("k", text))

@@ -181,6 +181,24 @@ def test_a_program_is_timed_by_its_tile_programs(tmp_path: Path):
     assert others == pytest.approx([0, starts])
 
 
+def test_tile_programs_time_a_program_on_its_own_target(tmp_path: Path):
+    """Without being asked for, but not on a target that they were not written for."""
+    compiled(tmp_path, RELU, "--target", "910b2", "--tiles")
+    path, report = str(tmp_path / "p.mlir"), str(tmp_path / "t.json")
+
+    def timed_by(*flags: str) -> dict[str, int]:
+        assert not run.run([path, "--timing-only", "--report", report, *flags])
+        return json.loads(Path(report).read_text("utf-8"))["time"]["timed_by"]
+
+    tiles, formulas = {"tiles": 1, "formulas": 0}, {"tiles": 0, "formulas": 1}
+    assert timed_by() == timed_by("--target", "910b2") == tiles
+    assert timed_by("--target", "910b1") == formulas
+    assert timed_by("--target", "910b3", "--tiles") == tiles
+    compiled(tmp_path, RELU, "--target", "910b2")
+    assert timed_by() == formulas
+    assert timed_by("--tiles") == tiles
+
+
 TWICE = """
 func.func @main(%x: tensor<64x2048xf16>, %w: tensor<2048x2048xf16>) -> tensor<64x2048xf16> {
   %0 = graph.matmul %x, %w : (tensor<64x2048xf16>, tensor<2048x2048xf16>) -> tensor<64x2048xf16>

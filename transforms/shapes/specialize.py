@@ -126,8 +126,7 @@ def regroup(
     concats = [op for op in computed if starts(op, last, around)]
     rest = [op for op in computed if op not in concats]
     groups = components(rest) if isinstance(main, FusedOp) else [[op] for op in rest]
-    if rest:
-        groups = [*([op] for op in concats), *groups]
+    groups = [*([op] for op in concats), *groups]
     for op in list(block.ops):
         op.detach()
     block.add_ops((*constants, *leading, *(op for group in groups for op in group)))

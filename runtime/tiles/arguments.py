@@ -1,0 +1,84 @@
+"""The memrefs of a kernel as arguments of a run: their names, and what the kernel does to them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.support.types import byte_size
+from ge.dialects.tile.buffers import box_of
+from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.reading import ReadOp
+from ge.dialects.tile.transfers import LoadOp, StoreOp
+from ge.runtime.data.arrays import Array, dtype_of
+from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
+from ge.runtime.tiles.memory import poisoned
+
+
+def size_of(memref: SSAValue) -> int:
+    """In bytes."""
+    return byte_size(memref.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A memref of a kernel: an input if it is loaded from, an output if it is stored to. Where it
+    is only added to it may be given, and else is 0."""
+
+    name: str
+    memref: SSAValue
+    is_input: bool
+    is_output: bool
+    is_added_to: bool
+
+
+def arguments_of(op: KernelOp) -> list[Argument]:
+    """The memrefs of a kernel, and what it does to each."""
+    reads, writes, added = set[SSAValue](), set[SSAValue](), set[SSAValue]()
+    for inner in op.walk():
+        if isinstance(inner, LoadOp):
+            reads.add(box_of(inner.source).source)
+        elif isinstance(inner, ReadOp):
+            reads.add(inner.source)
+        elif isinstance(inner, StoreOp):
+            (added if inner.is_atomic else writes).add(box_of(inner.target).source)
+    return [
+        Argument(name, a, a in reads, a in writes | added, a in added)
+        for name, a in zip(argument_names(op), op.arguments, strict=True)
+    ]
+
+
+def argument_names(op: KernelOp) -> list[str]:
+    """The names of a kernel's memrefs, each another one: hints lose their number at the end."""
+    names: list[str] = []
+    for i, arg in enumerate(op.arguments):
+        name = hint = arg.name_hint or f"arg{i}"
+        count = 0
+        while name in names:
+            name, count = f"{hint}_{count + 1}", count + 1
+        names.append(name)
+    return names
+
+
+def array_of(argument: Argument, given: Mapping[str, Array]) -> Array:
+    """A copy of what is given, by name; else what nothing was written to."""
+    element, shape = data_type(argument.memref.type)
+    if argument.name not in given and not argument.is_added_to:
+        return unwritten(argument.memref)
+    _require(argument.memref)
+    if argument.name in given:
+        return np.array(given[argument.name], dtype_of(element), order="C")
+    return np.zeros(shape, dtype_of(element))
+
+
+def unwritten(memref: SSAValue) -> Array:
+    """What nothing was written to."""
+    _require(memref)
+    element, shape = data_type(memref.type)
+    return poisoned(shape, dtype_of(element))
+
+
+def _require(memref: SSAValue) -> None:
+    require_memory(size_of(memref), "a memref of", memref.type, hint=WITHOUT_MEMORY)

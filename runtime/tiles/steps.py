@@ -1,0 +1,62 @@
+"""Steps of the outermost loops of a core's program: those that issue the same are issued once."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ge.runtime.tiles.queues import Round
+
+
+class Step(NamedTuple):
+    """What a step of an outermost loop issued."""
+
+    kind: tuple[int, int]  # the loop's number, and which of its different steps
+    parts: tuple[tuple[int, tuple[int, ...]], ...]  # pipes and their records
+
+
+@dataclass(slots=True)
+class Trace:
+    """The steps of the outermost loops of a program, on one core."""
+
+    first: tuple[int, ...] = ()  # records of each pipe before them
+    steps: list[Step] = field(default_factory=list["Step"])
+
+    def rounds(self) -> list[Round]:
+        """None, if there are several loops."""
+        if len({step.kind[0] for step in self.steps}) != 1:
+            return []
+        heads, found = [*self.first], list[Round]()
+        for step in self.steps:
+            found.append(Round(step.kind, tuple(heads)))
+            for pipe, records in step.parts:
+                heads[pipe] += len(records)
+        return found
+
+
+@dataclass(slots=True)
+class Steps:
+    """What the steps of an outermost loop issue, by their keys (`signature.py`)."""
+
+    loop: int
+    known: dict[Any, Step] = field(default_factory=dict[Any, "Step"])
+    kinds: dict[Any, int] = field(default_factory=dict[Any, int])
+
+    def replay(self, queues: list[list[int]], trace: Trace, key: Any) -> bool:
+        """Issue the records of a step, if they are known."""
+        if not trace.steps:
+            trace.first = tuple(map(len, queues))
+        step = self.known.get(key)
+        if step is None:
+            return False
+        trace.steps.append(step)
+        for pipe, part in step.parts:
+            queues[pipe].extend(part)
+        return True
+
+    def keep(self, queues: list[list[int]], heads: list[int], trace: Trace, key: Any) -> None:
+        """Of a step that was issued behind `heads`."""
+        numbered = enumerate(zip(queues, heads, strict=True))
+        parts = tuple((p, tuple(queue[n:])) for p, (queue, n) in numbered if len(queue) > n)
+        step = Step((self.loop, self.kinds.setdefault(parts, len(self.kinds))), parts)
+        trace.steps.append(step)
+        if key is not None:
+            self.known[key] = step

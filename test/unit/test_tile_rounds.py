@@ -1,0 +1,176 @@
+"""What repeats itself is neither issued nor simulated again, and times are the same."""
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from tile_lowering import lowered
+
+import ge
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.kernel import KernelOp
+from ge.lowering.tiles import examples
+from ge.runtime.tiles import queues
+from ge.runtime.tiles.kernel import TileKernel
+from ge.runtime.tiles.queues import (
+    POP,
+    PUSH,
+    RUN,
+    SET,
+    WAIT,
+    BadFlag,
+    Latencies,
+    Record,
+    Round,
+    simulate,
+)
+from ge.runtime.tiles.signature import Signature
+
+B2 = Target.load("910b2")
+
+
+def of(shape: tuple[int, ...], element: str = "f16") -> Any:
+    return ge.tile.Tensor(shape, element)
+
+
+EXAMPLES = {
+    "gemm": (examples.gemm, [of((4096, 700)), of((700, 1030)), of((4096, 1030))]),
+    "norm": (examples.rms_norm, [of((3001, 512)), of((1, 512)), of((3001, 512))]),
+    "conv": (examples.conv3x3, [of((34, 300, 64)), of((9, 64, 64), "f16"), of((32, 298, 64))]),
+    "flash": (
+        examples.flash,
+        [of((4096, 64)), of((640, 64)), of((640, 64)), of((4096, 64), "f32")],
+    ),
+}
+
+
+def run_of(name: str) -> TileKernel:
+    kernel, arguments = EXAMPLES[name]
+    program = kernel.on(*arguments, cores=5)
+    return TileKernel(program.kernel, program.target)
+
+
+COMPILED = {
+    "transposed": "(%a: tensor<1000x700xf32>) -> tensor<700x1000xf32>: %r = graph.transpose %a "
+    "permutation [1, 0] : tensor<1000x700xf32> -> tensor<700x1000xf32>",
+    "softmax": "(%a: tensor<4000x1500xf16>) -> tensor<4000x1500xf16>: %r = graph.softmax %a "
+    "{axis = 1 : i64} : (tensor<4000x1500xf16>) -> tensor<4000x1500xf16>",
+    "matmul": "(%a: tensor<2000x1100xbf16>, %b: tensor<1100x3000xbf16>) -> tensor<2000x3000xbf16>: "
+    "%r = graph.matmul %a, %b : (tensor<2000x1100xbf16>, tensor<1100x3000xbf16>) -> "
+    "tensor<2000x3000xbf16>",
+    "attention": "(%q: tensor<1x16x1024x64xf16>, %k: tensor<1x16x1024x64xf16>, "
+    "%v: tensor<1x16x1024x64xf16>) -> tensor<1x16x1024x64xf16>: %r = graph.attention %q, %k, %v "
+    "{causal = true} : tensor<1x16x1024x64xf16>, tensor<1x16x1024x64xf16>, "
+    "tensor<1x16x1024x64xf16> -> tensor<1x16x1024x64xf16>",
+}
+
+
+def compiled(name: str) -> TileKernel:
+    head, line = COMPILED[name].split(": %r", 1)
+    result = head.split("->")[1]
+    text = f"func.func @main{head} {{\n  %r{line}\n  func.return %r : {result}\n}}\n"
+    (program,) = (op for op in lowered(text).module.ops if isinstance(op, KernelOp))
+    return TileKernel(program, B2)
+
+
+def nothing(*_: Any) -> None:
+    return None
+
+
+CASES = [*((run_of, name) for name in EXAMPLES), *((compiled, name) for name in COMPILED)]
+
+
+@pytest.mark.parametrize(("make", "name"), CASES)
+def test_times_are_those_of_all_steps(
+    make: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = make(name)
+    time = short.time()
+    monkeypatch.setattr(Signature, "key", nothing)
+    monkeypatch.setattr(queues, "run_rounds", nothing)
+    whole = make(name)
+    every = whole.time()
+    assert short.issued == whole.issued
+    assert time.core_us == pytest.approx(every.core_us, rel=1e-9)
+    for a, b in zip(time.pipes, every.pipes, strict=True):
+        assert (a.pipe, a.instructions) == (b.pipe, b.instructions)
+        assert a.busy_us == pytest.approx(b.busy_us, rel=1e-6, abs=1e-6)
+        assert a.waits == pytest.approx(b.waits, rel=1e-6, abs=1e-6)
+
+
+def test_a_long_matmul_is_timed_by_a_few_of_its_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, skipped = run_of("gemm"), list[int]()
+    repeat = queues._repeat  # pyright: ignore[reportPrivateUsage]
+
+    def noted(*args: Any) -> None:
+        skipped.append(args[3])
+        repeat(*args)
+
+    monkeypatch.setattr(queues, "_repeat", noted)
+    run.time()
+    assert max(skipped) > 10
+
+
+LATENCIES = Latencies(20.0, 220.0)
+
+
+def looped(seed: int) -> tuple[list[list[int]], list[Record], list[float], list[Round]]:
+    """Three pipes in a loop: the second one works on what the first one brings into a ring of two,
+    and gives it to the third through a fifo; some steps are of another kind."""
+    random, records, cycles = Random(seed), list[Record](), list[float]()
+
+    def record(kind: int, pipe: int, channel: int = -1, us: float = 0.0) -> int:
+        records.append(Record(kind, pipe, channel, len(records), ()))
+        cycles.append(us)
+        return len(records) - 1
+
+    ready = [(record(SET, 0, c), record(WAIT, 1, c)) for c in (0, 1)]
+    free = [(record(SET, 1, c), record(WAIT, 0, c)) for c in (2, 3)]
+    loads = [record(RUN, 0, us=random.choice([90.0, 333.3, 1000.1])) for _ in range(2)]
+    work = [record(RUN, 1, us=random.uniform(50, 900)) for _ in range(2)]
+    push, pop = (record(k, p, 4, random.uniform(10, 700)) for k, p in ((PUSH, 1), (POP, 2)))
+    lanes: list[list[int]] = [[], [free[0][0], free[1][0]], []]
+    rounds: list[Round] = []
+    other = random.randrange(60)
+    for i in range(60):
+        kind = int(i == other)
+        rounds.append(Round((i % 2, kind), tuple(map(len, lanes))))
+        lanes[0] += [free[i % 2][1], loads[kind], ready[i % 2][0]]
+        lanes[1] += [ready[i % 2][1], work[kind], push, free[i % 2][0]]
+        lanes[2] += [pop]
+    lanes[0] += [free[0][1], free[1][1]]
+    return lanes, records, cycles, rounds
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rounds_that_repeat_are_not_run(seed: int) -> None:
+    lanes, records, cycles, rounds = looped(seed)
+    whole = simulate(lanes, records, cycles, {4: 2}, LATENCIES)
+    short = simulate(lanes, records, cycles, {4: 2}, LATENCIES, rounds=rounds)
+    assert short.ends == pytest.approx(whole.ends, rel=1e-9)
+    for a, b in zip(short.waited, whole.waited, strict=True):
+        assert a == pytest.approx(b, rel=1e-9, abs=1e-5)
+
+
+def test_a_flag_that_is_set_twice_is_seen_in_rounds() -> None:
+    """The pipe that waits is slower than the one that sets, and nothing holds that up."""
+    records = [
+        Record(SET, 0, 0, 0, ()),
+        Record(RUN, 0, -1, 1, ()),
+        Record(WAIT, 1, 0, 2, ()),
+        Record(RUN, 1, -1, 3, ()),
+    ]
+    rounds = [Round(0, (2 * i, 2 * i)) for i in range(50)]
+    for slow, wrong in ((5.0, False), (500.0, True)):
+        for given in ((), rounds):
+            with pytest.raises(BadFlag) if wrong else nullcontext():
+                simulate(
+                    [[0, 1] * 50, [2, 3] * 50], records, [0.0, 100.0, 0.0, slow], {}, LATENCIES,
+                    rounds=given,
+                )  # fmt: skip
