@@ -43,6 +43,14 @@ Why so:
   vector cores first, and pass a fifo; a kernel with both kinds of cores starts later. The hardware
   has blocks of 32 bytes of channels innermost, and its sums go in that order; here, as everywhere,
   elements of a tile lie row by row, and the sums go in the order of weights as they lie in memory.
+- **Cores meet at barriers alone, and what they pass each other is in a workspace.** `tile.barrier`
+  is of all cores and all their pipes (SyncAll): no flag between two cores has a name or a number,
+  and what a proof has to compare are phases. A workspace is memrefs of the kernel behind those that
+  it is given, and not an op: boxes, races and bounds are found as in others. A launch does not name
+  it; the plan has one for each stream (`workspace.py`). Rejected: a workspace that a launch is
+  given as a buffer of the arena (the plan is made before tile programs are written, and a kernel's
+  arguments would follow from how it is written), sums added by `tile.store ... add` in the order of
+  cores (a flag for each two cores, and the result's type would be that of the sums).
 - **`tile.map` has graph ops in it**, whose kernels and costs there are, and rows and columns
   broadcast as at the levels above.
 - **Layout rules are of types**: multiples of 16 outside of UB, rows of 32 bytes in UB. What does
@@ -70,7 +78,8 @@ What is not there:
 - Buffers that share bytes: `tile-plan` keeps each for the whole program. Offsets by hand may
   overlap; then `tile-flags` does not know, and the checker tells.
 - Flags between memrefs' boxes: what a program both stores and loads counts as one buffer, so loads
-  and stores of a kernel in place wait for each other. Order between *cores* by device memory.
+  and stores of a kernel in place wait for each other. Order between some cores, and not all, by
+  device memory.
 """
 
 from xdsl.ir import Dialect

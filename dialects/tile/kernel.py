@@ -17,19 +17,22 @@ or both, which talk by fifos. Each core runs its program from beginning to end: 
 computes indices and issues instructions to the core's pipes, which are queues that run side by
 side; `tile.set` and `tile.wait` order them.
 
-kernel.py     kernels and programs           buffers.py    buffers, views, fifos
+Cores meet nowhere but at a `tile.barrier`, and what one of them stores for another lies in memrefs
+that are the kernel's own, its workspace.
+
+kernel.py     kernels, programs, barriers    buffers.py    buffers, views, fifos
 transfers.py  instructions that move data    compute.py    instructions that compute, and flags
 reading.py    numbers in device memory
 """
 
 from abc import ABC
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, cast
 
 from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, MemRefType, NoneAttr, StringAttr
 from xdsl.dialects.scf import ForOp, IfOp, YieldOp
-from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region
 from xdsl.irdl import (
     irdl_op_definition,
     lazy_traits_def,
@@ -53,7 +56,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import GeOp
-from ge.dialects.support.types import is_static
+from ge.dialects.support.types import align_up, byte_size, is_static
 from ge.dialects.tile.buffers import AllocOp, FifoOp, SlotOp, ViewOp, buffer_of, constant_index
 from ge.dialects.tile.compute import MapOp
 from ge.dialects.tile.instruction import Instruction, Program, program_of
@@ -72,6 +75,8 @@ INDEX_OPS = frozenset(
 
 assert {op.name for op in Arith.operations} >= INDEX_OPS
 
+WORKSPACE_ALIGNMENT = 512  # of memrefs in it, as of other buffers
+
 
 class ProgramOp(Program, ABC):
     """A program: `tile.cube` or `tile.vector`."""
@@ -86,6 +91,12 @@ class ProgramOp(Program, ABC):
     @property
     def allocs(self) -> list[AllocOp]:
         return [op for op in self.body.block.ops if isinstance(op, AllocOp)]
+
+    @property
+    def pipes(self) -> list[Pipe]:
+        """Those that it issues instructions to."""
+        used = {op.pipe() for op in ops_within(self.body) if isinstance(op, Instruction)}
+        return [pipe for pipe in Pipe if pipe in used]
 
     def verify_(self) -> None:
         for op in ops_within(self.body):
@@ -186,8 +197,22 @@ class CoresOp(GeOp):
         super().__init__(result_types=[IndexType()])
 
 
+@irdl_op_definition
+class BarrierOp(GeOp):
+    """All cores of the kernel meet, cube and vector cores: what each of them issued before is done,
+    and stored where the others find it, when anything behind starts on any of them.
+
+        tile.store %part to %mine        // of %w, the kernel's workspace
+        tile.barrier
+        tile.load %other to %t           // what another core stored
+    """
+
+    name = "tile.barrier"
+    assembly_format = "attr-dict"
+
+
 RUN = (
-    *(Instruction, AllocOp, SlotOp, ViewOp, CoreOp, CoresOp, PartOp, ReadOp),
+    *(Instruction, AllocOp, SlotOp, ViewOp, CoreOp, CoresOp, PartOp, ReadOp, BarrierOp),
     *(ForOp, IfOp, YieldOp),
 )
 """What a program consists of, besides `INDEX_OPS`."""
@@ -196,23 +221,56 @@ RUN = (
 @irdl_op_definition
 class KernelOp(GeOp):
     """A kernel on memrefs of known shape in device memory, on a number of cores. Before its
-    programs stand fifos and constants that both use."""
+    programs stand fifos and constants that both use. The last of its memrefs may be its workspace:
+    each launch has them anew, unwritten, and nobody gives or gets them.
+
+        tile.kernel @k(%x: memref<64xf32>) workspace(%w: memref<4x64xf32>) cores 4 { ... }
+    """
 
     name = "tile.kernel"
     sym_name = prop_def(StringAttr)
     cores = prop_def(IntegerAttr[I64])
+    workspaces = opt_prop_def(IntegerAttr[I64])  # how many of the memrefs they are
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface(), NoTerminator())
 
-    def __init__(self, name: str, cores: int, body: Block | Region):
+    def __init__(self, name: str, cores: int, body: Block | Region, workspaces: int = 0):
         super().__init__(
-            properties={"sym_name": StringAttr(name), "cores": number(cores)},
+            properties={
+                "sym_name": StringAttr(name),
+                "cores": number(cores),
+                "workspaces": number(workspaces) if workspaces else None,
+            },
             regions=[body if isinstance(body, Region) else Region(body)],
         )
 
     @property
     def core_count(self) -> int:
         return self.cores.value.data
+
+    @property
+    def arguments(self) -> Sequence[BlockArgument]:
+        """The memrefs that a launch is given."""
+        args = self.body.block.args
+        return args[: len(args) - self.workspace_count]
+
+    @property
+    def workspace(self) -> Sequence[BlockArgument]:
+        """The memrefs that a launch has for itself."""
+        return self.body.block.args[len(self.arguments) :]
+
+    @property
+    def workspace_count(self) -> int:
+        return 0 if self.workspaces is None else self.workspaces.value.data
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Of device memory, each memref at a multiple of `WORKSPACE_ALIGNMENT`."""
+        return sum(align_up(byte_size(a.type), WORKSPACE_ALIGNMENT) for a in self.workspace)
+
+    @property
+    def barriers(self) -> list[BarrierOp]:
+        return [op for op in self.walk() if isinstance(op, BarrierOp)]
 
     @property
     def programs(self) -> list[ProgramOp]:
@@ -234,11 +292,14 @@ class KernelOp(GeOp):
     def parse(cls, parser: Parser) -> "KernelOp":
         name = parser.parse_symbol_name().data
         args = parser.parse_comma_separated_list(Parser.Delimiter.PAREN, parser.parse_argument)
+        own: list[Parser.Argument] = []
+        if parser.parse_optional_keyword("workspace"):
+            own = parser.parse_comma_separated_list(Parser.Delimiter.PAREN, parser.parse_argument)
         parser.parse_keyword("cores")
         cores = parser.parse_integer(allow_boolean=False)
         attributes = parser.parse_optional_attr_dict_with_keyword()
-        region = parser.parse_region(args)
-        op = cls(name, cores, region)
+        region = parser.parse_region([*args, *own])
+        op = cls(name, cores, region, len(own))
         if attributes is not None:
             op.attributes.update(attributes.data)
         return op
@@ -247,7 +308,11 @@ class KernelOp(GeOp):
         printer.print_string(" ")
         printer.print_symbol_name(self.sym_name.data)
         with printer.in_parens():
-            printer.print_list(self.body.block.args, printer.print_block_argument)
+            printer.print_list(self.arguments, printer.print_block_argument)
+        if self.workspace:
+            printer.print_string(" workspace")
+            with printer.in_parens():
+                printer.print_list(self.workspace, printer.print_block_argument)
         printer.print_string(f" cores {self.core_count}")
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
@@ -258,6 +323,8 @@ class KernelOp(GeOp):
             raise VerifyException(f"a kernel runs on at least one core, not {self.core_count}")
         for arg in self.body.block.args:
             check_argument(arg.type)
+        if not 0 <= self.workspace_count <= len(self.body.block.args):
+            raise VerifyException(f"{self.workspace_count} of its memrefs are its workspace")
         kinds = [type(p) for p in self.programs]
         if not kinds or len(set(kinds)) < len(kinds):
             raise VerifyException("a kernel has one tile.cube, one tile.vector, or both")
@@ -269,6 +336,8 @@ class KernelOp(GeOp):
         for op in self.walk():
             if isinstance(op, StoreOp) and reads_of(buffer_of(op.target)):
                 raise VerifyException("a memref that tile.read reads is stored to")
+            if isinstance(op, ReadOp) and op.source in self.workspace:
+                raise VerifyException("tile.read reads what a kernel is given, no workspace")
 
 
 def check_argument(t: Attribute) -> None:

@@ -18,13 +18,13 @@ Read: TypeAlias = Callable[[str], KernelOp]
 
 
 class TextKernelOp(KernelOp):
-    """`text`: what stands behind the name in the text of a kernel; `read` makes a kernel of all of
-    it."""
+    """`text`: what stands behind the name in the text of a kernel; its cores, and the bytes of its
+    workspace, are known. `read` makes a kernel of all of it."""
 
-    def __init__(self, name: str, cores: int, text: str, read: Read) -> None:
+    def __init__(self, name: str, cores: int, text: str, read: Read, workspace: int = 0) -> None:
         properties = {"sym_name": StringAttr(name), "cores": number(cores)}
         Operation.__init__(self, properties=properties)
-        self.text, self._read = text, read
+        self.text, self._read, self._workspace = text, read, workspace
         self._regions: tuple[Region, ...] | None = None
 
     @property
@@ -35,9 +35,15 @@ class TextKernelOp(KernelOp):
     def regions(self) -> tuple[Region, ...]:
         if self._regions is None:
             kernel = self._read(f"{self.name} @program{self.text}")
+            if kernel.workspaces is not None:
+                self.workspaces = kernel.workspaces
             self._regions = ()
             self.add_region(kernel.detach_region(0))
         return self._regions
+
+    @property
+    def workspace_bytes(self) -> int:
+        return self._workspace if self._regions is None else super().workspace_bytes
 
     @regions.setter
     def regions(  # pyright: ignore[reportIncompatibleVariableOverride]

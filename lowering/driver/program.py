@@ -26,6 +26,7 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import walk
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, element_type
+from ge.dialects.tile.workspace import workspace_bytes
 from ge.lowering.driver.gears import GearReport, lines
 from ge.lowering.pipeline.instrumentation import PassRecord
 from ge.lowering.pipeline.options import Options
@@ -220,12 +221,15 @@ def count_launches(module: ModuleOp) -> int:
 
 
 def memory_figures(module: ModuleOp) -> dict[str, int]:
-    """The bytes that the memory plan states on the main function; empty without a plan."""
+    """The bytes that the memory plan states on the main function, and those of workspaces where
+    launches have any; empty without a plan."""
     main = main_function(module)
     figures: dict[str, int] = {}
     for key in MEMORY_KEYS:
         if main is not None and (stated := figure(main, key)) is not None:
             figures["peak_bytes" if key == "arena_bytes" else key] = stated
+    if figures and (workspace := workspace_bytes(module)):
+        figures["workspace_bytes"] = workspace
     return figures
 
 

@@ -103,7 +103,8 @@ class Kept(Shared):
             self.entries[name] = entry
         if "reason" in entry:
             raise NotLowered(entry["reason"])
-        return TextKernelOp(NAME, entry["cores"], entry["text"], self.parsed)
+        facts = entry["cores"], entry["text"], self.parsed, entry["workspace"]
+        return TextKernelOp(NAME, *facts)
 
     def parsed(self, text: str) -> TileKernelOp:
         (op,) = parse_module(self.ctx, Source("a tile program", text)).ops
@@ -144,7 +145,8 @@ def new_entry(write: Callable[[], TileKernelOp]) -> dict[str, Any]:
     except NotLowered as e:
         return {"reason": str(e)}
     program.sym_name = StringAttr(NAME)
-    return {"cores": program.core_count, "text": op_text(program).removeprefix(HEAD)}
+    text = op_text(program).removeprefix(HEAD)
+    return {"cores": program.core_count, "workspace": program.workspace_bytes, "text": text}
 
 
 @cache

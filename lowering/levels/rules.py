@@ -81,7 +81,7 @@ def tiles_match(op: Operation, around: Surroundings) -> Iterator[str]:
     if program.is_unread:  # it was written for this kernel
         return
     try:
-        op.check_program(program.body.block.arg_types)
+        op.check_program([a.type for a in program.arguments])
     except VerifyException as e:
         yield str(e)
 

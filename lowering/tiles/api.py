@@ -60,7 +60,7 @@ from ge.runtime.data.arrays import Array, dtype_of
 
 if TYPE_CHECKING:
     from ge.runtime.check.tiles import KernelProof
-    from ge.runtime.tiles.kernel import KernelTime
+    from ge.runtime.tiles.times import KernelTime
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class TileProgram:
         from ge.runtime.tiles.arguments import argument_names
         from ge.runtime.tiles.kernel import TileKernel
 
-        arguments, names = self.kernel.body.block.args, argument_names(self.kernel)
+        arguments, names = self.kernel.arguments, argument_names(self.kernel)
         if len(arrays) != len(arguments):
             raise GeError(f"{len(arrays)} arrays for {len(arguments)} arguments")
         for array, arg, name in zip(arrays, arguments, names, strict=True):

@@ -24,6 +24,26 @@ def gemm(c: Any, a: Any, b: Any, out: Any, M: int, N: int, K: int) -> None:
         c.store(out[m:, n:], C, relu=True)
 
 
+@tile.kernel(parts=4)
+def split_k(c: Any, a: Any, b: Any, out: Any, parts: int) -> None:
+    """a b, the sums' terms shared by cores: partial sums in a workspace, added in their order."""
+    (M, K), N = a.shape, b.shape[1]
+    k, own = K // parts, c.workspace(parts, M, N, dtype="f32")
+    A, B, acc = c.l1(M, k), c.l1(k, N), c.l0c(M, N)
+    for i in c.share(parts):
+        c.mmad(acc, c.load(A, a[0:, i * k :]), c.load(B, b[i * k :]), init=True)
+        c.store(own[i, 0:, 0:], acc)
+    c.barrier()
+    rows = M // parts // c.split()
+    total, part = c.ub(rows, N, "f32"), c.ub(rows, N, "f32")
+    for i in c.share(parts):
+        row = (i * c.parts + c.part) * rows
+        c.load(total, own[0, row:, 0:])
+        for p in c.range(1, parts):
+            total[:] = total + c.load(part, own[p, row:, 0:])
+        c.store(out[row:], total)
+
+
 @tile.kernel(M=16, epsilon=1e-6)
 def rms_norm(c: Any, x: Any, weight: Any, out: Any, M: int, epsilon: float) -> None:
     """out = x / sqrt(mean(x * x) + epsilon) * weight, for each row"""

@@ -201,3 +201,7 @@ def line_of(error: Exception) -> str:
 
 def has_instructions(op: Operation) -> bool:
     return any(isinstance(o, Instruction) for o in op.walk())
+
+
+def has_barriers(op: Operation) -> bool:
+    return any(isinstance(o, kernel.BarrierOp) for o in op.walk())

@@ -18,6 +18,7 @@ from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     IndexType,
+    MemRefType,
     TensorType,
     f32,
     i1,
@@ -35,6 +36,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import Target
 from ge.dialects.tile import buffers, compute, transfers
+from ge.dialects.tile.kernel import BarrierOp
 from ge.dialects.tile.types import FifoType, Memory, RingType, TileType
 from ge.dialects.tile.unfold import UnfoldOp
 from ge.lowering.tiles import values as v
@@ -90,6 +92,7 @@ class Tracer:
     staging: dict[TileType, list[v.Tile]] = field(default_factory=dict[TileType, list[v.Tile]])
     left: int = 0  # loops that were left before their end
     parts: int = 1  # vector cores beside each cube core
+    own: list[v.Argument] = field(default_factory=list[v.Argument])  # the workspace
 
     # ---- cores and loops ----
 
@@ -169,7 +172,23 @@ class Tracer:
             side.add(YieldOp)
             side.open.pop()
 
+    def barrier(self) -> None:
+        """Wait until all cores have come here, and what they did before is done."""
+        for side in self.sides:
+            side.add(BarrierOp)
+
     # ---- memories ----
+
+    def workspace(self, *shape: int, dtype: v.ElementLike) -> v.Argument:
+        """A tensor in device memory that is the kernel's own, unwritten when it begins: cores store
+        what others load behind a barrier."""
+        element = v.element_named(dtype)
+        block = self.arguments[0].memref.owner
+        assert isinstance(block, Block)
+        memref = block.insert_arg(MemRefType(element, shape), len(block.args))
+        memref.name_hint = f"workspace_{len(self.own)}"
+        self.own.append(v.Argument(memref, shape, element))
+        return self.own[-1]
 
     def l1(
         self, rows: int, cols: int, dtype: v.ElementLike = None, copies: int | None = None

@@ -104,7 +104,7 @@ def tune(
         raise GeError(f"@{kernel.name} runs with none of the choices: {best.why}")
     program = search.programs(best.parameters)
     name = program.target.name
-    types = tuple(type_text(a.type) for a in program.kernel.body.block.args)
+    types = tuple(type_text(a.type) for a in program.kernel.arguments)
     count = program.kernel.core_count
     entry = Entry(kernel.name, source_of(kernel), types, name, count, best.parameters, best.us)
     return Tuning(entry, trials, size)

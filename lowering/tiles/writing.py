@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import CubeOp, KernelOp, ProgramOp, VectorOp
-from ge.lowering.tiles.sides import Side, has_instructions, line_of
+from ge.lowering.tiles.sides import Side, has_barriers, has_instructions, line_of
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Argument
 from ge.transforms.tiles.indices import erase_unused
@@ -48,7 +48,7 @@ def written_kernel(
     if cores is None:
         cube = any(isinstance(p, CubeOp) for p in programs)
         cores = target.cube_cores if cube else target.vector_cores
-    return KernelOp(name, cores, block)
+    return KernelOp(name, cores, block, len(tracer.own))
 
 
 def trace(tracer: Tracer, write: Callable[[Tracer], None]) -> None:
@@ -83,7 +83,7 @@ def prune(block: Block) -> None:
     """Erase the loops and branches that do nothing."""
     for op in list(block.ops):
         if isinstance(op, ForOp | IfOp):
-            if has_instructions(op):
+            if has_instructions(op) or has_barriers(op):
                 for region in op.regions:
                     for inner in region.blocks:
                         prune(inner)

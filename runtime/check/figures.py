@@ -2,10 +2,10 @@
 
 `check_figures(module, target)` reports attributes of @main of the wrong type, an alignment that is
 not the target's or a multiple of it, segments and sums of sizes that are not as stated, more bytes
-of arena, inputs and outputs, and weights together than the target has, and slots that are kept
-apart (`npu_task.pinned`) although `npu_task.no_reuse` does not ask for it, or that share bytes.
-Of buffers whose size is known only at run time the places count that they have. How constants lie
-in memory is trusted (`Target.constants_bytes`).
+of arena, inputs and outputs, weights and workspaces together than the target has, and slots that
+are kept apart (`npu_task.pinned`) although `npu_task.no_reuse` does not ask for it, or that share
+bytes. Of buffers whose size is known only at run time the places count that they have. How
+constants lie in memory is trusted (`Target.constants_bytes`).
 """
 
 from collections.abc import Iterator
@@ -23,6 +23,7 @@ from ge.dialects.npu_task.program_info import FIGURES, NO_REUSE, PINNED, figure,
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.workspace import workspace_bytes
 from ge.runtime.check.problems import Problem
 
 
@@ -34,6 +35,7 @@ SEGMENTS = ("arena", "io", "weight", "state", "dynamic")
 
 
 def footprint(func: FuncOp) -> int:
+    """Of all segments, without workspaces."""
     return sum(figure(func, f"{name}_bytes") or 0 for name in SEGMENTS)
 
 
@@ -44,8 +46,10 @@ def check_figures(module: ModuleOp, target: Target) -> list[Problem]:
     if problems := [Problem("figure", text, main) for text in _types(main)]:
         return problems
     problems += [Problem("figure", text, main) for text in _sums(main, target)]
-    if (total := footprint(main)) > target.hbm_bytes:
+    workspace = workspace_bytes(module)
+    if (total := footprint(main) + workspace) > target.hbm_bytes:
         parts = ", ".join(f"{n} {figure(main, f'{n}_bytes') or 0}" for n in SEGMENTS)
+        parts += f", workspace {workspace}" if workspace else ""
         text = f"the program takes {total} bytes ({parts}), {target.name} has {target.hbm_bytes}"
         problems.append(Problem("capacity", text, main))
     return [*problems, *_weights(main), *_pinned(module, main)]

@@ -30,6 +30,7 @@ from ge.dialects.npu_task.program_info import CAP, figure
 from ge.dialects.npu_task.sizes import placed_results
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
+from ge.dialects.tile.workspace import workspace_bytes
 from ge.runtime.check.certificate import CertificateProof, prove_certificate
 from ge.runtime.check.cores import prove_core_plans
 from ge.runtime.check.figures import check_figures, footprint
@@ -78,7 +79,7 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
     ]
     if problems:
         return Proof(problems)
-    ops = list(main.walk())
+    ops, workspace = list(main.walk()), workspace_bytes(module)
     tasks = sum(isinstance(op, Task) for op in ops)
     dynamic = sum(is_dynamic(v.type) and space_of(v.type) != HOST for op in ops for v in op.results)
     ranges = dim_ranges(main)
@@ -90,7 +91,7 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
         f"{arena} for the {known} tensors of known size" if dynamic else arena,
         *([] if dynamic else [_optimality(main, certificate)]),
         f"{len(cast(DenseArrayBase, certificate.claims['live']))} tensors live at the peak",
-        f"{footprint(main)} of {target.hbm_bytes} bytes of {target.name}",
+        f"{footprint(main) + workspace} of {target.hbm_bytes} bytes of {target.name}",
     ]
     if placed:
         sizes = ", ".join(f"{name}={r}" for name, r in ranges.items())

@@ -39,9 +39,10 @@ Bounds: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What an instruction of a core does to a box."""
+    """What an instruction of a core does to a box; `unit`: which of its programs has it."""
 
     core: int
+    unit: int
     step: Step
     region: Region
     is_write: bool
@@ -51,13 +52,13 @@ class Access:
         return isinstance(self.step.op, StoreOp) and self.step.op.is_atomic
 
 
-def accesses(core: int, steps: Iterable[Step]) -> Iterator[Access]:
+def accesses(core: int, unit: int, steps: Iterable[Step]) -> Iterator[Access]:
     """What the steps of a core read and write of device memory."""
     for step in steps:
         for is_write, regions in ((False, step.read_boxes), (True, step.written_boxes)):
             for region in regions:
                 if not region.is_empty:
-                    yield Access(core, step, region, is_write)
+                    yield Access(core, unit, step, region, is_write)
 
 
 def name(value: SSAValue) -> str:
@@ -204,79 +205,3 @@ class DeviceGrid:
         for edges in self.borders:
             sizes = np.multiply.outer(sizes, np.diff(edges))
         return sizes
-
-
-def ordered_memory(
-    device: Device, cores: Iterable[Iterable[Access]], problems: Problems
-) -> set[SSAValue]:
-    """Compare what cores do to device memory, in which nothing orders them; the homes of memrefs
-    whose accesses by one core have to be ordered too."""
-    touched: dict[SSAValue, list[Access]] = {}
-    for core in cores:
-        for access in core:
-            touched.setdefault(device.home(access.region), []).append(access)
-    return {
-        home
-        for home, rows in touched.items()
-        if any(a.is_write for a in rows) and compare_cores(device, home, rows, problems)
-    }
-
-
-NONE = -1
-
-
-def compare_cores(
-    device: Device, home: SSAValue, rows: Sequence[Access], problems: Problems
-) -> bool:
-    """Find races between cores, and elements of a result that nothing stores; whether a core
-    touches cells twice, one time writing."""
-    boxes = [device.boxes(a.region) for a in rows]
-    grid = DeviceGrid.of([box for found in boxes for box in found], device.shapes[home])
-    places = [(a, grid.spans(box)) for a, found in zip(rows, boxes, strict=True) for box in found]
-    writer = np.full(grid.shape, NONE, np.int64)  # the core that wrote each cell last
-    several = np.zeros(grid.shape, bool)  # whether more than one core wrote a cell
-    summed = np.zeros(grid.shape, bool)  # whether all writes of a cell so far add to it
-    twice = False
-    for access, at in places:
-        if not access.is_write:
-            continue
-        before, result = writer[at], access.region.memref
-        others = (before != NONE) & (before != access.core)
-        if (others & ~(summed[at] & access.adds)).any():
-            text = f"two cores store to the same elements of {name(result)}, in no order"
-            problems.add("race", text, access.step.op)
-        twice = twice or bool((before == access.core).any())
-        several[at] |= others
-        summed[at] = access.adds & (summed[at] | (before == NONE))
-        writer[at] = access.core
-    for access, at in places:
-        if access.is_write or access.adds:
-            continue
-        before, operand = writer[at], access.region.memref
-        if (((before != NONE) & (before != access.core)) | several[at]).any():
-            text = f"one core reads elements of {name(operand)} that another one stores"
-            problems.add("race", text, access.step.op)
-        twice = twice or bool((before == access.core).any())
-    stored = {a.region.memref: a.step.op for a in rows if a.is_write}
-    is_read = any(a.region.memref in stored for a in rows if not (a.is_write or a.adds))
-    if not is_read and not summed.any():
-        result, op = next(iter(stored.items()))
-        if text := what_is_missing(device, grid, writer != NONE, result):
-            problems.add("unwritten", text, op)
-    return twice
-
-
-def what_is_missing(
-    device: Device, grid: DeviceGrid, stored: NDArray[np.bool_], result: BlockArgument
-) -> str:
-    """What is wrong with the cells that cores store of a result; empty: nothing."""
-    over = sum(h is device.homes[result] for h in device.homes.values()) > 1
-    if over and (wanted := device.in_part.get(result.index)) is not None:
-        count = int((stored * grid.elements).sum())
-        text = f"{count} elements of {name(result)} are stored over an operand, not {wanted}"
-        return "" if count == wanted else text
-    if stored.all():
-        return ""
-    where = np.argwhere(~stored)[0]
-    first = [edges[int(i)] for edges, i in zip(grid.borders, where, strict=True)]
-    return f"elements of {name(result)}, from {first} on, are stored by no core"

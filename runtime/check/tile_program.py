@@ -29,7 +29,7 @@ from ge.dialects.tile.buffers import (
 )
 from ge.dialects.tile.compute import FlagOp
 from ge.dialects.tile.instruction import Instruction
-from ge.dialects.tile.kernel import CoreOp, CoresOp, KernelOp, PartOp, ProgramOp
+from ge.dialects.tile.kernel import BarrierOp, CoreOp, CoresOp, KernelOp, PartOp, ProgramOp
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import BoxType, Memory, Pipe, TileType, box_type
@@ -81,11 +81,14 @@ class Region:
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """An instruction as it is issued. `flag` is the id of a flag, `fifo` the queue, `part` the
-    vector core beside the cube core whose rows pass it."""
+    """An instruction as it is issued, or for each pipe a barrier. `number`: how many the program
+    issued before; `phase`: how many barriers there were before. `flag` is the id of a flag, `fifo`
+    the queue, `part` the vector core beside the cube core whose rows pass it."""
 
-    op: Instruction
+    op: Instruction | BarrierOp
     pipe: Pipe
+    number: int = 0
+    phase: int = 0
     reads: Sequence[Bytes] = ()
     writes: Sequence[Bytes] = ()
     read_boxes: Sequence[Region] = ()
@@ -110,6 +113,7 @@ class Walk:
     part: int = 0  # of a vector core: its number beside the cube core
     steps: list[Step] = field(default_factory=list[Step])
     trips: int = 0  # rounds of all loops so far
+    phase: int = 0  # barriers so far
     values: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     owners: dict[tuple[SSAValue, int], int] = field(default_factory=dict[tuple[SSAValue, int], int])
 
@@ -127,6 +131,10 @@ class Walk:
                     self.issue(op, part)
             elif isinstance(op, Instruction):
                 self.issue(op, self.part)
+            elif isinstance(op, BarrierOp):
+                self.phase += 1
+                for pipe in self.program.pipes:
+                    self.steps.append(Step(op, pipe, len(self.steps), self.phase))
             elif isinstance(op, ForOp):
                 self.loop(op)
             elif isinstance(op, IfOp):
@@ -220,7 +228,7 @@ class Walk:
     def issue(self, op: Instruction, part: int) -> None:
         if len(self.steps) >= MOST_INSTRUCTIONS:
             raise WalkError("loop", f"more than {MOST_INSTRUCTIONS} instructions of one core", op)
-        step = Step(op, op.pipe(), part=part)
+        step = Step(op, op.pipe(), len(self.steps), self.phase, part=part)
         if isinstance(op, FlagOp):
             step.flag = self.values[op.id]
         elif isinstance(op, PushOp | PopOp):

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.tile.buffers import FifoOp
 from ge.dialects.tile.compute import SetOp, WaitOp
-from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.kernel import BarrierOp, KernelOp
 from ge.dialects.tile.transfers import PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import Memory, Pipe
 from ge.runtime.check.problems import Problems
@@ -50,7 +50,13 @@ class Core:
             yield from queue
 
     def accesses(self) -> Iterator[Access]:
-        return accesses(self.number, self.steps())
+        for (unit, _), steps in self.queues.items():
+            yield from accesses(self.number, unit, steps)
+
+    @property
+    def barriers(self) -> int:
+        """How many it comes to."""
+        return max((step.phase for step in self.steps()), default=0)
 
     def grids(self, device: Device, ordered: set[SSAValue]) -> dict[SSAValue, DeviceGrid]:
         """The cells that this core's boxes make of memrefs whose accesses have to be ordered."""
@@ -141,13 +147,29 @@ class Replay:
                 while done[q] < len(steps) and self.enter(steps[done[q]], queue[0], q, clocks[q]):
                     done[q] += 1
                     moved = True
+            moved = moved or self.meet(done, clocks)
         if not self.problems.full:
             self.check_end(done)
+
+    def meet(self, done: list[int], clocks: Sequence[Clock]) -> bool:
+        """Take all pipes past a barrier, if they have come to one."""
+        queues = [self.core.queues[queue] for queue in self.queues]
+        heads = [steps[n] for steps, n in zip(queues, done, strict=True) if n < len(steps)]
+        if len(heads) < len(queues) or not all(isinstance(s.op, BarrierOp) for s in heads):
+            return False
+        for q in range(len(queues)):
+            done[q] += 1
+            clocks[q][q] = done[q]
+        for clock in clocks:
+            clock[:] = done
+        return bool(heads)
 
     def enter(self, step: Step, unit: int, q: int, clock: Clock) -> bool:
         """Run the step if what it waits for is done."""
         op = step.op
         match op:
+            case BarrierOp():
+                return False
             case SetOp() | WaitOp():
                 key = unit, op.source.data, op.target.data, step.flag
             case PushOp() | PopOp():
@@ -286,8 +308,9 @@ class Replay:
     ) -> None:
         """Report what a step is not ordered after."""
         for q, number in late:
-            before = self.core.queues[self.queues[q]][number - 1].op
-            text = f"{said(step.op)} on {step.pipe} {how} what {said(before)} on {before.pipe()}"
+            first = self.core.queues[self.queues[q]][number - 1]
+            before = first.op
+            text = f"{said(step.op)} on {step.pipe} {how} what {said(before)} on {first.pipe}"
             text = f"{text} {other}, and no flag orders them"
             self.problems.add("race", text, step.op, before)
 

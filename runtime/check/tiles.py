@@ -2,7 +2,8 @@
 
 Each core's programs are walked (`tile_program.py`), and their instructions replayed with vector
 clocks (Fidge 1988; DJIT+, Pozniansky and Schuster, PPoPP 2003): a pipe's instructions run in order,
-a wait after the set that it is for, a pop after its push, a push after the pop that made room.
+a wait after the set that it is for, a pop after its push, a push after the pop that made room, all
+behind a barrier after all before it, on any core.
 Whatever two instructions touch, one of them writing, must be ordered so.
 
 What is proved is for the shapes of the kernel's arguments, its number of cores, and the results
@@ -11,13 +12,15 @@ instructions touch the same bytes of their memories are replayed once. Sums that
 pipes add to are the same but for rounding. What is looked for:
 
     race        two accesses of the same bytes of a core's memory, or of device memory, in no order
-    unwritten   a read of bytes that nothing wrote, an element of a result that nothing stores
+    unwritten   a read of bytes that nothing wrote, of a workspace that nothing stored to before a
+                barrier, an element of a result that nothing stores
     overwritten a read of a buffer in whose place another one was written, or of an operand's
                 elements over which a result was
     bounds      a sub-tile or rows beyond their tile or where none can begin, a memory too small, a
                 box that begins before its memref and is not loaded with padding
     event       a flag that is set twice, waited for in vain, left set, or that no target has
-    deadlock    pipes that wait for each other; tiles left in a fifo
+    deadlock    pipes that wait for each other; tiles left in a fifo; a barrier that not all cores
+                come to
 
     capacity    more cores than the target has
 
@@ -42,18 +45,19 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import ViewOp, constant_index
+from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import StoreOp
 from ge.dialects.tile.types import BoxType
 from ge.runtime.check.problems import Problem, Problems
+from ge.runtime.check.tile_cores import ordered_memory
 from ge.runtime.check.tile_device import (
     NOTHING,
     Device,
     InPart,
     Sharing,
     name,
-    ordered_memory,
 )
 from ge.runtime.check.tile_program import WalkError
 from ge.runtime.check.tile_replay import Core, replay
@@ -139,6 +143,7 @@ def check_cores(
     except WalkError as e:
         problems.add(e.kind, str(e), e.op)
     else:
+        check_barriers(kernel, cores, problems)
         for device in devices:
             ordered = ordered_memory(device, (core.accesses() for core in cores), problems)
             seen: set[object] = set()
@@ -147,7 +152,16 @@ def check_cores(
                 if (shape := core.shape(device, grids)) not in seen and not problems.full:
                     seen.add(shape)
                     replay(core, device, grids, target.flags, problems)
-    return sum(len(q) for core in cores for q in core.queues.values())
+    return sum(isinstance(s.op, Instruction) for core in cores for s in core.steps())
+
+
+def check_barriers(kernel: KernelOp, cores: Sequence[Core], problems: Problems) -> None:
+    """All cores come to as many."""
+    few, many = (f(cores, key=lambda core: core.barriers) for f in (min, max))
+    if few.barriers < many.barriers:
+        text = f"core {few.number} comes to {few.barriers} of the {many.barriers} barriers"
+        text = f"{text} that core {many.number} waits at"
+        problems.add("deadlock", text, kernel.barriers[0])
 
 
 def only_chooses_boxes(op: ReadOp, device: Device) -> bool:

@@ -55,7 +55,7 @@ class Tiles:
             assert code is not None
             return code
         try:
-            op.check_program(program.body.block.arg_types)
+            op.check_program([a.type for a in program.arguments])
         except VerifyException as e:
             hint = "write it anew: drop both, then ge-opt -p lower-kernels"
             raise GeError(str(e), str(location_of(program)), hint) from None
@@ -137,7 +137,7 @@ class Sampled:
         last, sample = count - 1, min(sample, count)
         # the first and the last one, with others between them
         self.cores = sorted({i * last // max(sample - 1, 1) for i in range(sample)})
-        if tiles.tiles.adds:  # a sum is whole when all cores have added to it
+        if tiles.tiles.needs_all_cores:
             self.cores = list(range(count))
 
     def run(self, inputs: Sequence[Array], outs: Sequence[Array | None]) -> list[Array]:

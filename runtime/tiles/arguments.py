@@ -17,6 +17,11 @@ from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
 from ge.runtime.tiles.memory import poisoned
 
 
+def size_of(memref: SSAValue) -> int:
+    """In bytes."""
+    return byte_size(memref.type)
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """A memref of a kernel: an input if it is loaded from, an output if it is stored to. Where it
@@ -41,14 +46,14 @@ def arguments_of(op: KernelOp) -> list[Argument]:
             (added if inner.is_atomic else writes).add(box_of(inner.target).source)
     return [
         Argument(name, a, a in reads, a in writes | added, a in added)
-        for name, a in zip(argument_names(op), op.body.block.args, strict=True)
+        for name, a in zip(argument_names(op), op.arguments, strict=True)
     ]
 
 
 def argument_names(op: KernelOp) -> list[str]:
     """The names of a kernel's memrefs, each another one: hints lose their number at the end."""
     names: list[str] = []
-    for i, arg in enumerate(op.body.block.args):
+    for i, arg in enumerate(op.arguments):
         name = hint = arg.name_hint or f"arg{i}"
         count = 0
         while name in names:
@@ -58,13 +63,22 @@ def argument_names(op: KernelOp) -> list[str]:
 
 
 def array_of(argument: Argument, given: Mapping[str, Array]) -> Array:
-    """A copy of what is given for an argument; else zeros for what is added to, and poison."""
+    """A copy of what is given, by name; else what nothing was written to."""
     element, shape = data_type(argument.memref.type)
-    require_memory(
-        byte_size(argument.memref.type), "a memref of", argument.memref.type, hint=WITHOUT_MEMORY
-    )
+    if argument.name not in given and not argument.is_added_to:
+        return unwritten(argument.memref)
+    _require(argument.memref)
     if argument.name in given:
         return np.array(given[argument.name], dtype_of(element), order="C")
-    if argument.is_added_to:
-        return np.zeros(shape, dtype_of(element))
+    return np.zeros(shape, dtype_of(element))
+
+
+def unwritten(memref: SSAValue) -> Array:
+    """What nothing was written to."""
+    _require(memref)
+    element, shape = data_type(memref.type)
     return poisoned(shape, dtype_of(element))
+
+
+def _require(memref: SSAValue) -> None:
+    require_memory(size_of(memref), "a memref of", memref.type, hint=WITHOUT_MEMORY)

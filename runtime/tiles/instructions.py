@@ -19,6 +19,7 @@ from ge.dialects.support.types import constant_value
 from ge.dialects.tile.buffers import ViewOp, box_of, within
 from ge.dialects.tile.compute import FillOp, IndexOp, MapOp, MmadOp, ReduceOp
 from ge.dialects.tile.instruction import Instruction
+from ge.dialects.tile.kernel import BarrierOp
 from ge.dialects.tile.scalars import number_of
 from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import box_type, tile_type
@@ -35,7 +36,9 @@ Slices = tuple[Any, ...]
 MOST_KNOWN = 10_000  # places of a box that are kept
 
 
-def prepare(op: Instruction, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Action:
+def prepare(
+    op: Instruction | BarrierOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]
+) -> Action:
     """The function that runs an instruction on the memories of a core."""
     match op:
         case LoadOp():
@@ -62,7 +65,7 @@ def prepare(op: Instruction, core: CoreMemory, memrefs: Mapping[SSAValue, Array]
         case FillOp():
             value = number_of(op.value)
             return on_one(core.tile(op.target), lambda tile: tile.fill(value))
-        case _:  # flags
+        case _:  # flags and barriers
             return lambda: None
 
 

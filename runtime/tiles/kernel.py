@@ -6,21 +6,24 @@ Each core is simulated on its own (`queues.py`), cores that issue the same recor
 repeats itself (tiles of a matmul that are not cut off) only the first ones. They meet only in
 bandwidth: a load takes no more than its core's share of HBM, if all cores load at once, of which L2
 gives what was loaded before (`shares`), and each byte of what is loaded crosses HBM once; of what
-is stored, as formulas have it: where cores are split, nothing that L2 has room for.
-A cube core and the vector cores beside it run together; where those are several, the cube's pushes
-and pops are an instruction for the rows of each.
+is stored, as formulas have it: where cores are split, nothing that L2 has room for. The workspace
+is in L2 if it has room for it. A cube core and the vector cores beside it run together; where those
+are several, the cube's pushes and pops are an instruction for the rows of each.
+
+All leave a barrier at one time, after the last has come: each core is simulated without the others
+first, then with these times.
 
 Numbers: each core's instructions act on its bytes in the order in which they end, or in a random
-legal order; one core after the other, since cores have nothing in common but device memory. Adding
-to device memory goes by the cores' numbers, so that the sums are the same each time.
+legal order; one core after the other, since cores have nothing in common but device memory, and up
+to the next barrier, since there they have. Adding to device memory goes by the cores' numbers, so
+that the sums are the same each time.
 
 Limits: an operand larger than L2 still crosses HBM once. The time of a kernel that reads numbers
 (`tile.read`) is that for the largest that they may be; reading them takes no time.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import prod
 from random import Random
@@ -33,22 +36,23 @@ from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.diagnostics import error_at, location_of
 from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import box_of
 from ge.dialects.tile.compute import ReduceOp
+from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import KernelOp, ProgramOp
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, StoreOp
 from ge.runtime.costs.pipes import evicted_bytes, hbm_bytes_per_us
 from ge.runtime.data.arrays import Array
-from ge.runtime.tiles.arguments import Argument, arguments_of, array_of
+from ge.runtime.tiles.arguments import Argument, arguments_of, array_of, size_of, unwritten
 from ge.runtime.tiles.costs import Share, cycles_of
 from ge.runtime.tiles.instructions import Box, prepare
-from ge.runtime.tiles.limits import check_fits, explained
-from ge.runtime.tiles.memory import CoreMemory
+from ge.runtime.tiles.limits import check_fits, check_meetings, explained
+from ge.runtime.tiles.memory import CoreMemory, Kept
 from ge.runtime.tiles.program import PIPES, Tables, Walk, offsets_of, translate
 from ge.runtime.tiles.queues import (
+    MEET,
     SET,
     WAIT,
     Latencies,
@@ -56,69 +60,22 @@ from ge.runtime.tiles.queues import (
     Rounds,
     Simulation,
     by_time,
+    meetings,
     random_order,
     side_by_side,
     simulate,
 )
 from ge.runtime.tiles.steps import Trace
+from ge.runtime.tiles.times import KernelTime, PipeTime, Row
 
 T = TypeVar("T")
 Issue = tuple[tuple[int, ...], ...]  # numbers of records, by pipe
 Steps = list[tuple[int, tuple[Any, ...]]]  # numbers of instructions, and their operands
+Phases = list[Steps]  # between barriers
 
 Held = tuple[float, ...]  # the parts of a kernel's arguments that are in L2; others are in HBM
 
 MOST_KEPT = 100_000  # steps that a kernel keeps from run to run
-
-
-@dataclass(frozen=True, slots=True)
-class PipeTime:
-    """What one pipe of the busiest core does."""
-
-    pipe: str
-    instructions: int
-    busy_us: float
-    waits: dict[str, float]  # microseconds, by what it waits for
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One instruction of a trace, in microseconds."""
-
-    pipe: str
-    name: str
-    start_us: float
-    end_us: float
-    place: str
-
-
-@dataclass(frozen=True, slots=True)
-class KernelTime:
-    """What a kernel takes, and what its busiest core does in that time."""
-
-    kernel: str
-    kind: str  # of those that have a start of their own: see `Target.kernel_start_us`
-    cores: int
-    start_us: float
-    core_us: float  # of the busiest core
-    hbm_us: float  # what the bytes of the operands take at least
-    hbm_bytes: int
-    pipes: tuple[PipeTime, ...]
-    unstated: tuple[str, ...] = ()  # what the target does not say, and is taken for 0
-    rows: tuple[Row, ...] = ()  # of the busiest core, where they are asked for
-
-    @property
-    def total_us(self) -> float:
-        return self.start_us + max(self.core_us, self.hbm_us)
-
-    @property
-    def bound(self) -> str:
-        """What sets the time: the start, HBM, or the pipe that is busy longest."""
-        if self.start_us >= max(self.core_us, self.hbm_us):
-            return "start"
-        if self.hbm_us >= self.core_us or not self.pipes:
-            return "hbm"
-        return max(self.pipes, key=lambda p: p.busy_us).pipe
 
 
 class TileKernel:
@@ -132,7 +89,8 @@ class TileKernel:
         self._issued: list[Issue] | None = None
         self._rounds: dict[Issue, Rounds] = {}
         self._cycles: dict[Held, list[float]] = {}
-        self._ordered: dict[int, Steps] = {}  # by core; nothing that is read changes them
+        self._released: dict[Held, list[float]] = {}  # when barriers let cores go on, in cycles
+        self._ordered: dict[int, Phases] = {}  # by core; nothing that is read changes them
         self._kept = 0
         self._reads = any(isinstance(o, ReadOp) for o in op.walk())
 
@@ -140,10 +98,20 @@ class TileKernel:
     def arguments(self) -> list[Argument]:
         return arguments_of(self.op)
 
-    @property
+    @cached_property
     def adds(self) -> bool:
         """Whether cores add to device memory."""
         return any(isinstance(op, StoreOp) and op.is_atomic for op in self.op.walk())
+
+    @cached_property
+    def meets(self) -> bool:
+        return bool(self.op.barriers)
+
+    @property
+    def needs_all_cores(self) -> bool:
+        """Whether what one core stores depends on others: a sum is whole when all have added to
+        it."""
+        return self.adds or self.meets
 
     # ---- what the cores issue
 
@@ -178,6 +146,7 @@ class TileKernel:
             cores = range(self.op.core_count)
             issues = (self.walk(core, with_values=False)[0] for core in cores)
             self._issued = [known.setdefault(issue, issue) for issue in issues]
+            check_meetings(self.tables, known)
         return self._issued
 
     def cycles(self, held: Held = ()) -> list[float]:
@@ -186,7 +155,9 @@ class TileKernel:
         if len(self._cycles.get(held, ())) < len(records):
             shares = self.shares(issued, held)
             self._cycles[held] = [
-                cycles_of(ops[r.op], r.sizes, shares[r.pipe // len(PIPES)], self.target)
+                cycles_of(op, r.sizes, shares[r.pipe // len(PIPES)], self.target)
+                if isinstance(op := ops[r.op], Instruction)
+                else 0.0
                 for r in records
             ]
         return self._cycles[held]
@@ -218,9 +189,10 @@ class TileKernel:
     def crossing(self, loaded: Mapping[SSAValue, int], held: Held) -> dict[SSAValue, float]:
         """Bytes that come from HBM of what is loaded of each memref."""
         found: dict[SSAValue, float] = {}
+        own = self.op.workspace if self.op.workspace_bytes <= self.target.l2_bytes else ()
         for i, memref in enumerate(self.op.body.block.args):
-            missed = 1 - held[i] if i < len(held) else 1.0
-            found[memref] = missed * min(loaded.get(memref, 0), _size(memref))
+            missed = 0.0 if memref in own else 1 - held[i] if i < len(held) else 1.0
+            found[memref] = missed * min(loaded.get(memref, 0), size_of(memref))
         return found
 
     def shares(self, issued: Sequence[Issue], held: Held = ()) -> list[Share]:
@@ -258,7 +230,7 @@ class TileKernel:
         """Bytes that cross HBM, and the microseconds that they take at least."""
         by_unit, stores = self.traffic(issued)
         loaded = int(sum(self.crossing(sum(by_unit, Counter[SSAValue]()), held).values()))
-        stored = sum(min(size, _size(m)) for m, size in stores.items())
+        stored = sum(min(size, size_of(m)) for m, size in stores.items())
         stored = evicted_bytes(loaded, stored, self.target)
         rate = hbm_bytes_per_us(self.op.core_count, self.target)
         read_rate = rate * self.target.hbm_read_efficiency
@@ -266,16 +238,34 @@ class TileKernel:
 
     # ---- time
 
-    def simulate(self, issue: Issue, keep_steps: bool = False, held: Held = ()) -> Simulation:
-        """One core, or two that work together. Raises GeError where they cannot go on."""
-        tables, target = self.tables, self.target
-        latencies = Latencies(target.flag_cycles, target.cross_flag_cycles)
-        with explained(self.tables, issue):
-            rounds = self._rounds.get(issue, ())
-            cycles = self.cycles(held)
-            return simulate(
-                issue, tables.records, cycles, tables.depths, latencies, keep_steps, rounds
-            )
+    @property
+    def latencies(self) -> Latencies:
+        return Latencies(self.target.flag_cycles, self.target.cross_flag_cycles)
+
+    def simulate(
+        self,
+        issue: Issue,
+        keep_steps: bool = False,
+        held: Held = (),
+        released: Sequence[float] | None = None,
+    ) -> Simulation:
+        """One core, or two that work together. `released`: when barriers let them go on; None: as
+        they do with all other cores. Raises GeError where they cannot go on."""
+        cycles, tables = self.cycles(held), self.tables
+        if released is None:
+            released = self.released(held)
+        with explained(tables, issue):
+            facts = tables.records, cycles, tables.depths, self.latencies
+            rounds = () if self.meets else self._rounds.get(issue, ())
+            return simulate(issue, *facts, keep_steps, rounds, released)
+
+    def released(self, held: Held) -> list[float]:
+        """When each barrier lets the cores go on: the slowest up to there sets the time."""
+        if held not in self._released:
+            different = {id(issue): issue for issue in self.issued} if self.meets else {}
+            alone = [self.simulate(i, held=held, released=()).met for i in different.values()]
+            self._released[held] = meetings(alone, self.latencies.barrier)
+        return self._released[held]
 
     def time(self, with_rows: bool = False, held: Held = ()) -> KernelTime:
         """With `held` by L2 when the kernel begins. Raises GeError where a core cannot go on, or
@@ -303,7 +293,7 @@ class TileKernel:
             yield f"kernel_start_us.{self.kind}"
         if not target.flag_cycles and any(r.kind == WAIT for r in self.tables.records):
             yield "flag_cycles"
-        if not target.cross_flag_cycles and self.op.fifos:
+        if not target.cross_flag_cycles and (self.op.fifos or self.meets):
             yield "cross_flag_cycles"
 
     @property
@@ -324,7 +314,7 @@ class TileKernel:
                 waits = {self.tables.awaited(c): t / per_us for c, t in waited}
                 numbers = Counter(queue).items()
                 records = self.tables.records
-                count = sum(c for n, c in numbers if records[n].kind not in (SET, WAIT))
+                count = sum(c for n, c in numbers if records[n].kind not in (SET, WAIT, MEET))
                 yield PipeTime(
                     self.tables.pipe_name(pipe), count, simulation.busy(pipe) / per_us, waits
                 )
@@ -360,12 +350,11 @@ class TileKernel:
             place = places[result]
             places[result] = places[operand].view(place.dtype).reshape(place.shape)
         memrefs = {a.memref: places[a.name] for a in arguments}
+        memrefs.update((m, unwritten(m)) for m in self.op.workspace)
         self.tables.arrays.update(memrefs)
         stores: list[tuple[StoreOp, tuple[int, ...]]] = []
         with np.errstate(all="ignore"):
-            for core in cores:
-                steps = self._steps(core, random)
-                self._run(steps)
+            for steps in self._run_all(cores, random):
                 for number, operands in steps if stored is not None else ():
                     if isinstance(op := self.tables.ops[number], StoreOp):
                         stores.append((op, operands[1]))
@@ -377,11 +366,32 @@ class TileKernel:
             stored.update({a.name: masks[a.memref] for a in arguments if a.is_output})
         return {a.name: memrefs[a.memref] for a in arguments if a.is_output}
 
-    def _run(self, steps: "Steps") -> None:
-        """Run instructions on fresh memories."""
+    def _run_all(self, cores: Sequence[int], random: Random | None) -> Iterator[Steps]:
+        """Run cores, up to the next barrier one after the other; what was run."""
+        if not self.meets:
+            for core in cores:
+                (steps,) = self._phases(core, random)
+                self._run(steps)
+                yield steps
+            return
+        phases = {core: self._phases(core, random) for core in cores}
+        kept: dict[int, list[Kept]] = {}
+        for number in range(len(phases[cores[0]])):
+            if random is not None and not self.adds:
+                cores = random.sample(cores, len(cores))
+            for core in cores:
+                self._run(phases[core][number], kept.get(core))
+                kept[core] = [memory.kept() for memory in self._prepared[0]]
+                yield phases[core][number]
+
+    def _run(self, steps: Steps, kept: "Sequence[Kept] | None" = None) -> None:
+        """Run instructions on fresh memories, or on what was kept of a core's."""
         memories, actions = self._prepared
-        for memory in memories:
-            memory.reset()
+        for i, memory in enumerate(memories):
+            if kept is None:
+                memory.reset()
+            else:
+                memory.restore(kept[i])
         number = 0
         try:
             for number, operands in steps:
@@ -409,23 +419,26 @@ class TileKernel:
         ends = zip(self.tables.ops, self.tables.ends, strict=True)
         return memories, [at_op(op, prepare, op, memories[part], arrays) for op, part in ends]
 
-    def _steps(self, core: int, random: Random | None) -> "Steps":
+    def _phases(self, core: int, random: Random | None) -> Phases:
         """The instructions of a core in order: their numbers, and operands."""
         known = self._ordered.get(core) if random is None else None
         if known is not None:
             return known
         issue, values = self.walk(core, with_values=True)
         records = self.tables.records
+        phases: Phases = [[]]
+        first = next((p for p, queue in enumerate(issue) if queue), 0)  # all come to barriers
         with explained(self.tables, issue):
-            steps = [
-                (record.op, values[pipe][number])
-                for pipe, number in self._order(issue, random)
-                if (record := records[issue[pipe][number]]).kind not in (SET, WAIT)
-            ]
+            for pipe, number in self._order(issue, random):
+                record = records[issue[pipe][number]]
+                if record.kind == MEET:
+                    phases += [[]] * (pipe == first)
+                elif record.kind not in (SET, WAIT):
+                    phases[-1].append((record.op, values[pipe][number]))
         if random is None and not self._reads and self._kept < MOST_KEPT:
-            self._ordered[core] = steps
-            self._kept += len(steps)
-        return steps
+            self._ordered[core] = phases
+            self._kept += sum(map(len, phases))
+        return phases
 
     def _order(self, issue: Issue, random: Random | None) -> Iterable[Place]:
         records, depths = self.tables.records, self.tables.depths
@@ -435,8 +448,7 @@ class TileKernel:
             cycles = self.cycles()
         except GeError:  # the target does not say what instructions take: one legal order
             cycles = [1.0] * len(records)
-        latencies = Latencies(self.target.flag_cycles, self.target.cross_flag_cycles)
-        return by_time(simulate(issue, records, cycles, depths, latencies, keep_steps=True))
+        return by_time(simulate(issue, records, cycles, depths, self.latencies, keep_steps=True))
 
 
 def at_op(op: Operation, function: Callable[..., T], *arguments: Any) -> T:
@@ -447,7 +459,3 @@ def at_op(op: Operation, function: Callable[..., T], *arguments: Any) -> T:
         raise e if e.where else GeError(e.message, str(location_of(op)), e.hint) from None
     except (ArithmeticError, ValueError, MemoryError) as e:
         raise error_at(op, f"'{op.name}' cannot be computed: {e}") from e
-
-
-def _size(memref: SSAValue) -> int:
-    return byte_size(memref.type)

@@ -1,6 +1,6 @@
 """What a kernel must keep to on a target, and what is said where it does not."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 from ge.dialects.support.diagnostics import Diagnostic, Severity, error_at, location_of
@@ -10,7 +10,7 @@ from ge.dialects.tile.compute import SetOp
 from ge.dialects.tile.kernel import CubeOp, KernelOp
 from ge.dialects.tile.transfers import PushOp
 from ge.runtime.tiles.program import Tables, offsets_of
-from ge.runtime.tiles.queues import PUSH, BadFlag, Stuck
+from ge.runtime.tiles.queues import MEET, PUSH, BadFlag, Stuck
 
 
 def check_fits(kernel: KernelOp, target: Target) -> None:
@@ -30,6 +30,18 @@ def check_fits(kernel: KernelOp, target: Target) -> None:
                 name = f" %{op.result.name_hint}" if op.result.name_hint else ""
                 where = f"it ends at byte {end} of {size}"
                 raise error_at(op, f"the buffer{name} does not fit into {memory}: {where}")
+
+
+def check_meetings(tables: Tables, issues: Iterable[Sequence[Sequence[int]]]) -> None:
+    """Raises GeError where not all cores come to as many barriers."""
+    counts: set[int] = set()
+    for issue in issues:
+        queue = next((queue for queue in issue if queue), ())
+        counts.add(sum(tables.records[n].kind == MEET for n in queue))
+    if len(counts) > 1:
+        few, many = min(counts), max(counts)
+        message = f"some cores come to {few} barriers, and others to {many}, where they wait"
+        raise error_at(tables.kernel, message, "tile.barrier is for all cores of a kernel")
 
 
 @contextmanager

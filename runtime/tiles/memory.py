@@ -20,6 +20,7 @@ from ge.runtime.data.packing import unpacked
 
 POISON = 0xFF
 TileAt = Callable[[int], Array]  # offset in the memory -> the elements
+Kept = tuple[dict[Memory, Array], dict[SSAValue, tuple[Array, int, int]]]
 
 
 class CoreMemory:
@@ -46,6 +47,18 @@ class CoreMemory:
             pool.fill(POISON)
         for fifo in self.fifos.values():
             fifo.reset()
+
+    def kept(self) -> "Kept":
+        """A copy of all that it holds."""
+        pools = {m: pool.copy() for m, pool in self.own.items()}
+        return pools, {f: fifo.kept() for f, fifo in self.fifos.items()}
+
+    def restore(self, kept: "Kept") -> None:
+        pools, fifos = kept
+        for memory, pool in pools.items():
+            self.own[memory][...] = pool
+        for fifo, state in fifos.items():
+            self.fifos[fifo].restore(*state)
 
     def end(self, value: SSAValue) -> TileAt:
         """What of a tile passes the fifos of this vector core."""
@@ -101,6 +114,12 @@ class Fifo:
     def reset(self) -> None:
         self.bytes.fill(POISON)
         self.pushed = self.popped = 0
+
+    def kept(self) -> tuple[Array, int, int]:
+        return self.bytes.copy(), self.pushed, self.popped
+
+    def restore(self, content: Array, pushed: int, popped: int) -> None:
+        self.bytes[...], self.pushed, self.popped = content, pushed, popped
 
     def push(self, tile: Array) -> None:
         self.places[self.pushed % len(self.places)] = tile

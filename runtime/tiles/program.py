@@ -16,7 +16,7 @@ Indices are taken as numbers of any size; what is unsigned must not be negative.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from xdsl.dialects.arith import CmpiOp, ConstantOp
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, i1
@@ -37,12 +37,12 @@ from ge.dialects.tile.buffers import (
 )
 from ge.dialects.tile.compute import FlagOp, SetOp
 from ge.dialects.tile.instruction import Instruction
-from ge.dialects.tile.kernel import CoreOp, CoresOp, KernelOp, PartOp, ProgramOp
+from ge.dialects.tile.kernel import BarrierOp, CoreOp, CoresOp, KernelOp, PartOp, ProgramOp
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp
 from ge.dialects.tile.types import BoxType, FifoType, Pipe, TileType, fifo_type
 from ge.runtime.data.arrays import Array
-from ge.runtime.tiles.queues import POP, PUSH, RUN, SET, WAIT, Record
+from ge.runtime.tiles.queues import MEET, POP, PUSH, RUN, SET, WAIT, Record
 from ge.runtime.tiles.signature import Signature
 from ge.runtime.tiles.steps import Steps, Trace
 
@@ -75,6 +75,9 @@ COMPARISONS = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")  # by pre
 # ---- what is known of a kernel -----------------------------------------------------------------
 
 
+Issued: TypeAlias = Instruction | BarrierOp
+
+
 class Unit(NamedTuple):
     """A cube core, or one of the vector cores beside it."""
 
@@ -90,12 +93,13 @@ class Tables:
     kernel: KernelOp
     records: list[Record] = field(default_factory=list[Record])
     units: list[Unit] = field(default_factory=list["Unit"])  # those of one core
-    ops: list[Instruction] = field(default_factory=list[Instruction])
+    ops: list[Issued] = field(default_factory=list["Issued"])
     ends: list[int] = field(default_factory=list[int])  # of each op: which part of tiles in fifos
     channels: list[str] = field(default_factory=list[str])  # what they are called
     fifos: dict[tuple[SSAValue, int], int] = field(default_factory=dict[tuple[SSAValue, int], int])
     depths: dict[int, int] = field(default_factory=dict[int, int])  # of fifos
     arrays: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])  # of a run
+    barrier: int = field(init=False)  # the channel of all barriers
     _numbers: dict[Record, int] = field(default_factory=dict[Record, int])
     _flags: dict[tuple[int, Pipe, Pipe, int], int] = field(
         default_factory=dict[tuple[int, Pipe, Pipe, int], int]
@@ -116,6 +120,7 @@ class Tables:
                 whose = f" [{part}]" if parts > 1 else ""
                 number = self.fifos[fifo.result, part] = self._channel(f"fifo %{name}{whose}")
                 self.depths[number] = fifo.places
+        self.barrier = self._channel("all cores at the barrier")
 
     @property
     def parts(self) -> int:
@@ -249,6 +254,8 @@ class _Translation:
                         self.instruction(op, part)
                 case Instruction():
                     self.instruction(op, self.tables.units[self.unit].part)
+                case BarrierOp():
+                    self.barrier(op)
                 case ConstantOp():
                     pass  # a number that nothing here can use
                 case _ if op.name.startswith("arith."):
@@ -333,6 +340,19 @@ class _Translation:
         if self.with_values:
             values = "" if isinstance(op, FlagOp) else "".join(map(self.value, op.operands))
             self.line(f"v{local}(({values}))")
+
+    def barrier(self, op: BarrierOp) -> None:
+        """All pipes that the unit uses meet there."""
+        number = len(self.tables.ops)
+        self.tables.ops.append(op)
+        self.tables.ends.append(0)
+        for used in self.tables.units[self.unit].program.pipes:
+            local = PIPES.index(used)
+            pipe = self.unit * len(PIPES) + local
+            record = Record(MEET, pipe, self.tables.barrier, number, ())
+            self.line(f"q{local}({self.tables.number(record)})")
+            if self.with_values:
+                self.line(f"v{local}(())")
 
     def record(self, op: Instruction, number: int, pipe: int) -> str:
         fifo = op.target if isinstance(op, PushOp) else op.source if isinstance(op, PopOp) else None

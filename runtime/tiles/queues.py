@@ -8,6 +8,8 @@ order in which the pipes are simulated (a Kahn network): each one runs until it 
         wait           its flag was set the same number of times, plus `flag_cycles`
         push           there is a free place in the fifo, plus `cross_flag_cycles`
         pop            there is a tile in it, plus `cross_flag_cycles`
+        barrier        all pipes of the block have come to it, and all other cores, plus two
+                       `cross_flag_cycles`: to one core that counts them, and back (an assumption)
 
 Steps of a loop that repeat themselves are run until times do so, too (`run_rounds`).
 
@@ -16,12 +18,12 @@ not modelled, nor that queues are of finite length.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple, TypeAlias
 
-RUN, SET, WAIT, PUSH, POP = range(5)
+RUN, SET, WAIT, PUSH, POP, MEET = range(6)
 
 CHANGE = 1 / 32  # how often a random order of pipes is another one
 
@@ -31,7 +33,7 @@ class Record(NamedTuple):
 
     kind: int
     pipe: int
-    channel: int  # a flag or fifo
+    channel: int  # a flag or fifo, or the barriers
     op: int  # number of the op among those of the kernel
     sizes: tuple[int, ...]  # of its box, as far as that lies in the memref, or of what a fifo takes
 
@@ -41,6 +43,10 @@ class Latencies(NamedTuple):
 
     flag: float
     cross: float
+
+    @property
+    def barrier(self) -> float:
+        return 2 * self.cross
 
 
 class Place(NamedTuple):
@@ -81,6 +87,7 @@ class Simulation:
 
     ends: list[float]
     waited: list[dict[int, float]]  # by channel; ~channel where the fifo was full
+    met: list[float] = field(default_factory=list[float])  # when all pipes had come to barriers
     steps: list[Step] = field(default_factory=list[Step])  # where they are asked for
 
     @property
@@ -137,6 +144,8 @@ class Replay:
         while number < end:
             kind, duration, channel = table[queue[number]]
             if kind != RUN:
+                if kind == MEET:
+                    break
                 if kind == SET:
                     given[channel].append(time)
                 else:
@@ -162,6 +171,22 @@ class Replay:
             number += 1
         self.heads[pipe], simulation.ends[pipe] = number, time
 
+    def meet(self, released: Sequence[float]) -> bool:
+        """Take all queues past a barrier, if all have come to one."""
+        heads, simulation = self.heads, self.simulation
+        if not _all_meet(self.queues, heads, lambda number: self.table[number][0]):
+            return False
+        come = max(simulation.ends)
+        end = released[len(simulation.met)] if released else come + self.latencies.barrier
+        simulation.met.append(come)
+        for pipe, number in _past_barrier(self.queues, heads):
+            channel = self.table[self.queues[pipe][number]][2]
+            simulation.waited[pipe][channel] += end - simulation.ends[pipe]
+            simulation.ends[pipe] = end
+            if self.keep_steps:
+                simulation.steps.append(Step(end, end, pipe, number))
+        return True
+
 
 def simulate(
     queues: Sequence[Sequence[int]],
@@ -171,17 +196,22 @@ def simulate(
     latencies: Latencies,
     keep_steps: bool = False,
     rounds: Rounds = (),
+    released: Sequence[float] = (),
 ) -> Simulation:
     """Run the queues of numbers of `records`, which take so many `cycles`; `depths` are those of
     the fifos. With `keep_steps` the steps too, in an order in which what was waited for comes
-    first; else what repeats itself in the `rounds` is not run again. Raises Stuck, and BadFlag."""
+    first; else what repeats itself in the `rounds` is not run again. `released`: when each barrier
+    lets the queues go on; without it, as if no other core were there. Raises Stuck, and BadFlag."""
     simulation = Simulation([0.0] * len(queues), [defaultdict(float) for _ in queues])
     table = [(r.kind, c, r.channel) for r, c in zip(records, cycles, strict=True)]
     heads = [0] * len(queues)
     replay = Replay(queues, table, depths, latencies, keep_steps, simulation, heads)
     if rounds and not keep_steps:
         run_rounds(replay, rounds)
-    replay.until([len(queue) for queue in queues])
+    whole = [len(queue) for queue in queues]
+    replay.until(whole)
+    while replay.meet(released):
+        replay.until(whole)
     _check_end(queues, replay.heads)
     for channel, times in replay.given.items():
         waits = replay.taken[channel]
@@ -322,6 +352,33 @@ def _repeat(
             moments[first:] = [moment + times * shift for moment in moments[first:]]
 
 
+def meetings(alone: Sequence[Sequence[float]], latency: float) -> list[float]:
+    """When barriers let all cores go on, of the times at which each of these comes to them, when it
+    goes on without the others."""
+    released: list[float] = []
+    for number in range(len(alone[0]) if alone else 0):
+        begins = [met[number - 1] + latency if number else 0.0 for met in alone]
+        longest = max(met[number] - begin for met, begin in zip(alone, begins, strict=True))
+        released.append((released[-1] if released else 0.0) + longest + latency)
+    return released
+
+
+def _all_meet(
+    queues: Sequence[Sequence[int]], heads: Sequence[int], kind: Callable[[int], int]
+) -> bool:
+    """Whether all queues that have records have come to a barrier."""
+    here = [(queue, n) for queue, n in zip(queues, heads, strict=True) if queue]
+    return bool(here) and all(n < len(queue) and kind(queue[n]) == MEET for queue, n in here)
+
+
+def _past_barrier(queues: Sequence[Sequence[int]], heads: list[int]) -> Iterator[Place]:
+    """The barrier in each queue; goes on behind it."""
+    for pipe, queue in enumerate(queues):
+        if queue:
+            heads[pipe] += 1
+            yield Place(pipe, heads[pipe] - 1)
+
+
 def _check_end(queues: Sequence[Sequence[int]], heads: Sequence[int]) -> None:
     stuck = [Place(p, n) for p, n in enumerate(heads) if n < len(queues[p])]
     if stuck:
@@ -351,10 +408,17 @@ def random_order(
         record = records[queues[pipe][heads[pipe]]]
         if record.kind in (WAIT, POP):
             return full[record.channel] > 0
+        if record.kind == MEET:
+            return False
         return record.kind != PUSH or full[record.channel] < depths[record.channel]
 
     order = random.sample(range(len(queues)), len(queues))
-    while (pipe := next(filter(can_run, order), None)) is not None:
+    while True:
+        if (pipe := next(filter(can_run, order), None)) is None:
+            if not _all_meet(queues, heads, lambda number: records[number].kind):
+                break
+            yield from _past_barrier(queues, heads)
+            continue
         record = records[queues[pipe][heads[pipe]]]
         if record.kind == SET and full[record.channel]:
             raise BadFlag(record.channel, left=False)

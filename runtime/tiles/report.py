@@ -9,7 +9,8 @@ from ge.dialects.support.diagnostics import visible
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp
 from ge.runtime.costs.pipes import CoreTime, CoreTimes
-from ge.runtime.tiles.kernel import KernelTime, PipeTime, TileKernel
+from ge.runtime.tiles.kernel import TileKernel
+from ge.runtime.tiles.times import KernelTime, PipeTime
 
 
 def core_times(module: ModuleOp, target: Target) -> dict[str, CoreTimes]:

@@ -30,7 +30,8 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.tiles.writing import finish
 from ge.runtime.costs.cost import task_time
-from ge.runtime.tiles.kernel import KernelTime, TileKernel
+from ge.runtime.tiles.kernel import TileKernel
+from ge.runtime.tiles.times import KernelTime
 
 Case = dict[str, Any]
 

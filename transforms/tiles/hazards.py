@@ -30,6 +30,7 @@ from ge.dialects.support.diagnostics import error_at
 from ge.dialects.tile.buffers import AllocOp, buffer_of, constant_index, slot_of
 from ge.dialects.tile.compute import FlagOp
 from ge.dialects.tile.instruction import Instruction, Program
+from ge.dialects.tile.kernel import BarrierOp
 from ge.dialects.tile.types import FifoType, Pipe
 from ge.transforms.tiles.indices import Sum, is_outside, known, sum_of
 
@@ -134,6 +135,8 @@ def _collect(
                     "tile-split-loops cuts loops where a condition compares their variable with "
                     "what is known before the loop",
                 )
+        elif isinstance(op, BarrierOp):
+            last = None
         elif isinstance(op, Instruction) and not isinstance(op, FlagOp):
             if (pipe := op.pipe()) is not last:
                 last, run = pipe, next(runs)

@@ -1037,3 +1037,42 @@ tile.kernel @k() cores 1 {
     tile.unfold %i to %l width 8 pixels 8 kernel [3, 3] strides [2, 1] dilations [1, 1] from 0 left 1 pad 0.0
   }
 }
+
+// -----
+
+// expected-error@+1 {{tile.read reads what a kernel is given, no workspace}}
+tile.kernel @k(%x: memref<64xf32>) workspace(%w: memref<4xi32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    %0 = tile.read %w[%c0] below 4 : memref<4xi32>
+  }
+}
+
+// -----
+
+// expected-error@+1 {{arguments have known shapes of at least one dimension, not memref<?xf32>}}
+tile.kernel @k(%x: memref<64xf32>) workspace(%w: memref<?xf32>) cores 1 {
+  tile.vector {
+    %me = tile.core
+  }
+}
+
+// -----
+
+// expected-error@+1 {{tile.barrier stands in a program, not before it}}
+tile.kernel @k(%x: memref<64xf32>) cores 1 {
+  tile.barrier
+  tile.vector {
+    %me = tile.core
+  }
+}
+
+// -----
+
+// expected-error@+1 {{2 of its memrefs are its workspace}}
+"tile.kernel"() <{sym_name = "k", cores = 1 : i64, workspaces = 2 : i64}> ({
+^bb0(%x: memref<64xf32>):
+  "tile.vector"() ({
+    %me = "tile.core"() : () -> index
+  }) : () -> ()
+}) : () -> ()

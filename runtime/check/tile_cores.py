@@ -1,0 +1,172 @@
+"""What several cores do to the same elements of device memory, in the proof of a tile program.
+
+Nothing orders cores but barriers. Between two of them, in a phase, no core touches what another one
+writes, but for sums that all of them add to. What was written in a phase before is there.
+
+The elements of a workspace are unwritten when a launch begins: what is read of them was stored
+before a barrier by any core, or by the same program before it reads (that these two are in order is
+for the replay of the core to find).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.ir import BlockArgument, SSAValue
+
+from ge.dialects.support.types import Shape
+from ge.runtime.check.problems import Problems
+from ge.runtime.check.tile_device import Access, Device, DeviceGrid, name
+from ge.runtime.check.tile_history import Span
+
+NONE = -1
+
+Touched = tuple[Access, tuple[Span, ...]]
+
+
+def ordered_memory(
+    device: Device, cores: Iterable[Iterable[Access]], problems: Problems
+) -> set[SSAValue]:
+    """Compare what cores do to device memory; the homes of memrefs whose accesses by one core have
+    to be ordered too."""
+    touched: dict[SSAValue, list[Access]] = {}
+    for core in cores:
+        for access in core:
+            touched.setdefault(device.home(access.region), []).append(access)
+    return {
+        home
+        for home, rows in touched.items()
+        if (any(a.is_write for a in rows) or is_workspace(device, home))
+        and compare_cores(device, home, rows, problems)
+    }
+
+
+def is_workspace(device: Device, home: SSAValue) -> bool:
+    """Whether a memref is the kernel's own."""
+    return home in device.kernel.workspace
+
+
+def compare_cores(
+    device: Device, home: SSAValue, rows: Sequence[Access], problems: Problems
+) -> bool:
+    """Find what is wrong between cores, and elements of a result that nothing stores; whether a
+    core touches cells twice, one time writing."""
+    boxes = [device.boxes(a.region) for a in rows]
+    grid = DeviceGrid.of([box for found in boxes for box in found], device.shapes[home])
+    places = [(a, grid.spans(box)) for a, found in zip(rows, boxes, strict=True) for box in found]
+    places.sort(key=lambda place: place[0].step.phase)
+    all_phases = Phases(grid.shape, is_workspace(device, home), problems)
+    for _, phase in groupby(places, key=lambda place: place[0].step.phase):
+        all_phases.add([*phase])
+    stored = {a.region.memref: a.step.op for a in rows if a.is_write}
+    is_read = any(a.region.memref in stored for a in rows if not (a.is_write or a.adds))
+    if not (is_read or all_phases.is_workspace or all_phases.summed):
+        result, op = next(iter(stored.items()))
+        if text := what_is_missing(device, grid, all_phases.owner != NONE, result):
+            problems.add("unwritten", text, op)
+    return all_phases.twice
+
+
+def what_is_missing(
+    device: Device, grid: DeviceGrid, stored: NDArray[np.bool_], result: BlockArgument
+) -> str:
+    """What is wrong with the cells that cores store of a result; empty: nothing."""
+    over = sum(h is device.homes[result] for h in device.homes.values()) > 1
+    if over and (wanted := device.in_part.get(result.index)) is not None:
+        count = int((stored * grid.elements).sum())
+        text = f"{count} elements of {name(result)} are stored over an operand, not {wanted}"
+        return "" if count == wanted else text
+    if stored.all():
+        return ""
+    where = np.argwhere(~stored)[0]
+    first = [edges[int(i)] for edges, i in zip(grid.borders, where, strict=True)]
+    return f"elements of {name(result)}, from {first} on, are stored by no core"
+
+
+@dataclass
+class Phases:
+    """What was found of one memref, or of those that are the same elements, in the phases so far.
+    `owner`: the number of the argument that each cell was written as last."""
+
+    shape: Shape
+    is_workspace: bool
+    problems: Problems
+    owner: NDArray[np.int64] = field(init=False)
+    summed: bool = False  # whether sums are added to a cell that nothing else writes
+    twice: bool = False  # whether a core touches a cell twice, one time writing
+
+    def __post_init__(self) -> None:
+        self.owner = np.full(self.shape, NONE, np.int64)
+
+    def add(self, places: Sequence[Touched]) -> None:
+        """Another phase, in which nothing orders the cores."""
+        self.twice |= bool((self.owner != NONE).any())
+        writer = np.full(self.shape, NONE, np.int64)  # the core that wrote each cell last
+        several = np.zeros(self.shape, bool)  # whether more than one core wrote a cell
+        summed = np.zeros(self.shape, bool)  # whether all writes of a cell so far add to it
+        for access, at in places:
+            if access.is_write:
+                self._write(access, writer[at], several[at], summed[at])
+        for access, at in places:
+            if not access.is_write:
+                self._read(access, writer[at], several[at], self.owner[at])
+        if self.is_workspace:
+            self._find_unwritten(places)
+        for access, at in places:
+            if access.is_write:
+                self.owner[at] = access.region.memref.index
+        self.summed |= bool(summed.any())
+
+    def _write(
+        self,
+        access: Access,
+        writer: NDArray[np.int64],
+        several: NDArray[np.bool_],
+        summed: NDArray[np.bool_],
+    ) -> None:
+        others = (writer != NONE) & (writer != access.core)
+        if (others & ~(summed & access.adds)).any():
+            result = name(access.region.memref)
+            text = f"two cores store to the same elements of {result}, in no order"
+            self.problems.add("race", text, access.step.op)
+        self.twice |= bool((writer == access.core).any())
+        several |= others
+        summed[...] = access.adds & (summed | (writer == NONE))
+        writer[...] = access.core
+
+    def _read(
+        self,
+        access: Access,
+        writer: NDArray[np.int64],
+        several: NDArray[np.bool_],
+        owner: NDArray[np.int64],
+    ) -> None:
+        if access.adds:
+            return
+        operand = access.region.memref
+        if (((writer != NONE) & (writer != access.core)) | several).any():
+            text = f"one core reads elements of {name(operand)} that another one stores"
+            self.problems.add("race", f"{text}: no barrier is between", access.step.op)
+        self.twice |= bool((writer == access.core).any())
+        if ((owner != NONE) & (owner != operand.index)).any():
+            text = f"elements of {name(operand)} are read after a result was written over them"
+            self.problems.add("overwritten", text, access.step.op)
+
+    def _find_unwritten(self, places: Sequence[Touched]) -> None:
+        """Cells that are read, or added to, before anything is stored there."""
+        for _, own in groupby(sorted(places, key=_program), key=_program):
+            here = self.owner != NONE
+            for access, at in sorted(own, key=lambda place: place[0].step.number):
+                if access.is_write and not access.adds:
+                    here[at] = True
+                elif not here[at].all():
+                    text = f"elements of {name(access.region.memref)} are read that nothing stored"
+                    text = f"{text} before a barrier, or before in the same program"
+                    self.problems.add("unwritten", text, access.step.op)
+
+
+def _program(place: Touched) -> tuple[int, int]:
+    return attrgetter("core", "unit")(place[0])
