@@ -248,6 +248,7 @@ class AttentionOp(AttentionLike):
     table = opt_operand_def()
     value_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     KEYED: ClassVar = ("key", "value")
+    IN_PLACE: ClassVar = (0,)  # a row of the query, and all keys and values, for one of the result
     ROUNDED_ONCE: ClassVar = 3
     result_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     rounded_weights = prop_def(BoolAttr, default_value=_OFF)
@@ -333,12 +334,6 @@ class AttentionOp(AttentionLike):
         in_order = self.table is None
         return super().needed_keys(queries, last) if in_order else (0, self.sizes("key")[2])
 
-    def local_parts(self, index: int) -> int | None:
-        """A row of the result needs one row of the query, and all keys and values."""
-        queries = shape_of(self.query)
-        same = self.tokens_first("query") == self.tokens_first("result")
-        return numel(queries[:-1]) if index == 0 and same else None
-
     def static_work(self) -> Work:
         """Scores of integers become floats before softmax, and weights integers after it."""
         grids = sum(self.grid(name) is not None for name in GRIDS)
@@ -385,12 +380,9 @@ class RotaryEmbeddingOp(OneResultOp):
     interleaved = prop_def(BoolAttr, default_value=_OFF)
     full_tables = prop_def(BoolAttr, default_value=_OFF)
     ACCESS: ClassVar = Access.POINTWISE
+    IN_PLACE: ClassVar = (0,)  # the other element of a pair lies in the same row
     VECTOR_COST: ClassVar = 3
     ROUNDED_ONCE: ClassVar = 1
-
-    def local_parts(self, index: int) -> int | None:
-        """The other element of a pair lies in the same row."""
-        return numel(shape_of(self.input)[:-1]) if index == 0 else None
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         shape, span = shape_of(self.operands[index]), box.spans[-1]

@@ -45,6 +45,7 @@ class AppendOp(Movement, OneResultOp):
     table = opt_operand_def()
     axis = prop_def(INT)
     ACCESS: ClassVar = Access.WHOLE
+    IN_PLACE: ClassVar = (0,)
     TAKES_INDICES: ClassVar = True
     assembly_format = f"$cache `,` $rows `at` $length (`table` $table^)? `axis` $axis {TYPES}"
 
@@ -68,9 +69,6 @@ class AppendOp(Movement, OneResultOp):
         axis = element_axis(self.axis.value.data, len(box.sizes))
         own = box.along(shape_of(self.operands[index]), (axis,)) if index == 1 else None
         return own if index else box
-
-    def local_parts(self, index: int) -> int | None:
-        return numel(shape_of(self.cache)) if index == 0 else None
 
     def bytes_read(self, index: int) -> int:
         return byte_size(self.rows.type) if index == 0 else super().bytes_read(index)

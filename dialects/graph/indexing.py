@@ -39,7 +39,6 @@ from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import check_computed
-from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -185,26 +184,19 @@ def check_depth(depth: int, rank: int) -> None:
 # ---- scatter ---------------------------------------------------------------------------------
 
 
-def replaced_parts(op: TensorOp, index: int) -> int | None:
-    """`TensorOp.local_parts` of a copy of operand 0 in which elements are replaced."""
-    return numel(shape_of(op.operands[0])) if index == 0 else None
-
-
 class Placing(Movement, OneResultOp, ABC):
     """Ops that put updates into a copy of the input; negative indices count from the end.
     `reduction` combines them with the elements there; with "none" the last of several updates of
     one element wins."""
 
     ACCESS: ClassVar = Access.WHOLE
+    IN_PLACE: ClassVar = (0,)
     TAKES_INDICES: ClassVar = True
     input = operand_def()
     indices = operand_def()
     updates = operand_def()
     reduction = choice_def("reduction", ("none", "add", "mul", "max", "min"), "none")
     assembly_format = f"$input `,` $indices `,` $updates (`reduction` $reduction^)? {TYPES}"
-
-    def local_parts(self, index: int) -> int | None:
-        return replaced_parts(self, index)
 
     def check_operands(self) -> None:
         check_indices(self.indices, "indices")
@@ -272,6 +264,7 @@ class TensorScatterOp(Movement, OneResultOp):
     "linear" must not come to it."""
 
     ACCESS: ClassVar = Access.WHOLE
+    IN_PLACE: ClassVar = (0,)
     TAKES_INDICES: ClassVar = True
     name = "graph.tensor_scatter"
     input = operand_def()
@@ -282,9 +275,6 @@ class TensorScatterOp(Movement, OneResultOp):
     assembly_format = (
         f"$input `,` $updates (`at` $write_indices^)? (`axis` $axis^)? (`mode` $mode^)? {TYPES}"
     )
-
-    def local_parts(self, index: int) -> int | None:
-        return replaced_parts(self, index)
 
     def infer(self) -> Sequence[Attribute]:
         check_same_element(self.input, self.updates)

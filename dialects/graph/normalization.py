@@ -225,6 +225,7 @@ class BatchNormOp(OneResultOp):
     variance = operand_def()
     epsilon = prop_def(FloatAttr, default_value=FloatAttr(1e-5, 64))
     ACCESS: ClassVar = Access.POINTWISE
+    IN_PLACE: ClassVar = (0,)
     VECTOR_COST: ClassVar = 2
     assembly_format = f"$input `,` $scale `,` $bias `,` $mean `,` $variance {TYPES}"
 

@@ -124,11 +124,8 @@ class Granular(OneResultOp, PermuteInterface, SplitInterface, ABC):
     axis = opt_prop_def(IntegerAttr)
     block_size = prop_def(IntegerAttr, default_value=IntegerAttr(0, i64))
     ACCESS: ClassVar = Access.POINTWISE
+    IN_PLACE: ClassVar = (0,)
     TAKES_STORED: ClassVar = True
-
-    def local_parts(self, index: int) -> int | None:
-        """Scales and zero points are not broadcast like operands of elementwise ops."""
-        return super().local_parts(index) if index == 0 else None
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         return parameter_box(self, index, box, self.block_size.value.data) if index else box
@@ -269,15 +266,13 @@ class RequantizeOp(OneResultOp, PermuteInterface, SplitInterface):
     high = opt_prop_def(INT)
     irdl_options = SEGMENTED
     ACCESS: ClassVar = Access.POINTWISE
+    IN_PLACE: ClassVar = (0,)
     VECTOR_COST: ClassVar = 5
     FIXPIPE: ClassVar = 4  # scale, limits and type at once
     assembly_format = (
         f"$input `,` $scale {optional('offset', 'zero_point')} `to` $to attr-dict `:` "
         "type($input) `,` type($scale) `->` type($result)"
     )
-
-    def local_parts(self, index: int) -> int | None:
-        return super().local_parts(index) if index == 0 else None
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         return parameter_box(self, index, box, 0) if index else box
@@ -324,12 +319,10 @@ class LookupOp(OneResultOp, PermuteInterface, SplitInterface):
     input = operand_def()
     table = operand_def()
     ACCESS: ClassVar = Access.POINTWISE
+    IN_PLACE: ClassVar = (0,)
     TAKES_STORED: ClassVar = True
     VECTOR_COST: ClassVar = 8  # assumption: a gather on a core takes 16 elements a cycle
     assembly_format = f"$input `,` $table {TYPES}"
-
-    def local_parts(self, index: int) -> int | None:
-        return super().local_parts(index) if index == 0 else None
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         return Box.whole(shape_of(self.table)) if index else box

@@ -12,11 +12,11 @@ that are not known, for any of them.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from ge.dialects.support.access import Access
-from ge.dialects.support.in_place import InPlaceInterface
 from ge.dialects.support.types import Shape, shape_of
+from ge.dialects.support.work import WorkInterface
 
 Offset: TypeAlias = Any
 """An int, or a number with its own + - * // and `divisor`: see `divisor_of`."""
@@ -70,9 +70,11 @@ Span: TypeAlias = tuple[Offset, int]
 """Offset and size of a box along one dimension."""
 
 
-class BoxInterface(InPlaceInterface):
+class BoxInterface(WorkInterface):
     """Ops that say which box of an operand a box of a result needs. What follows from `ACCESS` is
     the default."""
+
+    ACCESS: ClassVar[Access] = Access.WHOLE  # which is never wrong
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         """The box of operand `index` that a box of a result needs; None where it may need any
@@ -83,6 +85,27 @@ class BoxInterface(InPlaceInterface):
             return view_box(box, shape, whole)
         pointwise = self.ACCESS is Access.POINTWISE and len(shape) <= len(whole)
         return aligned_box(box, shape) if pointwise else None
+
+
+def stretches(op: BoxInterface, index: int) -> int | None:
+    """The greatest number of equal stretches of memory such that stretch i of each result needs
+    only stretch i of an operand, by the boxes for the results' leading dimensions; None where it
+    is not one number, or no box of the operand is known. Shapes are static."""
+    found = {_stretches(op, index, r) for r in range(len(op.results))}
+    return found.pop() if len(found) == 1 else None
+
+
+def _stretches(op: BoxInterface, index: int, result: int) -> int | None:
+    shape, whole = shape_of(op.operands[index]), shape_of(op.results[result])
+    places = {i: (Unknown(), 1) for i, d in enumerate(whole) if d != 1}
+    for count in range(len(whole), -1, -1):
+        cut = {i: place for i, place in places.items() if i < count}
+        if (own := op.operand_box(index, Box.part(whole, cut), result)) is None:
+            continue
+        spans = [(s, d) for s, d in zip(own.spans, shape, strict=True) if d != 1]
+        if spans[: len(cut)] == [(place, whole[i]) for i, place in cut.items()]:
+            return prod(whole[:count])
+    return None
 
 
 def hull(a: Box | None, b: Box | None) -> Box | None:

@@ -1,15 +1,15 @@
 """What the kernel of an op may do with the memory of operands and results."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from math import prod
 from typing import ClassVar
 
 from xdsl.ir import SSAValue
 
-from ge.dialects.support.access import Access, repeated_parts
+from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import BoxInterface, stretches
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import element_type, shape_of
-from ge.dialects.support.work import WorkInterface
 
 
 def same_bytes(a: SSAValue, b: SSAValue) -> bool:
@@ -18,23 +18,27 @@ def same_bytes(a: SSAValue, b: SSAValue) -> bool:
     return widths[0] == widths[1] and prod(shape_of(a)) == prod(shape_of(b)) > 0
 
 
-class InPlaceInterface(WorkInterface):
+class InPlaceInterface(BoxInterface):
     """Ops whose kernels may overwrite operands, and read and write strided views. What follows
     from `ACCESS` is the default."""
 
-    ACCESS: ClassVar[Access] = Access.WHOLE  # which is never wrong
+    IN_PLACE: ClassVar[Collection[int] | None] = None
+    """The operands that the kernel reads part by part, each before it writes that part of the
+    results. None: those that pointwise ops read element by element, and what a view is of."""
 
     def local_parts(self, index: int) -> int | None:
         """Number of equal contiguous chunks such that chunk i of each result reads only chunk i of
         operand `index`, in one pass or several; None if there is no such partition. Shapes are
         static."""
-        shape, results = shape_of(self.operands[index]), [shape_of(r) for r in self.results]
+        elements = prod(shape_of(self.operands[index]))
+        if self.IN_PLACE is not None:
+            return stretches(self, index) if index in self.IN_PLACE else None
         if self.ACCESS is Access.VIEW and index == 0:
-            return prod(shape)
-        if self.ACCESS is not Access.POINTWISE or any(len(shape) > len(r) for r in results):
+            return elements
+        if self.ACCESS is not Access.POINTWISE:
             return None
-        parts = {repeated_parts(shape, r) for r in results}
-        return parts.pop() if len(parts) == 1 else None
+        # An element that is read for several places is overwritten at the first one
+        return elements if stretches(self, index) == elements else None
 
     def in_place_pairs(self) -> Iterator[tuple[int, int]]:
         """Each (result, operand) such that the kernel may write the result over the operand: it

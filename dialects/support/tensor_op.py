@@ -9,13 +9,13 @@ from typing import ClassVar
 from xdsl.dialects.builtin import TensorType
 
 from ge.dialects.support.access import MOVING
-from ge.dialects.support.boxes import BoxInterface
 from ge.dialects.support.element_types import check_computed
+from ge.dialects.support.in_place import InPlaceInterface
 from ge.dialects.support.inference import InferenceInterface
 from ge.dialects.support.types import is_static, shape_of
 
 
-class TensorOp(InferenceInterface, BoxInterface):
+class TensorOp(InferenceInterface, InPlaceInterface):
     """An op on tensors that infers its result types and states its work.
 
     Of `support/interfaces.py` it has none: rows, splitting, other orders of dimensions.

@@ -1,6 +1,7 @@
 """Kernels for the vector cores: windows over each channel, of depthwise convolutions and pools.
 
-Rows are channels, columns are pixels. Lines of an image come once for each column of the kernel,
+Rows are channels, columns are pixels. Where windows of an average pass the image, a row has the
+numbers of their elements. Lines of an image come once for each column of the kernel,
 shifted by it (what an instruction works on begins at multiples of 32 bytes), with the lines that
 windows reach beyond the block's; lines of windows are parts of those tiles. With a stride over
 lines, each line of windows takes its own of them. With a stride over columns whole lines come once
@@ -13,9 +14,10 @@ lines, each line of windows takes its own of them. With a stride over columns wh
       store
 """
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import product
 from math import ceil, prod
 from typing import Any
@@ -24,6 +26,7 @@ from xdsl.dialects.builtin import f32, i8
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.elementwise import FloorOp, PowOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.support.folding import lowest
 from ge.dialects.graph.support.window import WindowedOp
@@ -35,9 +38,22 @@ from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.windows import Rest, Windows, windows_of
 from ge.lowering.tiles.indices import Index, Scalar, SharedIndex
 from ge.lowering.tiles.tracing import Tracer
-from ge.lowering.tiles.values import Expression, Tile, cast, maximum, wide
+from ge.lowering.tiles.values import (
+    Expression,
+    Tile,
+    binary,
+    cast,
+    columns,
+    maximum,
+    minimum,
+    sqrt,
+    unary,
+    wide,
+)
+from ge.lowering.tiles.values import abs as absolute
 from ge.runtime.costs.instructions import REPEAT_BYTES
 
+COUNTING = 5  # rows of pixels in which elements of windows are counted
 EXACT = 2**24 // 2**14  # products of i8 whose sums f32 has without rounding
 
 
@@ -65,6 +81,26 @@ class Sliding(Windows):
     @property
     def element(self) -> Any:
         return element_type(self.op.operands[0])
+
+    @cached_property
+    def covered(self) -> list[tuple[int, int]]:
+        """Of averages whose windows have different numbers of elements: where along each dimension
+        those begin and end that count."""
+        op = self.op
+        if not isinstance(op, PoolOp) or op.kind.data != "average":
+            return []
+        window = op.window().resolved(shape_of(op.input)[2:])
+        pads = op.count_include_pad.value.data
+        behind = [0] * (len(self.image) - window.rank) + [*window.pads[window.rank :]]
+        found = [
+            (-begin, size + end) if pads else (0, size)
+            for begin, size, end in zip(self.pads, self.image, behind, strict=True)
+        ]
+        sizes = zip(self.result, self.strides, self.kernel, self.dilations, strict=True)
+        lasts = [(n - 1) * step + (k - 1) * apart for n, step, k, apart in sizes]
+        ends = zip(found, self.pads, lasts, strict=True)
+        inside = (low <= -begin and last - begin < high for (low, high), begin, last in ends)
+        return [] if all(inside) else found
 
     @property
     def is_conv(self) -> bool:
@@ -140,6 +176,7 @@ class Cut:
         bits += (
             self.rows * self.lines * self.cols * sum(bitwidth(element_type(v)) for v in rest.whole)
         )
+        bits += 2 * bitwidth(f32) * COUNTING * self.lines * self.cols if w.covered else 0
         columns = len(rest.others) + (w.taps + 1 if w.is_conv else 0)
         return bits // 4 + 2 * columns * align_up(self.rows * 4, BLOCK)
 
@@ -182,8 +219,6 @@ def lower_sliding(launch: Launch) -> Written:
     """A depthwise convolution or a pool, and ops on its result."""
     op = next(op for op in launch.body.ops if isinstance(op, ConvOp | PoolOp))
     w = Sliding.of(op)
-    if isinstance(op, PoolOp):
-        check_pool(op, w)
     rest = Rest(launch, op, (w.batch, w.channels, *w.result), (1, w.channels, 1))
     room = launch.target.core_memories["ub"]
     fitting = [cut for cut in cuts(w, rest.narrowest, launch.target) if cut.bytes(w, rest) <= room]
@@ -195,18 +230,6 @@ def lower_sliding(launch: Launch) -> Written:
         Blocks(c, w, cut, arguments, rest).write()
 
     return Written(write, min(cut.blocks(w), launch.target.vector_cores), w.shapes | rest.shapes)
-
-
-def check_pool(op: PoolOp, w: Sliding) -> None:
-    """Raises NotLowered for pools that have no program."""
-    if op.kind.data == "lp":
-        raise NotLowered("there is none for pools of powers")
-    if op.kind.data == "max":
-        return
-    for dim, (size, count) in enumerate(zip(w.image, w.result, strict=True)):
-        last = (count - 1) * w.strides[dim] + (w.kernel[dim] - 1) * w.dilations[dim]
-        if w.pads[dim] or last - w.pads[dim] >= size:
-            raise NotLowered("windows of an average that pass the image have fewer elements")
 
 
 class Blocks:
@@ -235,6 +258,8 @@ class Blocks:
             self.weights = [self.ring(w.op.weight, 1) for _ in range(w.taps)]
             if w.op.bias is not None:
                 self.bias = self.ring(w.op.bias, 1)
+        if w.covered:
+            self.counts = c.ub(1, self.pixels, f32)
         self.stored = {out: self.ring(out, self.pixels) for out in rest.results.values()}
 
     def ring(self, like: SSAValue, cols: int) -> Tile:
@@ -261,7 +286,7 @@ class Blocks:
             else:
                 for (plane, phase, col), ring in self.lines.items():
                     self.load_lines(ring[i], (*plane, w.phases()[phase][0], col), image, row, at)
-            result = self.convolved(i, row) if w.is_conv else self.pooled(i)
+            result = self.convolved(i, row) if w.is_conv else self.pooled(i, at)
             known[w.op.results[0]] = result
 
             def keep(
@@ -335,10 +360,49 @@ class Blocks:
             total = total + wide(bias)
         return cast(total, element)
 
-    def pooled(self, i: SharedIndex) -> Expression:
+    def pooled(self, i: SharedIndex, at: Sequence[Scalar]) -> Expression:
         op, elements = self.w.op, self.elements(i)
         assert isinstance(op, PoolOp)
         if op.kind.data == "max":
             return reduce(maximum, elements)
-        total = reduce(lambda a, b: a + b, map(wide, elements))
-        return cast(total / float(self.w.taps), self.w.element)
+        if op.kind.data == "lp":
+            return cast(norm([*map(wide, elements)], op.p.value.data), self.w.element)
+        total = reduce(operator.add, map(wide, elements))
+        if not self.w.covered:
+            return cast(total / float(self.w.taps), self.w.element)
+        self.counts[:] = covered(self.w, at, self.cut.lines, self.cut.cols)
+        return cast(total / self.counts, self.w.element)
+
+
+def norm(elements: Sequence[Expression], p: int) -> Expression:
+    """(sum |x|^p)^(1/p)."""
+    if p == 2:
+        return sqrt(reduce(operator.add, [x * x for x in elements]))
+    sizes = map(absolute, elements)
+    if p == 1:
+        return reduce(operator.add, sizes)
+    return binary(PowOp, reduce(operator.add, [binary(PowOp, x, float(p)) for x in sizes]), 1 / p)
+
+
+def covered(w: Sliding, at: Sequence[Scalar], lines: int, cols: int) -> Expression:
+    """How many elements the windows of a block's pixels have that count, at least 1, as a row."""
+    pixel = cast(columns(lines * cols), f32)
+    line = unary(FloorOp, (pixel + 0.5) / float(cols))
+    places = [*[None] * (len(at) - 2), line, pixel - line * float(cols)]
+    total: Expression | None = None
+    for dim, place in enumerate(places):
+        start = cast(columns(1, at[dim] * w.strides[dim] - w.pads[dim]), f32)
+        if place is not None:
+            start = start + place * float(w.strides[dim])
+        last, apart = w.kernel[dim] - 1, w.dilations[dim]
+        low, high = w.covered[dim]
+        behind = minimum(floored(high - 1.0 - start, apart), last)
+        before = minimum(floored(start - float(low), apart), 0.0)
+        count = maximum(behind + before + 1.0, 0.0)
+        total = count if total is None else total * count
+    assert total is not None
+    return maximum(total, 1.0)
+
+
+def floored(x: Expression, by: int) -> Expression:
+    return x if by == 1 else unary(FloorOp, x / float(by))

@@ -21,10 +21,12 @@ from random_ops import make
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.npu_task.attributes import data_type, is_dynamic
 from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.boxes import stretches
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
-from ge.lowering.driver.compiler import lower
+from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
+from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.device.interpreter import KernelCode
 
@@ -139,3 +141,31 @@ def test_fused_ops() -> None:
                 except GeError:  # the kernel refuses random operands
                     continue
     assert found > 10
+
+
+STRETCHES = [  # an op, its operand, in how many stretches both lie, and whether it works in place
+    ("graph.add %a, %b : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>", 1, 4, 4),
+    ("graph.add %a, %b : (tensor<4x8xf32>, tensor<1x8xf32>) -> tensor<4x8xf32>", 1, 1, None),
+    ("graph.matmul %a, %b : (tensor<6x8xf32>, tensor<8x8xf32>) -> tensor<6x8xf32>", 0, 6, None),
+    ("graph.matmul %a, %b : (tensor<6x8xf32>, tensor<8x8xf32>) -> tensor<6x8xf32>", 1, 1, None),
+    ("graph.rotary_embedding %a, %b, %c : (tensor<3x5x8xf32>, tensor<5x4xf32>, tensor<5x4xf32>)"
+     " -> tensor<3x5x8xf32>", 0, 15, 15),
+    ("graph.batch_norm %a, %b, %c, %d, %e : (tensor<1x5x1xf32>, tensor<5xf32>, tensor<5xf32>, "
+     "tensor<5xf32>, tensor<5xf32>) -> tensor<1x5x1xf32>", 1, 5, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "operand", "count", "in_place"), STRETCHES)
+def test_boxes_say_which_stretches_of_memory_belong_together(
+    text: str, operand: int, count: int, in_place: int | None
+) -> None:
+    """Kernels that read an element again after they wrote there do not work in place."""
+    types = text[text.index(": (") + 3 : text.index(") ->")].split(", ")
+    args = ", ".join(f"%{name}: {t}" for name, t in zip("abcde", types, strict=False))
+    result = text[text.index("->") + 3 :]
+    body = f"%r = {text}\n  func.return %r : {result}"
+    module = parse_module(
+        context(), Source("k.mlir", f"func.func @main({args}) -> {result} {{\n  {body}\n}}")
+    )
+    (op,) = (op for op in module.walk() if isinstance(op, TensorOp))
+    assert (stretches(op, operand), op.local_parts(operand)) == (count, in_place)

@@ -65,3 +65,29 @@ npu_task.kernel @planes on vector {
   %0 = graph.pool "max" %x kernel [3, 3, 3] pads [0, 1, 1, 0, 1, 1] : (tensor<1x8x6x16x16xf16>) -> tensor<1x8x4x16x16xf16>
   npu_task.return %0 : tensor<1x8x4x16x16xf16>
 }
+
+// Windows of an average that pass the image have fewer elements: how many is a row of a block.
+// CHECK-LABEL: tile.kernel @average_tiles(
+// CHECK: tile.index columns
+// CHECK: tile.map {{.*}} outs([[COUNTS:%[a-z0-9_]+]])
+// CHECK: graph.floor
+// CHECK: tile.map ins({{.*}}[[COUNTS]])
+// CHECK: graph.div
+// CHECK: tile.store
+
+npu_task.kernel @average on vector {
+^bb0(%x: tensor<1x64x14x14xf16>):
+  %0 = graph.pool "average" %x kernel [3, 3] pads [1, 1, 1, 1] : (tensor<1x64x14x14xf16>) -> tensor<1x64x14x14xf16>
+  npu_task.return %0 : tensor<1x64x14x14xf16>
+}
+
+// All windows within the image have as many.
+// CHECK-LABEL: tile.kernel @within_tiles(
+// CHECK-NOT: tile.index
+// CHECK: graph.div
+
+npu_task.kernel @within on vector {
+^bb0(%x: tensor<1x64x14x14xf16>):
+  %0 = graph.pool "average" %x kernel [2, 2] strides [2, 2] : (tensor<1x64x14x14xf16>) -> tensor<1x64x7x7xf16>
+  npu_task.return %0 : tensor<1x64x7x7xf16>
+}
