@@ -47,7 +47,8 @@ class Matrices:
     """`batch` pairs of matrices, m x k by k x n; of lhs and rhs: how many there are, and the
     elements from one of their rows in memory to the next. `terms`: how many right-hand sides of
     these sizes one block of the left-hand side meets. Blocks have multiples of `units` of m, n and
-    k; `passing`: whether sums pass to the vector cores; `computing`: operands that they compute."""
+    k; `passing`: whether sums pass to the vector cores; `computing`: operands that they compute;
+    `splits`: how many cores share the terms of a block's sums."""
 
     batch: int
     m: int
@@ -61,6 +62,7 @@ class Matrices:
     units: tuple[int, int, int] = (1, 1, 1)
     passing: bool = False
     computing: tuple[Computing | None, Computing | None] = (None, None)
+    splits: int = 1
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Cut:
 
     def blocks(self, p: Matrices) -> int:
         down, across = self.counts(p)
-        return p.batch * down * across
+        return p.batch * down * across * p.splits
 
 
 @lru_cache(1024)
@@ -110,8 +112,9 @@ def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[C
             while parts <= most:
                 steps = ceil(p.k / (parts * part))
                 even = align_up(ceil(p.k / (parts * steps)), unit)
-                yield Cut(m, n, parts * even, even, min(sums, 2))
-                if steps == 1:
+                if steps >= p.splits:
+                    yield Cut(m, n, parts * even, even, min(sums, 2))
+                if steps <= p.splits:
                     break
                 parts *= 2
 
@@ -128,12 +131,23 @@ def cycles(cut: Cut, ps: Sequence[Matrices], target: Target) -> float:
     paces = [pace(cut, p, target) for p in ps]
     blocks = [cut.blocks(p) for p in ps]
     mean = sum(n * each for n, (each, _) in zip(blocks, paces, strict=True)) / sum(blocks)
-    return ceil(sum(blocks) / target.cube_cores) * mean + max(alone for _, alone in paces)
+    merged = sum(merging(p, target) for p in ps if p.splits > 1)
+    return ceil(sum(blocks) / target.cube_cores) * mean + max(alone for _, alone in paces) + merged
+
+
+def merging(p: Matrices, target: Target) -> float:
+    """Cycles of a barrier, and of adding the parts of sums, of which each vector core has some
+    columns."""
+    cores = target.vector_cores
+    rate = target.gm_to_ub_rate or target.l0c_to_ub_rate
+    starts = (p.m + 2) * target.mte2_start_cycles + 2 * target.vector_start_cycles
+    each = SUM_BYTES / rate + CYCLES * SUM_BYTES / REPEAT_BYTES
+    return 2 * target.cross_flag_cycles + p.splits * (starts + p.m * ceil(p.n / cores) * each)
 
 
 def pace(cut: Cut, p: Matrices, target: Target) -> tuple[float, float]:
     """Cycles of a block, and of what no other work goes on beside."""
-    bits, steps = bitwidth(p.element), ceil(p.k / cut.k)
+    bits, steps = bitwidth(p.element), ceil(ceil(p.k / cut.k) / p.splits)
     load = loads(cut, p, target)
     parts = p.terms * cut.k // cut.part
     feed = cut.m / target.l1_to_l0a_rate + cut.n / target.l1_to_l0b_rate
@@ -141,10 +155,11 @@ def pace(cut: Cut, p: Matrices, target: Target) -> tuple[float, float]:
     macs = p.terms * cut.m * cut.n * cut.k / peak_macs(p.element, target)
     macs += parts * target.mmad_start_cycles
     size = p.terms * min(cut.m, p.m) * min(cut.n, p.n)
-    out = size * bitwidth(p.result) / 8 / (target.l0c_out_rate or target.l0c_to_ub_rate)
+    width = SUM_BYTES if p.splits > 1 else bitwidth(p.result) / 8
+    out = size * width / (target.l0c_out_rate or target.l0c_to_ub_rate)
     cube = steps * macs + (out if cut.sums == 1 else 0)
     vector = computes(cut, p, target) * steps
-    if p.passing:
+    if p.passing and p.splits == 1:
         rate = target.gm_to_ub_rate or target.l0c_to_ub_rate
         each = bitwidth(p.result) / 8 / rate + VECTOR_OPS * SUM_BYTES / REPEAT_BYTES
         vector += size * each / target.vector_parts

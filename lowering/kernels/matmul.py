@@ -5,13 +5,13 @@ they are leave L0C for memory, wherever ops that only move elements put them (`o
 sums pass to the vector core in parts, and what follows the matmuls is pulled there (`pulling.py`).
 
 Matmuls whose results meet in what follows have their blocks at a time, and share those of the
-left-hand side; others come one behind the other, and go on with the cores in turn.
+left-hand side; others come one behind the other, and go on with the cores in turn. Of few rows,
+cores share the terms (`split_sums.py`) where the estimate says that this takes less time.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from math import ceil, gcd, lcm, prod
 
 from xdsl.dialects.builtin import bf16, f16, f32, i8, i32
@@ -26,16 +26,18 @@ from ge.dialects.support.access import MOVING, Access
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
+from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK, Memory
-from ge.lowering.kernels.blocks import Cut, Matrices, best_cut
+from ge.lowering.kernels.blocks import Cut, Matrices, best_cut, cycles
 from ge.lowering.kernels.epilogue import Epilogue
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Replaced, Written
 from ge.lowering.kernels.operands import Feed, Operand, is_given
-from ge.lowering.kernels.outputs import AnyMatmul, Origins, Output, Place
+from ge.lowering.kernels.outputs import AnyMatmul, Origins, Output, Place, has_relu, together
 from ge.lowering.kernels.programs import bytes_left
 from ge.lowering.kernels.simple_ops import simple_body
+from ge.lowering.kernels.split_sums import SPLITS, SplitSums
 from ge.lowering.tiles import values as v
-from ge.lowering.tiles.indices import Index, Scalar, ceil_div
+from ge.lowering.tiles.indices import Condition, Index, Scalar, ceil_div
 from ge.lowering.tiles.tracing import Queue, Tracer
 from ge.lowering.tiles.values import Tile, Transposed
 
@@ -107,6 +109,7 @@ class Section:
     terms: tuple[tuple[Product, int], ...]
     outputs: tuple[Output, ...]
     ops: tuple[TensorOp, ...]  # between the matmuls and the outputs
+    splits: int = 1  # cores that share the terms of a block's sums: `split_sums.py`
 
     @property
     def product(self) -> Product:
@@ -140,7 +143,8 @@ class Section:
         if passing and columns == 1:
             raise NotLowered("one column passes to the vector core")
         rows, across, depth = p.units
-        return replace(p, units=(rows, lcm(across, cols or unit), depth), passing=passing)
+        units = rows, lcm(across, cols or unit), depth
+        return replace(p, units=units, passing=passing, splits=self.splits)
 
     @property
     def part_cols(self) -> int:
@@ -158,6 +162,7 @@ class Section:
         relus = all(isinstance(op, ReluOp) for op in kinds)
         return (
             len(self.terms) == 1
+            and self.splits == 1
             and relus
             and all(len(has_relu(o.value)) == 1 for o in self.outputs)
         )
@@ -170,17 +175,6 @@ class Section:
     @property
     def is_computed(self) -> bool:
         return any(term.is_computed for term, _ in self.terms)
-
-
-def has_relu(value: SSAValue) -> set[bool]:
-    """Whether a relu stands between a matmul's result and a value that it is moved to: there are
-    both where only parts of it have one."""
-    op = value.owner
-    if not isinstance(op, TensorOp) or isinstance(op, MatmulOp):
-        return {False}
-    if isinstance(op, ReluOp):
-        return {True}
-    return {found for operand in op.operands for found in has_relu(operand)}
 
 
 def lower_matmul(launch: Launch) -> Written:
@@ -202,6 +196,17 @@ def written_for(launch: Launch) -> Written:
     cut = best_cut(ps, launch.target)
     if cut is None:
         raise NotLowered("no block of it fits on a core")
+    if (with_parts := with_splits(launch.target, sections, cut)) is not None:
+        try:
+            return fitting(launch, *with_parts)
+        except NotLowered:
+            pass  # whole sums may fit
+    return fitting(launch, sections, cut)
+
+
+def fitting(launch: Launch, sections: Sequence[Section], cut: Cut) -> Written:
+    """The program, in which sums pass to the vector cores in parts that fit. Raises NotLowered
+    where none does."""
     rows, most = gcd(cut.m, *(s.part_rows for s in sections)), MOST
     while True:
         written = Blocks(launch, sections, cut, rows, most).written()
@@ -214,6 +219,36 @@ def written_for(launch: Launch) -> Written:
             missing = ", ".join(f"{-n} bytes of {m}" for m, n in left.items() if n < 0)
             raise NotLowered(f"its program needs {missing} more than there are")
         rows, most = part_of(rows, rows // 2), most // 2
+
+
+def with_splits(
+    target: Target, sections: Sequence[Section], cut: Cut
+) -> tuple[list[Section], Cut] | None:
+    """With cores that share the terms of sums; None where that takes no less time."""
+    (section, *others), found = sections, None
+    if others or not may_share(section):
+        return None
+    start = target.kernel_start_us
+    least = cycles(cut, (section.p,), target)
+    if section.is_direct and not section.is_computed:  # it has no vector cores to start
+        least -= (start.get("mixed", 0) - start.get("cube", 0)) * target.cycles_per_us
+    for splits in SPLITS:
+        shared_terms = replace(section, splits=splits)
+        p = shared_terms.p
+        new = best_cut((p,), target)
+        if new is not None and (time := cycles(new, (p,), target)) < least:
+            least, found = time, ([shared_terms], new)
+    return found
+
+
+def may_share(section: Section) -> bool:
+    """Whether cores may share the terms of its sums: one matmul of few rows, whose results have its
+    columns side by side."""
+    p = section.p
+    one = len(section.terms) == 1 and p.batch == 1 and not section.reduces
+    rotated = any(isinstance(op, RotaryEmbeddingOp) for op in section.ops)
+    few = p.m <= FRACTAL and p.n > 1 and p.element != i8
+    return one and few and not (rotated or section.part_cols or section.part_rows)
 
 
 def part_of(size: int, most: int) -> int:
@@ -265,21 +300,6 @@ def folds(launch: Launch, op: AnyMatmul, outputs: Sequence[Output]) -> bool:
 def is_turned(op: AnyMatmul) -> bool:
     """Whether the left-hand side is transposed."""
     return isinstance(op, MatmulOp) and bool(op.transpose_lhs.value.data)
-
-
-def together(outputs: Sequence[Output]) -> list[list[Output]]:
-    """Groups of outputs that share columns of a matmul."""
-    groups: list[list[Output]] = []
-    for output in outputs:
-        touched = [g for g in groups if any(shared(output, o) for o in g)]
-        groups = [g for g in groups if g not in touched]
-        groups.append([*(o for g in touched for o in g), output])
-    return groups
-
-
-def shared(a: Output, b: Output) -> bool:
-    pairs = product(a.terms, b.terms)
-    return any(m is n and i < j + b.columns and j < i + a.columns for (m, i), (n, j) in pairs)
 
 
 def between(launch: Launch, outputs: Sequence[SSAValue]) -> tuple[TensorOp, ...]:
@@ -345,14 +365,16 @@ class Writer:
         """A section: `before` blocks are those of the cores already."""
         c, cut, p = self.c, self.cut, section.p
         down, across = cut.counts(p)
-        steps, sums = ceil(p.k / cut.k), self.sums_of(section)
+        steps, sums, splits = ceil(p.k / cut.k), self.sums_of(section), section.splits
+        shared_sums = SplitSums(c, section.p, splits) if splits > 1 else None
         me = (
             c.now((c.core + (-before % self.blocks.cores)) % self.blocks.cores)
             if before
             else c.core
         )
-        for turn in c.range(ceil_div(down * across * p.batch - me, c.cores)):
+        for turn in c.range(ceil_div(down * across * p.batch * splits - me, c.cores)):
             i = me + turn * c.cores
+            split, i = (i % splits, c.now(i // splits)) if splits > 1 else (0, i)
             block = c.now(i // across)
             place = Place(
                 p.batch,
@@ -364,12 +386,30 @@ class Writer:
             first, batch = c.now(turn * steps), section.product.sizes[0]
             for operand in dict.fromkeys(o for term, _ in section.terms for o in term.operands):
                 self.leads[operand] = operand.matrix(batch, place.batch, c, self.arguments)
-            for step in c.range(steps):
-                self.step(section, place, first + step, step, [s[turn] for s in sums])
-            if section.is_direct:
+            begin, end = c.now(steps * split // splits), c.now(steps * (split + 1) // splits)
+            for step in c.range(begin, end) if splits > 1 else c.range(steps):
+                start = step == (begin if splits > 1 else 0)
+                self.step(section, place, first + step, step, start, [s[turn] for s in sums])
+            if shared_sums is not None:
+                shared_sums.store(split, place.row, place.col, sums[0][turn])
+            elif section.is_direct:
                 self.store(section, place, sums[0][turn])
             else:
                 self.pass_on(section, place, [s[turn] for s in sums], turn)
+        if shared_sums is not None:
+            self.merge(section, shared_sums)
+
+    def merge(self, section: Section, shared_sums: SplitSums) -> None:
+        """What follows the matmul, of sums that several cores have parts of."""
+        ((term, first),) = section.terms
+        value = term.op.result
+        for col, tile in shared_sums.merged(element_type(value)):
+            rows, cols = tile.shape
+            self.pull.terms[value, first] = tile
+            self.pull.col, self.pull.columns = col, cols
+            at = Place(1, section.p.m, 0, 0, col)
+            for out in section.outputs:
+                self.pull.store(out.value, out.box(at, rows, cols))
 
     def sums_of(self, section: Section) -> list[Tile]:
         """Rings in L0C, one for each matmul."""
@@ -379,16 +419,22 @@ class Writer:
         return self.sums[: len(section.terms)]
 
     def step(
-        self, section: Section, place: Place, copy: Index, step: Index, sums: Sequence[Tile]
+        self,
+        section: Section,
+        place: Place,
+        copy: Index,
+        step: Index,
+        start: Condition | bool,
+        sums: Sequence[Tile],
     ) -> None:
-        """Operands of one step come to L1, and are multiplied."""
+        """Operands of one step come to L1, and are multiplied; at the start sums begin anew."""
         cut, k = self.cut, step * self.cut.k
         lhs = section.product.lhs, (cut.m, cut.k), (place.row, k)
         left = self.loaded(section, *lhs, copy, 0)
         for number, ((term, at), acc) in enumerate(zip(section.terms, sums, strict=True), 1):
             rhs = term.rhs, (cut.k, cut.n), (k, place.col + at if at else place.col)
             right = self.loaded(section, *rhs, copy, number)
-            self.c.mmad(acc, left, right, init=step == 0, k=cut.part)
+            self.c.mmad(acc, left, right, init=start, k=cut.part)
 
     def loaded(
         self,

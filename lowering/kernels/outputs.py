@@ -13,6 +13,7 @@ result an element of the output needs (`operand_box`), at enough places.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from math import prod
 from random import Random
 from typing import TypeAlias
@@ -20,6 +21,7 @@ from typing import TypeAlias
 from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
+from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.graph.reduction import ReduceOp
@@ -251,3 +253,29 @@ def covered(shape: Shape, steps: Shape) -> int:
             raise NotLowered(OTHER_ORDER)
         count *= extent
     return count
+
+
+def together(outputs: Sequence[Output]) -> list[list[Output]]:
+    """Groups of outputs that share columns of a matmul."""
+    groups: list[list[Output]] = []
+    for output in outputs:
+        touched = [g for g in groups if any(shared(output, o) for o in g)]
+        groups = [g for g in groups if g not in touched]
+        groups.append([*(o for g in touched for o in g), output])
+    return groups
+
+
+def shared(a: Output, b: Output) -> bool:
+    pairs = product(a.terms, b.terms)
+    return any(m is n and i < j + b.columns and j < i + a.columns for (m, i), (n, j) in pairs)
+
+
+def has_relu(value: SSAValue) -> set[bool]:
+    """Whether a relu stands between a matmul's result and a value that it is moved to: there are
+    both where only parts of it have one."""
+    op = value.owner
+    if not isinstance(op, TensorOp) or isinstance(op, MatmulOp):
+        return {False}
+    if isinstance(op, ReluOp):
+        return {True}
+    return {found for operand in op.operands for found in has_relu(operand)}
