@@ -374,7 +374,7 @@ class Writer:
         )
         for turn in c.range(ceil_div(down * across * p.batch * splits - me, c.cores)):
             i = me + turn * c.cores
-            split, i = (i % splits, c.now(i // splits)) if splits > 1 else (0, i)
+            begin, end, split, i = 0, steps, i % splits, c.now(i // splits) if splits > 1 else i
             block = c.now(i // across)
             place = Place(
                 p.batch,
@@ -386,9 +386,10 @@ class Writer:
             first, batch = c.now(turn * steps), section.product.sizes[0]
             for operand in dict.fromkeys(o for term, _ in section.terms for o in term.operands):
                 self.leads[operand] = operand.matrix(batch, place.batch, c, self.arguments)
-            begin, end = c.now(steps * split // splits), c.now(steps * (split + 1) // splits)
-            for step in c.range(begin, end) if splits > 1 else c.range(steps):
-                start = step == (begin if splits > 1 else 0)
+            if splits > 1:
+                begin, end = (c.now((split + n) * steps // splits) for n in (0, 1))
+            for step in c.range(begin, end):
+                start = step == begin
                 self.step(section, place, first + step, step, start, [s[turn] for s in sums])
             if shared_sums is not None:
                 shared_sums.store(split, place.row, place.col, sums[0][turn])
