@@ -82,3 +82,15 @@ npu_task.kernel @odd on cube {
   %r = graph.conv_transpose %x, %w strides [2, 2] : (tensor<1x4x4x4xf32>, tensor<4x4x3x3xf32>) -> tensor<1x4x9x9xf32>
   npu_task.return %r : tensor<1x4x9x9xf32>
 }
+
+// -----
+
+// Four lines around each place: not yet.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @cubic
+// expected-remark@+1 {{@cubic has no tile program: there is none for cubic interpolation}}
+npu_task.kernel @cubic on vector {
+^bb0(%x: tensor<4x8xf32>):
+  %r = graph.resize %x sizes [4, 5] {mode = "cubic"} : tensor<4x8xf32> -> tensor<4x5xf32>
+  npu_task.return %r : tensor<4x5xf32>
+}
