@@ -362,7 +362,7 @@ def judge(right: Right, expected: bytes, rng: random.Random, orders: int) -> str
 
 def check_right(rights: Iterable[Right], orders: int) -> int:
     """Run each kernel as it is; how many have problems, or orders with another result."""
-    wrong = 0
+    wrong = count = 0
     for right in rights:
         kernel = right.program.kernel
         results = set(right.outcomes(kernel, [None, *range(1, orders)]))
@@ -370,6 +370,8 @@ def check_right(rights: Iterable[Right], orders: int) -> int:
         if problems or len(results) > 1 or any(r.startswith(b"error") for r in results):
             print(f"@{right.name}: {[p.message for p in problems]}, {len(results)} results")
             wrong += 1
+        count += 1
+    print(f"{orders} orders each of {count} kernels without a fault: {wrong} kernels are wrong")
     return wrong
 
 
