@@ -1,6 +1,5 @@
 """What instructions of tile programs take, by hand."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -140,8 +139,7 @@ def test_cube_and_vector_cores_share_what_hbm_gives() -> None:
 
     run = on_cores(product.on(a, w, r, r, cores=8))
     cube, vector = run.shares(run.issued)
-    memrefs: Sequence[SSAValue] = run.op.body.block.args
-    names = dict(zip(memrefs, "awry", strict=True))
+    names = dict[SSAValue, str](zip(run.op.body.block.args, "awry", strict=True))
     each = B2.hbm_rate * B2.hbm_efficiency * B2.hbm_read_efficiency
     (total,), (part,) = ((a.nbytes + w.nbytes + r.nbytes,), (r.nbytes,))
     rates = {names[m]: rate for own in (cube, vector) for m, rate in own.hbm.items()}
