@@ -220,6 +220,8 @@ def channel_steps(w: Convolution, unit: int) -> Iterator[tuple[int, bool]]:
 
 
 def unfolding(w: Convolution, width: int, pixels: int, whole: bool) -> Unfolding:
+    """How windows of `pixels` results are unfolded of lines of `width` pixels in L1; `whole`: lines
+    as they lie in memory, else those parts that windows are within."""
     line = 1 if whole else w.line_step
     (down, across), (high, wide) = w.dilations, w.kernel
     strides, left = (w.strides[0] // line, w.strides[1]), w.pads[1] if whole else 0
