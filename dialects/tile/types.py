@@ -8,6 +8,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import cast
 
 from xdsl.dialects.builtin import IntAttr, TensorType
@@ -129,6 +130,12 @@ class TileType(Shaped):
         check_layout(self, self.space)
 
 
+@cache
+def tile_in(rows: int, cols: int, element: Attribute, memory: Memory) -> TileType:
+    """The type of a tile, made and verified once: the programs of a model ask for few, often."""
+    return TileType(rows, cols, element, memory)
+
+
 @irdl_attr_definition
 class RingType(Shaped):
     """Copies of a tile, used in turn."""
@@ -151,7 +158,8 @@ class RingType(Shaped):
 
     @property
     def tile(self) -> TileType:
-        return TileType(*self.shape, self.element, self.space)
+        """The type of one copy."""
+        return tile_in(*self.shape, self.element, self.space)
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:

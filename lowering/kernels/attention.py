@@ -12,6 +12,7 @@ leave out; tiles that no query of a tile sees are not loaded.
 
 Where sizes are large, a tile of keys comes to L1 in pieces, and values are summed for some elements
 after the others. Where queries are few, rows are those of several heads: `attention_heads.py`.
+Where cores have no equal number of tiles of queries, they share keys: `attention_splits.py`.
 
 Attention of integers rounds weights to integers from 0 to 255, relative to the largest score of
 the keys so far, `KEYS` at a time: tiles have so many. The cube multiplies them as w - 128 by
@@ -44,7 +45,16 @@ from ge.lowering.kernels.attention_cores import Cube, Vector, several
 from ge.lowering.kernels.attention_facts import Facts, Mask, Place, Way
 from ge.lowering.kernels.attention_heads import heads_of
 from ge.lowering.kernels.attention_operands import Operand, Segment, Source, joined, segments_of
-from ge.lowering.kernels.attention_tiles import AHEAD, KEYS, Problem, block_of, tiles_for
+from ge.lowering.kernels.attention_splits import Splits, share_of, why_whole
+from ge.lowering.kernels.attention_tiles import (
+    AHEAD,
+    KEYS,
+    Problem,
+    block_of,
+    estimate,
+    splits_for,
+    tiles_for,
+)
 from ge.lowering.kernels.grids import GridOp
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.programs import bytes_left
@@ -74,8 +84,11 @@ def lower_attention(launch: Launch) -> Written:
     masks = [Mask(v, launch) for v in op.masks]
     others = [out for out in launch.body.outputs if out is not result]
     for way in ways(launch, op, segments):
-        (heads, query, _), attention = way, Attention(launch, op, result, masks, segments, way)
+        (heads, query, _, splits), facts = way, (launch, op, result, masks, segments, way)
+        attention = Attention(*facts)
         if last is not op.result and heads.count > 1:
+            continue
+        if splits > 1 and why_whole(attention):
             continue
         shapes: dict[SSAValue, Shape] = {v: (1,) for v in launch.body.inputs if not shape_of(v)}
         shapes[result] = heads.shape(op.sizes("result"))
@@ -84,9 +97,10 @@ def lower_attention(launch: Launch) -> Written:
         if query is not None:
             shapes[query] = heads.shape(op.sizes("query"))
         shapes |= {m.value: m.shape for m in attention.masks if m.number is None}
-        cores = min(attention.items, launch.target.cube_cores)
+        cores = min(attention.items * splits, launch.target.cube_cores)
         written = Written(partial(attention.write, final=last, others=others), cores, shapes)
-        if len(launch.body.ops) == 1 or min(bytes_left(launch, written).values()) >= 0:
+        alone = len(launch.body.ops) == 1 and splits == 1
+        if alone or min(bytes_left(launch, written).values()) >= 0:
             return written
     raise NotLowered("no tiles fit beside those of what it is fused with")
 
@@ -97,15 +111,21 @@ def ways(launch: Launch, op: AttentionOp, segments: list[Segment]) -> list[Way]:
     computed = any(s.value.is_computed for s in segments)
     found: list[tuple[float, Way]] = []
     for heads, query in heads_of(launch, op):
+        problem = Problem.of(op, heads.count, heads.unit, computed)
         try:
-            fit = tiles_for(Problem.of(op, heads.count, heads.unit, computed), launch.target)
+            fit = tiles_for(problem, launch.target)
         except NotLowered:
             if heads.count == 1:
                 raise
             continue
         whole = op.table is not None  # tiles of keys are blocks
         fit = [f for f in fit if f[1].piece == f[1].keys or not whole]
-        found += [(cycles, (heads, query, tiles)) for cycles, tiles in fit]
+        for cycles, tiles in fit:
+            found.append((cycles, (heads, query, tiles, 1)))
+            for splits in splits_for(problem, tiles, launch.target):
+                shared_keys = estimate(problem, tiles, launch.target, splits)
+                if shared_keys < cycles:
+                    found.append((shared_keys, (heads, query, tiles, splits)))
     return [way for _, way in sorted(found, key=lambda f: (f[0], -f[1][0].count))]
 
 
@@ -202,13 +222,17 @@ class Attention(Facts):
         table = None if self.op.table is None else given[self.op.table]
         keys = [Operand(part.key, cube.K, c, pull, table) for part in self.segments]
         values = [Operand(part.value, cube.V, c, pull, table) for part in self.segments]
-        for i in c.share(self.items):
-            at = self.place(c, given, i)
-            mine = at.rows_from(c.part * H) if t.parts > 1 else at
+        splits = Splits(self, c, vector, u) if self.splits > 1 else None
+        for i in c.share(self.items * self.splits):
+            at = self.place(c, given, c.now(i // self.splits) if splits else i)
+            mine = self.own_rows(c, at, H)
             own = cube.queries(q, i, at)
             vector.begin(mine)
             for part, k, v in zip(self.segments, keys, values, strict=True):
-                first, last, masked = (known(c, n) for n in self.span(at, part))
+                first, last, masked = self.span(at, part)
+                if splits:
+                    first, last = share_of(first, last, i % self.splits, self.splits)
+                first, last, masked = (known(c, n) for n in (first, last, masked))
                 for j in c.range(first, last + AHEAD):
                     with c.when(j < last):
                         scores.send(cube.scores(k, at, part, j, own), s[j])
@@ -223,14 +247,32 @@ class Attention(Facts):
                             sum = cube.values(v, at, part, b, weights, turn, col)
                             sums.send(sum, u[turn])
                             vector.add(b, u[turn], col)
-            for col, out in vector.end():
-                tile = out
-                if final is not self.op.result:
-                    ends = Pull(c, self.launch, given, given={self.op.result: out})
-                    tile = ends.tile(final, self.part(mine, col, out.shape))
-                c.store(self.box(given[self.result], mine, tile, col), tile)
+            if splits:
+                splits.store(i)
+            else:
+                self.end(c, given, vector, mine, final)
+        if splits:
+            c.barrier()
+            for i in c.share(self.items):
+                splits.merge(i)
+                self.end(c, given, vector, self.own_rows(c, self.place(c, given, i), H), final)
         for value in others:
             self.write_other(c, pull, value)
+
+    def own_rows(self, c: Tracer, at: Place, rows: int) -> Place:
+        """The queries of a tile that are this vector core's."""
+        return at.rows_from(c.part * rows) if self.tiles.parts > 1 else at
+
+    def end(
+        self, c: Tracer, given: Arguments, vector: Vector, mine: Place, final: SSAValue
+    ) -> None:
+        """Store what the vector core has summed."""
+        for col, out in vector.end():
+            tile = out
+            if final is not self.op.result:
+                ends = Pull(c, self.launch, given, given={self.op.result: out})
+                tile = ends.tile(final, self.part(mine, col, out.shape))
+            c.store(self.box(given[self.result], mine, tile, col), tile)
 
     def part(self, at: Place, col: Scalar, shape: Shape) -> Box:
         """The box of the result that a tile is of."""

@@ -137,11 +137,14 @@ class Vector:
 
     def begin(self, at: Place) -> None:
         a, M = self.a, self.rows
-        self.top[:], self.total[:], self.acc[:] = LOWEST, 0, 0
+        self.clear()
         for bound, is_last in self.bounds:
             offset = at.offset + (a.right if is_last else -a.left)
             token = a.together.positions(M, at.row, offset)
             bound[:] = minimum(token, a.keys - 1) if is_last else maximum(token, 0)
+
+    def clear(self) -> None:
+        self.top[:], self.total[:], self.acc[:] = LOWEST, 0, 0
 
     def weights(
         self, at: Place, part: Segment, j: Scalar, s: Tile, p: Tile, masked: Scalar

@@ -20,8 +20,9 @@ from ge.lowering.tiles.values import Argument, Box, Tile
 
 ALWAYS = -1  # a tile before all others
 
-Way: TypeAlias = tuple[Heads, SSAValue | None, Tiles]
-"""How many heads are in a tile, the input whose memref has another shape for it, the tiles."""
+Way: TypeAlias = tuple[Heads, SSAValue | None, Tiles, int]
+"""How many heads are in a tile, the input whose memref has another shape for it, the tiles, and how
+many cores share the keys of one."""
 
 
 class Mask:
@@ -83,7 +84,7 @@ class Facts:
     ) -> None:
         self.launch, self.op, self.result = launch, op, result
         self.segments = segments
-        self.together, self.query, self.tiles = heads, _, tiles = way
+        self.together, self.query, self.tiles, self.splits = heads, _, tiles, _ = way
         self.masks = [mask.of(heads) for mask in masks]
         self.batch, all_heads, self.queries, self.size = op.sizes("query")
         _, key_heads, self.keys, self.value_size = op.sizes("value")

@@ -20,6 +20,8 @@ from ge.lowering.kernels.launch import NotLowered
 AHEAD = 2  # tiles of keys that the cube is ahead of what the vector cores give back
 ROWS = (256, 192, 128, 96, 64, 48, 32, 16)
 KEYS = (512, 384, 256, 192, 128, 96, 64, 48, 32, 16)
+SPLITS = (2, 3, 4, 6, 8, 12, 16, 24)  # cores that share keys
+MOST_TURNS = 4  # parts of keys that a core takes then
 COPIES = ((2, 2), (2, 1), (1, 1))
 LONGEST_PART = 128  # of a sum's length that is in L0A and L0B
 MACS = {1: 8192, 2: 4096, 4: 1024}  # a cycle, by bytes of an element
@@ -214,8 +216,24 @@ def overflow(p: Problem, t: Tiles, target: Target) -> list[tuple[str, int]]:
     return [(m, size) for m, size in needed.items() if size > target.core_memories[m]]
 
 
-def estimate(p: Problem, t: Tiles, target: Target) -> float:
-    """Cycles of the busiest core: those of its busiest pipe, and the way of a tile's last keys."""
+def splits_for(p: Problem, t: Tiles, target: Target) -> Iterator[int]:
+    """How many cores may share the keys of a tile of queries: each has some tiles of them."""
+    items, steps = p.items * ceil(p.rows / t.rows), ceil(p.keys / t.keys)
+    yield from (n for n in SPLITS if n <= steps and items * n <= MOST_TURNS * target.cube_cores)
+
+
+def merging(p: Problem, t: Tiles, splits: int, target: Target) -> float:
+    """Cycles of a barrier, and of adding what several cores have of a tile of queries."""
+    H, D = t.rows // t.parts, t.value_size
+    items = ceil(p.items * ceil(p.rows / t.rows) / target.cube_cores)
+    stored = H * D * 4 / OUT + 2 * MOVE
+    each = START + 3 * MOVE + H * D * (4 / IN + 2 * SUM)
+    return 2 * target.cross_flag_cycles + stored + items * (splits * each + stored)
+
+
+def estimate(p: Problem, t: Tiles, target: Target, splits: int = 1) -> float:
+    """Cycles of the busiest core: those of its busiest pipe, and the way of a tile's last keys.
+    `splits`: how many cores share the keys."""
     M, N, H, D, width = t.rows, t.keys, t.rows // t.parts, t.value_size, p.width
     counts, tiles = N // t.piece, ceil(p.rows / M)
     score = SCORE + MASK * len(p.masks)
@@ -231,11 +249,13 @@ def estimate(p: Problem, t: Tiles, target: Target) -> float:
     macs = M * N * (t.size + D * (3 if p.is_integer else 1)) / MACS[width]
     passed = [out, back, load, moves, macs]
     step = max(vector, *passed) if t.copies > 1 else max(vector + out, *passed)
-    items = ceil(p.items * tiles / target.cube_cores)
+    items = ceil(p.items * tiles * splits / target.cube_cores)
     steps = (p.keys + M) / (2 * N) + max(0, 1 - M / N) / 2 if p.causal else ceil(p.keys / N)
+    steps = ceil(steps / splits) if splits > 1 else steps
     # values are loaded before the weights are there, if all of a tile are
     last = LAST * (vector + out + back + moves + macs) - t.is_simple * 2 * N * D * width / rate
-    return items * (steps * step + H * D * SUM * 2 + max(last, 0))
+    merged = merging(p, t, splits, target) if splits > 1 else 0
+    return items * (steps * step + H * D * SUM * 2 + max(last, 0)) + merged
 
 
 def feed(length: int, part: int, rows: int, cols: int, width: int) -> float:

@@ -50,7 +50,8 @@ class Rewritten(Replaced):
 
 
 def rewritten(launch: Launch) -> Rewritten:
-    """The launch on few dimensions. Raises NotLowered where an axis stands against itself."""
+    """The launch on few dimensions. Raises NotLowered where an axis stands against itself, or a
+    result is an operand or another result as it is."""
     body = launch.body
     values = (*body.inputs, *(r for op in body.ops for r in op.results))
     if any(numel(shape_of(v)) == 0 for v in values):
@@ -58,7 +59,10 @@ def rewritten(launch: Launch) -> Rewritten:
     simple, known = simple_body(body)
     axes = Axes(simple)
     new, renamed = axes.rebuilt()
-    before = {renamed[known[v]]: v for v in (*body.inputs, *body.outputs)}
+    arguments = dict.fromkeys((*body.inputs, *body.outputs))
+    before = {renamed[known[v]]: v for v in arguments}
+    if len(before) < len(arguments):
+        raise NotLowered("a result is the same value as another argument")
     return Rewritten(launch.kernel, launch.target, new, before, *axes.family(simple.outputs))
 
 

@@ -23,10 +23,13 @@ from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.slicing import SliceOp
+from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, shape_of
 from ge.lowering.kernels.launch import NotLowered
+from ge.lowering.kernels.places import is_copy
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Scalar
 
@@ -224,11 +227,19 @@ class Origins:
                 yield operand, box
             elif isinstance(op, ReduceOp):  # whole rows: see `whole_rows`
                 self.whole_rows(op)
+            elif op.ACCESS in (Access.MOVEMENT, Access.WHOLE) and not moves_alone(op):
+                raise NotLowered(f"{op.name} behind a matmul changes elements")
             else:
                 needed = op.operand_box(index, box, number)
                 if needed is None or prod(needed.sizes) != 1:
                     raise NotLowered(f"{op.name} needs several elements of a matmul's result")
                 yield operand, needed
+
+
+def moves_alone(op: TensorOp) -> bool:
+    """Whether each element of the result is one of the operand's, wherever it was (a triangle has
+    zeros, too)."""
+    return is_copy(op) or isinstance(op, SliceOp)
 
 
 def covered(shape: Shape, steps: Shape) -> int:

@@ -88,7 +88,7 @@ def test_programs_fit_or_are_refused(name: str, share: float):
     ("name", "fusion"),
     [
         ("gpt2_prefill.noopt.tiny", "default"),
-        ("llama_7b_decode.fp16.tiny", "off"),
+        pytest.param("llama_7b_decode.fp16.tiny", "off", marks=pytest.mark.soak),
         pytest.param("gpt2_prefill.noopt.tiny", "off", marks=pytest.mark.soak),
         pytest.param("llama_7b_decode.fp16.tiny", "default", marks=pytest.mark.soak),
     ],

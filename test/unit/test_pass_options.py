@@ -2,6 +2,8 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import add
+from string import ascii_lowercase, digits
 from typing import Literal
 
 import pytest
@@ -22,13 +24,18 @@ from ge.lowering.pipeline.pass_options import (
     type_text,
 )
 
-KEYS = st.from_regex(r"[a-z][a-z_]{0,8}", fullmatch=True)
+LETTERS = st.sampled_from(ascii_lowercase)  # text of an alphabet is drawn faster than a regex
+KEYS = st.builds(add, LETTERS, st.text(ascii_lowercase + "_", max_size=8))
+WORDS = st.text(ascii_lowercase + digits, min_size=1, max_size=8)
+NAMES = st.builds(
+    lambda first, words: first + "-".join(words), LETTERS, st.lists(WORDS, min_size=1, max_size=4)
+)
 VALUES = st.text(
     st.characters(codec="utf-8", exclude_categories=["C", "Z"]) | st.just(" "), max_size=10
 )
 PASSES = st.builds(
     PassText,
-    st.from_regex(r"[a-z][a-z0-9]*(-[a-z0-9]+){0,3}", fullmatch=True),
+    NAMES,
     st.dictionaries(KEYS, st.lists(VALUES, max_size=3).map(tuple), max_size=3),
 )
 

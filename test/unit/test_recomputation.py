@@ -178,7 +178,7 @@ def inputs_of(module: ModuleOp, rng: np.random.Generator) -> dict[str, Array]:
     }
 
 
-@pytest.mark.parametrize("name", ["transformer", "resnet"])
+@pytest.mark.parametrize("name", ["transformer", pytest.param("resnet", marks=pytest.mark.soak)])
 def test_numbers_keep_every_bit(name: str) -> None:
     module = tiny(name, f32, norms=True)
     payload = {key: w.astype(np.float32) for key, w in payload_of(module).items()}

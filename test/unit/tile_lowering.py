@@ -132,7 +132,7 @@ def run_both_ways(
     for result, want in zip(results, wanted, strict=True):
         assert_close(result, want, exact, tolerance, lambda: f"{kernel}\n{program}")
     if over := in_place(kernel):
-        first = len(program.body.block.args) - len(results)
+        first = len(program.arguments) - len(results)
         pairs = [(r - first, i) for r, i in over]
         for again, result in zip(tiles.compute(inputs, over=pairs), results, strict=True):
             assert again.tobytes() == result.tobytes(), f"over operands\n{program}"

@@ -27,11 +27,10 @@ from ge.dialects.tile.kernel import KernelOp, ProgramOp
 from ge.dialects.tile.types import BLOCK, Memory
 
 
-def place_buffers(program: ProgramOp, memory: Memory, target: Target) -> None:
-    """Raises GeError for more bytes than the memory has."""
-    allocs = [op for op in program.allocs if op.tile.space is memory]
-    if not allocs:
-        return
+def place_buffers(
+    program: ProgramOp, memory: Memory, allocs: Sequence[AllocOp], target: Target
+) -> None:
+    """Give places to the buffers of a memory. Raises GeError for more bytes than the memory has."""
     sizes = {op: op.copy_bytes for op in allocs}
     top = max((max(op.offsets) + sizes[op] for op in allocs if op.offsets is not None), default=0)
     top = align_up(top, ALIGNMENT.get(memory, BLOCK))
@@ -74,5 +73,8 @@ class TilePlanPass(ModulePass):
         for kernel in op.ops:
             if isinstance(kernel, KernelOp):
                 for program in kernel.programs:
-                    for memory in Memory:
-                        place_buffers(program, memory, target)
+                    by_memory: dict[Memory, list[AllocOp]] = {memory: [] for memory in Memory}
+                    for alloc in program.allocs:
+                        by_memory[alloc.tile.space].append(alloc)
+                    for memory, allocs in by_memory.items():
+                        place_buffers(program, memory, allocs, target)

@@ -47,7 +47,7 @@ npu_task.kernel @repeated on cube {
 // A sum of one element is that element: both results are one value, which has one place.
 // CHECK-NOT: tile.kernel
 // CHECK:     npu_task.kernel @twice
-// expected-remark@+1 {{@twice has no tile program: out1 is the same value as another argument}}
+// expected-remark@+1 {{@twice has no tile program: a result is the same value as another argument}}
 npu_task.kernel @twice on vector {
 ^bb0(%x: tensor<4x1xf32>):
   %0, %1 = fused_op.region(%x) : (tensor<4x1xf32>) -> (tensor<4x1xf32>, tensor<4x1xf32>) {
@@ -57,6 +57,52 @@ npu_task.kernel @twice on vector {
     fused_op.yield %2, %3 : tensor<4x1xf32>, tensor<4x1xf32>
   }
   npu_task.return %0, %1 : tensor<4x1xf32>, tensor<4x1xf32>
+}
+
+// -----
+
+// So is a sum alone: the element is an operand, too.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @once
+// expected-remark@+1 {{@once has no tile program: a result is the same value as another argument}}
+npu_task.kernel @once on vector {
+^bb0(%x: tensor<8x1xf32>):
+  %0 = graph.reduce "max" %x axes [1] : tensor<8x1xf32> -> tensor<8x1xf32>
+  npu_task.return %0 : tensor<8x1xf32>
+}
+
+// -----
+
+// A triangle of a matmul's result is none of its elements moved: some become zeros.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @triangle
+// expected-remark@+1 {{@triangle has no tile program: graph.tri behind a matmul changes elements}}
+npu_task.kernel @triangle on cube {
+^bb0(%x: tensor<3x5x2xf32>, %w: tensor<2x2xf32>):
+  %0 = fused_op.linear(%x, %w) : (tensor<3x5x2xf32>, tensor<2x2xf32>) -> tensor<3x5x2xf32> {
+  ^bb1(%a: tensor<3x5x2xf32>, %b: tensor<2x2xf32>):
+    %1 = graph.matmul %a, %b : (tensor<3x5x2xf32>, tensor<2x2xf32>) -> tensor<3x5x2xf32>
+    %2 = graph.tri %1 {upper = false} : tensor<3x5x2xf32> -> tensor<3x5x2xf32>
+    fused_op.yield %2 : tensor<3x5x2xf32>
+  }
+  npu_task.return %0 : tensor<3x5x2xf32>
+}
+
+// -----
+
+// Boxes of the first result would each store all of the second one.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @beside
+// expected-remark@+1 {{@beside has no tile program: a result has not all dimensions along which others are cut}}
+npu_task.kernel @beside on vector {
+^bb0(%x: tensor<64x256x64xf32>, %y: tensor<256x64xf32>):
+  %0, %1 = fused_op.region(%x, %y) : (tensor<64x256x64xf32>, tensor<256x64xf32>) -> (tensor<64x256x64xf32>, tensor<256x64xf32>) {
+  ^bb1(%a: tensor<64x256x64xf32>, %b: tensor<256x64xf32>):
+    %2 = graph.exp %b : (tensor<256x64xf32>) -> tensor<256x64xf32>
+    %3 = graph.add %a, %2 : (tensor<64x256x64xf32>, tensor<256x64xf32>) -> tensor<64x256x64xf32>
+    fused_op.yield %3, %2 : tensor<64x256x64xf32>, tensor<256x64xf32>
+  }
+  npu_task.return %0, %1 : tensor<64x256x64xf32>, tensor<256x64xf32>
 }
 
 // -----
