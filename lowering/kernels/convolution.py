@@ -45,8 +45,7 @@ from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.convolution_cuts import (
     Convolution,
     Cut,
-    cuts,
-    cycles,
+    fastest,
     unfolding,
 )
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
@@ -92,11 +91,14 @@ def by_blocks(
     if joined is not None:
         check_joined(joined, rest)
         w = replace(w, copies=COPIES * (len(joined.inputs) - 1))
-    fitting = [c for c in cuts(w, launch.target) if not w.passing or passing_rows(c, w, rest)]
-    if joined is not None and joined.inputs[-1] is not rest.computed:
-        fitting = [c for c in fitting if w.outs % c.m == 0]  # others would write beyond
-    cut = min(fitting, key=lambda c: cycles(c, w, launch.target), default=None)
-    if cut is None:
+    within = joined is not None and joined.inputs[-1] is not rest.computed
+
+    def fits(cut: Cut) -> bool:
+        if within and w.outs % cut.m:
+            return False  # others would write beyond
+        return not w.passing or passing_rows(cut, w, rest) > 0
+
+    if (cut := fastest(w, launch.target, fits)) is None:
         raise NotLowered("no block of it fits on a core")
 
     def write(c: Tracer, arguments: Arguments) -> None:

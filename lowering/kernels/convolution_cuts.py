@@ -4,12 +4,13 @@ Of the cuts that fit on a core the fastest is taken, by an estimate from the tar
 busiest pipe sets the pace of a block; the first load and the last store stand alone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import ceil, gcd, prod
+from functools import cache, cached_property
+from math import ceil, gcd, inf, prod
 
 from xdsl.dialects.builtin import bf16, f16, f32, i8
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.npu_task.core_plan import FRACTAL
@@ -57,6 +58,14 @@ class Convolution(Windows):
             raise NotLowered("channels are last, and images have planes")
         return found
 
+    @cached_property
+    def element(self) -> Attribute:
+        return element_type(self.op.input)
+
+    @cached_property
+    def bits(self) -> int:
+        return bitwidth(self.element)
+
     @property
     def depth(self) -> int:
         return self.ins * self.taps
@@ -64,7 +73,7 @@ class Convolution(Windows):
     @property
     def bias(self) -> SSAValue | None:
         """That the cube adds."""
-        return None if element_type(self.op.input) == i8 else self.op.bias
+        return None if self.element == i8 else self.op.bias
 
     @property
     def pad(self) -> int:
@@ -158,16 +167,16 @@ class Cut:
 
     def room(self, w: Convolution, target: Target) -> int:
         """Bytes of UB that are left for results."""
-        room = target.core_memories["ub"] - w.copies
+        room = target.ub_bytes - w.copies
         if self.image is None or w.last:
             return room
         count = 4 * self.image.pixels // w.parts(target) * self.channels
-        return room - count * bitwidth(element_type(w.op.input)) // 8
+        return room - count * w.bits // 8
 
 
 def cuts(w: Convolution, target: Target) -> Iterator[Cut]:
     """Those that fit on a core."""
-    bits, room = bitwidth(element_type(w.op.input)), target.core_memories
+    bits, room = w.bits, target.core_memories
     unit = max(FRACTAL, BLOCK * 8 // min(bits, w.narrowest))
     steps = list(channel_steps(w, unit))
     lines, cols = w.result[-2:]
@@ -211,6 +220,8 @@ def channel_steps(w: Convolution, unit: int) -> Iterator[tuple[int, bool]]:
 
 
 def unfolding(w: Convolution, width: int, pixels: int, whole: bool) -> Unfolding:
+    """How windows of `pixels` results are unfolded of lines of `width` pixels in L1; `whole`: lines
+    as they lie in memory, else those parts that windows are within."""
     line = 1 if whole else w.line_step
     (down, across), (high, wide) = w.dilations, w.kernel
     strides, left = (w.strides[0] // line, w.strides[1]), w.pads[1] if whole else 0
@@ -232,6 +243,7 @@ def image_in_l1(w: Convolution, lines: int, cols: int, unit: int) -> ImagePart:
     return ImagePart(high * width, width, False)
 
 
+@cache
 def best_part(depth: int, most: int) -> int:
     """The longest part that divides a depth; one that does it an even number of times may be half
     as long, since two tiles take turns. 0: there is none."""
@@ -239,16 +251,19 @@ def best_part(depth: int, most: int) -> int:
     return max(parts, key=lambda p: p * (1 + (depth // p % 2 == 0)), default=0)
 
 
-def cycles(cut: Cut, w: Convolution, target: Target) -> float:
-    """Of the busiest core, by the busiest of its pipes."""
-    element = element_type(w.op.input)
-    size, steps = bitwidth(element) / 8, ceil(w.ins / cut.channels)
-    windows, before, start = brought(cut, w, target)
-    images = cut.blocks(w) // cut.counts(w)[0]
-    hbm = target.hbm_rate * target.hbm_read_efficiency
-    rate = min(target.l2_read_rate * share_of(w.depth, element), hbm * images)
-    load = target.mte2_start_cycles + windows
-    load += min(cut.m, w.outs) * min(cut.depth, w.depth) * size / rate
+def fastest(w: Convolution, target: Target, fits: Callable[[Cut], bool]) -> Cut | None:
+    """Of the cuts that fit, the first of those that take the fewest cycles."""
+    best, least = None, inf
+    for cut in cuts(w, target):
+        if (found := cycles(cut, w, target, least)) < least and fits(cut):
+            best, least = cut, found
+    return best
+
+
+def cycles(cut: Cut, w: Convolution, target: Target, most: float = inf) -> float:
+    """Of the busiest core, by the busiest of its pipes. Where its cube alone takes `most`, that is
+    an answer: how the operands come there is not asked."""
+    size, steps, counts = w.bits / 8, ceil(w.ins / cut.channels), cut.counts(w)
     parts = cut.depth // cut.part
     a, b = target.l1_to_l0a_rate, target.l1_to_l0b_rate
     unfolds = window_rate(w.kernel, w.strides, w.dilations, target) if cut.image else a
@@ -256,21 +271,29 @@ def cycles(cut: Cut, w: Convolution, target: Target) -> float:
         cut.m / a, cut.n / min(b, unfolds)
     )  # fmt: skip
     moves = parts * 2 * target.mte1_start_cycles + cut.depth * size * (left + right)
-    macs = parts * target.mmad_start_cycles + cut.m * cut.n * cut.depth / peak_macs(element, target)
+    products = cut.m * cut.n * cut.depth
+    macs = parts * target.mmad_start_cycles + products / peak_macs(w.element, target)
     out = cut.m * cut.n * SUM_BYTES / (target.l0c_out_rate or target.l0c_to_ub_rate)
     cube = steps * macs + (out if cut.sums == 1 else 0)
+    rounds = ceil(w.batch * w.planes * prod(counts) / target.cube_cores)
+    if (least := rounds * max(steps * moves, cube, out)) >= most:
+        return least
+    windows, before, start = brought(cut, w, target, counts[0])
+    images = w.batch * w.planes * prod(counts) // counts[0]
+    hbm = target.hbm_rate * target.hbm_read_efficiency
+    rate = min(target.l2_read_rate * share_of(w.depth, w.element), hbm * images)
+    load = target.mte2_start_cycles + windows
+    load += min(cut.m, w.outs) * min(cut.depth, w.depth) * size / rate
     vector = taken(cut, w, target)
     pace = max(steps * load, steps * before + vector, steps * moves, cube, out)
-    every = ceil(cut.blocks(w) / target.cube_cores) * pace
-    return every + start + before + load + macs / parts + out + vector
+    return rounds * pace + start + before + load + macs / parts + out + vector
 
 
-def brought(cut: Cut, w: Convolution, target: Target) -> tuple[float, float, float]:
+def brought(cut: Cut, w: Convolution, target: Target, down: int) -> tuple[float, float, float]:
     """Cycles of MTE2 for the windows of a step, of the vector cores before, and until a kernel with
-    both kinds of cores begins."""
-    element = element_type(w.op.input)
-    size = bitwidth(element) / 8
-    down, hbm = cut.counts(w)[0], target.hbm_rate * target.hbm_read_efficiency
+    both kinds of cores begins. `down`: blocks of channels, each of which has the windows."""
+    element, size = w.element, w.bits / 8
+    hbm = target.hbm_rate * target.hbm_read_efficiency
     hbm /= 2 if w.passing > 1 else 1  # vector cores load, too
     if cut.image is None:
         stride = w.ins if w.last else prod(w.image)
@@ -294,7 +317,7 @@ def brought(cut: Cut, w: Convolution, target: Target) -> tuple[float, float, flo
     turn = target.vector_start_cycles + turns * cut.channels * share / REPEAT_BYTES
     push = cut.channels * share / target.ub_out_rate
     start = target.kernel_start_us
-    late = 0.0 if w.passing else start.get("mixed", 0.0) - start.get("cube", 0.0)
+    late = 0.0 if w.passing else max(start.get("mixed", 0.0) - start.get("cube", 0.0), 0.0)
     return pop, max(begin, turn, push), late * target.cycles_per_us
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
+from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.access import Access
@@ -16,7 +17,8 @@ from ge.lowering.kernels.by_hand import by_hand, lower_by_hand
 from ge.lowering.kernels.convolution import lower_convolution
 from ge.lowering.kernels.launch import Launch, NotLowered, Written
 from ge.lowering.kernels.matmul import lower_matmul
-from ge.lowering.kernels.moves import lower_moves, moves
+from ge.lowering.kernels.moves import is_repeat, lower_moves, moves
+from ge.lowering.kernels.resize import lower_resize
 from ge.lowering.kernels.sliding import lower_sliding
 from ge.lowering.kernels.transposed import lower_transposed
 from ge.lowering.kernels.vector import lower_vector
@@ -41,6 +43,8 @@ def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
     kinds = {type(op) for op in launch.body.ops}
     if found := [lowering for kind, lowering in BY_OP.items() if kind in kinds]:
         return found[0]
+    if any(isinstance(op, ResizeOp) and not is_repeat(op) for op in launch.body.ops):
+        return lower_resize
     engine = launch.kernel.engine.data
     rows = any(op.ACCESS is Access.ROWS for op in launch.body.ops)
     if engine is Engine.VECTOR and moves(launch) and not rows:

@@ -18,7 +18,8 @@ has its phases as dimensions of its memref, so that a block has a box of it:
       store sums to result[m.., u.., phase, ..]
 
 Where a phase has fewer elements than others, both are 0 for those that it lacks. Everything else is
-as for other convolutions.
+as for other convolutions. Zeros beside the image are multiplied by weights, which the kernel's body
+does not: an infinite weight gives nan there.
 """
 
 from collections.abc import Sequence

@@ -33,8 +33,13 @@ def lower_vector(launch: Launch) -> Written:
 
 
 def by_boxes(launch: Rewritten, sizes: Shape) -> Written:
-    """By boxes of the results, of these sizes; of a dimension that is reduced they are parts."""
+    """By boxes of the results, of these sizes; of a dimension that is reduced they are parts.
+    Raises NotLowered where boxes would store elements of a result again."""
     shape, reduced, row = launch.shape, launch.reduced, row_dim(launch)
+    cut = {i for i, d in enumerate(shape) if sizes[i] < d and i not in reduced}
+    extents = [shape_of(out) for out in launch.body.outputs]
+    if any(len(e) < len(shape) or e[i] == 1 for e in extents for i in cut):
+        raise NotLowered("a result has not all dimensions along which others are cut")
     spread = tuple(1 if i in reduced else d for i, d in enumerate(shape))
     count = prod(ceil(d / size) for d, size in zip(spread, sizes, strict=True))
     cores = min(count, launch.target.vector_cores)
@@ -107,8 +112,8 @@ def fitting(
     """The program of the first sizes that fit. Raises NotLowered where none do."""
     reason = ""
     for sizes in candidates:
-        program = written(sizes)
         try:
+            program = written(sizes)
             room = bytes_left(launch, program)
         except NotLowered as e:  # smaller ones may have no such tiles
             reason = str(e)

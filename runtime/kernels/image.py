@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ge.dialects.graph import image as g
+from ge.dialects.graph.support.coordinates import coordinates, nearest_index
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.convolution import dimensions
@@ -24,39 +25,6 @@ def cubic_weight(distance: Array, a: float) -> Array:
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
     return np.where(d <= 1, near, np.where(d < 2, far, 0))
-
-
-def coordinates(kind: str, count: int, size: int, scale: float, roi: tuple[float, float]) -> Array:
-    """The coordinates in an axis of `size` elements of the `count` places of the result."""
-    i = np.arange(count, dtype=np.float64)
-    length = scale * size
-    if kind == "align_corners":
-        return i * (size - 1) / (length - 1) if length != 1 else np.zeros(count)
-    if kind == "asymmetric":
-        return i / scale
-    if kind == "tf_half_pixel_for_nn":
-        return (i + 0.5) / scale
-    if kind == "tf_crop_and_resize":
-        start, end = roi[0] * (size - 1), roi[1] * (size - 1)
-        if length == 1:
-            return np.full(count, (start + end) / 2)
-        return start + i * (end - start) / (length - 1)
-    if kind == "pytorch_half_pixel" and count == 1:
-        return np.zeros(count)
-    shift = size / 2 * (1 - count / length) if kind == "half_pixel_symmetric" else 0.0
-    return shift + (i + 0.5) / scale - 0.5
-
-
-def nearest_index(x: Array, mode: str) -> Array:
-    """The element nearest to each coordinate. Rounded to float32 first, so that a scale such as
-    0.4, which float32 does not hold exactly, does not spoil a tie."""
-    x = x.astype(np.float32)
-    if mode == "floor":
-        return np.floor(x)
-    if mode == "ceil":
-        return np.ceil(x)
-    half = np.float32(0.5)
-    return np.ceil(x - half) if mode == "round_prefer_floor" else np.floor(x + half)
 
 
 def weighted(x: Array, axis: int, index: Array, weights: Array) -> Array:
@@ -104,12 +72,14 @@ class Resampler:
         size = x.shape[axis]
         if count == size and scale == 1.0 and roi == (0.0, 1.0):
             return x, None
-        at = coordinates(self.kind, count, size, scale, roi)
+        i = np.arange(count, dtype=np.float64)
+        at = coordinates(self.kind, i, count, size, scale, roi)
         outside = None
         if self.kind == "tf_crop_and_resize":
             outside = (at < 0) | (at > size - 1)
         if self.mode == "nearest":
-            index = nearest_index(at, self.nearest_mode).astype(np.intp)
+            at, half = at.astype(np.float32), np.float32(0.5)
+            index = nearest_index(at, half, self.nearest_mode, np.floor, np.ceil).astype(np.intp)
             return x.take(index, axis, mode="clip"), outside
         return weighted(x, axis, *self.taps(at, size, scale)), outside
 

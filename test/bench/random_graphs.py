@@ -9,8 +9,9 @@ branches, loops and unknown dimensions, made from a seed (`random_ops.py`, `rand
 is run on normal numbers, on edges (-0, denormals, ties), on extremes (nan, infinities, the
 greatest and least numbers) and on zeros. A mismatch is cut down to the ops that matter and printed.
 With `--tiles`, the program is run by the tile programs of its kernels, too, on cores of a target;
-not on extremes where it has attention of float32: tile programs scale sums of products that may be
-beyond the range then, where the products of a scaled query are not (`graph.attention`).
+not on extremes where numbers may leave their range on the way: attention of float32, of which tile
+programs scale sums of products, and kernels queries (`graph.attention`), and transposed
+convolutions, of which they multiply zeros beside the image by weights, which may be infinite.
 """
 
 import argparse
@@ -61,6 +62,7 @@ from ge.dialects.graph.control import (
     join,
     yielded,
 )
+from ge.dialects.graph.convolution import ConvTransposeOp
 from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
@@ -262,13 +264,17 @@ class Mismatch:
         return f"// {self.mode}, {self.level} level: {self.text}\n{op_text(self.module)}"
 
 
-def has_wide_attention(module: ModuleOp) -> bool:
-    """Whether there is attention of float32 whose scale is less than one."""
-    found = (op for op in module.walk() if isinstance(op, AttentionOp))
+def may_leave_range(module: ModuleOp) -> bool:
+    """Whether there is an op whose tile program has numbers on the way that its kernel has not."""
     return any(
-        element_type(op.query) == f32 and (op.scale is None or abs(op.scale.value.data) < 1)
-        for op in found
+        isinstance(op, ConvTransposeOp)
+        or (isinstance(op, AttentionOp) and element_type(op.query) == f32 and scales_down(op))
+        for op in module.walk()
     )
+
+
+def scales_down(op: AttentionOp) -> bool:
+    return op.scale is None or abs(op.scale.value.data) < 1
 
 
 class Reference:
@@ -290,7 +296,7 @@ class Reference:
         self, lowered: ModuleOp, relation: Relation, tiles: Tiles | None = None
     ) -> str | None:
         """What the module at another level gives that the graph does not."""
-        after, scaled = self.runner.run(lowered, tiles=tiles), has_wide_attention(lowered)
+        after, scaled = self.runner.run(lowered, tiles=tiles), may_leave_range(lowered)
         pairs = zip(self.runner.trials, self.runner.first, after, strict=True)
         for i, (trial, a, b) in enumerate(pairs):
             if isinstance(a, GeError) or (tiles and trial.kind == "extremes" and scaled):

@@ -114,7 +114,8 @@ def test_both_tools_see_an_installed_package(tmp_path: Path):
         [sys.executable, "-c", build], cwd=source, capture_output=True, check=True, timeout=120
     )
     (wheel,) = tmp_path.glob("*.whl")
-    ZipFile(wheel).extractall(target)  # what pip does with it, and a second less
+    with ZipFile(wheel) as archive:
+        archive.extractall(target)  # what pip does with it, and a second less
     file.write_text(ABS)
     for tool, *options in (
         ("ge-opt", "--acme-abs=limit=3"),

@@ -2,6 +2,8 @@
 and with one prefill; what has no room, or is of another size, is refused."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,8 @@ CACHE = (r"past_key_values\.(.*)=present.\1",)
 STEPS = 9
 
 
-def dynamic_llama(folder: Path) -> str:
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The small llama for any number of tokens: its mask is that of the input alone."""
     model = onnx.load(MODELS / "llama_7b_decode.fp16.tiny.onnx")
     graph = model.graph
@@ -48,12 +51,18 @@ def dynamic_llama(folder: Path) -> str:
         if tensor.name in shapes and 12 in (sizes := numpy_helper.to_array(tensor)):
             sizes = np.where(sizes == -1, 8, sizes)  # batches and heads
             tensor.CopyFrom(numpy_helper.from_array(np.where(sizes == 12, -1, sizes), tensor.name))
-    onnx.save(model, folder / "llama.onnx")
-    return str(folder / "llama.onnx")
+    path = tmp_path_factory.mktemp("model") / "llama.onnx"
+    onnx.save(model, path)
+    return str(path)
+
+
+@cache
+def imported(path: str) -> Program:
+    return load(path, dims={"batch": 2} if "gpt2" in path else {})
 
 
 def compiled(path: str, capacity: int, **options: Any) -> Program:
-    loaded = load(path, dims={"batch": 2} if "gpt2" in path else {})
+    loaded = replace(imported(path), module=imported(path).module.clone())
     if capacity:
         options = {"state": CACHE, "state_capacity": f"past={capacity}", **options}
     lower(loaded.module, Options(**options))
@@ -105,14 +114,14 @@ def test_steps_of_gpt2_are_those_without_state() -> None:
     session.run(step_inputs(0))
 
 
-def test_steps_of_llama_are_those_without_state(tmp_path: Path) -> None:
-    agree(dynamic_llama(tmp_path))
+def test_steps_of_llama_are_those_without_state(llama: str) -> None:
+    agree(llama)
 
 
-def test_rows_in_blocks_are_read_and_written_in_order(tmp_path: Path) -> None:
+def test_rows_in_blocks_are_read_and_written_in_order(llama: str, tmp_path: Path) -> None:
     """The plain program's bits, with blocks that are taken one by one, from the end of the pool,
     and free ones full of garbage."""
-    for path in (str(MODELS / "gpt2_decode.dynamic.onnx"), dynamic_llama(tmp_path)):
+    for path in (str(MODELS / "gpt2_decode.dynamic.onnx"), llama):
         session = agree(path, "paged:3")
         assert (blocks := session.state.blocks) is not None
         assert blocks.table.tolist() == [2, 1, 0]
@@ -130,8 +139,8 @@ def test_rows_in_blocks_are_read_and_written_in_order(tmp_path: Path) -> None:
         assert all(session.state[n][:, :, :4].tobytes() == v.tobytes() for n, v in want.items())
 
 
-def test_blocks_hold_integers_and_are_those_of_tensors(tmp_path: Path) -> None:
-    session = agree(dynamic_llama(tmp_path), "paged:3", quantize_cache="int8")
+def test_blocks_hold_integers_and_are_those_of_tensors(llama: str) -> None:
+    session = agree(llama, "paged:3", quantize_cache="int8")
     assert session.state["past_key_values.0.key"].dtype == np.int8
     sessions: list[Session] = []
     for level in (Level.GRAPH, Level.PROGRAM):
@@ -147,8 +156,8 @@ def test_blocks_hold_integers_and_are_those_of_tensors(tmp_path: Path) -> None:
         np.testing.assert_allclose(first, second, atol=1e-5)
 
 
-def test_a_state_may_be_of_integers(tmp_path: Path) -> None:
-    session = agree(dynamic_llama(tmp_path), quantize_cache="int8")
+def test_a_state_may_be_of_integers(llama: str) -> None:
+    session = agree(llama, quantize_cache="int8")
     assert session.state["past_key_values.0.key"].dtype == np.int8
     assert session.state["past_key_values.0.key.scale"].shape == (2, 4, STEPS, 1)
 

@@ -217,7 +217,8 @@ def test_wheel_has_every_module(tmp_path: Path):
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=ROOT)
     (wheel,) = tmp_path.glob("*.whl")
     home = tmp_path / "installed"
-    ZipFile(wheel).extractall(home)
+    with ZipFile(wheel) as archive:
+        archive.extractall(home)
     modules = sorted(
         ("ge." if folder != "ge" else "")
         + ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from xdsl.ir import Attribute
 
 from ge.dialects.targets.target import Target
-from ge.lowering.kernels import convolution
-from ge.lowering.kernels.convolution_cuts import Convolution, Cut, cuts
+from ge.lowering.kernels import convolution, convolution_cuts
+from ge.lowering.kernels.convolution_cuts import Convolution, Cut, cuts, cycles, fastest
 from ge.runtime.device.random_inputs import random_array
 from ge.runtime.tiles.kernel import TileKernel
 
@@ -81,7 +81,7 @@ def test_numbers(way: Callable[..., Any], data: st.DataObject) -> None:
     x, w = (batch, ins * group, *image), (outs * group, ins, *kernel)
     out = batch, outs * group, *result
     text = conv(x, w, out, flags, element, bias and element != "i8")
-    with patch.object(convolution, "cuts", way):
+    with patch.object(convolution_cuts, "cuts", way):
         compare(text, all_lowered=True, proved=group == 1)
 
 
@@ -98,8 +98,26 @@ def test_ops_on_the_result(after: str, way: Callable[..., Any]) -> None:
     text = conv(
         (1, 20, 5, 9), (40, 20, 3, 3), (1, 40, 5, 9), "pads [1, 1, 1, 1]", after=AFTER[after]
     )
-    with patch.object(convolution, "cuts", way):
+    with patch.object(convolution_cuts, "cuts", way):
         compare(text, all_lowered=True, orders=1)
+
+
+@pytest.mark.parametrize("target", ["910b2", "910b1"])
+@pytest.mark.parametrize("after", ["", *AFTER.values()])
+def test_the_first_of_the_fastest_cuts_that_fit_is_taken(after: str, target: str) -> None:
+    """Also where the search asks no more of a cut than how long its cube takes."""
+    searches: list[bool] = []
+
+    def watched(w: Convolution, on: Target, fits: Callable[[Cut], bool]) -> Cut | None:
+        every = [cut for cut in cuts(w, on) if fits(cut)]
+        found = fastest(w, on, fits)
+        searches.append(found == min(every, key=lambda c: cycles(c, w, on)))
+        return found
+
+    text = conv((1, 40, 14, 18), (70, 40, 3, 3), (1, 70, 14, 18), "pads [1, 1, 1, 1]", after=after)
+    with patch.object(convolution, "fastest", watched):
+        lowered(text, target)
+    assert searches == [True]
 
 
 @pytest.mark.parametrize("strides", [1, 2])
@@ -212,7 +230,7 @@ def test_integers_with_bias_and_scales(group: int, way: Callable[..., Any]) -> N
         array = random_array(rng, element, shape)
         return abs(array) / 1000 if array.dtype == np.float32 else array
 
-    with patch.object(convolution, "cuts", way):
+    with patch.object(convolution_cuts, "cuts", way):
         compare(text, all_lowered=True, exact=True, make=few, orders=1)
 
 

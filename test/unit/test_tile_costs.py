@@ -5,6 +5,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from xdsl.ir import SSAValue
 
 import ge
 from ge.dialects.targets.target import Target
@@ -138,7 +139,7 @@ def test_cube_and_vector_cores_share_what_hbm_gives() -> None:
 
     run = on_cores(product.on(a, w, r, r, cores=8))
     cube, vector = run.shares(run.issued)
-    names = {m: name for name, m in zip("awry", run.op.body.block.args, strict=True)}
+    names = dict[SSAValue, str](zip(run.op.body.block.args, "awry", strict=True))
     each = B2.hbm_rate * B2.hbm_efficiency * B2.hbm_read_efficiency
     (total,), (part,) = ((a.nbytes + w.nbytes + r.nbytes,), (r.nbytes,))
     rates = {names[m]: rate for own in (cube, vector) for m, rate in own.hbm.items()}

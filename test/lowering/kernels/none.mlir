@@ -90,6 +90,23 @@ npu_task.kernel @triangle on cube {
 
 // -----
 
+// Boxes of the first result would each store all of the second one.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @beside
+// expected-remark@+1 {{@beside has no tile program: a result has not all dimensions along which others are cut}}
+npu_task.kernel @beside on vector {
+^bb0(%x: tensor<64x256x64xf32>, %y: tensor<256x64xf32>):
+  %0, %1 = fused_op.region(%x, %y) : (tensor<64x256x64xf32>, tensor<256x64xf32>) -> (tensor<64x256x64xf32>, tensor<256x64xf32>) {
+  ^bb1(%a: tensor<64x256x64xf32>, %b: tensor<256x64xf32>):
+    %2 = graph.exp %b : (tensor<256x64xf32>) -> tensor<256x64xf32>
+    %3 = graph.add %a, %2 : (tensor<64x256x64xf32>, tensor<256x64xf32>) -> tensor<64x256x64xf32>
+    fused_op.yield %3, %2 : tensor<64x256x64xf32>, tensor<256x64xf32>
+  }
+  npu_task.return %0, %1 : tensor<64x256x64xf32>, tensor<256x64xf32>
+}
+
+// -----
+
 // Windows are over planes, lines and columns, and no more.
 // CHECK-NOT: tile.kernel
 // CHECK:     npu_task.kernel @four
@@ -110,4 +127,16 @@ npu_task.kernel @odd on cube {
 ^bb0(%x: tensor<1x4x4x4xf32>, %w: tensor<4x4x3x3xf32>):
   %r = graph.conv_transpose %x, %w strides [2, 2] : (tensor<1x4x4x4xf32>, tensor<4x4x3x3xf32>) -> tensor<1x4x9x9xf32>
   npu_task.return %r : tensor<1x4x9x9xf32>
+}
+
+// -----
+
+// Four lines around each place: not yet.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @cubic
+// expected-remark@+1 {{@cubic has no tile program: there is none for cubic interpolation}}
+npu_task.kernel @cubic on vector {
+^bb0(%x: tensor<4x8xf32>):
+  %r = graph.resize %x sizes [4, 5] {mode = "cubic"} : tensor<4x8xf32> -> tensor<4x5xf32>
+  npu_task.return %r : tensor<4x5xf32>
 }

@@ -1,0 +1,96 @@
+"""Tile programs of resized images, against the bodies of their kernels."""
+
+import sys
+from math import floor
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from ge.lowering.kernels import resize as kernels
+from ge.runtime.tiles.kernel import TileKernel
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_lower_convolution import Shape, tensor
+from tile_lowering import compare, lowered
+
+LINES = ["half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric", "pytorch_half_pixel"]
+
+
+def resize(x: Shape, out: Shape, target: str, flags: str, element: str = "f32") -> str:
+    types = tensor(x, element), tensor(out, element)
+    return (
+        f"func.func @main(%x: {types[0]}) -> {types[1]} {{\n"
+        f"  %0 = graph.resize %x {target} {{{flags}}} : {types[0]} -> {types[1]}\n"
+        f"  func.return %0 : {types[1]}\n}}"
+    )
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.data())
+def test_numbers(data: st.DataObject) -> None:
+    """Any axes, coordinates and way of rounding, by sizes or by scales."""
+    shape = data.draw(st.lists(st.integers(1, 10), min_size=2, max_size=4))
+    dims = st.integers(0, len(shape) - 1)
+    axes = sorted(data.draw(st.sets(dims, min_size=1, max_size=2)))
+    mode = data.draw(st.sampled_from(["linear", "nearest"]))
+    element = data.draw(st.sampled_from(["f16", "f32", *(["i8", "i32"] * (mode == "nearest"))]))
+    out = list(shape)
+    if data.draw(st.booleans()):
+        sizes = [data.draw(st.integers(1, 20)) for _ in axes]
+        target = f"sizes {sizes}"
+        for axis, size in zip(axes, sizes, strict=True):
+            out[axis] = size
+    else:
+        scales = [data.draw(st.sampled_from([0.5, 0.6, 1.5, 2.0, 2.5])) for _ in axes]
+        target = f"scales [{', '.join(f'{s:.6e}' for s in scales)}]"
+        for axis, scale in zip(axes, scales, strict=True):
+            out[axis] = floor(shape[axis] * scale)
+    assume(min(out) >= 1 and out != shape)
+    kinds = [*LINES, *(["tf_half_pixel_for_nn"] * (mode == "nearest"))]
+    rounding = data.draw(
+        st.sampled_from(["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+    )
+    flags = (
+        f'axes = array<i64: {", ".join(map(str, axes))}>, mode = "{mode}", '
+        f'coordinates = "{data.draw(st.sampled_from(kinds))}", nearest_mode = "{rounding}"'
+    )
+    text = resize(tuple(shape), tuple(out), target, flags, element)
+    target_name = data.draw(st.sampled_from(["910b2", "310p3"]))
+    compare(text, target_name, all_lowered=True, exact=mode == "nearest")
+
+
+def test_blocks_of_columns() -> None:
+    """A line that does not fit comes in parts, each with the columns around it."""
+    flags = 'axes = array<i64: 1, 2>, mode = "linear", coordinates = "align_corners"'
+    text = resize((2, 3, 30), (2, 4, 70), "sizes [4, 70]", flags)
+    with patch.object(kernels, "cuts", lambda *_: [(8, 16)]):  # pyright: ignore
+        compare(text, all_lowered=True)
+
+
+def test_lines_of_a_block_are_columns_of_instructions() -> None:
+    flags = 'axes = array<i64: 2, 3>, mode = "linear", coordinates = "half_pixel"'
+    text = resize((1, 64, 64, 64), (1, 64, 128, 128), "sizes [128, 128]", flags, "f16")
+    ((_, program),) = (found := lowered(text)).pairs
+    assert TileKernel(program, found.target).time().total_us < 400
+
+
+REASONS = {
+    "cubic interpolation": 'mode = "cubic"',
+    "antialias": 'mode = "linear", antialias = true',
+    "exclude_outside": 'mode = "linear", exclude_outside = true',
+}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_what_has_no_program(reason: str) -> None:
+    found = lowered(resize((4, 8), (4, 5), "sizes [4, 5]", REASONS[reason]))
+    assert not found.pairs
+    assert any(reason in r for r in found.reasons), found.reasons
+
+
+def test_integers_are_not_resized_linearly() -> None:
+    found = lowered(resize((4, 8), (4, 5), "sizes [4, 5]", 'mode = "linear"', "i8"))
+    assert any("images of i8 are not resized by mode linear" in r for r in found.reasons)
