@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 export PATH := $(abspath $(BIN)):$(PATH)
+# pyright collects its garbage less often
+export NODE_OPTIONS ?= --max-semi-space-size=128
 unexport PYTHONDONTWRITEBYTECODE  # else each of hundreds of processes compiles what it imports
 
 .PHONY: demo docs check lint test lit unit soak clean
