@@ -8,19 +8,19 @@ The second one goes on after the cases of F, the third one runs each kernel with
 
 A case is one of the example kernels (`lowering/tiles/examples.py`) or one that `lower-kernels`
 wrote, some with a result over an operand. It must pass the checker (`ge.runtime.check.tiles`), and
-then gets one fault: a flag's set, its
-wait or both are dropped, or the padding of a load; a flag gets another number, a buffer another
-offset, a slot, a box or a ring's copies another number; operands trade places; an instruction is
-dropped or moved. Then it runs on the emulated cores in random legal orders of the pipes. Where an
-order fails, or two orders differ, the checker must have reported the fault. A fault that gives
-other numbers in all orders alike (the wrong box, say) is not the checker's: it is counted as such,
-as is what the checker reports although no order that was tried showed it, where that is a read of
-bytes that nothing wrote by itself: these may reach no result. Of other reports that no order shows,
-those that were looked into read what is out of order, and the result is the same for one of four
-reasons: it is multiplied by 0 (what attention has before its first tile of keys), it lies in rows
-of padding, the same bytes were written again, or a map changes the padding beside what a load
-brings meanwhile, and the emulated core does one after the other, whichever is first. The checker
-knows no values, and takes an instruction for what reads and writes at any time while it runs.
+then gets one fault: a flag's set, its wait or both are dropped, or the padding of a load; a flag
+gets another number, a buffer another offset, a slot, a box or a ring's copies another number;
+operands trade places; an instruction or a barrier is dropped or moved. Then it runs on the emulated
+cores in random legal orders of the pipes. Where an order fails, or two orders differ, the checker
+must have reported the fault. A fault that gives other numbers in all orders alike (the wrong box,
+say) is not the checker's: it is counted as such, as is what the checker reports although no order
+that was tried showed it, where that is a read of bytes that nothing wrote by itself: these may
+reach no result. Of other reports that no order shows, those that were looked into read what is out
+of order, and the result is the same for one of four reasons: it is multiplied by 0 (what attention
+has before its first tile of keys), it lies in rows of padding, the same bytes were written again,
+or a map changes the padding beside what a load brings meanwhile, and the emulated core does one
+after the other, whichever is first. The checker knows no values, and takes an instruction for what
+reads and writes at any time while it runs.
 """
 
 import argparse
@@ -44,6 +44,7 @@ from xdsl.dialects.arith import AddiOp, ConstantOp
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from ge import tile
@@ -54,7 +55,7 @@ from ge.dialects.targets.target import Target, record_target
 from ge.dialects.tile.buffers import AllocOp, SlotOp, ViewOp
 from ge.dialects.tile.compute import FlagOp, SetOp, WaitOp
 from ge.dialects.tile.instruction import Instruction
-from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.kernel import BarrierOp, KernelOp
 from ge.dialects.tile.transfers import LoadOp
 from ge.lowering.driver.compiler import context
 from ge.lowering.kernels.lower_kernels import LowerKernelsPass
@@ -136,7 +137,7 @@ def of_the_compiler() -> Iterable[Right]:
         inputs, pairs = inputs_of(written), sorted(task.in_place_pairs())
         yield Right(program, inputs)
         if pairs:
-            (result, operand), first = pairs[0], len(written.body.block.args)
+            (result, operand), first = pairs[0], len(written.arguments)
             first -= len(task.output_types)
             yield Right(program, inputs, frozenset({(first + result, operand)}))
 
@@ -178,6 +179,7 @@ def by_hand() -> list[Right]:
         (examples.w4a16, [normal(40, 96), codes, normal(2, 48)], "40x48xf2", {"M": 32, "N": 64}),
         (examples.grouped_gemm, [normal(96, 64), normal(2, 64, 48), experts], "96x48xf4", SMALL),
         (examples.paged_decode, decode, "2x2x4x32xf4", {}),
+        (examples.split_k, [normal(32, 64), normal(64, 48)], "32x48xf4", {"parts": 2}),
         (columns, [normal(64, 48)], "1x48xf4", {}),
     ]
     found: list[Right] = []
@@ -185,7 +187,7 @@ def by_hand() -> list[Right]:
         *shape, dtype = result.split("x")
         out = np.zeros(tuple(map(int, shape)), dtype)
         program = kernel.on(*inputs, out, cores=2, target=TARGET.name, **parameters)
-        names = [a.name_hint or "" for a in program.kernel.body.block.args]
+        names = [a.name_hint or "" for a in program.kernel.arguments]
         found.append(Right(program, dict(zip(names, inputs, strict=False))))
     return found
 
@@ -309,7 +311,35 @@ def move_up(kernel: KernelOp, rng: random.Random) -> None:
         block.insert_op_before(op, before)
 
 
-FAULTS: list[Callable[[KernelOp, random.Random], None]] = [
+def drop_barrier(kernel: KernelOp, rng: random.Random) -> None:
+    """Of one program, or where all of them meet: the first of each, or the last."""
+    one = rng.random() < 0.5
+    if one:
+        drop(rng.choice(kernel.barriers))
+        return
+    place = rng.choice((0, -1))
+    for program in kernel.programs:
+        if barriers := [op for op in program.walk() if isinstance(op, BarrierOp)]:
+            drop(barriers[place])
+
+
+def move_barrier(kernel: KernelOp, rng: random.Random) -> None:
+    """A barrier trades places with what stands before or behind it."""
+    barrier = rng.choice(kernel.barriers)
+    block, other = barrier.parent_block(), barrier.prev_op
+    if rng.random() < 0.5 or other is None:
+        other = barrier.next_op
+    if block is not None and other is not None and not other.has_trait(IsTerminator):
+        first = other if other is barrier.prev_op else barrier
+        second = barrier if first is other else other
+        if not any(use.operation is second for r in first.results for use in r.uses):
+            first.detach()
+            block.insert_op_after(first, second)
+
+
+Fault = Callable[[KernelOp, random.Random], None]
+
+FAULTS: list[Fault] = [
     drop_flag,
     drop_pair,
     drop_padding,
@@ -323,6 +353,8 @@ FAULTS: list[Callable[[KernelOp, random.Random], None]] = [
     shift_box,
 ]
 
+OF_BARRIERS: list[Fault] = [drop_barrier, move_barrier]
+
 
 # ---- judging ---------------------------------------------------------------------------------
 
@@ -331,7 +363,7 @@ def judge(right: Right, expected: bytes, rng: random.Random, orders: int) -> str
     """What becomes of one fault."""
     module = right.program.module.clone()
     kernel = next(op for op in module.ops if isinstance(op, KernelOp))
-    fault = rng.choice(FAULTS)
+    fault = rng.choice(FAULTS + 2 * OF_BARRIERS if kernel.barriers else FAULTS)
     fault(kernel, rng)
     try:
         module.verify()
