@@ -8,6 +8,7 @@ planned.
 from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
+from ge.dialects.support.operation import walk
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 
 
@@ -22,7 +23,7 @@ def workspace_bytes(module: ModuleOp) -> int:
         if isinstance(op, KernelOp) and op.tiles is not None and op.tiles.data in programs
     }
     largest: dict[int, int] = {}
-    for op in module.walk():
+    for op in walk(module):
         if isinstance(op, LaunchOp):
             stream = 0 if op.stream is None else op.stream.value.data
             largest[stream] = max(largest.get(stream, 0), tiles.get(op.callee, 0))

@@ -284,3 +284,16 @@ def test_a_warm_compile_imports_no_lowering(model: Path, tmp_path: Path):
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "2\n[]\n"
+
+
+def test_what_workspaces_take_is_known_without_reading_programs(tmp_path: Path):
+    q, k = "tensor<1x2x1x32xf16>", "tensor<1x1x2048x32xf16>"
+    model = tmp_path / "m.mlir"
+    model.write_text(f"""func.func @main(%q: {q}, %k: {k}, %v: {k}) -> ({q}) {{
+      %0 = graph.attention %q, %k, %v : {q}, {k}, {k} -> {q}
+      func.return %0 : {q}
+    }}""")
+    for _ in range(2):
+        program, _ = compiled(model, tmp_path / "c")
+    assert program.report()["memory"]["workspace_bytes"] > 0
+    assert unread(program) == [True]
