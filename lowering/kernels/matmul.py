@@ -28,7 +28,8 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK, Memory
-from ge.lowering.kernels.blocks import Cut, Matrices, best_cut, cycles
+from ge.lowering.kernels.blocks import Cut, Matrices, all_cuts, best_cut, cycles
+from ge.lowering.kernels.choices import chosen
 from ge.lowering.kernels.epilogue import Epilogue
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Replaced, Written
 from ge.lowering.kernels.operands import Feed, Operand, is_given
@@ -193,7 +194,8 @@ def written_for(launch: Launch) -> Written:
     ps = tuple(s.p for s in sections)
     if len({(p.batch, p.m, p.k, p.element) for p in ps}) > 1:
         raise NotLowered("its matmuls differ in size")
-    cut = best_cut(ps, launch.target)
+    target = launch.target
+    cut = chosen(lambda: best_cut(ps, target), lambda: all_cuts(ps, target))
     if cut is None:
         raise NotLowered("no block of it fits on a core")
     if (with_parts := with_splits(launch.target, sections, cut)) is not None:
