@@ -106,7 +106,8 @@ def keep(path: str, rows: dict[str, Any], *inputs: str) -> None:
 
     from ge.lowering.text.files import Outputs
 
-    others = json.loads(Path(path).read_text()) if Path(path).exists() else {}
+    file = Path(path)
+    others: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     with Outputs(inputs) as out:
         out.json(path, {**others, **rows})
 
