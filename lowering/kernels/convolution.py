@@ -45,9 +45,9 @@ from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.convolution_cuts import (
     Convolution,
     Cut,
-    fastest,
     unfolding,
 )
+from ge.lowering.kernels.convolution_times import fastest
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.sliding import lower_sliding
 from ge.lowering.kernels.windows import Rest

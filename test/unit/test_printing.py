@@ -51,7 +51,8 @@ def test_a_program_with_tiles(tmp_path: Path, target: str) -> None:
     path = tmp_path / "m.mlir"
     path.write_text(IMAGES)
     module = compile_file(str(path), Options(tiles=True, tile_cache="off", target=target)).module
-    assert "tile.mmad" in (text := op_text(module))
+    text = op_text(module)
+    assert "tile.mmad" in text
     assert text == by_xdsl(module)
     read = parse_module(context(()), Source("m", text))
     assert op_text(read) == text
