@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    I64,
     AnyFloat,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -190,7 +191,7 @@ def is_refinement(precise: Attribute, general: Attribute) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def int_array(values: tuple[int, ...]) -> DenseArrayBase[IntegerType]:
+def int_array(values: tuple[int, ...]) -> DenseArrayBase[I64]:
     """As i64; equal ones are one attribute."""
     return DenseArrayBase.from_list(i64, values)
 
