@@ -19,11 +19,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import f32, i1, i32
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.attention import RotaryEmbeddingOp
+from ge.dialects.graph.creation import RangeOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import TransposeOp
@@ -131,6 +132,8 @@ class Pull:
             return self._concatenated(op, value, box, column)
         if isinstance(op, GatherOp):
             return self._gathered(op, value, box, column)
+        if isinstance(op, RangeOp):
+            return self._numbers(op, box, column)
         if isinstance(op, GridOp):
             return on_grid(self, op, box, column)
         if isinstance(op, RotaryEmbeddingOp):
@@ -156,6 +159,14 @@ class Pull:
                 arg = self.tile(operand, needed, is_column)  # not again for each row or column
             args.append(arg)
         return v.Copied(op, tuple(args), shape, element_type(value))
+
+    def _numbers(self, op: RangeOp, box: Box, column: bool) -> v.Tile:
+        """0, 1, ... as a row or a column."""
+        ends = [self.launch.number(x) for x in (op.start, op.delta)]
+        if ends != [0, 1] or (element := element_type(op.result)) not in (f32, i32):
+            raise NotLowered(f"there are no tiles for {op.name} of {op.result.type}")
+        (size,), (base,) = box.sizes, box.offsets
+        return self.count("rows" if column else "columns", size, base, element)
 
     def need(self, op: TensorOp, index: int, box: Box, result: int = 0) -> Box:
         """The box of an operand that a box of a result needs. Raises NotLowered where any element
@@ -264,15 +275,15 @@ class Pull:
         count = self.count(side, cols - start, base + start)
         part[:] = v.where(v.compare("lt", count, extent), part, number)
 
-    def count(self, side: str, size: int, base: Scalar) -> v.Tile:
+    def count(self, side: str, size: int, base: Scalar, element: Attribute = i32) -> v.Tile:
         """The numbers of rows or columns, from `base` on."""
         shape = (size, 1) if side == "rows" else (1, size)
-        key = side, size, key_of(base)
+        key = side, size, key_of(base), element
         for block in self.open:
             if (found := self.known.get(block, {}).get(key)) is not None:
                 return cast(v.Tile, found)
         with self.c.vector.at(self._level(Box((base,), (1,)))):
-            tile = self.c.tile_of(v.Counted(side, base, shape))
+            tile = self.c.tile_of(v.Counted(side, base, shape, element))
             self.known.setdefault(self.here, {})[key] = tile
         return tile
 

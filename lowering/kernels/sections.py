@@ -175,6 +175,7 @@ class Section:
 
 
 def sections_of(launch: Launch) -> list[Section]:
+    """All outputs of a launch, in sections. Raises NotLowered where some are in none."""
     body = launch.body
     matmuls = [op for op in body.ops if isinstance(op, AnyMatmul)]
     if not matmuls:
