@@ -26,7 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.creation import RangeOp
 from ge.dialects.graph.indexing import GatherOp
-from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.graph.support.folding import highest, lowest
@@ -40,6 +40,7 @@ from ge.lowering.kernels.grids import GridOp, on_grid
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered
 from ge.lowering.kernels.places import is_pointwise, long_dims, place_of, tile_shape
 from ge.lowering.kernels.rotary import rotated
+from ge.lowering.kernels.running import accumulated
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Index, LoopIndex, ReadIndex, Scalar, minimum
 from ge.lowering.tiles.tracing import Tracer
@@ -132,6 +133,9 @@ class Pull:
             return self._concatenated(op, value, box, column)
         if isinstance(op, GatherOp):
             return self._gathered(op, value, box, column)
+        if isinstance(op, CumulativeOp):
+            with self.c.vector.at(self._level(box)):
+                return accumulated(self, op, value, box, column)
         if isinstance(op, RangeOp):
             return self._numbers(op, box, column)
         if isinstance(op, GridOp):
@@ -394,6 +398,12 @@ class Pull:
         own = [i for i, block in enumerate(self.open) if block.args and block.args[0] in bodies]
         inner = range(max(own, default=0) + 1, len(self.open))
         return next((i for i in inner if self.open[i].args), len(self.open)) - 1
+
+    def level_before(self, loop: LoopIndex, box: Box) -> int | None:
+        """Where in `open` that is computed, before a loop, which needs a box; None where the box
+        depends on loops within it."""
+        level, body = self._level(box), loop.values[self.c.vector].owner
+        return level if level < self.open.index(body) else None
 
     def _slot(self, shape: v.Shape, like: SSAValue, loops: Sequence[LoopIndex]) -> v.Tile:
         """A tile that a transfer fills or empties: in loops one of a ring."""

@@ -28,7 +28,7 @@ from ge.dialects.graph import normalization as n
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.creation import RangeOp
 from ge.dialects.graph.indexing import GatherOp
-from ge.dialects.graph.reduction import ArgReduceOp, ReduceOp
+from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.support.element_types import bitwidth, is_float
@@ -224,6 +224,15 @@ def arg_reduce(op: ArgReduceOp, operands: list[SSAValue], w: Writer) -> SSAValue
     return w.reshape(w.cast(position, i64), shape_of(op.results[0]))
 
 
+def cumulative(op: CumulativeOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+    if (axes := op.row_axes()) is None or len(operands) > 1:
+        raise NotLowered(f"the axis of {op.name} is not in the text")
+    x, flags = w.cast(operands[0], wide(operands[0])), (op.exclusive, op.reverse)
+    exclusive, reverse = (bool(flag.value.data) for flag in flags)
+    kind, (axis,) = op.kind.data, axes
+    return w.add(CumulativeOp, x, kind=kind, axis=axis, exclusive=exclusive, reverse=reverse)
+
+
 def concat(op: ConcatOp, operands: list[SSAValue], w: Writer) -> SSAValue:
     """On three dimensions, of which it is along the second one."""
     result = op.results[0]
@@ -256,6 +265,7 @@ SIMPLE: dict[type[TensorOp], Simplify] = {
     n.BatchNormOp: batch_norm,
     ReduceOp: reduce,
     ArgReduceOp: arg_reduce,
+    CumulativeOp: cumulative,
     ConcatOp: concat,
     GatherOp: gather,
 }

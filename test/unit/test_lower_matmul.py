@@ -143,7 +143,7 @@ BODIES: dict[str, tuple[list[str], list[str], list[str]]] = {
         [
             f"%0 = graph.matmul %x0, %x1 : (#2x64x64xf16, #{W}) -> #2x64x96xf16",
             f"%1 = graph.add %0, %x2 : (#2x64x96xf16, #{B}) -> #2x64x96xf16",
-            f"%2 = graph.transpose %1 permutation [0, 2, 1] : #2x64x96xf16 -> #2x96x64xf16",
+            "%2 = graph.transpose %1 permutation [0, 2, 1] : #2x64x96xf16 -> #2x96x64xf16",
             "%3 = graph.reshape %2 shape [2, 96, 2, 32] : #2x96x64xf16 -> #2x96x2x32xf16",
             "%4 = graph.add %3, %x3 : (#2x96x2x32xf16, #2x96x2x32xf16) -> #2x96x2x32xf16",
         ],
