@@ -53,7 +53,7 @@ def accumulated(pull: Values, op: CumulativeOp, value: SSAValue, box: Box, colum
     found = scan.columns(source)
     if not column:
         return found
-    turned = pull.buffer(found.shape[::-1], value)
+    turned = pull.buffer(found.T.shape, value)
     pull.c.move(turned, found.T)
     return turned
 
@@ -81,7 +81,7 @@ class Scan:
             wide = self.pull.buffer(shape, self.value)
             self.c.fill(wide, 0)
             wide.part(0, 0, source.shape)[:] = source
-        turned = self.pull.buffer(shape[::-1], self.value)
+        turned = self.pull.buffer(wide.T.shape, self.value)
         self.c.move(turned, wide.T)
         summed = self.rows(turned)
         back = self.pull.buffer(shape, self.value)
