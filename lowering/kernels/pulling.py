@@ -329,7 +329,7 @@ class Pull:
         """All of a box of one operand, or row after row of the operand that has it."""
         axis, shape = normalize_axis(op.axis.value.data, len(box.sizes)), tile_shape(box, column)
         count = box.sizes[axis]
-        if count > 1 and (column or long_dims(box) != [axis, *long_dims(box)[1:]]):
+        if count > 1 and (column or len(dims := long_dims(box)) < 2 or dims[0] != axis):
             raise NotLowered("it is concatenated within rows")
         with self.c.vector.at(self._level(box)):
             tile, end, begin = self._slot(shape, value, self._loops(box)), 0, 0

@@ -64,6 +64,26 @@ npu_task.kernel @repeated on vector {
 
 // -----
 
+// A result is over an operand that no other one is computed of.
+// CHECK:      tile.kernel @over_its_own_tiles
+npu_task.kernel @over_its_own on vector {
+^bb0(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>):
+  %0, %1, %2 = fused_op.region(%x, %y) : (tensor<4x4xf32>, tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x2xf32>, tensor<4x4xf32>) {
+  ^bb1(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>):
+    %3 = graph.tanh %a : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %4, %5 = graph.split %b axis -1 : tensor<4x4xf32> -> tensor<4x2xf32>, tensor<4x2xf32>
+    %6 = graph.exp %b : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    fused_op.yield %3, %5, %6 : tensor<4x4xf32>, tensor<4x2xf32>, tensor<4x4xf32>
+  }
+  npu_task.return %0, %1, %2 : tensor<4x4xf32>, tensor<4x2xf32>, tensor<4x4xf32>
+}
+func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>, %y: memref<4x4xf32, #npu_task<space hbm>>, %p: memref<4x2xf32, #npu_task<space hbm>>, %q: memref<4x4xf32, #npu_task<space hbm>>) {
+  npu_task.launch @over_its_own on 0 ins(%x, %y : memref<4x4xf32, #npu_task<space hbm>>, memref<4x4xf32, #npu_task<space hbm>>) outs(%x, %p, %q : memref<4x4xf32, #npu_task<space hbm>>, memref<4x2xf32, #npu_task<space hbm>>, memref<4x4xf32, #npu_task<space hbm>>)
+  func.return
+}
+
+// -----
+
 // CHECK-NOT:  tile.kernel
 // expected-remark@+1 {{@mirrored has no tile program: padding is around an input, with a constant}}
 npu_task.kernel @mirrored on vector {
