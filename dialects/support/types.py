@@ -37,6 +37,9 @@ UNKNOWN = UnrankedTensorType(f32)  # of a result whose type has not been inferre
 
 # caches in the types, which are immutable
 _SHAPE, _BYTES, _TENSORS = "_ge_shape", "_ge_bytes", "_ge_tensors"
+_INTS, _NUMBER = "_ge_ints", "_ge_number"  # and in other attributes, which are too
+
+_numbers: dict[Attribute, int] = {}  # of `number_of`
 
 
 class NotStatic(VerifyException, ValueError):
@@ -114,6 +117,14 @@ def byte_size(t: Attribute) -> int:
         typed = cast(AnyTensor, t)
         size = vars(t)[_BYTES] = storage_bytes(numel(typed.get_shape()), typed.element_type)
     return size
+
+
+def number_of(attribute: Attribute) -> int:
+    """A number that equal attributes have in common: xDSL hashes all of an attribute each time."""
+    number: int | None = vars(attribute).get(_NUMBER)
+    if number is None:
+        number = vars(attribute)[_NUMBER] = _numbers.setdefault(attribute, len(_numbers))
+    return number
 
 
 def align_up(size: int, alignment: int) -> int:
@@ -197,8 +208,12 @@ def int_array(values: tuple[int, ...]) -> DenseArrayBase[I64]:
 
 
 def array_ints(array: Attribute) -> tuple[int, ...]:
-    assert isinstance(array, DenseArrayBase)
-    return cast(DenseArrayBase[IntegerType], array).get_values()
+    """The integers of a dense array; they are unpacked once."""
+    ints: tuple[int, ...] | None = vars(array).get(_INTS)
+    if ints is None:
+        assert isinstance(array, DenseArrayBase)
+        ints = vars(array)[_INTS] = cast(DenseArrayBase[IntegerType], array).get_values()
+    return ints
 
 
 def array_floats(array: Attribute) -> tuple[float, ...]:

@@ -18,6 +18,7 @@ the program's choice. A kernel without a program stays as it is, and a remark an
 `no_tiles` say why.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,10 +27,14 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.cache import AppendOp
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.ops import NO_TILES, KernelOp, LaunchOp
+from ge.dialects.support.access import Access
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.kernels.kept import Kept, Shared
@@ -57,7 +62,7 @@ class LowerKernelsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         around, taken = main_function(op) or op, symbols_of(op)
         target = target_for(around, self.target)
-        in_place = appended_in_place(op)
+        launches = overwritten(op)
         is_kept = self.cache and self.finish
         programs = Kept.at(self.cache, target, ctx) if is_kept else Shared()
         for kernel in [k for k in op.ops if isinstance(k, KernelOp) and k.tiles is None]:
@@ -65,7 +70,7 @@ class LowerKernelsPass(ModulePass):
             while name in taken:
                 name += "_"
             try:
-                check_in_place(kernel, in_place)
+                check_in_place(kernel, launches.get(kernel.sym_name.data, ()))
                 write = partial(self.written, kernel, target, around)
                 program = programs.program(kernel, write)
             except NotLowered as e:
@@ -88,18 +93,38 @@ class LowerKernelsPass(ModulePass):
         return program
 
 
-def appended_in_place(module: ModuleOp) -> dict[str, bool]:
-    """By the kernel's name: whether each launch has its first result in the place of an operand."""
-    found: dict[str, bool] = {}
+def overwritten(module: ModuleOp) -> dict[str, list[set[tuple[int, int]]]]:
+    """By the kernel's name: for each launch of it the pairs of a result and the operand in whose
+    place it is."""
+    found: dict[str, list[set[tuple[int, int]]]] = {}
     for op in module.walk():
         if isinstance(op, LaunchOp):
-            name = op.kernel.root_reference.data
-            found[name] = found.get(name, True) and bool(op.outs) and op.outs[0] in op.ins
+            pairs = {
+                (r, i)
+                for r, result in enumerate(op.outs)
+                for i, operand in enumerate(op.ins)
+                if result is operand
+            }
+            found.setdefault(op.kernel.root_reference.data, []).append(pairs)
     return found
 
 
-def check_in_place(kernel: KernelOp, in_place: dict[str, bool]) -> None:
-    """Raises NotLowered where a kernel appends, and a launch has its result beside the cache."""
+def check_in_place(kernel: KernelOp, launches: Sequence[set[tuple[int, int]]]) -> None:
+    """Raises NotLowered where a kernel appends, and a launch has its result beside the cache; and
+    where one result takes the place of an operand that another one is computed of, when each result
+    is cut in its own way (`moves.py`): no order of the cores is right."""
     if any(isinstance(op, AppendOp) for op in kernel.walk()):
-        if not in_place.get(kernel.sym_name.data, False):
+        if not launches or not all(any(r == 0 for r, _ in pairs) for pairs in launches):
             raise NotLowered("appended rows are written alone, and the cache is elsewhere")
+    main, engine = kernel.main, kernel.engine.data
+    if engine is Engine.VECTOR and isinstance(main, FusedOp) and any(map(is_moved, main.members)):
+        inputs = list(kernel.body.block.args)
+        for i in {i for pairs in launches for _, i in pairs}:
+            operands = [k for k, value in enumerate(main.operands) if value is inputs[i]]
+            found = {v for k in operands for v in main.following(main.block.args[k]) or ()}
+            if sum(value in found for value in main.yielded) > 1:
+                raise NotLowered("results are cut apart, and one is over an operand of another one")
+
+
+def is_moved(op: TensorOp) -> bool:
+    return op.ACCESS in (Access.MOVEMENT, Access.LOOKUP)

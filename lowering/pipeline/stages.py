@@ -139,6 +139,7 @@ def to_graph(options: Options) -> Passes:
         *grown(options),
         *(lowered_quantization(options) if options.precision == ORIGIN else []),
         *([TurnWeightsPass()] if options.tiles and options.fusion != "off" else []),
+        *inlined(options),
         PrepareWeightsPass(stored=options.fusion != "off"),
         EliminateDeadCodePass(),
     ]
@@ -174,6 +175,15 @@ def lowered_quantization(options: Options) -> Passes:
     if exact:
         return []
     return [LowerQuantizationPass(options.target), MatchQuantizedAttentionPass()]
+
+
+def inlined(options: Options) -> Passes:
+    """What lets kernels hold the biases and scales of integers as they hold biases of floats."""
+    if not options.quantize:
+        return []
+    from ge.transforms.graph.inline_vectors import InlineVectorsPass
+
+    return [InlineVectorsPass()]
 
 
 def quantized_cache(options: Options) -> Passes:
