@@ -46,11 +46,9 @@ from ge.lowering.kernels.choices import chosen
 from ge.lowering.kernels.convolution_cuts import (
     Convolution,
     Cut,
-    cuts,
-    cycles,
-    fastest,
     unfolding,
 )
+from ge.lowering.kernels.convolution_times import all_cuts, fastest
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.sliding import lower_sliding
 from ge.lowering.kernels.windows import Rest
@@ -104,7 +102,7 @@ def by_blocks(
     target = launch.target
 
     def others() -> Iterator[tuple[float, Cut]]:
-        return ((cycles(cut, w, target), cut) for cut in cuts(w, target) if fits(cut))
+        return ((cycles, cut) for cycles, cut in all_cuts(w, target) if fits(cut))
 
     if (cut := chosen(lambda: fastest(w, target, fits), others)) is None:
         raise NotLowered("no block of it fits on a core")

@@ -52,7 +52,7 @@ class Shared:
 
     facts: str = ""  # what all of them follow from
     cut: Callable[[KernelOp], str] = lambda kernel: ""  # that a kernel shall have; empty: its own
-    texts: dict[Attribute, str] = field(default_factory=dict[Attribute, str])  # of attributes
+    texts: dict[Any, str] = field(default_factory=dict[Any, str])  # of attributes
     written: dict[str, TileKernelOp | str] = field(default_factory=dict[str, TileKernelOp | str])
 
     def program(self, kernel: KernelOp, write: Callable[[], TileKernelOp]) -> TileKernelOp:
@@ -106,7 +106,7 @@ class Kept(Shared):
         if (entry := self.entries.get(name)) is None:
             path = self.folder / name
             if (entry := self.read(kernel, path)) is None:
-                entry = new_entry(write)
+                entry = new_entry(write, self.texts)
                 self.keep(kernel, path, entry)
             self.entries[name] = entry
         if "reason" in entry:
@@ -147,13 +147,14 @@ class Kept(Shared):
             remark(kernel, f"{self.folder}: no tile program is kept: {e}")
 
 
-def new_entry(write: Callable[[], TileKernelOp]) -> dict[str, Any]:
+def new_entry(write: Callable[[], TileKernelOp], texts: dict[Any, str]) -> dict[str, Any]:
+    """What a folder keeps. `texts`: those of attributes, for all kernels."""
     try:
         program = write()
     except NotLowered as e:
         return {"reason": str(e)}
     program.sym_name = StringAttr(NAME)
-    text = op_text(program).removeprefix(HEAD)
+    text = op_text(program, attributes=texts).removeprefix(HEAD)
     return {"cores": program.core_count, "workspace": program.workspace_bytes, "text": text}
 
 
@@ -163,7 +164,7 @@ def compiler() -> str:
     return json.dumps([*((p, version(p)) for p in OWN), *own_files()])
 
 
-def nameless(kernel: KernelOp, texts: dict[Attribute, str]) -> str:
+def nameless(kernel: KernelOp, texts: dict[Any, str]) -> str:
     """The text of a kernel, whatever its name is. `texts`: those of attributes, for all kernels."""
     name, kernel.sym_name = kernel.sym_name, StringAttr(NAME)
     try:

@@ -11,6 +11,7 @@ from math import ceil, prod
 
 from xdsl.ir import SSAValue
 
+from ge.dialects.graph.reduction import CumulativeOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
@@ -152,6 +153,7 @@ def tilings(launch: Rewritten) -> Iterator[Shape]:
     step = BLOCK * 8 // min(bitwidth(element_type(v)) for v in values_of(launch))
 
     turned = any(isinstance(op, TransposeOp) for op in launch.body.ops)
+    accumulated = any(isinstance(op, CumulativeOp) for op in launch.body.ops)
 
     def sizes(elements: int, parts: dict[int, int]) -> Shape:
         found = [1] * len(shape)
@@ -166,7 +168,9 @@ def tilings(launch: Rewritten) -> Iterator[Shape]:
         if row is not None and turned and found[row] > 1:
             found[row] = align_up(found[row], step)
         rows = 1 if row is None else found[row]
-        if rows > 1 and found[last] > 1:
+        if accumulated and shape[last] > 1 and row is not None:
+            found[row], found[last] = (align_up(found[d], step) for d in (row, last))
+        elif rows > 1 and found[last] > 1:
             found[last] = align_up(found[last], step)
         return tuple(found)
 
