@@ -288,6 +288,16 @@ def test_errors_name_the_line():
         for _ in c.range():
             c.load(c.ub(64, 64), x[0:])
 
+    def boundless(c: Any, x: Any, out: Any):
+        for _ in c.range(c.read(x[0, 0])):
+            c.load(c.ub(64, 64), x[0:])
+
+    def empty(c: Any, x: Any, out: Any):
+        c.read(x[0, 0], below=2, least=2)
+
+    broken(boundless, r"a number that is read has no bound; write c.read\(ids\[i\], below=n\)")
+    broken(empty, "a number that is read is at least 2 and below 2")
+
     def product(c: Any, x: Any, out: Any):
         a = c.l1(16, 64)
         c.mmad(c.l0c(16, 16), a, a)
