@@ -31,6 +31,7 @@ from xdsl.transforms.common_subexpression_elimination import cse
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import CastOp, SelectOp
 from ge.dialects.graph.support.folding import constants
+from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import tensor
@@ -336,7 +337,7 @@ class Tracer:
         moved while the cube works on another), of which L0A and L0B hold two."""
         tile = a if isinstance(a, v.Tile) else a.tile
         bits, length = bitwidth(tile.element), a.shape[1]
-        least = 256 // bits
+        least = max(256 // bits, FRACTAL)
         room, whole = self.target.core_memories, length
         while length % (2 * least) == 0 and (
             length == whole
