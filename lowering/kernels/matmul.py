@@ -212,7 +212,7 @@ class Writer:
         for turn in c.range(wave.waves) if wave.waves else ():
             self.sum_up(section, place := self.place(section, c.core + turn * cores), turn)
             self.bring_out(section, place, turn)
-        # where the part is depends on no loop: so it is known before the one that is run once or not
+        # the part's place depends on no loop, so it is known before the one that runs once or not
         block, split = c.now(c.core // splits), c.now(c.core % splits)
         place = self.place(section, block + wave.before)
         for more in c.range(ceil_div(wave.count - c.core, cores)):

@@ -102,10 +102,17 @@ HEADS = [
 ]
 
 
+def returning(found: tuple[Cut, int] | None) -> Callable[..., tuple[Cut, int] | None]:
+    def search(*_: object) -> tuple[Cut, int] | None:
+        return found
+
+    return search
+
+
 def cut_into(monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int, splits: int) -> None:
     """Blocks of m x n, whose last ones have their terms shared."""
     cut = Cut(m, n, k, k // 2, 1)
-    monkeypatch.setattr(matmul, "best_shared_wave", lambda *_: (cut, splits))
+    monkeypatch.setattr(matmul, "best_shared_wave", returning((cut, splits)))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +156,7 @@ def test_a_last_wave_is_shared_where_it_pays(module: Callable[[], ModuleOp | str
     result = lowered(module())
     assert is_shared(result)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matmul, "best_shared_wave", lambda *_: None)
+        patch.setattr(matmul, "best_shared_wave", returning(None))
         assert time_of(result) < time_of(lowered(module()))
 
 

@@ -193,7 +193,8 @@ npu_task.kernel @waves on cube {
 // CHECK-LABEL: tile.kernel @full_tiles
 // CHECK-NOT: workspace
 // CHECK-NOT: tile.barrier
-// CHECK: npu_task.kernel @full
+// CHECK: tile.store
+// CHECK-NOT: tile.barrier
 
 npu_task.kernel @full on cube {
 ^bb0(%0: tensor<1536x4096xf16>, %1: tensor<4096x1536xf16>):
