@@ -5,10 +5,12 @@ Nothing here imports numpy: every tool runs this at start-up.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    I64,
     AnyFloat,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -17,6 +19,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnrankedTensorType,
     f32,
+    i64,
 )
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.traits import ConstantLike
@@ -196,6 +199,12 @@ def is_refinement(precise: Attribute, general: Attribute) -> bool:
         return False
     p, g = cast(AnyTensor, precise), cast(AnyTensor, general)
     return p.element_type == g.element_type and agree(p.get_shape(), g.get_shape())
+
+
+@lru_cache(maxsize=4096)
+def int_array(values: tuple[int, ...]) -> DenseArrayBase[I64]:
+    """As i64; equal ones are one attribute."""
+    return DenseArrayBase.from_list(i64, values)
 
 
 def array_ints(array: Attribute) -> tuple[int, ...]:

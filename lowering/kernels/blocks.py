@@ -48,8 +48,8 @@ class Matrices:
     elements from one of their rows in memory to the next. `terms`: how many right-hand sides of
     these sizes one block of the left-hand side meets. Blocks have multiples of `units` of m, n and
     k; `passing`: whether sums pass to the vector cores; `computing`: operands that they compute;
-    `splits`: how many cores share the terms of a block's sums; with `last_wave` only of those
-    blocks that are not one for each core."""
+    `splits`: how many cores share the terms of a block's sums, with `last_wave` of those blocks that
+    are left where all cores have had as many."""
 
     batch: int
     m: int
@@ -127,10 +127,15 @@ def merging_blocks(cut: Cut, p: Matrices, left: int, splits: int, target: Target
 @lru_cache(1024)
 def best_cut(ps: tuple[Matrices, ...], target: Target) -> Cut | None:
     """The fastest cut for all of these, of one m and k; None: there is none that fits."""
+    found = all_cuts(ps, target)
+    return min(found, key=lambda each: each[0], default=(0.0, None))[1]
+
+
+def all_cuts(ps: Sequence[Matrices], target: Target) -> Iterator[tuple[float, Cut]]:
+    """Those for all of these, of one m and k, and the cycles that they take by the estimate."""
     largest = max(ps, key=lambda p: (p.terms, p.n))
     m, n, k = (lcm(*sizes) for sizes in zip(*(p.units for p in ps), strict=True))
-    found = cuts(largest, (m, n, k), target)
-    return min(found, key=lambda cut: cycles(cut, ps, target), default=None)
+    return ((cycles(cut, ps, target), cut) for cut in cuts(largest, (m, n, k), target))
 
 
 def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[Cut]:

@@ -23,7 +23,8 @@ from ge.dialects.support.access import Access
 from ge.dialects.support.types import Shape, element_type
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import Memory
-from ge.lowering.kernels.blocks import SPLITS, Cut, best_cut, best_shared_wave, cycles
+from ge.lowering.kernels.blocks import SPLITS, Cut, all_cuts, best_cut, best_shared_wave, cycles
+from ge.lowering.kernels.choices import chosen
 from ge.lowering.kernels.epilogue import Epilogue
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Replaced, Written
 from ge.lowering.kernels.operands import Feed, Operand
@@ -57,7 +58,8 @@ def written_for(launch: Launch) -> Written:
     ps = tuple(s.p for s in sections)
     if len({(p.batch, p.m, p.k, p.element) for p in ps}) > 1:
         raise NotLowered("its matmuls differ in size")
-    cut = best_cut(ps, launch.target)
+    target = launch.target
+    cut = chosen(lambda: best_cut(ps, target), lambda: all_cuts(ps, target))
     if cut is None:
         raise NotLowered("no block of it fits on a core")
     if (with_parts := with_splits(launch.target, sections, cut)) is not None:
@@ -197,7 +199,7 @@ class Writer:
             i = me + turn * c.cores
             split, i = i % splits, c.now(i // splits) if splits > 1 else i
             place = self.place(section, i)
-            self.sum_up(section, place, turn, split, splits)
+            self.sum_up(section, place, turn, split if splits > 1 else None)
             if shared_sums is not None:
                 shared_sums.store(split, place.row, place.col, sums[0][turn])
             else:
@@ -217,7 +219,7 @@ class Writer:
         place = self.place(section, block + wave.before)
         for more in c.range(ceil_div(wave.count - c.core, cores)):
             turn = more + wave.waves
-            self.sum_up(section, place, turn, split, splits)
+            self.sum_up(section, place, turn, split)
             wave.store(split, block, sums[0][turn])
         ((term, first),), own = section.terms, self.blocks.rows // c.parts
         value, cols = term.op.result, section.part_cols or self.cut.n
@@ -231,7 +233,7 @@ class Writer:
             for to in section.outputs:
                 self.pull.store(to.value, to.box(at, least, cols))
 
-    def place(self, section: Section, block: Scalar) -> Place:
+    def place(self, section: Section, block: Index) -> Place:
         """Where a block is, whose matrices are those that `loaded` takes then."""
         c, p, (down, across) = self.c, section.p, self.cut.counts(section.p)
         line = c.now(block // across)
@@ -243,12 +245,12 @@ class Writer:
         return place
 
     def sum_up(
-        self, section: Section, place: Place, turn: Index, split: Scalar = 0, splits: int = 1
+        self, section: Section, place: Place, turn: Index, split: Index | None = None
     ) -> None:
-        """The sums of a block, or of one of `splits` parts of their terms."""
-        c, steps = self.c, ceil(section.p.k / self.cut.k)
-        first, (begin, end) = c.now(turn * steps), (0, steps)
-        if splits > 1:
+        """The sums of a block, or of the part of their terms that has this number."""
+        c, steps, splits = self.c, ceil(section.p.k / self.cut.k), section.splits
+        first, begin, end = c.now(turn * steps), 0, steps
+        if split is not None:
             begin, end = (c.now((split + n) * steps // splits) for n in (0, 1))
         sums = [ring[turn] for ring in self.sums_of(section)]
         for step in c.range(begin, end):

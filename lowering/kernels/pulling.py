@@ -35,7 +35,7 @@ from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, normalize_axis, numel, shape_of
-from ge.dialects.tile.types import BLOCK, Memory, TileType
+from ge.dialects.tile.types import BLOCK, Memory, tile_in
 from ge.lowering.kernels.grids import GridOp, on_grid
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered
 from ge.lowering.kernels.places import is_pointwise, long_dims, place_of, tile_shape
@@ -417,7 +417,7 @@ class Pull:
     def _alloc(self, shape: v.Shape, element: Attribute, copies: int | None) -> Any:
         """A new buffer, or one of a loop that is over."""
         try:
-            kind = TileType(*shape, element, Memory.UB)
+            kind = tile_in(*shape, element, Memory.UB)
         except VerifyException as e:
             raise NotLowered(str(e)) from None
         for i, (owner, buffer) in enumerate(self.buffers):

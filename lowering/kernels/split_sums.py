@@ -80,7 +80,7 @@ class SharedWave:
         """The sums of a block, of a part of the terms."""
         self.c.store(self.parts[split, block, 0:, 0:], sums)
 
-    def merged(self, out: Tile) -> Iterator[tuple[Scalar, Scalar, Scalar]]:
+    def merged(self, out: Tile) -> Iterator[tuple[Index, Index, Index]]:
         """Wait for all cores; then the pieces that are this vector core's, in this tile: which
         block it is of, and the piece's row and column in it."""
         c, (rows, cols) = self.c, out.shape
