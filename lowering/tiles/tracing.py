@@ -314,7 +314,11 @@ class Tracer:
         for operand in (acc, a, b):
             plain = not isinstance(operand, v.Transposed | Unfolded)
             v.tile_of(operand if plain else operand.tile)
-        depth, chunk = a.shape[1], k or self.chunk(a, b)
+        (rows, depth), (deep, columns) = a.shape, b.shape
+        if depth != deep or acc.shape != (rows, columns):
+            lhs, rhs, out = ("x".join(map(str, t.shape)) for t in (a, b, acc))
+            raise GeError(f"no product of {lhs} by {rhs} is a tile of {out}")
+        chunk = k or self.chunk(a, b)
         for at in range(0, depth, chunk):
             size = min(chunk, depth - at)
             left = self.staged(a, Memory.L0A, (0, at), (a.shape[0], size))
