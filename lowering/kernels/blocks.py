@@ -48,8 +48,8 @@ class Matrices:
     elements from one of their rows in memory to the next. `terms`: how many right-hand sides of
     these sizes one block of the left-hand side meets. Blocks have multiples of `units` of m, n and
     k; `passing`: whether sums pass to the vector cores; `computing`: operands that they compute;
-    `splits`: how many cores share the terms of a block's sums, with `last_wave` of those blocks that
-    are left where all cores have had as many."""
+    `splits`: how many cores share the terms of a block's sums, with `last_wave` of those blocks
+    that are left where all cores have had as many."""
 
     batch: int
     m: int
