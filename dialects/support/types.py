@@ -5,10 +5,12 @@ Nothing here imports numpy: every tool runs this at start-up.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    I64,
     AnyFloat,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -17,6 +19,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnrankedTensorType,
     f32,
+    i64,
 )
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.traits import ConstantLike
@@ -34,6 +37,9 @@ UNKNOWN = UnrankedTensorType(f32)  # of a result whose type has not been inferre
 
 # caches in the types, which are immutable
 _SHAPE, _BYTES, _TENSORS = "_ge_shape", "_ge_bytes", "_ge_tensors"
+_INTS, _NUMBER = "_ge_ints", "_ge_number"  # and in other attributes, which are too
+
+_numbers: dict[Attribute, int] = {}  # of `number_of`
 
 
 class NotStatic(VerifyException, ValueError):
@@ -113,6 +119,14 @@ def byte_size(t: Attribute) -> int:
     return size
 
 
+def number_of(attribute: Attribute) -> int:
+    """A number that equal attributes have in common: xDSL hashes all of an attribute each time."""
+    number: int | None = vars(attribute).get(_NUMBER)
+    if number is None:
+        number = vars(attribute)[_NUMBER] = _numbers.setdefault(attribute, len(_numbers))
+    return number
+
+
 def align_up(size: int, alignment: int) -> int:
     return -(-size // alignment) * alignment
 
@@ -187,9 +201,19 @@ def is_refinement(precise: Attribute, general: Attribute) -> bool:
     return p.element_type == g.element_type and agree(p.get_shape(), g.get_shape())
 
 
+@lru_cache(maxsize=4096)
+def int_array(values: tuple[int, ...]) -> DenseArrayBase[I64]:
+    """As i64; equal ones are one attribute."""
+    return DenseArrayBase.from_list(i64, values)
+
+
 def array_ints(array: Attribute) -> tuple[int, ...]:
-    assert isinstance(array, DenseArrayBase)
-    return cast(DenseArrayBase[IntegerType], array).get_values()
+    """The integers of a dense array; they are unpacked once."""
+    ints: tuple[int, ...] | None = vars(array).get(_INTS)
+    if ints is None:
+        assert isinstance(array, DenseArrayBase)
+        ints = vars(array)[_INTS] = cast(DenseArrayBase[IntegerType], array).get_values()
+    return ints
 
 
 def array_floats(array: Attribute) -> tuple[float, ...]:

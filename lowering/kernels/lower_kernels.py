@@ -18,7 +18,7 @@ the program's choice. A kernel without a program stays as it is, and a remark an
 `no_tiles` say why.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -59,12 +59,16 @@ class LowerKernelsPass(ModulePass):
     """Folder that keeps finished programs by what they follow from (empty: none). Kernels that are
     found there are their texts, and ops when somebody looks into them."""
 
+    tunings: str = ""
+    """File of `ge-tune` with cuts of kernels that are faster than those of estimates."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         around, taken = main_function(op) or op, symbols_of(op)
         target = target_for(around, self.target)
         launches = overwritten(op)
         is_kept = self.cache and self.finish
-        programs = Kept.at(self.cache, target, ctx) if is_kept else Shared()
+        cut = self.cuts(target)
+        programs = Kept.at(self.cache, target, ctx, cut) if is_kept else Shared(cut=cut)
         for kernel in [k for k in op.ops if isinstance(k, KernelOp) and k.tiles is None]:
             name = f"{kernel.sym_name.data}_tiles"
             while name in taken:
@@ -82,6 +86,16 @@ class LowerKernelsPass(ModulePass):
             kernel.attributes.pop(NO_TILES, None)
             op.body.block.insert_op_after(program, kernel)
             kernel.properties["tiles"] = StringAttr(name)
+
+    def cuts(self, target: Target) -> Callable[[KernelOp], str]:
+        """What says how a kernel is cut: empty where its lowering does. Raises GeError for what is
+        no file of tunings."""
+        if not self.tunings:
+            return lambda kernel: ""
+        from ge.lowering.kernels.tunings import KernelTunings
+
+        kept = KernelTunings.read(self.tunings)
+        return lambda kernel: kept.cut(kernel, target)
 
     def written(self, kernel: KernelOp, target: Target, around: Operation) -> TileKernelOp:
         """The program of a kernel. Raises NotLowered."""

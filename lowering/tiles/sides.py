@@ -68,7 +68,7 @@ class Side:
         op.location = source_line()
         self.open[-1].add_op(op)
         if isinstance(op, GeOp):
-            op.verify_()
+            op.verify_more()  # its operands are of the kinds that its definition asks for
         return op
 
     def _known(self, key: Any) -> SSAValue | None:

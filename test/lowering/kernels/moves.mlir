@@ -40,6 +40,18 @@ npu_task.kernel @rows on vector {
 
 // -----
 
+// An element of each row, at an index.
+// CHECK:      tile.kernel @along_tiles
+// CHECK:        [[I:%.+]] = tile.read %in1[{{.+}}] from -30 below 30 : memref<40x3xi64>
+// CHECK:        tile.view %in0[{{.+}}, {{.+}}] {{.*}}-> !tile.box<1x1xf32>
+npu_task.kernel @along on vector {
+^bb0(%x: tensor<40x30xf32>, %i: tensor<40x3xi64>):
+  %r = graph.gather_elements %x, %i axis 1 : (tensor<40x30xf32>, tensor<40x3xi64>) -> tensor<40x3xf32>
+  npu_task.return %r : tensor<40x3xf32>
+}
+
+// -----
+
 // An element comes two times along both dimensions: a tile is stored four times.
 // CHECK:      tile.kernel @repeated_tiles(%in0: memref<1x2x7x6xf32>, %out0: memref<1x2x7x2x6x2xf32>)
 // CHECK:        tile.load
