@@ -247,12 +247,12 @@ class Tracer:
     def side_of(self, tile: v.Tile) -> Side:
         return self.vector if v.tile_of(tile).space is Memory.UB else self.cube
 
-    def read(self, box: v.Box, below: int, least: int = 0) -> Index:
+    def read(self, box: v.Box, below: int, least: int = 0, distinct: bool = False) -> Index:
         """The integer at one place of an argument, `c.read(ids[i], below=n)`: at least `least` and
-        below `below`."""
+        below `below`, and with `distinct` at no other place of the argument."""
         if v.box_of(box).spans:
             raise GeError("one number is read", hint="write c.read(ids[i], below=n)")
-        return ReadIndex("read", box=box, span=range(least, below))
+        return ReadIndex("read", box=box, span=range(least, below), distinct=distinct)
 
     # ---- instructions ----
 
