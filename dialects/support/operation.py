@@ -1,5 +1,5 @@
 """The base of all ops of ge: an xDSL op with a fast constructor, `isinstance` (not through
-ABCMeta), `__hash__` and `has_trait`, which compilation calls millions of times."""
+ABCMeta), `__hash__`, `has_trait` and accessors, which compilation calls millions of times."""
 
 from abc import ABCMeta
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +13,8 @@ from xdsl.irdl import IRDLOperation, OptionalDef
 from xdsl.irdl import VariadicDef as Variadic
 from xdsl.traits import OpTrait
 
+from ge.dialects.support.accessors import direct
+
 VALUES = (OpResult, BlockArgument)
 NOTHING: Mapping[str, Attribute] = MappingProxyType({})
 
@@ -20,10 +22,14 @@ Trait = TypeVar("Trait", bound=OpTrait)
 
 
 class OpClass(ABCMeta):
-    """Op classes do not ask `register` and `__subclasshook__` of abstract base classes."""
+    """Op classes do not ask `register` and `__subclasshook__` of abstract base classes, and what
+    they name is read from the op directly."""
 
     __instancecheck__ = type.__instancecheck__
     __subclasscheck__ = type.__subclasscheck__
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        super().__setattr__(name, direct(value))  # xDSL sets what a definition becomes
 
 
 class GeOp(IRDLOperation, metaclass=OpClass):

@@ -5,6 +5,7 @@ Nothing here imports numpy: every tool runs this at start-up.
 """
 
 from collections.abc import Iterable, Sequence
+from struct import unpack
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
@@ -14,6 +15,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerType,
     MemRefType,
+    Signedness,
     TensorType,
     UnrankedTensorType,
     f32,
@@ -188,8 +190,12 @@ def is_refinement(precise: Attribute, general: Attribute) -> bool:
 
 
 def array_ints(array: Attribute) -> tuple[int, ...]:
-    assert isinstance(array, DenseArrayBase)
-    return cast(DenseArrayBase[IntegerType], array).get_values()
+    assert type(array) is DenseArrayBase
+    integers = cast(DenseArrayBase[IntegerType], array)
+    kind, data = integers.elt_type, integers.data.data
+    if kind.width.data == 64 and kind.signedness.data is Signedness.SIGNLESS:
+        return unpack(f"<{len(data) // 8}q", data)  # without the steps that find the format
+    return integers.get_values()
 
 
 def array_floats(array: Attribute) -> tuple[float, ...]:

@@ -7,9 +7,13 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, f32, i64
 from xdsl.dialects.test import TestOp
 from xdsl.ir import Block, Region
 from xdsl.irdl import IRDLOperation
+from xdsl.irdl.operations import get_accessors_from_op_def
 
-from ge.dialects.graph.elementwise import AddOp, CastOp
+from ge.dialects.graph.control import LoopOp
+from ge.dialects.graph.elementwise import AddOp, CastOp, ClampOp
+from ge.dialects.graph.indexing import OneHotOp
 from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.support.operation import GeOp
 from ge.dialects.support.types import tensor
 from ge.dialects.tile.buffers import AllocOp, ViewOp
@@ -65,3 +69,30 @@ def test_regions():
     region = Region(Block())
     program = CubeOp(region)
     assert region.parent is program
+
+
+NAMED: list[tuple[type[GeOp], list[Any]]] = [
+    (AddOp, [X, Y]),
+    (ViewOp, [M, [ROW, COL]]),
+    (ClampOp, [X, None, Y]),
+    (ReshapeOp, [X, Y]),
+    (ReshapeOp, [X, None]),
+    (OneHotOp, [X, Y, X]),
+    (LoopOp, [X, None, [X, Y]]),
+]
+
+
+@pytest.mark.parametrize(("kind", "operands"), NAMED)
+def test_accessors(kind: type[GeOp], operands: list[Any]):
+    """What an op's names say is what xDSL's accessors find."""
+    definition, op = kind.get_irdl_definition(), kind.__new__(kind)
+    results = [[T, T] if kind is LoopOp else T]
+    regions = [Region(Block()) for _ in definition.regions]
+    IRDLOperation.__init__(op, operands=operands, result_types=results, regions=regions)
+    accessors = get_accessors_from_op_def(definition, None)
+    for defs in (definition.operands, definition.results, definition.regions):
+        for name, _ in defs:
+            found, wanted = getattr(op, name), accessors[name].__get__(op)
+            assert found is wanted or [*found] == [*wanted]
+            with pytest.raises(AttributeError):
+                setattr(op, name, None)
