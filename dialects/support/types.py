@@ -190,6 +190,7 @@ def is_refinement(precise: Attribute, general: Attribute) -> bool:
 
 
 def array_ints(array: Attribute) -> tuple[int, ...]:
+    """The integers of an `array<i64: ...>`, or of any other type."""
     assert type(array) is DenseArrayBase
     integers = cast(DenseArrayBase[IntegerType], array)
     kind, data = integers.elt_type, integers.data.data
