@@ -6,7 +6,8 @@ from ge.lowering.cli.command_line import guarded
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return guarded("ge-compile", argv, run)
+    # No collection when compiling is over: it would visit all of the module, and find nothing
+    return guarded("ge-compile", argv, run, collects=False)
 
 
 def run(args: list[str]) -> int:

@@ -16,6 +16,9 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import AnyTensor, is_static, numel, shape_of
 from ge.dialects.support.work import Work
 
+# Constants up to this size stand in the text; larger ones are keyed into the payload
+INLINE_BYTES = 1024
+
 
 @irdl_attr_definition
 class WeightAttr(Data[str]):

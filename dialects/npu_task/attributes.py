@@ -25,6 +25,8 @@ from xdsl.utils.str_enum import StrEnum
 
 from ge.dialects.support.types import DYNAMIC, agree, array_ints
 
+_DATA = "_ge_data"  # a cache in types, which are immutable
+
 
 @lru_cache(maxsize=65536)
 def number(value: int) -> IntegerAttr[I64]:
@@ -131,8 +133,11 @@ def data_type(t: Attribute) -> tuple[Attribute, tuple[int, ...]]:
         return cast(UnrankedTensorType[Attribute], t).element_type, (DYNAMIC,)
     if not isinstance(t, TensorType | MemRefType):
         return t, ()
-    typed: Any = t  # pyright: ignore[reportUnknownVariableType]
-    return typed.element_type, typed.get_shape()
+    data: tuple[Attribute, tuple[int, ...]] | None = vars(t).get(_DATA)
+    if data is None:
+        typed: Any = t  # pyright: ignore[reportUnknownVariableType]
+        data = vars(t)[_DATA] = typed.element_type, typed.get_shape()
+    return data
 
 
 def space_of(t: Attribute) -> Attribute | None:

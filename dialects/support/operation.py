@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, i32
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, Region, SSAValue
-from xdsl.irdl import IRDLOperation, OptionalDef
+from xdsl.irdl import IRDLOperation, OptionalDef, OptOperandDef, VarOperandDef
 from xdsl.irdl import VariadicDef as Variadic
 from xdsl.traits import OpTrait
 
@@ -65,6 +65,14 @@ class GeOp(IRDLOperation, metaclass=OpClass):
             attributes={k: v for k, v in attributes.items() if v is not None},
         )
 
+    def __init_subclass__(cls, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        cls.verify_more = cls.verify_  # pyright: ignore[reportAttributeAccessIssue]
+
+    def verify_more(self) -> None:
+        """What a class verifies beyond its definition: `verify_` as it is written. Raises
+        VerifyException."""
+
     def __post_init__(self) -> None:
         for is_property, name, value in _defaults(type(self)):
             (self.properties if is_property else self.attributes).setdefault(name, value)
@@ -97,29 +105,29 @@ def _plain_operands(
     if len(operands) != len(shape[0]):
         return None
     values: list[SSAValue] = []
-    for arg, is_variadic in zip(operands, shape[0], strict=True):
+    for arg, kind_of_operand in zip(operands, shape[0], strict=True):
         if type(arg) in VALUES:
             values.append(arg)
-        elif is_variadic and type(arg) in (list, tuple) and all(type(v) in VALUES for v in arg):
+        elif kind_of_operand is VarOperandDef and type(arg) in (list, tuple):
+            if not all(type(v) in VALUES for v in arg):
+                return None
             values += arg
-        else:
+        elif kind_of_operand is not OptOperandDef or arg is not None:
             return None
     plain = not any(type(t) in (list, tuple) or t is None for t in result_types)
     return values if plain and all(type(r) is Region for r in regions) else None
 
 
 @cache
-def _shape(kind: type[GeOp]) -> tuple[tuple[bool, ...], int, int] | None:
-    """Whether operands are several, and how many results and regions there are; None where sizes
-    are kept in attributes, or results, regions and successors are several or none."""
+def _shape(kind: type[GeOp]) -> tuple[tuple[type, ...], int, int] | None:
+    """The kinds of operands, and how many results and regions there are; None where sizes are kept
+    in attributes, or results, regions and successors are several or none."""
     definition = kind.get_irdl_definition()
     rest = (*definition.results, *definition.regions)
     if definition.options or definition.successors or any(isinstance(d, Variadic) for _, d in rest):
         return None
-    several = [isinstance(d, Variadic) for _, d in definition.operands]
-    if any(isinstance(d, OptionalDef) for _, d in definition.operands):
-        return None
-    return tuple(several), len(definition.results), len(definition.regions)
+    kinds = tuple(type(d) for _, d in definition.operands)
+    return kinds, len(definition.results), len(definition.regions)
 
 
 @cache

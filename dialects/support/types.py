@@ -5,20 +5,21 @@ Nothing here imports numpy: every tool runs this at start-up.
 """
 
 from collections.abc import Iterable, Sequence
-from struct import unpack
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    I64,
     AnyFloat,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerType,
     MemRefType,
-    Signedness,
     TensorType,
     UnrankedTensorType,
     f32,
+    i64,
 )
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.traits import ConstantLike
@@ -36,6 +37,9 @@ UNKNOWN = UnrankedTensorType(f32)  # of a result whose type has not been inferre
 
 # caches in the types, which are immutable
 _SHAPE, _BYTES, _TENSORS = "_ge_shape", "_ge_bytes", "_ge_tensors"
+_INTS, _NUMBER = "_ge_ints", "_ge_number"  # and in other attributes, which are too
+
+_numbers: dict[Attribute, int] = {}  # of `number_of`
 
 
 class NotStatic(VerifyException, ValueError):
@@ -115,6 +119,14 @@ def byte_size(t: Attribute) -> int:
     return size
 
 
+def number_of(attribute: Attribute) -> int:
+    """A number that equal attributes have in common: xDSL hashes all of an attribute each time."""
+    number: int | None = vars(attribute).get(_NUMBER)
+    if number is None:
+        number = vars(attribute)[_NUMBER] = _numbers.setdefault(attribute, len(_numbers))
+    return number
+
+
 def align_up(size: int, alignment: int) -> int:
     return -(-size // alignment) * alignment
 
@@ -189,14 +201,19 @@ def is_refinement(precise: Attribute, general: Attribute) -> bool:
     return p.element_type == g.element_type and agree(p.get_shape(), g.get_shape())
 
 
+@lru_cache(maxsize=4096)
+def int_array(values: tuple[int, ...]) -> DenseArrayBase[I64]:
+    """As i64; equal ones are one attribute."""
+    return DenseArrayBase.from_list(i64, values)
+
+
 def array_ints(array: Attribute) -> tuple[int, ...]:
-    """The integers of an `array<i64: ...>`, or of any other type."""
-    assert type(array) is DenseArrayBase
-    integers = cast(DenseArrayBase[IntegerType], array)
-    kind, data = integers.elt_type, integers.data.data
-    if kind.width.data == 64 and kind.signedness.data is Signedness.SIGNLESS:
-        return unpack(f"<{len(data) // 8}q", data)  # without the steps that find the format
-    return integers.get_values()
+    """The integers of a dense array; they are unpacked once."""
+    ints: tuple[int, ...] | None = vars(array).get(_INTS)
+    if ints is None:
+        assert isinstance(array, DenseArrayBase)
+        ints = vars(array)[_INTS] = cast(DenseArrayBase[IntegerType], array).get_values()
+    return ints
 
 
 def array_floats(array: Attribute) -> tuple[float, ...]:

@@ -32,7 +32,7 @@ from ge.dialects.npu_task.attributes import number
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import GeOp
-from ge.dialects.support.types import align_up, array_ints
+from ge.dialects.support.types import align_up, array_ints, int_array
 from ge.dialects.tile.instruction import Program, print_end
 from ge.dialects.tile.types import (
     BLOCK,
@@ -63,7 +63,7 @@ class AllocOp(GeOp):
     assembly_format = "(`at` $at^)? attr-dict `:` type($result)"
 
     def __init__(self, t: TileType | RingType, at: Sequence[int] | None = None):
-        offsets = None if at is None else DenseArrayBase.from_list(i64, list(at))
+        offsets = None if at is None else int_array(tuple(at))
         super().__init__(result_types=[t], properties={"at": offsets})
 
     @property
@@ -191,8 +191,7 @@ class ViewOp(GeOp):
             operands=[source, offsets],
             result_types=[t],
             properties={
-                name: None if n is None else DenseArrayBase.from_list(i64, list(n))
-                for name, n in numbers.items()
+                name: None if n is None else int_array(tuple(n)) for name, n in numbers.items()
             },
         )
 

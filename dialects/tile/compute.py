@@ -37,7 +37,7 @@ from ge.dialects.tile.instruction import (
 )
 from ge.dialects.tile.scalars import Number, check_number, number_attr, parse_scalar, scalar_text
 from ge.dialects.tile.transfers import check_same_element, parse_ends, print_ends
-from ge.dialects.tile.types import Memory, Pipe, PipeAttr, TileType, tile_type
+from ge.dialects.tile.types import PIPES, Memory, Pipe, PipeAttr, TileType, tile_type
 
 
 @irdl_op_definition
@@ -367,7 +367,7 @@ class FlagOp(Instruction, ABC):
     def __init__(self, source: Pipe, target: Pipe, id: SSAValue):
         super().__init__(
             operands=[id],
-            properties={"source": PipeAttr(source), "target": PipeAttr(target)},
+            properties={"source": PIPES[source], "target": PIPES[target]},
         )
 
     def verify_(self) -> None:

@@ -63,6 +63,9 @@ class PipeAttr(EnumAttribute[Pipe], SpacedOpaqueSyntaxAttribute):
     name = "tile.pipe"
 
 
+PIPES = {pipe: PipeAttr(pipe) for pipe in Pipe}
+
+
 @dataclass(frozen=True, init=False)  # or its parameters would have no part in equality
 class Shaped(ParametrizedAttribute, TypeAttribute):
     """Rows and columns of elements."""
@@ -134,6 +137,12 @@ class TileType(Shaped):
 def tile_in(rows: int, cols: int, element: Attribute, memory: Memory) -> TileType:
     """The type of a tile, made and verified once: the programs of a model ask for few, often."""
     return TileType(rows, cols, element, memory)
+
+
+@cache
+def ring_in(copies: int, rows: int, cols: int, element: Attribute, memory: Memory) -> "RingType":
+    """The type of a ring, as `tile_in`."""
+    return RingType(copies, rows, cols, element, memory)
 
 
 @irdl_attr_definition
@@ -215,6 +224,12 @@ class MemoryAttr(EnumAttribute[Memory], SpacedOpaqueSyntaxAttribute):
     """`#tile<memory l1>`."""
 
     name = "tile.memory"
+
+
+@cache
+def box_in(rows: int, cols: int, element: Attribute) -> BoxType:
+    """The type of a box, as `tile_in`."""
+    return BoxType(rows, cols, element)
 
 
 def check_layout(t: Shaped, memory: Memory) -> None:

@@ -12,7 +12,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
-from ge.dialects.support.types import array_ints
+from ge.dialects.support.types import array_ints, int_array
 from ge.dialects.tile.instruction import Instruction, parse_end, print_end
 from ge.dialects.tile.scalars import Number, check_number, number_attr, parse_scalar, scalar_text
 from ge.dialects.tile.transfers import check_same_element, parse_ends, print_ends
@@ -78,7 +78,7 @@ class UnfoldOp(Instruction):
     ):
         w, value = windows, None if pad is None else number_attr(pad, tile_type(source).element)
         pairs = {"kernel": w.kernel, "strides": w.strides, "dilations": w.dilations}
-        arrays = {name: DenseArrayBase.from_list(i64, list(pair)) for name, pair in pairs.items()}
+        arrays = {name: int_array(tuple(pair)) for name, pair in pairs.items()}
         sizes = {"width": w.width, "pixels": w.pixels, "first": first, "left": w.left}
         numbers = {name: number(size) for name, size in sizes.items()}
         super().__init__(operands=[source, target], properties={**numbers, **arrays, "pad": value})

@@ -15,13 +15,18 @@ if TYPE_CHECKING:
     from ge.dialects.support.errors import GeError
 
 
-def guarded(tool: str, argv: Sequence[str] | None, run: Callable[[list[str]], int]) -> int:
+def guarded(
+    tool: str,
+    argv: Sequence[str] | None,
+    run: Callable[[list[str]], int],
+    collects: bool = True,
+) -> int:
     """The exit status of a command line tool: what `run` returns, 1 with one clear message for
     any exception. A reader that went away (`| head`) is no error to talk about. Warns about
-    variables `GE_*` that no option has."""
+    variables `GE_*` that no option has. `collects`: whether garbage is collected now and then."""
     args = list(sys.argv[1:] if argv is None else argv)
     if argv is None:  # a process of its own, most of whose objects live until it ends
-        gc.set_threshold(100_000)
+        gc.set_threshold(100_000 if collects else 0)
         atexit.register(gc.freeze)  # no last search for garbage: the memory goes with the process
     prepare_streams()
     if {"--version", "-v"} & set(args):  # before the compiler is imported

@@ -18,14 +18,14 @@ from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp
 from ge.dialects.npu_task.memory import Task
-from ge.dialects.npu_task.ops import LaunchOp
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.sizes import placed_results, stated_bytes, unknown_results
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import walk
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import DYNAMIC, element_type
+from ge.dialects.support.types import DYNAMIC, byte_size, element_type, numel, shape_of
 from ge.dialects.tile.workspace import workspace_bytes
 from ge.lowering.driver.gears import GearReport, lines
 from ge.lowering.pipeline.instrumentation import PassRecord
@@ -222,7 +222,7 @@ def count_launches(module: ModuleOp) -> int:
 
 def memory_figures(module: ModuleOp) -> dict[str, int]:
     """The bytes that the memory plan states on the main function, and those of workspaces where
-    launches have any; empty without a plan."""
+    launches have any and of `kernel_constants`; empty without a plan."""
     main = main_function(module)
     figures: dict[str, int] = {}
     for key in MEMORY_KEYS:
@@ -230,7 +230,17 @@ def memory_figures(module: ModuleOp) -> dict[str, int]:
             figures["peak_bytes" if key == "arena_bytes" else key] = stated
     if figures and (workspace := workspace_bytes(module)):
         figures["workspace_bytes"] = workspace
+    if figures and (constants := kernel_constants(module)):
+        figures["kernel_constant_bytes"] = constants
     return figures
+
+
+def kernel_constants(module: ModuleOp) -> int:
+    """The bytes of short constants, of more than one element, that are part of kernels:
+    `weight_bytes` does not have them."""
+    kernels = (op for op in module.body.block.ops if isinstance(op, KernelOp))
+    constants = (op for k in kernels for op in k.body.block.ops if isinstance(op, ConstantOp))
+    return sum(byte_size(op.result.type) for op in constants if numel(shape_of(op.result)) > 1)
 
 
 def type_text(value: SSAValue) -> str:

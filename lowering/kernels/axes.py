@@ -26,7 +26,7 @@ from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.quantization import RequantizeOp
-from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.access import Access
@@ -179,6 +179,26 @@ class Axes:
             if stride in inner:
                 yield before, after
 
+    def along(self, op: TensorOp) -> list[Node]:
+        """The axes that an op accumulates along."""
+        dims = op.row_axes() or () if isinstance(op, CumulativeOp) else ()
+        strides, shape = strides_of(shape_of(op.results[0])), shape_of(op.results[0])
+        return [
+            axis
+            for dim in dims
+            for axis, (_, at) in zip(
+                self.lists[op.results[0]], self.nodes(op.results[0]), strict=True
+            )
+            if strides[dim] <= at < strides[dim] * shape[dim]
+        ]
+
+    def walls_around(self, op: TensorOp) -> Iterator[tuple[Node, Node]]:
+        """Pairs of axes that are next to each other, of which an op accumulates along one."""
+        if along := self.along(op):
+            axes = self.lists[op.results[0]]
+            pairs = itertools.pairwise(axes)
+            yield from (pair for pair in pairs if (pair[0] in along) != (pair[1] in along))
+
     @cached_property
     def groups(self) -> dict[Node, list[Node]]:
         """Axes that are one, by the first of them."""
@@ -188,7 +208,7 @@ class Axes:
             if not is_along_axes(op)
             for v in (*op.operands, *op.results)
             for pair in self.walls(v)
-        }
+        } | {wall for op in self.body.ops for wall in self.walls_around(op)}
         following: dict[Node, set[Node | None]] = {axis: set() for axis in self.sizes}
         leading: dict[Node, set[Node | None]] = {axis: set() for axis in self.sizes}
         for axes in self.lists.values():
@@ -261,6 +281,7 @@ class Axes:
         for op in self.body.ops:
             if isinstance(op, RotaryEmbeddingOp):  # it needs whole rows, too
                 gone |= set(self.lists[op.results[0]][-1:])
+            gone |= set(self.along(op))
         shape = tuple(prod(self.sizes[n] for n in self.groups[a]) for a in order)
         return shape, frozenset(i for i, a in enumerate(order) if a in gone)
 
@@ -297,6 +318,8 @@ class Axes:
                     new[op.results[0]] = operand
                     continue
                 copy = ReduceOp.of(operand, kind=op.kind.data, axes=axes)
+            elif isinstance(op, CumulativeOp):
+                copy = self.accumulated(op, new[op.input])
             elif has_axis(op):
                 copy = self.scaled(op, new, reshaped)
             elif is_pointwise(op):
@@ -310,6 +333,19 @@ class Axes:
         ops = [op for op in block.ops if isinstance(op, TensorOp)]
         outputs = [new[v] for v in self.body.outputs]
         return Body(ops, list(block.args), outputs), new
+
+    def accumulated(self, op: CumulativeOp, operand: SSAValue) -> TensorOp:
+        """Along the new dimension. Raises NotLowered where it is cut."""
+        axes = self.along(op)
+        if not axes:
+            raise NotLowered(f"{op.name} is along a dimension of one element")
+        if self.groups.get(axes[0]) != axes:
+            raise NotLowered(f"{op.name} is along a dimension that is cut")
+        axis = number(self.families[axes[0]].index(axes[0]))
+        properties = {**op.properties, "axis": axis}
+        return CumulativeOp.create(
+            operands=[operand], result_types=[operand.type], properties=properties
+        )
 
     def scaled(
         self,
@@ -337,7 +373,9 @@ Dim: TypeAlias = tuple[SSAValue, int]
 
 def is_along_axes(op: TensorOp) -> bool:
     """Whether the axes of an op's results are those of its operands."""
-    simple = isinstance(op, ReduceOp | ConstantOp) or is_pointwise(op) or has_axis(op)
+    simple = (
+        isinstance(op, ReduceOp | CumulativeOp | ConstantOp) or is_pointwise(op) or has_axis(op)
+    )
     return simple or op.ACCESS is Access.VIEW
 
 
@@ -361,7 +399,7 @@ def aligned_dims(op: TensorOp) -> Iterator[tuple[Dim, Dim]]:
             if numel(shape_of(value)) > 1 and op.axis is not None:
                 yield (value, 0), (result, normalize_axis(op.axis.value.data, rank))
         return
-    if not is_pointwise(op) and not isinstance(op, ReduceOp):
+    if not is_pointwise(op) and not isinstance(op, ReduceOp | CumulativeOp):
         return
     result = op.results[0]
     shape = shape_of(result)

@@ -88,10 +88,15 @@ class Cut:
 @lru_cache(1024)
 def best_cut(ps: tuple[Matrices, ...], target: Target) -> Cut | None:
     """The fastest cut for all of these, of one m and k; None: there is none that fits."""
+    found = all_cuts(ps, target)
+    return min(found, key=lambda each: each[0], default=(0.0, None))[1]
+
+
+def all_cuts(ps: Sequence[Matrices], target: Target) -> Iterator[tuple[float, Cut]]:
+    """Those for all of these, of one m and k, and the cycles that they take by the estimate."""
     largest = max(ps, key=lambda p: (p.terms, p.n))
     m, n, k = (lcm(*sizes) for sizes in zip(*(p.units for p in ps), strict=True))
-    found = cuts(largest, (m, n, k), target)
-    return min(found, key=lambda cut: cycles(cut, ps, target), default=None)
+    return ((cycles(cut, ps, target), cut) for cut in cuts(largest, (m, n, k), target))
 
 
 def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[Cut]:

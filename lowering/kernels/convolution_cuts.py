@@ -1,13 +1,10 @@
-"""How convolutions are cut into blocks of the result, and blocks into steps over input channels.
-
-Of the cuts that fit on a core the fastest is taken, by an estimate from the target's facts: the
-busiest pipe sets the pace of a block; the first load and the last store stand alone.
-"""
+"""How convolutions are cut into blocks of the result, and blocks into steps over input channels."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from math import ceil, gcd, inf, prod
+from math import ceil, gcd, prod
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import bf16, f16, f32, i8
 from xdsl.ir import Attribute, SSAValue
@@ -22,9 +19,6 @@ from ge.dialects.tile.unfold import Unfolding
 from ge.lowering.kernels.blocks import SUM_BYTES, extents
 from ge.lowering.kernels.launch import NotLowered
 from ge.lowering.kernels.windows import Windows, windows_of
-from ge.runtime.costs.cube import peak_macs
-from ge.runtime.costs.instructions import REPEAT_BYTES
-from ge.runtime.costs.split_cores import share_of, window_rate
 
 
 @dataclass(frozen=True)
@@ -174,18 +168,16 @@ class Cut:
         return room - count * w.bits // 8
 
 
-def cuts(w: Convolution, target: Target) -> Iterator[Cut]:
-    """Those that fit on a core."""
+MayBe: TypeAlias = Callable[[int, int, int, ImagePart | None], bool]
+
+
+def cuts(w: Convolution, target: Target, may_be: MayBe | None = None) -> Iterator[Cut]:
+    """Those that fit on a core. `may_be`: whether blocks of so many channels, lines and columns are
+    asked for, with windows that are unfolded of a part of an image or not."""
     bits, room = w.bits, target.core_memories
     unit = max(FRACTAL, BLOCK * 8 // min(bits, w.narrowest))
-    steps = list(channel_steps(w, unit))
-    lines, cols = w.result[-2:]
-    blocks = [(1, c) for c in extents(cols, unit)]
-    if not w.single_lines:
-        blocks += [(n, align_up(cols, unit)) for n in range(2, lines + 1)]
-        few = unit // gcd(cols, unit)  # lines whose pixels fill whole fractals
-        blocks += [(n, cols) for n in range(few, lines + few, few) if few > 1]
-    for high, wide in blocks:
+    steps = channel_steps(w, unit)
+    for high, wide in pixel_blocks(w, unit):
         n = high * wide
         image = None if not w.unfolds else image_in_l1(w, high, wide, unit * w.parts(target))
         for m in extents(w.outs, unit):
@@ -195,28 +187,41 @@ def cuts(w: Convolution, target: Target) -> Iterator[Cut]:
             left, right = (n, m) if w.turned else (m, n)
             # beside two parts there may be two of the bias
             most = min(room["l0a"] // left, room["l0b"] // right) * 8 // (2 * bits) - unit
-            for count, unfolds in steps:
-                depth = align_up(min(count, w.ins) * w.taps, unit)
-                known = image if unfolds else None
-                pixels = known.pixels * count if known else n * depth
-                if 2 * (m * depth + pixels + (m + n) * unit) * bits // 8 > room["l1"]:
+            for known, counts in ((None, steps[0]), (image, steps[1])):
+                if counts and may_be is not None and not may_be(m, high, wide, known):
                     continue
-                if part := best_part(depth // unit, most // unit) * unit:
-                    cut = Cut(m, high, wide, count, depth, part, min(sums, 2), known)
-                    if cut.room(w, target) >= 0:
-                        yield cut
+                for count in counts:
+                    depth = align_up(min(count, w.ins) * w.taps, unit)
+                    pixels = known.pixels * count if known else n * depth
+                    if 2 * (m * depth + pixels + (m + n) * unit) * bits // 8 > room["l1"]:
+                        continue
+                    if part := best_part(depth // unit, most // unit) * unit:
+                        cut = Cut(m, high, wide, count, depth, part, min(sums, 2), known)
+                        if cut.room(w, target) >= 0:
+                            yield cut
 
 
-def channel_steps(w: Convolution, unit: int) -> Iterator[tuple[int, bool]]:
-    """How many channels a step has, and whether their windows are unfolded in L1."""
+def pixel_blocks(w: Convolution, unit: int) -> list[tuple[int, int]]:
+    """Lines and columns of blocks: one line, or some whole lines."""
+    lines, cols = w.result[-2:]
+    blocks = [(1, c) for c in extents(cols, unit)]
+    if not w.single_lines:
+        blocks += [(n, align_up(cols, unit)) for n in range(2, lines + 1)]
+        few = unit // gcd(cols, unit)  # lines whose pixels fill whole fractals
+        blocks += [(n, cols) for n in range(few, lines + few, few) if few > 1]
+    return blocks
+
+
+def channel_steps(w: Convolution, unit: int) -> tuple[list[int], list[int]]:
+    """How many channels a step may have; and how many where windows are unfolded in L1."""
+    plain, unfolded = list[int](), list[int]()
     if w.is_matmul or not w.last:
         least = unit // gcd(unit, w.taps)  # channels whose kernel elements fill whole fractals
-        yield w.ins, False
-        yield from ((c, False) for i in range(7) if (c := least << i) < w.ins)
+        plain = [w.ins, *(c for i in range(7) if (c := least << i) < w.ins)]
     if w.unfolds:
         whole = align_up(w.ins, unit)
-        yield whole, True
-        yield from ((c, True) for i in range(7) if (c := unit << i) < whole)
+        unfolded = [whole, *(c for i in range(7) if (c := unit << i) < whole)]
+    return plain, unfolded
 
 
 def unfolding(w: Convolution, width: int, pixels: int, whole: bool) -> Unfolding:
@@ -249,87 +254,3 @@ def best_part(depth: int, most: int) -> int:
     as long, since two tiles take turns. 0: there is none."""
     parts = [p for p in range(1, min(depth, most) + 1) if depth % p == 0]
     return max(parts, key=lambda p: p * (1 + (depth // p % 2 == 0)), default=0)
-
-
-def fastest(w: Convolution, target: Target, fits: Callable[[Cut], bool]) -> Cut | None:
-    """Of the cuts that fit, the first of those that take the fewest cycles."""
-    best, least = None, inf
-    for cut in cuts(w, target):
-        if (found := cycles(cut, w, target, least)) < least and fits(cut):
-            best, least = cut, found
-    return best
-
-
-def cycles(cut: Cut, w: Convolution, target: Target, most: float = inf) -> float:
-    """Of the busiest core, by the busiest of its pipes. Where its cube alone takes `most`, that is
-    an answer: how the operands come there is not asked."""
-    size, steps, counts = w.bits / 8, ceil(w.ins / cut.channels), cut.counts(w)
-    parts = cut.depth // cut.part
-    a, b = target.l1_to_l0a_rate, target.l1_to_l0b_rate
-    unfolds = window_rate(w.kernel, w.strides, w.dilations, target) if cut.image else a
-    left, right = (cut.n / min(a, unfolds), cut.m / b) if w.turned else (
-        cut.m / a, cut.n / min(b, unfolds)
-    )  # fmt: skip
-    moves = parts * 2 * target.mte1_start_cycles + cut.depth * size * (left + right)
-    products = cut.m * cut.n * cut.depth
-    macs = parts * target.mmad_start_cycles + products / peak_macs(w.element, target)
-    out = cut.m * cut.n * SUM_BYTES / (target.l0c_out_rate or target.l0c_to_ub_rate)
-    cube = steps * macs + (out if cut.sums == 1 else 0)
-    rounds = ceil(w.batch * w.planes * prod(counts) / target.cube_cores)
-    if (least := rounds * max(steps * moves, cube, out)) >= most:
-        return least
-    windows, before, start = brought(cut, w, target, counts[0])
-    images = w.batch * w.planes * prod(counts) // counts[0]
-    hbm = target.hbm_rate * target.hbm_read_efficiency
-    rate = min(target.l2_read_rate * share_of(w.depth, w.element), hbm * images)
-    load = target.mte2_start_cycles + windows
-    load += min(cut.m, w.outs) * min(cut.depth, w.depth) * size / rate
-    vector = taken(cut, w, target)
-    pace = max(steps * load, steps * before + vector, steps * moves, cube, out)
-    return rounds * pace + start + before + load + macs / parts + out + vector
-
-
-def brought(cut: Cut, w: Convolution, target: Target, down: int) -> tuple[float, float, float]:
-    """Cycles of MTE2 for the windows of a step, of the vector cores before, and until a kernel with
-    both kinds of cores begins. `down`: blocks of channels, each of which has the windows."""
-    element, size = w.element, w.bits / 8
-    hbm = target.hbm_rate * target.hbm_read_efficiency
-    hbm /= 2 if w.passing > 1 else 1  # vector cores load, too
-    if cut.image is None:
-        stride = w.ins if w.last else prod(w.image)
-        sizes = zip((cut.lines, cut.cols), w.result[-2:], strict=True)
-        lines, cols = (min(a, b) for a, b in sizes)
-        again = max(down * w.taps / prod(w.strides), 1)  # how often an element comes
-        rate = min(target.l2_read_rate * share_of(stride, element), hbm * again)
-        pixel = size if w.strides[-1] == 1 else BLOCK
-        load = min(cut.channels, w.ins) * w.taps * lines * cols * pixel / rate
-        return w.taps * target.mte2_start_cycles + load, 0.0, 0.0
-    (pixels, width), real = (cut.image.pixels, cut.image.width), min(cut.channels, w.ins)
-    if w.last:
-        rate = min(target.l2_read_rate * share_of(w.ins, element), hbm * down)
-        return target.mte2_start_cycles + pixels * real * size / rate, 0.0, 0.0
-    parts, turns = w.parts(target), target.vector_cycles.get("transpose", 1)
-    rate = target.l2_read_rate if target.split_cores else target.l0c_to_ub_rate
-    pop = parts * target.mte2_start_cycles + pixels * cut.channels * size / rate
-    share, lines = pixels / parts * size, 1 if cut.image.whole else pixels // width / parts
-    begin = real * lines * target.mte2_start_cycles
-    begin += real * share / min(target.gm_to_ub_rate or rate, hbm * down / parts)
-    turn = target.vector_start_cycles + turns * cut.channels * share / REPEAT_BYTES
-    push = cut.channels * share / target.ub_out_rate
-    start = target.kernel_start_us
-    late = 0.0 if w.passing else max(start.get("mixed", 0.0) - start.get("cube", 0.0), 0.0)
-    return pop, max(begin, turn, push), late * target.cycles_per_us
-
-
-def taken(cut: Cut, w: Convolution, target: Target) -> float:
-    """Cycles of a vector core for the sums of a block: its loads, and its stores. Pieces of memory
-    are rows of the block, or lines of rows where a block has columns that there are not."""
-    if not w.passing:
-        return 0.0
-    lines, cols = w.result[-2:]
-    pieces = cut.m * (1 if cut.cols == cols else min(cut.lines, lines))
-    size = cut.m * min(cut.n, lines * cols) * SUM_BYTES
-    loads = w.passing * size / (target.gm_to_ub_rate or target.l0c_to_ub_rate)
-    loads += (w.passing - 1) * pieces * target.mte2_start_cycles
-    stores = pieces * target.mte2_start_cycles + size / target.ub_out_rate
-    return max(loads, stores) / target.vector_parts

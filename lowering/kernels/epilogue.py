@@ -23,8 +23,9 @@ from ge.lowering.tiles.values import Tile
 
 @dataclass
 class Epilogue(Pull):
-    """What follows matmuls: moved elements are in the same tile, at another place. `terms`: tiles
-    of the matmuls' results, `columns` of them from `col` on, after the first ones."""
+    """What follows matmuls: moved elements are in the same tile, at another place, or in one where
+    rows are columns. `terms`: tiles of the matmuls' results, `columns` of them from `col` on, after
+    the first ones."""
 
     terms: dict[Term, Tile] = field(default_factory=dict[Term, Tile])
     col: Scalar = 0
@@ -68,7 +69,7 @@ class Epilogue(Pull):
         if isinstance(op, TransposeOp):
             order = [array_ints(op.permutation)[d] for d in dims]
             if order != sorted(order):
-                raise NotLowered("rows become columns behind its matmul")
+                return self._transposed(op, value, box)
         if needed is None or tile_shape(needed, column) != tile_shape(box, column):
             raise NotLowered(f"a box of {op.name} is none of its operand")
         return self.expression(op.operands[0], needed, column)

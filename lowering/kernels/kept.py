@@ -35,6 +35,7 @@ from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import TextKernelOp
+from ge.lowering.kernels.choices import Choice, choosing
 from ge.lowering.kernels.launch import NotLowered
 from ge.lowering.text.kept import WRONG, Unsound, is_ours, own_files, text_of
 from ge.lowering.text.printing import op_text
@@ -50,7 +51,8 @@ class Shared:
     """The programs of one compilation: kernels that are equal have equal ones."""
 
     facts: str = ""  # what all of them follow from
-    texts: dict[Attribute, str] = field(default_factory=dict[Attribute, str])  # of attributes
+    cut: Callable[[KernelOp], str] = lambda kernel: ""  # that a kernel shall have; empty: its own
+    texts: dict[Any, str] = field(default_factory=dict[Any, str])  # of attributes
     written: dict[str, TileKernelOp | str] = field(default_factory=dict[str, TileKernelOp | str])
 
     def program(self, kernel: KernelOp, write: Callable[[], TileKernelOp]) -> TileKernelOp:
@@ -62,7 +64,11 @@ class Shared:
         ):
             return write()  # nobody knows what its plugin, or a kernel by hand, has become since
         with unseen(kernel):
-            return self.found(kernel, f"{self.facts}{nameless(kernel, self.texts)}", write)
+            key, cut = f"{self.facts}{nameless(kernel, self.texts)}", self.cut(kernel)
+            if not cut:
+                return self.found(kernel, key, write)
+            with choosing(Choice(cut)):
+                return self.found(kernel, key + cut, write)
 
     def found(self, kernel: KernelOp, key: str, write: Callable[[], TileKernelOp]) -> TileKernelOp:
         """The program for a key that says all that it follows from. Raises NotLowered."""
@@ -89,16 +95,18 @@ class Kept(Shared):
     entries: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
 
     @classmethod
-    def at(cls, folder: str, target: Target, ctx: Context) -> "Kept":
+    def at(
+        cls, folder: str, target: Target, ctx: Context, cut: Callable[[KernelOp], str]
+    ) -> "Kept":
         facts = compiler() + json.dumps(asdict(target), default=str)
-        return cls(facts, folder=Path(folder), ctx=ctx)
+        return cls(facts, cut, folder=Path(folder), ctx=ctx)
 
     def found(self, kernel: KernelOp, key: str, write: Callable[[], TileKernelOp]) -> TileKernelOp:
         name = sha256(key.encode()).hexdigest()
         if (entry := self.entries.get(name)) is None:
             path = self.folder / name
             if (entry := self.read(kernel, path)) is None:
-                entry = new_entry(write)
+                entry = new_entry(write, self.texts)
                 self.keep(kernel, path, entry)
             self.entries[name] = entry
         if "reason" in entry:
@@ -139,13 +147,14 @@ class Kept(Shared):
             remark(kernel, f"{self.folder}: no tile program is kept: {e}")
 
 
-def new_entry(write: Callable[[], TileKernelOp]) -> dict[str, Any]:
+def new_entry(write: Callable[[], TileKernelOp], texts: dict[Any, str]) -> dict[str, Any]:
+    """What a folder keeps. `texts`: those of attributes, for all kernels."""
     try:
         program = write()
     except NotLowered as e:
         return {"reason": str(e)}
     program.sym_name = StringAttr(NAME)
-    text = op_text(program).removeprefix(HEAD)
+    text = op_text(program, attributes=texts).removeprefix(HEAD)
     return {"cores": program.core_count, "workspace": program.workspace_bytes, "text": text}
 
 
@@ -155,7 +164,7 @@ def compiler() -> str:
     return json.dumps([*((p, version(p)) for p in OWN), *own_files()])
 
 
-def nameless(kernel: KernelOp, texts: dict[Attribute, str]) -> str:
+def nameless(kernel: KernelOp, texts: dict[Any, str]) -> str:
     """The text of a kernel, whatever its name is. `texts`: those of attributes, for all kernels."""
     name, kernel.sym_name = kernel.sym_name, StringAttr(NAME)
     try:

@@ -18,6 +18,7 @@ the program's choice. A kernel without a program stays as it is, and a remark an
 `no_tiles` say why.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,8 +27,12 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.ops import NO_TILES, KernelOp, LaunchOp
+from ge.dialects.support.access import Access
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
@@ -54,18 +59,22 @@ class LowerKernelsPass(ModulePass):
     """Folder that keeps finished programs by what they follow from (empty: none). Kernels that are
     found there are their texts, and ops when somebody looks into them."""
 
+    tunings: str = ""
+    """File of `ge-tune` with cuts of kernels that are faster than those of estimates."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         around, taken = main_function(op) or op, symbols_of(op)
         target = target_for(around, self.target)
-        in_place = appended_in_place(op)
+        launches = overwritten(op)
         is_kept = self.cache and self.finish
-        programs = Kept.at(self.cache, target, ctx) if is_kept else Shared()
+        cut = self.cuts(target)
+        programs = Kept.at(self.cache, target, ctx, cut) if is_kept else Shared(cut=cut)
         for kernel in [k for k in op.ops if isinstance(k, KernelOp) and k.tiles is None]:
             name = f"{kernel.sym_name.data}_tiles"
             while name in taken:
                 name += "_"
             try:
-                check_in_place(kernel, in_place)
+                check_in_place(kernel, launches.get(kernel.sym_name.data, ()))
                 write = partial(self.written, kernel, target, around)
                 program = programs.program(kernel, write)
             except NotLowered as e:
@@ -78,6 +87,16 @@ class LowerKernelsPass(ModulePass):
             op.body.block.insert_op_after(program, kernel)
             kernel.properties["tiles"] = StringAttr(name)
 
+    def cuts(self, target: Target) -> Callable[[KernelOp], str]:
+        """What says how a kernel is cut: empty where its lowering does. Raises GeError for what is
+        no file of tunings."""
+        if not self.tunings:
+            return lambda kernel: ""
+        from ge.lowering.kernels.tunings import KernelTunings
+
+        kept = KernelTunings.read(self.tunings)
+        return lambda kernel: kept.cut(kernel, target)
+
     def written(self, kernel: KernelOp, target: Target, around: Operation) -> TileKernelOp:
         """The program of a kernel. Raises NotLowered."""
         from ge.lowering.kernels.written import finish_alone, tile_program  # with all who write
@@ -88,18 +107,42 @@ class LowerKernelsPass(ModulePass):
         return program
 
 
-def appended_in_place(module: ModuleOp) -> dict[str, bool]:
-    """By the kernel's name: whether each launch has its first result in the place of an operand."""
-    found: dict[str, bool] = {}
+def overwritten(module: ModuleOp) -> dict[str, list[set[tuple[int, int]]]]:
+    """By the kernel's name: for each launch of it the pairs of a result and the operand in whose
+    place it is."""
+    found: dict[str, list[set[tuple[int, int]]]] = {}
     for op in module.walk():
         if isinstance(op, LaunchOp):
-            name = op.kernel.root_reference.data
-            found[name] = found.get(name, True) and bool(op.outs) and op.outs[0] in op.ins
+            pairs = {
+                (r, i)
+                for r, result in enumerate(op.outs)
+                for i, operand in enumerate(op.ins)
+                if result is operand
+            }
+            found.setdefault(op.kernel.root_reference.data, []).append(pairs)
     return found
 
 
-def check_in_place(kernel: KernelOp, in_place: dict[str, bool]) -> None:
-    """Raises NotLowered where a kernel appends, and a launch has its result beside the cache."""
+def check_in_place(kernel: KernelOp, launches: Sequence[set[tuple[int, int]]]) -> None:
+    """Raises NotLowered where a kernel appends, and a launch has its result beside the cache; and
+    where one result takes the place of an operand that another one is computed of, when results are
+    not computed of the same boxes: each is cut in its own way (`moves.py`), or what attention is
+    computed of is stored beside it. Then it would be overwritten before it is read."""
     if any(isinstance(op, AppendOp) for op in kernel.walk()):
-        if not in_place.get(kernel.sym_name.data, False):
+        if not launches or not all(any(r == 0 for r, _ in pairs) for pairs in launches):
             raise NotLowered("appended rows are written alone, and the cache is elsewhere")
+    main = kernel.main
+    if isinstance(main, FusedOp) and is_cut_apart(main, kernel.engine.data):
+        inputs = list(kernel.body.block.args)
+        for i in {i for pairs in launches for _, i in pairs}:
+            operands = [k for k, value in enumerate(main.operands) if value is inputs[i]]
+            found = {v for k in operands for v in main.following(main.block.args[k]) or ()}
+            if sum(value in found for value in main.yielded) > 1:
+                raise NotLowered("results are cut apart, and one is over an operand of another one")
+
+
+def is_cut_apart(op: FusedOp, engine: Engine) -> bool:
+    """Whether the results of a kernel are not computed of the same boxes."""
+    moved = any(o.ACCESS in (Access.MOVEMENT, Access.LOOKUP) for o in op.members)
+    attends = any(isinstance(o, AttentionOp) for o in op.members)
+    return attends or (moved and engine is Engine.VECTOR)

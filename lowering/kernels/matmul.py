@@ -11,29 +11,25 @@ cores share the terms (`split_sums.py`) where the estimate says that this takes 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from math import ceil, gcd, lcm, prod
+from math import ceil, gcd, lcm
 
-from xdsl.dialects.builtin import bf16, f16, f32, i8, i32
+from xdsl.dialects.builtin import f32, i8, i32
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.attention import RotaryEmbeddingOp
-from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
-from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.npu_task.core_plan import FRACTAL
-from ge.dialects.support.access import MOVING, Access
-from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Shape, align_up, element_type, shape_of
+from ge.dialects.support.access import Access
+from ge.dialects.support.types import Shape, element_type
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.types import BLOCK, Memory
-from ge.lowering.kernels.blocks import Cut, Matrices, best_cut, cycles
+from ge.dialects.tile.types import Memory
+from ge.lowering.kernels.blocks import Cut, all_cuts, best_cut, cycles
+from ge.lowering.kernels.choices import chosen
 from ge.lowering.kernels.epilogue import Epilogue
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Replaced, Written
-from ge.lowering.kernels.operands import Feed, Operand, is_given
-from ge.lowering.kernels.outputs import AnyMatmul, Origins, Output, Place, has_relu, together
+from ge.lowering.kernels.operands import Feed, Operand
+from ge.lowering.kernels.outputs import Place, has_relu
 from ge.lowering.kernels.programs import bytes_left
+from ge.lowering.kernels.sections import Section, sections_of
 from ge.lowering.kernels.simple_ops import simple_body
 from ge.lowering.kernels.split_sums import SPLITS, SplitSums
 from ge.lowering.tiles import values as v
@@ -41,140 +37,7 @@ from ge.lowering.tiles.indices import Condition, Index, Scalar, ceil_div
 from ge.lowering.tiles.tracing import Queue, Tracer
 from ge.lowering.tiles.values import Tile, Transposed
 
-MULTIPLIED = (f16, bf16, f32, i8)
 MOST, LEAST = 16384, 16  # elements of operands that a vector core computes at a time
-
-
-@dataclass(frozen=True)
-class Product:
-    """A matmul. `folded`: rows of all its left-hand sides are rows of one."""
-
-    launch: Launch
-    op: AnyMatmul
-    folded: bool
-
-    @cached_property
-    def sizes(self) -> tuple[Shape, int, int, int]:
-        """Batch dimensions and m, n, k."""
-        batch, m, n, k = self.op.dimensions()
-        return ((), prod(batch) * m, n, k) if self.folded else (batch, m, n, k)
-
-    @cached_property
-    def lhs(self) -> Operand:
-        _, m, _, k = self.sizes
-        turned, value = is_turned(self.op), self.op.lhs
-        in_rows = self.folded and is_given(self.launch, value)
-        shape = (m, k) if in_rows else shape_of(value)
-        return Operand(self.launch, value, shape, turned, 0 if turned else 1)
-
-    @cached_property
-    def rhs(self) -> Operand:
-        turned, value = bool(self.op.transpose_rhs.value.data), self.op.rhs
-        groups = self.op.groups if isinstance(self.op, GroupedMatmulOp) else None
-        return Operand(self.launch, value, shape_of(value), turned, 1 if turned else 0, groups)
-
-    @property
-    def operands(self) -> tuple[Operand, Operand]:
-        return self.lhs, self.rhs
-
-    @property
-    def is_computed(self) -> bool:
-        """Whether the vector cores compute an operand."""
-        return any(o.ops for o in self.operands)
-
-    def matrices(self, terms: int, columns: int) -> Matrices:
-        batch, m, _, k = self.sizes
-        sides = self.lhs.shape, self.rhs.shape
-        (rows, depth), (deep, cols) = (o.units for o in self.operands)
-        return Matrices(
-            prod(batch),
-            m,
-            columns,
-            k,
-            element_type(self.op.lhs),
-            element_type(self.op.result),
-            (prod(sides[0][:-2]), prod(sides[1][:-2])),
-            (sides[0][-1], sides[1][-1]),
-            terms,
-            (rows, cols, lcm(depth, deep)),
-            computing=(self.lhs.computing, self.rhs.computing),
-        )
-
-
-@dataclass(frozen=True)
-class Section:
-    """Results that are computed block by block together, and the matmuls that they need, each with
-    the first of the columns that are needed of it."""
-
-    terms: tuple[tuple[Product, int], ...]
-    outputs: tuple[Output, ...]
-    ops: tuple[TensorOp, ...]  # between the matmuls and the outputs
-    splits: int = 1  # cores that share the terms of a block's sums: `split_sums.py`
-
-    @property
-    def product(self) -> Product:
-        """The first one: all have one left-hand side, and as many rows and columns."""
-        return self.terms[0][0]
-
-    @cached_property
-    def p(self) -> Matrices:
-        """Raises NotLowered where no blocks of it are blocks of the outputs."""
-        columns = self.outputs[0].columns
-        p = self.product.matrices(len(self.terms), columns)
-        values = [r for op in (self.product.op, *self.ops) for r in op.results]
-        least = BLOCK * 8 // min(bitwidth(element_type(v)) for v in values)
-        unit = FRACTAL if self.is_direct else max(FRACTAL, least)
-        for out in self.outputs:
-            if out.merges_batches(p.m):
-                raise NotLowered(f"rows of several matmuls are one dimension of {out.value.type}")
-            if out.side_by_side(out.row_steps, p.m) % FRACTAL:
-                raise NotLowered(f"{out.value.type} has parts of less than {FRACTAL} rows")
-            if out.side_by_side(out.col_steps, columns) % unit:
-                raise NotLowered(f"{out.value.type} has parts of less than {unit} columns")
-        cols = gcd(*(o.side_by_side(o.col_steps, columns) for o in self.outputs))
-        heads = [op for op in self.ops if isinstance(op, RotaryEmbeddingOp)]
-        if any(shape_of(op.results[0])[-1] != cols for op in heads):
-            raise NotLowered("heads that are rotated are no parts of its result")
-        if self.reduces:
-            if cols:
-                raise NotLowered("rows that are reduced are cut apart in its result")
-            cols = align_up(columns, lcm(unit, p.units[1]))
-        passing = not self.is_direct
-        if passing and columns == 1:
-            raise NotLowered("one column passes to the vector core")
-        rows, across, depth = p.units
-        units = rows, lcm(across, cols or unit), depth
-        return replace(p, units=units, passing=passing, splits=self.splits)
-
-    @property
-    def part_cols(self) -> int:
-        """Columns that are side by side in all outputs; 0: all."""
-        return gcd(*(o.side_by_side(o.col_steps, self.p.n) for o in self.outputs))
-
-    @property
-    def part_rows(self) -> int:
-        return gcd(*(o.side_by_side(o.row_steps, self.p.m) for o in self.outputs))
-
-    @property
-    def is_direct(self) -> bool:
-        """Whether sums are stored as they are, or after relu."""
-        kinds = [op for op in self.ops if op.ACCESS not in MOVING]
-        relus = all(isinstance(op, ReluOp) for op in kinds)
-        return (
-            len(self.terms) == 1
-            and self.splits == 1
-            and relus
-            and all(len(has_relu(o.value)) == 1 for o in self.outputs)
-        )
-
-    @cached_property
-    def reduces(self) -> list[ReduceOp]:
-        """Ops that reduce rows: a block has whole ones."""
-        return [op for op in self.ops if isinstance(op, ReduceOp)]
-
-    @property
-    def is_computed(self) -> bool:
-        return any(term.is_computed for term, _ in self.terms)
 
 
 def lower_matmul(launch: Launch) -> Written:
@@ -193,7 +56,8 @@ def written_for(launch: Launch) -> Written:
     ps = tuple(s.p for s in sections)
     if len({(p.batch, p.m, p.k, p.element) for p in ps}) > 1:
         raise NotLowered("its matmuls differ in size")
-    cut = best_cut(ps, launch.target)
+    target = launch.target
+    cut = chosen(lambda: best_cut(ps, target), lambda: all_cuts(ps, target))
     if cut is None:
         raise NotLowered("no block of it fits on a core")
     if (with_parts := with_splits(launch.target, sections, cut)) is not None:
@@ -208,6 +72,7 @@ def fitting(launch: Launch, sections: Sequence[Section], cut: Cut) -> Written:
     """The program, in which sums pass to the vector cores in parts that fit. Raises NotLowered
     where none does."""
     rows, most = gcd(cut.m, *(s.part_rows for s in sections)), MOST
+    unit = lcm(*(s.row_unit for s in sections))
     while True:
         written = Blocks(launch, sections, cut, rows, most).written()
         if all(s.is_direct and not s.is_computed for s in sections) and len(sections) == 1:
@@ -218,7 +83,7 @@ def fitting(launch: Launch, sections: Sequence[Section], cut: Cut) -> Written:
         if most == LEAST or min(n for m, n in left.items() if m is not Memory.UB) < 0:
             missing = ", ".join(f"{-n} bytes of {m}" for m, n in left.items() if n < 0)
             raise NotLowered(f"its program needs {missing} more than there are")
-        rows, most = part_of(rows, rows // 2), most // 2
+        rows, most = part_of(rows, rows // 2, unit), most // 2
 
 
 def with_splits(
@@ -251,65 +116,12 @@ def may_share(section: Section) -> bool:
     return one and few and not (rotated or section.part_cols or section.part_rows)
 
 
-def part_of(size: int, most: int) -> int:
-    """The largest part of a size in multiples of 16 that divides it, of `most` at most."""
-    units = size // FRACTAL
-    return FRACTAL * max(
-        d for d in range(1, units + 1) if units % d == 0 and d * FRACTAL <= max(most, FRACTAL)
-    )
-
-
-def sections_of(launch: Launch) -> list[Section]:
-    body = launch.body
-    matmuls = [op for op in body.ops if isinstance(op, AnyMatmul)]
-    if not matmuls:
-        raise NotLowered(f"there is none for {launch.kernel.main.name}")
-    for op in matmuls:
-        element, other = element_type(op.lhs), element_type(op.rhs)
-        if element != other or element not in MULTIPLIED:
-            raise NotLowered(f"the cube does not multiply {element} by {other}")
-    origins = Origins(body)
-    outputs = [origins.output(value) for value in body.outputs]
-    products: dict[SSAValue, Product] = {
-        op.result: Product(launch, op, folds(launch, op, outputs)) for op in matmuls
-    }
-    sections: list[Section] = []
-    for group in together(outputs):
-        if len({o.columns for o in group}) > 1:
-            raise NotLowered("different columns of its matmuls meet")
-        terms = list(dict.fromkeys(t for o in group for t in o.terms))
-        if len({(products[m].op.lhs, products[m].sizes) for m, _ in terms}) > 1:
-            raise NotLowered("matmuls of different left-hand sides meet")
-        ops = between(launch, [o.value for o in group])
-        mine = tuple((products[m], first) for m, first in terms)
-        sections.append(Section(mine, tuple(group), ops))
-    return sections
-
-
-def folds(launch: Launch, op: AnyMatmul, outputs: Sequence[Output]) -> bool:
-    """Whether rows of all left-hand sides may be those of one matmul: there is one right-hand side,
-    they lie in memory, and no part of the rows ends within a fractal."""
-    batch, m, _, _ = op.dimensions()
-    mine, rows = [o for o in outputs if any(op.result is m for m, _ in o.terms)], prod(batch) * m
-    parts = [o.side_by_side(o.row_steps, rows) for o in mine]
-    one = prod(shape_of(op.rhs)[:-2]) == 1 and not is_turned(op) and isinstance(op, MatmulOp)
-    one = one and (prod(batch) == 1 or is_given(launch, op.lhs))
-    return one and all(part % FRACTAL == 0 for part in parts)
-
-
-def is_turned(op: AnyMatmul) -> bool:
-    """Whether the left-hand side is transposed."""
-    return isinstance(op, MatmulOp) and bool(op.transpose_lhs.value.data)
-
-
-def between(launch: Launch, outputs: Sequence[SSAValue]) -> tuple[TensorOp, ...]:
-    """The ops behind the matmuls that compute these values."""
-    needed, found = set(outputs), list[TensorOp]()
-    for op in reversed(launch.body.ops):
-        if not needed.isdisjoint(op.results) and not isinstance(op, AnyMatmul):
-            needed.update(op.operands)
-            found.append(op)
-    return tuple(found)
+def part_of(size: int, most: int, unit: int) -> int:
+    """The largest part of a size in multiples of `unit` that divides it, of `most` at most; one
+    unit if there is none. A size that is no multiple stays."""
+    units = size // unit
+    parts = (d for d in range(1, units + 1) if units % d == 0 and d * unit <= max(most, unit))
+    return size if size % unit else unit * max(parts)
 
 
 @dataclass(frozen=True)

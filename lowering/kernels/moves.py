@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import ceil, isqrt, prod
-from typing import Any
+from typing import Any, TypeAlias
 
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.image import ResizeOp
-from ge.dialects.graph.indexing import GatherNdOp, GatherOp
+from ge.dialects.graph.indexing import GatherElementsOp, GatherNdOp, GatherOp
 from ge.dialects.graph.shape import BroadcastToOp, TileOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.graph.support.elementwise_bases import Unary
@@ -44,6 +44,8 @@ from ge.lowering.tiles.indices import Scalar, ceil_div, minimum
 from ge.lowering.tiles.tracing import Tracer
 
 MOST_SINGLE = 4096  # elements at indices that are moved one by one
+
+Gathering: TypeAlias = GatherOp | GatherElementsOp | GatherNdOp
 
 
 def moves(launch: Launch) -> bool:
@@ -258,7 +260,7 @@ class Reach:
         self.shape = shape = shape_of(value)
         self.whole = self.boxes({})
         self.along = {d: self.boxes({d: (0, 1)}) for d, size in enumerate(shape) if size > 1}
-        picks = [op.indices for op in self.body.ops if isinstance(op, GatherOp | GatherNdOp)]
+        picks = [op.indices for op in self.body.ops if isinstance(op, Gathering)]
         picked = {d for x in picks if x in self.whole for d in self.moved(x)}
         self.one_by_one = len(shape) - 1 in picked
         if self.one_by_one and max(numel(shape_of(x)) for x in picks) > MOST_SINGLE:
@@ -364,7 +366,7 @@ class MovePull(Pull):
                 return self.expression(op.input, self.need(op, 0, box, part), column)
             case PadOp():
                 return self.padded(op, box, shape)
-            case GatherOp() | GatherNdOp():
+            case GatherOp() | GatherElementsOp() | GatherNdOp():
                 return self.gathered(op, op.input, box, column)
             case BroadcastToOp():
                 found = self.expression(op.input, *self.broadcast_box(op, 0, box, column))
@@ -413,9 +415,7 @@ class MovePull(Pull):
             self.c.load(tile, self.box(op.input, needed), pad=known)
         return tile
 
-    def gathered(
-        self, op: GatherOp | GatherNdOp, source: SSAValue, box: Box, column: bool
-    ) -> v.Expression:
+    def gathered(self, op: Gathering, source: SSAValue, box: Box, column: bool) -> v.Expression:
         """What is at indices of `source`: the op's input, or an elementwise op's that it is of."""
         owner, shape = source.owner, tile_shape(box, column)
         if source not in self.loaded and isinstance(owner, Unary):
@@ -436,11 +436,14 @@ class MovePull(Pull):
         for j in self.c.range(count):
             spans = at.spans
             spans[dim] = (minimum(plus(spans[dim][0], j), last), 1)
-            one = self.box(source, self.at_indices(op, Box.of(spans), needed))
+            place = Box.of(spans)
+            if isinstance(op, GatherElementsOp):  # other places of the input go with the index
+                needed = self.need(op, 0, place)
+            one = self.box(source, self.at_indices(op, place, needed))
             self.c.load(tile, one, rows=(j, 1, 1))
         return tile if column else self.filled(shape, source, tile.T)
 
-    def at_indices(self, op: GatherOp | GatherNdOp, at: Box, needed: Box) -> Box:
+    def at_indices(self, op: Gathering, at: Box, needed: Box) -> Box:
         """The box of one slice: that of the input, at the indices that one box of them has."""
         spans, vectors = needed.spans, isinstance(op, GatherNdOp)
         first = op.batch_dims.value.data if isinstance(op, GatherNdOp) else op.axis.value.data

@@ -69,6 +69,13 @@ class Output:
         steps = zip(self.shape, self.row_steps, strict=True)
         return any(0 < step < rows < step * extent for extent, step in steps)
 
+    @property
+    def is_turned(self) -> bool:
+        """Whether the matmul's rows that lie side by side come behind its columns."""
+        pairs = list(enumerate(zip(self.row_steps, self.col_steps, strict=True)))
+        rows, cols = ([i for i, steps in pairs if steps[side] == 1] for side in (0, 1))
+        return bool(rows and cols) and rows[0] > cols[0]
+
     def spans(self, rows: int) -> tuple[int, int]:
         """The dimensions of so many rows and of columns, if need be of one element; twice that of
         columns where one row needs a dimension of its own before it. Raises NotLowered where there

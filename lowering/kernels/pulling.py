@@ -19,13 +19,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import f32, i1, i32
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.attention import RotaryEmbeddingOp
+from ge.dialects.graph.creation import RangeOp
 from ge.dialects.graph.indexing import GatherOp
-from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.graph.support.folding import highest, lowest
@@ -34,11 +35,12 @@ from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, normalize_axis, numel, shape_of
-from ge.dialects.tile.types import BLOCK, Memory, TileType
+from ge.dialects.tile.types import BLOCK, Memory, tile_in
 from ge.lowering.kernels.grids import GridOp, on_grid
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered
 from ge.lowering.kernels.places import is_pointwise, long_dims, place_of, tile_shape
 from ge.lowering.kernels.rotary import rotated
+from ge.lowering.kernels.running import accumulated
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Index, LoopIndex, ReadIndex, Scalar, minimum
 from ge.lowering.tiles.tracing import Tracer
@@ -131,6 +133,11 @@ class Pull:
             return self._concatenated(op, value, box, column)
         if isinstance(op, GatherOp):
             return self._gathered(op, value, box, column)
+        if isinstance(op, CumulativeOp):
+            with self.c.vector.at(self._level(box)):
+                return accumulated(self, op, value, box, column)
+        if isinstance(op, RangeOp):
+            return self._numbers(op, box, column)
         if isinstance(op, GridOp):
             return on_grid(self, op, box, column)
         if isinstance(op, RotaryEmbeddingOp):
@@ -156,6 +163,14 @@ class Pull:
                 arg = self.tile(operand, needed, is_column)  # not again for each row or column
             args.append(arg)
         return v.Copied(op, tuple(args), shape, element_type(value))
+
+    def _numbers(self, op: RangeOp, box: Box, column: bool) -> v.Tile:
+        """0, 1, ... as a row or a column."""
+        ends = [self.launch.number(x) for x in (op.start, op.delta)]
+        if ends != [0, 1] or (element := element_type(op.result)) not in (f32, i32):
+            raise NotLowered(f"there are no tiles for {op.name} of {op.result.type}")
+        (size,), (base,) = box.sizes, box.offsets
+        return self.count("rows" if column else "columns", size, base, element)
 
     def need(self, op: TensorOp, index: int, box: Box, result: int = 0) -> Box:
         """The box of an operand that a box of a result needs. Raises NotLowered where any element
@@ -264,15 +279,15 @@ class Pull:
         count = self.count(side, cols - start, base + start)
         part[:] = v.where(v.compare("lt", count, extent), part, number)
 
-    def count(self, side: str, size: int, base: Scalar) -> v.Tile:
+    def count(self, side: str, size: int, base: Scalar, element: Attribute = i32) -> v.Tile:
         """The numbers of rows or columns, from `base` on."""
         shape = (size, 1) if side == "rows" else (1, size)
-        key = side, size, key_of(base)
+        key = side, size, key_of(base), element
         for block in self.open:
             if (found := self.known.get(block, {}).get(key)) is not None:
                 return cast(v.Tile, found)
         with self.c.vector.at(self._level(Box((base,), (1,)))):
-            tile = self.c.tile_of(v.Counted(side, base, shape))
+            tile = self.c.tile_of(v.Counted(side, base, shape, element))
             self.known.setdefault(self.here, {})[key] = tile
         return tile
 
@@ -314,7 +329,7 @@ class Pull:
         """All of a box of one operand, or row after row of the operand that has it."""
         axis, shape = normalize_axis(op.axis.value.data, len(box.sizes)), tile_shape(box, column)
         count = box.sizes[axis]
-        if count > 1 and (column or long_dims(box) != [axis, *long_dims(box)[1:]]):
+        if count > 1 and (column or len(dims := long_dims(box)) < 2 or dims[0] != axis):
             raise NotLowered("it is concatenated within rows")
         with self.c.vector.at(self._level(box)):
             tile, end, begin = self._slot(shape, value, self._loops(box)), 0, 0
@@ -384,6 +399,12 @@ class Pull:
         inner = range(max(own, default=0) + 1, len(self.open))
         return next((i for i in inner if self.open[i].args), len(self.open)) - 1
 
+    def level_before(self, loop: LoopIndex, box: Box) -> int | None:
+        """Where in `open` that is computed, before a loop, which needs a box; None where the box
+        depends on loops within it."""
+        level, body = self._level(box), loop.values[self.c.vector].owner
+        return level if level < self.open.index(body) else None
+
     def _slot(self, shape: v.Shape, like: SSAValue, loops: Sequence[LoopIndex]) -> v.Tile:
         """A tile that a transfer fills or empties: in loops one of a ring."""
         element = element_type(like)
@@ -396,7 +417,7 @@ class Pull:
     def _alloc(self, shape: v.Shape, element: Attribute, copies: int | None) -> Any:
         """A new buffer, or one of a loop that is over."""
         try:
-            kind = TileType(*shape, element, Memory.UB)
+            kind = tile_in(*shape, element, Memory.UB)
         except VerifyException as e:
             raise NotLowered(str(e)) from None
         for i, (owner, buffer) in enumerate(self.buffers):

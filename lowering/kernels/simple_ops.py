@@ -11,22 +11,24 @@ becomes
     %y = graph.cast %5 to f16
 
 They compute what the kernels of `runtime/kernels` do: narrow floats in f32, rounded once at the
-end. Reductions are sums, maxima and minima, and keep the dimensions that they reduce, as 1.
+end. Reductions are sums, maxima and minima, and keep the dimensions that they reduce, as 1. The
+position of an extreme is the least number of an element that equals it.
 """
 
 from collections.abc import Callable, Sequence
 from math import inf, prod
 from typing import Any
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, f32
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, f32, i64
 from xdsl.ir import Attribute, Block, SSAValue
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph import normalization as n
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.creation import RangeOp
 from ge.dialects.graph.indexing import GatherOp
-from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.support.element_types import bitwidth, is_float
@@ -42,6 +44,8 @@ from ge.dialects.support.types import (
 )
 from ge.lowering.kernels.launch import NotLowered
 
+EXACT = 1 << 24  # whole numbers from 0 on that f32 has
+
 
 class Writer:
     """A block, while ops are added."""
@@ -56,11 +60,18 @@ class Writer:
 
     def number(self, value: float, like: SSAValue) -> SSAValue:
         """One number of a value's element type."""
-        kind = tensor((), element_type(like))
-        number: Any = value if is_float(element_type(like)) else int(value)
+        return self.constant(value, element_type(like))
+
+    def constant(self, value: float, element: Attribute) -> SSAValue:
+        kind = tensor((), element)
+        number: Any = value if is_float(element) else int(value)
         op = ConstantOp.make(DenseIntOrFPElementsAttr.from_list(kind, (number,)), kind)  # pyright: ignore
         self.block.add_op(op)
         return op.result
+
+    def numbers(self, count: int) -> SSAValue:
+        """0, 1, ... below `count`, as f32."""
+        return self.add(RangeOp, *(self.constant(n, f32) for n in (0, count, 1)))
 
     def cast(self, value: SSAValue, to: Attribute) -> SSAValue:
         return value if element_type(value) == to else self.add(e.CastOp, value, to=to)
@@ -195,6 +206,33 @@ def reduce(op: ReduceOp, operands: list[SSAValue], w: Writer) -> SSAValue:
     return w.reshape(y, shape_of(op.results[0]))
 
 
+def arg_reduce(op: ArgReduceOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+    """Numbers of elements are f32: the vector unit reduces no integers of 32 bits."""
+    (x,), rank, kind = operands, rank_of(operands[0]), op.kind.data
+    axis = normalize_axis(op.axis.value.data, rank)
+    count = shape_of(x)[axis]
+    if count > EXACT:
+        raise NotLowered(f"{count} positions are more than f32 tells apart")
+    found = w.add(e.CompareOp, x, w.reduce(kind, x, (axis,)), predicate="eq")
+    if is_float(element_type(x)):  # a nan is an extreme
+        found = w.add(e.OrOp, found, w.add(e.CompareOp, x, x, predicate="ne"))
+    numbers = w.reshape(w.numbers(count), (count, *(1,) * (rank - 1 - axis)))
+    is_last = op.select_last_index.value.data
+    nowhere = w.number(-1 if is_last else count, numbers)
+    chosen = w.add(e.SelectOp, found, numbers, nowhere)
+    position = w.reduce("max" if is_last else "min", chosen, (axis,))
+    return w.reshape(w.cast(position, i64), shape_of(op.results[0]))
+
+
+def cumulative(op: CumulativeOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+    if (axes := op.row_axes()) is None or len(operands) > 1:
+        raise NotLowered(f"the axis of {op.name} is not in the text")
+    x, flags = w.cast(operands[0], wide(operands[0])), (op.exclusive, op.reverse)
+    exclusive, reverse = (bool(flag.value.data) for flag in flags)
+    kind, (axis,) = op.kind.data, axes
+    return w.add(CumulativeOp, x, kind=kind, axis=axis, exclusive=exclusive, reverse=reverse)
+
+
 def concat(op: ConcatOp, operands: list[SSAValue], w: Writer) -> SSAValue:
     """On three dimensions, of which it is along the second one."""
     result = op.results[0]
@@ -226,6 +264,8 @@ SIMPLE: dict[type[TensorOp], Simplify] = {
     n.GroupNormOp: group_norm,
     n.BatchNormOp: batch_norm,
     ReduceOp: reduce,
+    ArgReduceOp: arg_reduce,
+    CumulativeOp: cumulative,
     ConcatOp: concat,
     GatherOp: gather,
 }

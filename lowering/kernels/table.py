@@ -7,6 +7,7 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.image import ResizeOp
+from ge.dialects.graph.indexing import ScatterElementsOp, ScatterNdOp, TensorScatterOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.access import Access
@@ -19,6 +20,8 @@ from ge.lowering.kernels.launch import Launch, NotLowered, Written
 from ge.lowering.kernels.matmul import lower_matmul
 from ge.lowering.kernels.moves import is_repeat, lower_moves, moves
 from ge.lowering.kernels.resize import lower_resize
+from ge.lowering.kernels.scatter import lower_scatter
+from ge.lowering.kernels.scatter_elements import lower_scatter_elements
 from ge.lowering.kernels.sliding import lower_sliding
 from ge.lowering.kernels.transposed import lower_transposed
 from ge.lowering.kernels.vector import lower_vector
@@ -29,6 +32,9 @@ BY_OP: dict[type[TensorOp], Callable[[Launch], Written]] = {
     ConvOp: lower_convolution,
     ConvTransposeOp: lower_transposed,
     PoolOp: lower_sliding,
+    ScatterElementsOp: lower_scatter_elements,
+    ScatterNdOp: lower_scatter,
+    TensorScatterOp: lower_scatter,
 }
 LOWERINGS: dict[Engine, Callable[[Launch], Written]] = {
     Engine.CUBE: lower_matmul,

@@ -11,12 +11,14 @@ from math import ceil, prod
 
 from xdsl.ir import SSAValue
 
+from ge.dialects.graph.reduction import CumulativeOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.tile.types import BLOCK, Memory
 from ge.lowering.kernels.axes import Rewritten, rewritten
+from ge.lowering.kernels.choices import in_order
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.places import long_dims
 from ge.lowering.kernels.programs import bytes_left
@@ -111,7 +113,7 @@ def fitting(
 ) -> Written:
     """The program of the first sizes that fit. Raises NotLowered where none do."""
     reason = ""
-    for sizes in candidates:
+    for sizes in in_order(candidates):
         try:
             program = written(sizes)
             room = bytes_left(launch, program)
@@ -151,6 +153,7 @@ def tilings(launch: Rewritten) -> Iterator[Shape]:
     step = BLOCK * 8 // min(bitwidth(element_type(v)) for v in values_of(launch))
 
     turned = any(isinstance(op, TransposeOp) for op in launch.body.ops)
+    accumulated = any(isinstance(op, CumulativeOp) for op in launch.body.ops)
 
     def sizes(elements: int, parts: dict[int, int]) -> Shape:
         found = [1] * len(shape)
@@ -165,7 +168,9 @@ def tilings(launch: Rewritten) -> Iterator[Shape]:
         if row is not None and turned and found[row] > 1:
             found[row] = align_up(found[row], step)
         rows = 1 if row is None else found[row]
-        if rows > 1 and found[last] > 1:
+        if accumulated and shape[last] > 1 and row is not None:
+            found[row], found[last] = (align_up(found[d], step) for d in (row, last))
+        elif rows > 1 and found[last] > 1:
             found[last] = align_up(found[last], step)
         return tuple(found)
 

@@ -7,7 +7,7 @@ is
     note: operand defined here (op in the same block)
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
@@ -25,29 +25,33 @@ def verify(module: ModuleOp) -> None:
     check_dominance(module)
 
 
-def check_dominance(module: ModuleOp) -> None:
+def check_dominance(module: ModuleOp, checked: Collection[Operation] = ()) -> None:
     """Raises GeError for a value that is used where its definition has not been run for sure. The
-    regions of modules and of ops that nobody knows have no order."""
-    _check_op(module, set())
+    regions of modules and of ops that nobody knows have no order. Of the ops in `checked`, which
+    stand in the module and use nothing from above, it is known."""
+    _check_op(module, set(), checked)
 
 
-def _check_op(op: Operation, defined: set[SSAValue]) -> None:
+def _check_op(op: Operation, defined: set[SSAValue], checked: Collection[Operation] = ()) -> None:
     outer = set[SSAValue]() if op.has_trait(IsolatedFromAbove) else defined
     for region in regions_of(op):
         if isinstance(op, ModuleOp | UnregisteredOp):
-            _check_unordered(region, outer)
+            _check_unordered(region, outer, checked)
         elif region.first_block is not region.last_block:
             _check_graph_of_blocks(region, outer)
         elif region.first_block is not None:
             outer.difference_update(_check_block(region.first_block, outer))
 
 
-def _check_unordered(region: Region, defined: set[SSAValue]) -> None:
+def _check_unordered(
+    region: Region, defined: set[SSAValue], checked: Collection[Operation]
+) -> None:
     inner = {v for block in region.blocks for v in _values(block)} | defined
     for block in region.blocks:
         for op in block.ops:
-            _check_operands(op, inner)
-            _check_op(op, inner)
+            if op not in checked:
+                _check_operands(op, inner)
+                _check_op(op, inner)
 
 
 def _check_graph_of_blocks(region: Region, outer: set[SSAValue]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import FusedOp
@@ -30,6 +30,31 @@ def is_foreign(op: Operation) -> bool:
     return isinstance(op, TensorOp) and type(op) not in legality()[Level.FUSED].main
 
 
+# In a kernel that was verified: the target, and all that it consisted of then. What a kernel may be
+# is the same at all levels that have kernels, and most stay as lower-to-tasks has made them.
+_VERIFIED = "_ge_verified"
+
+
+def parts_of(kernel: KernelOp) -> list[object]:
+    """All that a kernel consists of, and in which order: equal lists are of a kernel that nobody
+    has changed."""
+    parts: list[object] = [*kernel.properties.items()]
+    for region in kernel.regions:
+        add_parts(region, parts)
+    return parts
+
+
+def add_parts(region: Region, parts: list[object]) -> None:
+    for block in region.blocks:
+        parts += (block, *[arg.type for arg in block.args])
+        for op in block.ops:
+            parts += (op, *op.operands, *[r.type for r in op.results])
+            parts += (*op.properties.items(), *op.attributes.items())
+            for inner in op.regions:
+                add_parts(inner, parts)
+        parts.append(None)  # the block ends
+
+
 @dataclass
 class Verification:
     """One walk over a module. Raises GeError at the first thing that is wrong."""
@@ -41,6 +66,10 @@ class Verification:
     # Types of this function or kernel that are legal, by identity
     types: dict[int, Attribute] = field(default_factory=dict[int, Attribute])
     values: tuple[type[Attribute], ...] = ()  # what the values around may be
+    passed: list[tuple[KernelOp, list[object]]] = field(
+        default_factory=list[tuple[KernelOp, list[object]]]
+    )
+    unchanged: set[Operation] = field(default_factory=set[Operation])  # kernels, since verified
 
     def __post_init__(self) -> None:
         self.legal, self.fused = legality()[self.level], legality()[Level.FUSED]
@@ -53,12 +82,22 @@ class Verification:
             if isinstance(op, FuncOp):
                 self.function(op)
             elif isinstance(op, KernelOp) and self.legal.kernel:
-                self.begin((TensorType,))
-                self.block(op.body.block, self.legal.kernel, {})
-                self.apply(op, self.legal.rules)
+                self.kernel(op)
             elif not (isinstance(op, tile.KernelOp) and self.legal.kernel):
                 raise self.fail(op, f"{op.name} may not stand in a module")
-        check_dominance(module)
+        check_dominance(module, self.unchanged)
+        for kernel, parts in self.passed:
+            vars(kernel)[_VERIFIED] = parts
+
+    def kernel(self, op: KernelOp) -> None:
+        parts = [self.around.target, *parts_of(op)]
+        if op.tiles is None and vars(op).get(_VERIFIED) == parts:
+            self.unchanged.add(op)
+            return
+        self.begin((TensorType,))
+        self.block(op.body.block, self.legal.kernel, {})
+        self.apply(op, self.legal.rules)
+        self.passed.append((op, parts))
 
     def function(self, func: FuncOp) -> None:
         main = func is self.around.main

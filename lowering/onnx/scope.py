@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.graph.constant import INLINE_BYTES, ConstantOp, WeightAttr
 from ge.dialects.graph.support.parameters import ShapeComputation
 from ge.dialects.support.environment import debugging
 from ge.dialects.support.errors import GeError
@@ -41,9 +41,6 @@ from ge.runtime.data.arrays import Array, array_of, dense, type_of
 
 if TYPE_CHECKING:
     from ge.lowering.onnx.importer import Importer
-
-# Constants up to this size stand in the text; larger ones are keyed into the payload
-INLINE_BYTES = 1024
 
 
 def is_uniform(array: Array) -> bool:

@@ -139,6 +139,7 @@ def to_graph(options: Options) -> Passes:
         *grown(options),
         *(lowered_quantization(options) if options.precision == ORIGIN else []),
         *([TurnWeightsPass()] if options.tiles and options.fusion != "off" else []),
+        *inlined(options),
         PrepareWeightsPass(stored=options.fusion != "off"),
         EliminateDeadCodePass(),
     ]
@@ -174,6 +175,15 @@ def lowered_quantization(options: Options) -> Passes:
     if exact:
         return []
     return [LowerQuantizationPass(options.target), MatchQuantizedAttentionPass()]
+
+
+def inlined(options: Options) -> Passes:
+    """What lets kernels hold the biases and scales of integers as they hold biases of floats."""
+    if not options.quantize:
+        return []
+    from ge.transforms.graph.inline_vectors import InlineVectorsPass
+
+    return [InlineVectorsPass()]
 
 
 def quantized_cache(options: Options) -> Passes:
@@ -343,7 +353,8 @@ def tile_programs(options: Options) -> Passes:
     """What writes a program for the cores beside each kernel that it can."""
     from ge.lowering.kernels.lower_kernels import LowerKernelsPass
 
-    return [LowerKernelsPass(options.target, finish=True, cache=tile_cache(options))]
+    cache, tunings = tile_cache(options), options.tile_tunings
+    return [LowerKernelsPass(options.target, finish=True, cache=cache, tunings=tunings)]
 
 
 def tile_cache(options: Options) -> str:

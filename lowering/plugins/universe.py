@@ -25,7 +25,8 @@ PASSES = {
     """,
     "transforms.graph": """
         absorb-transposes deduplicate-constants eliminate-dead-code expand-einsum fold-batch-norm
-        fold-constants infer-shapes move-transposes prepare-weights prune-outputs resolve-shapes
+        fold-constants infer-shapes inline-vectors move-transposes prepare-weights prune-outputs
+        resolve-shapes
         share-common-subexpressions share-equal-weights simplify-algebra simplify-control-flow
         simplify-movement turn-weights
     """,

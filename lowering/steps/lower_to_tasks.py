@@ -37,7 +37,7 @@ from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Dense, constant_value
+from ge.dialects.support.types import Dense, constant_value, number_of
 from ge.dialects.targets.target import DEFAULT_TARGET, Target, record_target
 from ge.runtime.costs.tiling import choose_tiling
 from ge.transforms.analysis.engines import choose_engine, is_unranked
@@ -63,17 +63,18 @@ def small_constant(value: SSAValue) -> Dense | None:
 def structure(op: Operation, wiring: Hashable) -> Hashable:
     """What makes two ops compute the same: equal for equal class, properties, operand wiring,
     types and bodies."""
-    bodies = tuple(_body_structure(b) for r in op.regions for b in r.blocks)
-    return type(op), frozenset(op.properties.items()), wiring, tuple(op.result_types), bodies
+    bodies = tuple([_body_structure(b) for r in op.regions for b in r.blocks])
+    properties = frozenset([(n, number_of(a)) for n, a in op.properties.items()])
+    return type(op), properties, wiring, tuple([number_of(r.type) for r in op.results]), bodies
 
 
 def _body_structure(block: Block) -> Hashable:
     numbers: dict[SSAValue, int] = {}
     for arg in block.args:
         numbers[arg] = len(numbers)
-    parts: list[Hashable] = [tuple(block.arg_types)]
+    parts: list[Hashable] = [tuple([number_of(a.type) for a in block.args])]
     for op in block.ops:
-        parts.append(structure(op, tuple(numbers.get(o, -1) for o in op.operands)))
+        parts.append(structure(op, tuple([numbers.get(o, -1) for o in op.operands])))
         for result in op.results:
             numbers[result] = len(numbers)
     return tuple(parts)
@@ -122,7 +123,7 @@ class Lowering:
         inputs = list(dict.fromkeys(v for v in op.operands if v not in sunk))
         numbers = {v: i for i, v in enumerate(inputs)}
         wiring = tuple(numbers[v] if v in numbers else sunk[v] for v in op.operands)
-        key = structure(op, (wiring, tuple(v.type for v in inputs)))
+        key = structure(op, (wiring, tuple([number_of(v.type) for v in inputs])))
         assert op.parent is not None
         outs = [EmptyOp.create(result_types=[r.type]) for r in op.results if not is_dynamic(r.type)]
         kernel = self.kernels.get(key)

@@ -1,11 +1,22 @@
 """Module -> MLIR text, with large constants left out on request."""
 
+from collections.abc import Callable
+from functools import cache
 from io import StringIO
 from typing import Any, cast
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FixedBitwidthType, ModuleOp
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FixedBitwidthType,
+    ModuleOp,
+    UnregisteredOp,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.irdl.declarative_assembly_format import AttributeVariable
 from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, IsTerminator
+
+from ge.lowering.text.formats import format_of
 
 
 def _element_count(attr: Any) -> int:
@@ -16,6 +27,22 @@ def _element_count(attr: Any) -> int:
     return 1 if data[:size] * (len(data) // size) == data else len(data) // size
 
 
+@cache
+def has_syntax(kind: type[Operation]) -> bool:
+    """Whether ops of a class have a syntax of their own."""
+    return kind.print is not Operation.print and not issubclass(kind, UnregisteredOp)
+
+
+@cache
+def is_isolated(kind: type[Operation]) -> bool:
+    return kind.has_trait(IsolatedFromAbove)
+
+
+@cache
+def is_terminator(kind: type[Operation]) -> bool:
+    return kind.has_trait(IsTerminator, value_if_unregistered=False)
+
+
 class TextPrinter(Printer):
     """Prints `dense_resource<__elided__>` for a constant of more than `limit` elements, and builds
     the text of equal attributes once: most of a program's text is types that repeat."""
@@ -24,12 +51,44 @@ class TextPrinter(Printer):
         self,
         *,
         limit: int | None = None,
-        attributes: dict[Attribute, str] | None = None,
+        attributes: dict[Any, str] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self.limit = limit
-        self.attributes: dict[Attribute, str] = {} if attributes is None else attributes
+        self.attributes: dict[Any, str] = {} if attributes is None else attributes
+        self.by_id: dict[int, tuple[Attribute, str]] = {}  # a structure's hash takes longest
+
+    def print_op(self, op: Operation) -> None:
+        kind, others = type(op), self.print_debuginfo or self.diagnostic.op_messages
+        if self.print_generic_format or others or not has_syntax(kind):
+            super().print_op(op)
+            return
+        head = f"{', '.join(map(self.name_of, op.results))} = " if op.results else ""
+        form = format_of(kind)
+        if form is not None and (text := form.text(op, self)) is not None:
+            self.print_string(f"{head}{op.name}{text}", indent=0)
+            return
+        self.print_string(head + op.name)
+        if is_isolated(kind):
+            self.enter_scope()
+            op.print(self)
+            self.exit_scope()
+        else:
+            op.print(self)
+
+    def print_block(
+        self, block: Block, print_block_args: bool = True, print_block_terminator: bool = True
+    ) -> None:
+        if print_block_args:
+            super().print_block(block, print_block_args, print_block_terminator)
+            return
+        self._indent += 1
+        for op in block.ops:
+            if print_block_terminator or not is_terminator(type(op)):
+                self._print_new_line()
+                self.print_op(op)
+        self._indent -= 1
 
     def print_string(self, text: str, *, indent: int | None = None) -> None:
         if "\n" in text or self.stream is None:
@@ -38,21 +97,66 @@ class TextPrinter(Printer):
             self._current_column += len(text)
             self.stream.write(text)
 
+    def _print_new_line(self, indent: int | None = None, print_message: bool = True) -> None:
+        if self._next_line_callback or self.stream is None:
+            super()._print_new_line(indent, print_message)
+            return
+        self._current_line += 1
+        self._current_column = (self._indent if indent is None else indent) * self.indent_num_spaces
+        self.stream.write("\n" + " " * self._current_column)
+
+    def name_of(self, value: SSAValue) -> str:
+        """The name of a value, which it has from now on."""
+        if (name := self._ssa_values.get(value)) is None:
+            if hint := value.name_hint:
+                number = self.ssa_names.get(hint, 0)
+                self.ssa_names[hint] = number + 1
+                name = f"{hint}_{number}" if number else hint
+            else:
+                name = self._get_new_valid_name_id()
+            self._ssa_values[value] = name
+        return f"%{name}"
+
+    def print_ssa_value(self, value: SSAValue) -> str:
+        name = self.name_of(value)
+        self.print_string(name)
+        return name[1:]
+
     def print_attribute(self, attribute: Attribute) -> None:
         if self.printing_location:  # what is printed then depends on where it stands
             self.print_new_attribute(attribute)
-            return
+        else:
+            self.print_string(self.attribute_text(attribute), indent=0)
+
+    def attribute_text(self, attribute: Attribute) -> str:
+        if (known := self.by_id.get(id(attribute))) is not None:
+            return known[1]
         text = self.attributes.get(attribute)
         if text is None:
-            out, self.stream = self.stream, StringIO()
-            try:
-                self.print_new_attribute(attribute)
-                text = self.stream.getvalue()
-            finally:
-                self.stream = out
-            if "\n" not in text:  # its lines are indented for this place
-                self.attributes[attribute] = text
-        self.print_string(text, indent=0)
+            text = self._apart(lambda: self.print_new_attribute(attribute))
+            if "\n" in text:  # its lines are indented for this place
+                return text
+            self.attributes[attribute] = text
+        self.by_id[id(attribute)] = attribute, text
+        return text
+
+    def variable_text(self, variable: AttributeVariable, attribute: Attribute) -> str:
+        """The text of an attribute as a format's variable has it."""
+        key = type(variable), attribute
+        if (text := self.attributes.get(key)) is None:
+            text = self._apart(lambda: variable.print_attr(self, attribute))
+            if "\n" not in text:
+                self.attributes[key] = text
+        return text
+
+    def _apart(self, write: Callable[[], object]) -> str:
+        """What is printed meanwhile, which the stream does not get."""
+        out, self.stream = self.stream, StringIO()
+        try:
+            write()
+            return self.stream.getvalue()
+        finally:
+            self.stream = out
 
     def print_new_attribute(self, attribute: Attribute) -> None:
         elements = cast(Any, attribute)
@@ -74,7 +178,7 @@ def op_text(
     generic: bool = False,
     debuginfo: bool = False,
     properties_as_attributes: bool = False,
-    attributes: dict[Attribute, str] | None = None,
+    attributes: dict[Any, str] | None = None,
 ) -> str:
     """The text of an op; constants of more than `elide` elements are left out. `attributes`: texts
     that others printed with the same options, which this adds to."""

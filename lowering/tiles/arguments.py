@@ -8,7 +8,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.support.errors import GeError
 from ge.dialects.tile.buffers import ViewOp
-from ge.dialects.tile.types import BoxType
+from ge.dialects.tile.types import box_in
 from ge.lowering.tiles.indices import Scalar, whole
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Box:
         sizes = [1] * len(self.starts)
         for dim, length in zip(self.spans, lengths, strict=True):
             sizes[dim] = length
-        kind = BoxType(*shape, self.argument.element)
+        kind = box_in(*shape, self.argument.element)
         offsets = [side.index(i) for i in self.starts]
         steps = self.steps if any(step > 1 for step in self.steps) else None
         memref = self.argument.memref

@@ -68,7 +68,7 @@ class Side:
         op.location = source_line()
         self.open[-1].add_op(op)
         if isinstance(op, GeOp):
-            op.verify_()
+            op.verify_more()  # its operands are of the kinds that its definition asks for
         return op
 
     def _known(self, key: Any) -> SSAValue | None:
@@ -141,8 +141,9 @@ class Side:
         if isinstance(number, ReadIndex):
             offsets = [self.index(n) for n in number.box.starts]
             memref, span = number.box.argument.memref, number.span
-            key = kind, memref, *offsets, span
-            return self.value(key, ReadOp, memref, offsets, span.stop, span.start)
+            given = span.stop, span.start, number.distinct
+            key = kind, memref, *offsets, *given
+            return self.value(key, ReadOp, memref, offsets, *given)
         a, b = (self.index(n) for n in number.args)
         return self.value((kind, a, b), arith_op, ARITH[kind], a, b)
 

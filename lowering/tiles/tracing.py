@@ -37,7 +37,7 @@ from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import Target
 from ge.dialects.tile import buffers, compute, transfers
 from ge.dialects.tile.kernel import BarrierOp
-from ge.dialects.tile.types import FifoType, Memory, RingType, TileType
+from ge.dialects.tile.types import FifoType, Memory, TileType, ring_in, tile_in
 from ge.dialects.tile.unfold import UnfoldOp
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import (
@@ -134,7 +134,7 @@ class Tracer:
         for side in self.sides:
             body = Block(arg_types=[IndexType()])
             args = (side.index(low), side.index(high), side.index(step))
-            side.add(ForOp, *args, [], Region(body))
+            side.add(ForOp.create, operands=args, regions=(Region(body),))
             side.open.append(body)
             variable.values[side] = body.args[0]
         self.left += 1
@@ -165,7 +165,7 @@ class Tracer:
         for side in self.sides:
             body = Block()
             regions = Region(body), Region(Block([YieldOp()]))
-            side.add(IfOp, side.condition(test), [], *regions)
+            side.add(IfOp.create, operands=(side.condition(test),), regions=regions)
             side.open.append(body)
         yield
         for side in self.sides:
@@ -225,11 +225,11 @@ class Tracer:
         a type its elements are those of the kernel's first argument."""
         element = self.arguments[0].element if dtype is None else v.element_named(dtype)
         rows, cols = whole(rows), whole(cols)
-        type = TileType(rows, cols, element, space)
+        type = tile_in(rows, cols, element, space)
         side = self.vector if space is Memory.UB else self.cube
         if copies is None:
             return v.Buffer(self, type, side.alloc(type))
-        ring = v.Ring(self, type, copies, side.alloc(RingType(copies, rows, cols, element, space)))
+        ring = v.Ring(self, type, copies, side.alloc(ring_in(copies, rows, cols, element, space)))
         return cast(v.Tile, ring)
 
     def queue(self, like: "v.Tile | v.Ring", depth: int) -> Queue:
@@ -247,12 +247,12 @@ class Tracer:
     def side_of(self, tile: v.Tile) -> Side:
         return self.vector if v.tile_of(tile).space is Memory.UB else self.cube
 
-    def read(self, box: v.Box, below: int, least: int = 0) -> Index:
+    def read(self, box: v.Box, below: int, least: int = 0, distinct: bool = False) -> Index:
         """The integer at one place of an argument, `c.read(ids[i], below=n)`: at least `least` and
-        below `below`."""
+        below `below`, and with `distinct` at no other place of the argument."""
         if v.box_of(box).spans:
             raise GeError("one number is read", hint="write c.read(ids[i], below=n)")
-        return ReadIndex("read", box=box, span=range(least, below))
+        return ReadIndex("read", box=box, span=range(least, below), distinct=distinct)
 
     # ---- instructions ----
 
@@ -314,7 +314,11 @@ class Tracer:
         for operand in (acc, a, b):
             plain = not isinstance(operand, v.Transposed | Unfolded)
             v.tile_of(operand if plain else operand.tile)
-        depth, chunk = a.shape[1], k or self.chunk(a, b)
+        (rows, depth), (deep, columns) = a.shape, b.shape
+        if depth != deep or acc.shape != (rows, columns):
+            lhs, rhs, out = ("x".join(map(str, t.shape)) for t in (a, b, acc))
+            raise GeError(f"no product of {lhs} by {rhs} is a tile of {out}")
+        chunk = k or self.chunk(a, b)
         for at in range(0, depth, chunk):
             size = min(chunk, depth - at)
             left = self.staged(a, Memory.L0A, (0, at), (a.shape[0], size))
@@ -344,7 +348,7 @@ class Tracer:
         turned = isinstance(source, v.Transposed)
         if tile.space is space and not turned and shape == tile.shape:
             return tile
-        type = TileType(*shape, tile.element, space)
+        type = tile_in(*shape, tile.element, space)
         if type not in self.staging:
             self.staging[type] = [v.Buffer(self, type, self.cube.alloc(type)) for _ in range(2)]
         turn = self.staging[type]

@@ -20,7 +20,7 @@ from ge.dialects.support.element_types import ELEMENT_TYPES, bitwidth
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.tile.buffers import SlotOp, ViewOp
-from ge.dialects.tile.types import Memory, TileType
+from ge.dialects.tile.types import Memory, TileType, tile_in
 from ge.lowering.tiles.arguments import Argument, Box, Shape, keys_of, span, start_of
 from ge.lowering.tiles.indices import Index, Scalar, SharedIndex
 
@@ -161,7 +161,7 @@ class Part(Tile):
     """A sub-tile."""
 
     def __init__(self, whole: Tile, row: Scalar, col: Scalar, shape: Shape):
-        kind = TileType(*shape, whole.element, whole.space)
+        kind = tile_in(*shape, whole.element, whole.space)
         super().__init__(whole.tracer, kind)
         self.whole, self.row, self.col = whole, row, col
 

@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import number_of as attribute_number
 from ge.dialects.support.types import numel, shape_of
 
 SHORT = 16  # elements of a constant that may say what an op does: axes, sizes, scales
@@ -28,17 +29,17 @@ _numbers: dict[Hashable, int] = {}
 
 
 def number_of(op: TensorOp) -> int:
-    operands = tuple(_constant(v) for v in op.operands)
-    results = tuple(r.type for r in op.results)
-    key = type(op), frozenset(op.properties.items()), operands, results
-    return _numbers.setdefault(key, len(_numbers))
+    operands = tuple([_constant(v) for v in op.operands])
+    results = tuple([attribute_number(r.type) for r in op.results])
+    properties = frozenset([(n, attribute_number(a)) for n, a in op.properties.items()])
+    return _numbers.setdefault((type(op), properties, operands, results), len(_numbers))
 
 
 def _constant(value: SSAValue) -> Hashable:
-    op = value.owner
+    op, t = value.owner, attribute_number(value.type)
     if isinstance(op, ConstantOp) and numel(shape_of(value)) <= SHORT:
-        return op.value, value.type
-    return value.type
+        return attribute_number(op.value), t
+    return t
 
 
 @lru_cache(maxsize=BODIES)

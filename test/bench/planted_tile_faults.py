@@ -142,7 +142,7 @@ def of_the_compiler() -> Iterable[Right]:
             yield Right(program, inputs, frozenset({(first + result, operand)}))
 
 
-BOUNDS = {"gather_tiles": 9, "lengths_tiles": 41}
+BOUNDS = {"gather_tiles": 9, "lengths_tiles": 41, "scatter_tiles": 9}
 """Of the integers that kernels of the file read as numbers: what they are below."""
 
 

@@ -118,3 +118,15 @@ npu_task.kernel @split_keys on cube {
   %3 = graph.attention %0, %1, %2 : tensor<1x2x1x32xf16>, tensor<1x1x2048x32xf16>, tensor<1x1x2048x32xf16> -> tensor<1x2x1x32xf16>
   npu_task.return %3 : tensor<1x2x1x32xf16>
 }
+
+npu_task.kernel @running on vector {
+^bb0(%x: tensor<12x40xf32>):
+  %0 = graph.cumulative "sum" %x axis 1 : tensor<12x40xf32> -> tensor<12x40xf32>
+  npu_task.return %0 : tensor<12x40xf32>
+}
+
+npu_task.kernel @scatter on vector {
+^bb0(%x: tensor<9x300xf32>, %i: tensor<5x1xi64>, %u: tensor<5x300xf32>):
+  %0 = graph.scatter_nd %x, %i, %u : (tensor<9x300xf32>, tensor<5x1xi64>, tensor<5x300xf32>) -> tensor<9x300xf32>
+  npu_task.return %0 : tensor<9x300xf32>
+}

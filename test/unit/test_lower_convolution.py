@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from xdsl.ir import Attribute
 
 from ge.dialects.targets.target import Target
-from ge.lowering.kernels import convolution, convolution_cuts
-from ge.lowering.kernels.convolution_cuts import Convolution, Cut, cuts, cycles, fastest
+from ge.lowering.kernels import convolution, convolution_times
+from ge.lowering.kernels.convolution_cuts import Convolution, Cut, cuts
+from ge.lowering.kernels.convolution_times import Times, fastest
 from ge.runtime.device.random_inputs import random_array
 from ge.runtime.tiles.kernel import TileKernel
 
@@ -53,7 +54,7 @@ def conv(
     )
 
 
-def unfolding(w: Convolution, target: Target) -> list[Cut]:
+def unfolding(w: Convolution, target: Target, *_: object) -> list[Cut]:
     """The cuts whose windows are unfolded in L1, but for where there are none."""
     found = list(cuts(w, target))
     return [cut for cut in found if cut.image] or found
@@ -81,7 +82,7 @@ def test_numbers(way: Callable[..., Any], data: st.DataObject) -> None:
     x, w = (batch, ins * group, *image), (outs * group, ins, *kernel)
     out = batch, outs * group, *result
     text = conv(x, w, out, flags, element, bias and element != "i8")
-    with patch.object(convolution_cuts, "cuts", way):
+    with patch.object(convolution_times, "cuts", way):
         compare(text, all_lowered=True, proved=group == 1)
 
 
@@ -98,7 +99,7 @@ def test_ops_on_the_result(after: str, way: Callable[..., Any]) -> None:
     text = conv(
         (1, 20, 5, 9), (40, 20, 3, 3), (1, 40, 5, 9), "pads [1, 1, 1, 1]", after=AFTER[after]
     )
-    with patch.object(convolution_cuts, "cuts", way):
+    with patch.object(convolution_times, "cuts", way):
         compare(text, all_lowered=True, orders=1)
 
 
@@ -111,7 +112,7 @@ def test_the_first_of_the_fastest_cuts_that_fit_is_taken(after: str, target: str
     def watched(w: Convolution, on: Target, fits: Callable[[Cut], bool]) -> Cut | None:
         every = [cut for cut in cuts(w, on) if fits(cut)]
         found = fastest(w, on, fits)
-        searches.append(found == min(every, key=lambda c: cycles(c, w, on)))
+        searches.append(found == min(every, key=Times(w, on).cycles))
         return found
 
     text = conv((1, 40, 14, 18), (70, 40, 3, 3), (1, 70, 14, 18), "pads [1, 1, 1, 1]", after=after)
@@ -230,7 +231,7 @@ def test_integers_with_bias_and_scales(group: int, way: Callable[..., Any]) -> N
         array = random_array(rng, element, shape)
         return abs(array) / 1000 if array.dtype == np.float32 else array
 
-    with patch.object(convolution_cuts, "cuts", way):
+    with patch.object(convolution_times, "cuts", way):
         compare(text, all_lowered=True, exact=True, make=few, orders=1)
 
 

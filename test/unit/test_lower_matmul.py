@@ -138,6 +138,25 @@ BODIES: dict[str, tuple[list[str], list[str], list[str]]] = {
         ],
         ["%3"],
     ),
+    "rows that become columns": (
+        ["2x64x64xf16", W, B, "2x96x2x32xf16"],
+        [
+            f"%0 = graph.matmul %x0, %x1 : (#2x64x64xf16, #{W}) -> #2x64x96xf16",
+            f"%1 = graph.add %0, %x2 : (#2x64x96xf16, #{B}) -> #2x64x96xf16",
+            "%2 = graph.transpose %1 permutation [0, 2, 1] : #2x64x96xf16 -> #2x96x64xf16",
+            "%3 = graph.reshape %2 shape [2, 96, 2, 32] : #2x96x64xf16 -> #2x96x2x32xf16",
+            "%4 = graph.add %3, %x3 : (#2x96x2x32xf16, #2x96x2x32xf16) -> #2x96x2x32xf16",
+        ],
+        ["%4"],
+    ),
+    "sums that only turn": (
+        ["40x64xf16", "64x70xf16"],
+        [
+            "%0 = graph.matmul %x0, %x1 : (#40x64xf16, #64x70xf16) -> #40x70xf16",
+            "%1 = graph.transpose %0 permutation [1, 0] : #40x70xf16 -> #70x40xf16",
+        ],
+        ["%1"],
+    ),
     "parts": (
         [X, W],
         [MATMUL, f"%1, %2, %3 = graph.split %0 axis 1 sizes [32, 32, 32] : #{Y} -> {PARTS}"],

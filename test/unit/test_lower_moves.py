@@ -144,6 +144,34 @@ def test_rows_at_indices_count_from_the_end_where_they_are_negative():
     compare(GATHER, all_lowered=True, exact=True, make=make)
 
 
+@pytest.mark.parametrize(
+    ("shape", "indices", "axis"),
+    [
+        ((40, 30), (40, 3), 1),
+        ((40, 30), (7, 30), 0),
+        ((3, 50, 20), (2, 4, 20), 1),
+        ((70,), (9,), 0),
+    ],
+)
+def test_elements_along_an_axis(shape: Shape, indices: Shape, axis: int):
+    types = [named(shape, "f16"), named(indices, "i64"), named(indices, "f16")]
+    line = f"%r = gather_elements %a, %b axis {axis} : {types[0]}, {types[1]} -> {types[2]}"
+
+    def make(rng: np.random.Generator, element: Attribute, size: Sequence[int]) -> Array:
+        if str(element) == "i64":
+            return rng.integers(-shape[axis], shape[axis], tuple(size))
+        return random_array(rng, element, size)
+
+    compare(program(types, line), all_lowered=True, exact=True, make=make, orders=1)
+
+
+def test_many_elements_along_an_axis_are_not_lowered():
+    types = ["90x90xf16", "90x90xi64", "90x90xf16"]
+    line = "%r = gather_elements %a, %b axis 1 : 90x90xf16, 90x90xi64 -> 90x90xf16"
+    (reason,) = lowered(program(types, line)).reasons
+    assert "elements at indices would be moved one by one" in reason
+
+
 def test_what_has_no_program_says_why():
     edge = unary('pad %a pads [0, 3, 0, 4] mode "edge"', "30x50xf32", "30x57xf32")
     (reason,) = lowered(edge).reasons

@@ -1,7 +1,9 @@
 """What counts as rounding when random graphs are compared (`test/bench/random_noise.py`)."""
 
+import math
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from random_graphs import Reference
-from random_noise import STEPS, NoiseOp, disturbed, in_float64, with_noise
-from writing import Expr, Tensor, half, written
+from random_rounding import STEPS, NoiseOp, ShuffleOp, disturbed, in_float64, with_noise
+from writing import Expr, Tensor, half, run, written
 
 from ge.lowering.driver.compiler import context
 from ge.runtime.device.session import Session
@@ -28,6 +30,17 @@ def root_mean_square_norm(x: Expr, wide: bool = False) -> Expr:
     y = x.to(f32) if wide else x
     normed = (y * (y * y).mean(1).sqrt().reciprocal()).to(f16)
     return (normed * 2e-3 * 6e4 * 30).tanh()
+
+
+def scaled_norm(x: Expr, wide: bool = False) -> Expr:
+    """A norm, in float32 inside if `wide`, whose results overflow before they are small again."""
+    y = x.to(f32) if wide else x
+    return (y * (y * y).mean(1).sqrt().reciprocal()).to(f16) * 6e4 * 1e-2
+
+
+def interleaved(x: Expr) -> Expr:
+    """The halves of rows of 64, an element of each in turn."""
+    return x.reshape(4, 2, 32).transpose(0, 2, 1).reshape(4, 64)
 
 
 EXPLAINED: dict[str, tuple[Formula, Formula]] = {
@@ -58,6 +71,10 @@ EXPLAINED: dict[str, tuple[Formula, Formula]] = {
         lambda x: root_mean_square_norm(x.reshape(128, 2)),
         lambda x: root_mean_square_norm(x.reshape(128, 2), wide=True),
     ),
+    "overflow before and behind a norm": (
+        lambda x: scaled_norm(x.reshape(128, 2)),
+        lambda x: scaled_norm(x.reshape(128, 2), wide=True),
+    ),
     "overflow of one of two terms": (
         lambda x: (x * x - x * x * 0.5).tanh(),
         lambda x: (x.to(f32) * x.to(f32) - (x * x * 0.5).to(f32)).to(f16).tanh(),
@@ -77,9 +94,17 @@ MISMATCHES: dict[str, tuple[Formula, Formula]] = {
     "beside cancellation": (lambda x: (x + 10) - 10, lambda x: x * 1.02),
     "a tie": (lambda x: x.compare("ge", x), lambda x: x.compare("gt", x)),
     "a lost nan": (lambda x: x.sqrt(), lambda x: x.abs().sqrt()),
-    "a number where one run alone overflows": (
+    "a number of the other sign than runs that overflow": (
         lambda x: ((x.abs() + 65472.0) - 65472.0) * 2,
-        lambda x: x.abs() * 2 + 1e3,
+        lambda x: x.abs() * -2 - 2e3,
+    ),
+    "a product of other pairs": (
+        lambda x: x @ x.transpose(1, 0),
+        lambda x: interleaved(x) @ x.transpose(1, 0),
+    ),
+    "an infinity behind a norm that no rounding makes": (
+        lambda x: scaled_norm(x.reshape(128, 2)),
+        lambda x: scaled_norm(x.reshape(128, 2), wide=True) * 1e4 * 1e-4,
     ),
     "a new infinity": (lambda x: x * 2, lambda x: x * 1e4 * 2e-4),
 }
@@ -122,6 +147,33 @@ def test_float64_is_tried_where_it_has_room() -> None:
     reference = Reference(modules[0])
     assert reference.difference(modules[1], Ulps()) is None
     assert not reference.rounding.explained
+
+
+def test_a_part_of_a_sum_may_overflow() -> None:
+    """One order of terms gives 0, another one infinity."""
+    large = np.array([[3e38, -3e38, 3e38, -3e38]], np.float32)
+    formulas: list[Formula] = [
+        lambda x: x.reduce("sum", 1),
+        lambda x: x.reshape(1, 2, 2).transpose(0, 2, 1).reshape(1, 4).reduce("sum", 1),
+    ]
+    modules = [written(f, Tensor(1, 4)) for f in formulas]
+    assert [float(run(m, large)[0][0, 0]) for m in modules] == [0.0, np.inf]
+    reference = Reference(modules[0])
+    reference.runner.trials = [replace(t, inputs={"in0": large}) for t in reference.runner.trials]
+    reference.runner.first = reference.runner.run(modules[0])
+    assert reference.difference(modules[1], Ulps()) is None
+    other = written(lambda x: x.reduce("sum", 1) + math.nan, Tensor(1, 4))
+    assert reference.difference(other, Ulps()) is not None
+
+
+def test_sums_in_another_order() -> None:
+    """Both operands of a product have their terms in the same one."""
+    module = with_noise(written(lambda x, y: x @ y, Tensor(4, 64), Tensor(64, 8)))
+    assert sum(isinstance(op, ShuffleOp) for op in module.walk()) == 2
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(s).astype(np.float32) for s in ((4, 64), (64, 8)))
+    (got,) = run(module, x, y)
+    np.testing.assert_allclose(got, x @ y, rtol=1e-3, atol=1e-4)
 
 
 def test_scalar_results() -> None:

@@ -115,6 +115,7 @@ class Dimensions:
         self.sizes: dict[SSAValue, Sizes] = {}
         self.names: dict[SSAValue, int] = {}
         self.values: list[SSAValue] = []
+        self.vectors: dict[SSAValue, list[Size | None] | None] = {}  # a cache of `elements`
         self.cut: dict[Size, Size] = {}
         """Size of the first elements that a slice keeps of an axis -> their number if the axis has
         as many."""
@@ -357,6 +358,14 @@ class Dimensions:
 
     def elements(self, value: SSAValue, steps: int = MOST_STEPS) -> list[Size | None] | None:
         """The elements of a short vector or scalar of integers; None for one that is no Size."""
+        if steps < MOST_STEPS:
+            return self.elements_within(value, steps)
+        if value not in self.vectors:
+            self.vectors[value] = self.elements_within(value, steps)
+        return self.vectors[value]
+
+    def elements_within(self, value: SSAValue, steps: int) -> list[Size | None] | None:
+        """`elements`, by a chain of at most so many ops."""
         if not isinstance(value.type, TensorType) or not is_integer(element_type(value)):
             return None
         shape = shape_of(value)

@@ -54,6 +54,8 @@ from ge.transforms.shapes.fills import (
 from ge.transforms.shapes.gears import Gears
 
 Axes = dict[int, Fill]  # padded axis -> what is there
+Apart = Sequence[int | None] | None  # see `SplitInterface.split_axes`
+Parts = dict[tuple[Operation, int], Apart]
 
 FAR = 1 << 31  # an end of a slice beyond any axis
 
@@ -72,6 +74,8 @@ class Padding:
     sizes: set[SSAValue] = field(default_factory=set[SSAValue])  # values that follow from the size
     # Views that have no axis for a padded one of the value that they look at: a view of them may
     folded: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    # Op and axis -> how it comes apart there, which is the same for all dimensions
+    parts: Parts = field(default_factory=dict[tuple[Operation, int], Apart])
 
     def depends(self, size: Size) -> bool:
         return bool(set(size.symbols) & set(self.size.symbols))
@@ -166,7 +170,9 @@ class Padding:
         left = {(i, a) for i, v in enumerate(op.operands) for a in self.along(v)} - set(done)
         result: Axes = {}
         for axis in range(rank_of(op.results[0])):
-            needed = self.needed(op, axis)
+            if (op, axis) not in self.parts:
+                self.parts[op, axis] = self.needed(op, axis)
+            needed = self.parts[op, axis]
             if needed is None:
                 continue
             covered = {(i, a) for i, a in enumerate(needed) if a is not None and (i, a) in left}
@@ -177,7 +183,7 @@ class Padding:
             raise Mixes(op)
         return result
 
-    def needed(self, op: TensorOp, axis: int) -> Sequence[int | None] | None:
+    def needed(self, op: TensorOp, axis: int) -> Apart:
         if isinstance(op, ClampOp):
             return aligned_axes(axis, rank_of(op.results[0]), op.operands)
         if op.ACCESS is Access.WINDOW or isinstance(op, BatchNormOp):
@@ -441,13 +447,14 @@ def paddings(func: FuncOp, gears: Gears) -> Mapping[str, "str | list[tuple[int, 
     copy = unfused(func)
     body = copy.body.block
     dims = Dimensions(copy.body)
+    parts: Parts = {}
     result: dict[str, str | list[tuple[int, int]]] = {}
     for name, places in gears.places.items():
         if (reason := follows_from(name, gears)) is not None:
             result[name] = reason
             continue
         size = dims.of(body.args[places[0][0]])[places[0][1]]
-        padding = Padding(dims, size)
+        padding = Padding(dims, size, parts=parts)
         for i, axis in places:
             padding.axes.setdefault(body.args[i], {})[axis] = 0.0
         try:

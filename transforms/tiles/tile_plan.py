@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ge.dialects.support.diagnostics import error_at, listing
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import align_up
+from ge.dialects.support.types import align_up, int_array
 from ge.dialects.targets.target import Target, target_for
 from ge.dialects.tile.buffers import ALIGNMENT, AllocOp
 from ge.dialects.tile.kernel import KernelOp, ProgramOp
@@ -36,8 +36,7 @@ def place_buffers(
     top = align_up(top, ALIGNMENT.get(memory, BLOCK))
     for op in allocs:
         if op.offsets is None:
-            offsets = [top + i * sizes[op] for i in range(op.copies)]
-            op.at = DenseArrayBase.from_list(i64, offsets)
+            op.at = int_array(tuple(top + i * sizes[op] for i in range(op.copies)))
             top += op.copies * sizes[op]
     if top > (room := target.core_memories[memory]):
         raise error_at(

@@ -136,3 +136,25 @@ npu_task.kernel @experts on cube {
   %3 = graph.grouped_matmul %0, %1 groups %2 : (tensor<5x1x64xf16>, tensor<4x64x32xf16>, tensor<5xi64>) -> tensor<5x1x32xf16>
   npu_task.return %3 : tensor<5x1x32xf16>
 }
+
+// Rows become columns on the vector core, where what is added has the other order.
+// CHECK-LABEL: tile.kernel @turned_tiles
+// CHECK: tile.mmad
+// CHECK: tile.pop {{.*}} to [[X:%[a-z0-9_]+]]
+// CHECK: tile.map ins([[X]], {{.*}}) outs([[SUM:%[a-z0-9_]+]])
+// CHECK: tile.move [[SUM]] to [[TURNED:%[a-z0-9_]+]] transposed
+// CHECK: tile.map ins([[TURNED]],
+// CHECK: tile.store
+
+npu_task.kernel @turned on cube {
+^bb0(%0: tensor<64x64xf32>, %1: tensor<64x96xf32>, %2: tensor<96xf32>, %3: tensor<96x64xf32>):
+  %4 = fused_op.linear(%0, %1, %2, %3) : (tensor<64x64xf32>, tensor<64x96xf32>, tensor<96xf32>, tensor<96x64xf32>) -> tensor<96x64xf32> {
+  ^bb0(%5: tensor<64x64xf32>, %6: tensor<64x96xf32>, %7: tensor<96xf32>, %8: tensor<96x64xf32>):
+    %9 = graph.matmul %5, %6 : (tensor<64x64xf32>, tensor<64x96xf32>) -> tensor<64x96xf32>
+    %10 = graph.add %9, %7 : (tensor<64x96xf32>, tensor<96xf32>) -> tensor<64x96xf32>
+    %11 = graph.transpose %10 permutation [1, 0] : tensor<64x96xf32> -> tensor<96x64xf32>
+    %12 = graph.add %11, %8 : (tensor<96x64xf32>, tensor<96x64xf32>) -> tensor<96x64xf32>
+    fused_op.yield %12 : tensor<96x64xf32>
+  }
+  npu_task.return %4 : tensor<96x64xf32>
+}

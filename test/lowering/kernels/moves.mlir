@@ -40,6 +40,18 @@ npu_task.kernel @rows on vector {
 
 // -----
 
+// An element of each row, at an index.
+// CHECK:      tile.kernel @along_tiles
+// CHECK:        [[I:%.+]] = tile.read %in1[{{.+}}] from -30 below 30 : memref<40x3xi64>
+// CHECK:        tile.view %in0[{{.+}}, {{.+}}] {{.*}}-> !tile.box<1x1xf32>
+npu_task.kernel @along on vector {
+^bb0(%x: tensor<40x30xf32>, %i: tensor<40x3xi64>):
+  %r = graph.gather_elements %x, %i axis 1 : (tensor<40x30xf32>, tensor<40x3xi64>) -> tensor<40x3xf32>
+  npu_task.return %r : tensor<40x3xf32>
+}
+
+// -----
+
 // An element comes two times along both dimensions: a tile is stored four times.
 // CHECK:      tile.kernel @repeated_tiles(%in0: memref<1x2x7x6xf32>, %out0: memref<1x2x7x2x6x2xf32>)
 // CHECK:        tile.load
@@ -48,6 +60,26 @@ npu_task.kernel @repeated on vector {
 ^bb0(%x: tensor<1x2x7x6xf32>):
   %r = graph.resize %x sizes [1, 2, 14, 12] : tensor<1x2x7x6xf32> -> tensor<1x2x14x12xf32>
   npu_task.return %r : tensor<1x2x14x12xf32>
+}
+
+// -----
+
+// A result is over an operand that no other one is computed of.
+// CHECK:      tile.kernel @over_its_own_tiles
+npu_task.kernel @over_its_own on vector {
+^bb0(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>):
+  %0, %1, %2 = fused_op.region(%x, %y) : (tensor<4x4xf32>, tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x2xf32>, tensor<4x4xf32>) {
+  ^bb1(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>):
+    %3 = graph.tanh %a : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %4, %5 = graph.split %b axis -1 : tensor<4x4xf32> -> tensor<4x2xf32>, tensor<4x2xf32>
+    %6 = graph.exp %b : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    fused_op.yield %3, %5, %6 : tensor<4x4xf32>, tensor<4x2xf32>, tensor<4x4xf32>
+  }
+  npu_task.return %0, %1, %2 : tensor<4x4xf32>, tensor<4x2xf32>, tensor<4x4xf32>
+}
+func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>, %y: memref<4x4xf32, #npu_task<space hbm>>, %p: memref<4x2xf32, #npu_task<space hbm>>, %q: memref<4x4xf32, #npu_task<space hbm>>) {
+  npu_task.launch @over_its_own on 0 ins(%x, %y : memref<4x4xf32, #npu_task<space hbm>>, memref<4x4xf32, #npu_task<space hbm>>) outs(%x, %p, %q : memref<4x4xf32, #npu_task<space hbm>>, memref<4x2xf32, #npu_task<space hbm>>, memref<4x4xf32, #npu_task<space hbm>>)
+  func.return
 }
 
 // -----

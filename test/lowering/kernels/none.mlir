@@ -140,3 +140,68 @@ npu_task.kernel @cubic on vector {
   %r = graph.resize %x sizes [4, 5] {mode = "cubic"} : tensor<4x8xf32> -> tensor<4x5xf32>
   npu_task.return %r : tensor<4x5xf32>
 }
+
+// -----
+
+// A row is filled row by row: parts of it are none.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @one_row
+// expected-remark@+1 {{@one_row has no tile program: it is concatenated within rows}}
+npu_task.kernel @one_row on vector {
+^bb0(%x: tensor<1x4xf32>, %y: tensor<1x2xf32>, %z: tensor<1x2xf32>):
+  %0, %1 = fused_op.region(%x, %y, %z) : (tensor<1x4xf32>, tensor<1x2xf32>, tensor<1x2xf32>) -> (tensor<1x1xf32>, tensor<1x4xf32>) {
+  ^bb1(%a: tensor<1x4xf32>, %b: tensor<1x2xf32>, %c: tensor<1x2xf32>):
+    %2 = graph.reduce "mean" %a axes [-1] : tensor<1x4xf32> -> tensor<1x1xf32>
+    %3 = graph.concat %b, %c axis -1 : (tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<1x4xf32>
+    %4 = graph.mul %3, %a : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<1x4xf32>
+    fused_op.yield %2, %4 : tensor<1x1xf32>, tensor<1x4xf32>
+  }
+  npu_task.return %0, %1 : tensor<1x1xf32>, tensor<1x4xf32>
+}
+
+// -----
+
+// The first result is over an operand that the third one is computed of, on other cores: each
+// result of a kernel that moves elements is cut in its own way.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @over_another
+// CHECK:     no_tiles = "results are cut apart, and one is over an operand of another one"
+// expected-remark@+1 {{@over_another has no tile program: results are cut apart, and one is over an operand of another one}}
+npu_task.kernel @over_another on vector {
+^bb0(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>):
+  %0, %1, %2 = fused_op.region(%x, %y) : (tensor<4x4xf32>, tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x2xf32>, tensor<4x4xf32>) {
+  ^bb1(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>):
+    %3 = graph.tanh %a : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %4, %5 = graph.split %b axis -1 : tensor<4x4xf32> -> tensor<4x2xf32>, tensor<4x2xf32>
+    %6 = graph.mul %a, %b : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    fused_op.yield %3, %5, %6 : tensor<4x4xf32>, tensor<4x2xf32>, tensor<4x4xf32>
+  }
+  npu_task.return %0, %1, %2 : tensor<4x4xf32>, tensor<4x2xf32>, tensor<4x4xf32>
+}
+func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>, %y: memref<4x4xf32, #npu_task<space hbm>>, %p: memref<4x2xf32, #npu_task<space hbm>>, %q: memref<4x4xf32, #npu_task<space hbm>>) {
+  npu_task.launch @over_another on 0 ins(%x, %y : memref<4x4xf32, #npu_task<space hbm>>, memref<4x4xf32, #npu_task<space hbm>>) outs(%x, %p, %q : memref<4x4xf32, #npu_task<space hbm>>, memref<4x2xf32, #npu_task<space hbm>>, memref<4x4xf32, #npu_task<space hbm>>)
+  func.return
+}
+
+// -----
+
+// What attention is computed of is stored beside it, over an operand: tiles that come later read
+// that again.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @beside_attention
+// expected-remark@+1 {{@beside_attention has no tile program: results are cut apart, and one is over an operand of another one}}
+npu_task.kernel @beside_attention on cube {
+^bb0(%x: tensor<2x2x2x4xf32>, %y: tensor<2x2x2x4xf32>):
+  %0, %1, %2 = fused_op.flash_attention(%x, %y) : (tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>) -> (tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>) {
+  ^bb1(%a: tensor<2x2x2x4xf32>, %b: tensor<2x2x2x4xf32>):
+    %3 = graph.add %a, %b : (tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>) -> tensor<2x2x2x4xf32>
+    %4 = graph.mul %3, %3 : (tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>) -> tensor<2x2x2x4xf32>
+    %5 = graph.attention %b, %b, %b : tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32> -> tensor<2x2x2x4xf32>
+    fused_op.yield %3, %4, %5 : tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>
+  }
+  npu_task.return %0, %1, %2 : tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>
+}
+func.func @main(%x: memref<2x2x2x4xf32, #npu_task<space hbm>>, %y: memref<2x2x2x4xf32, #npu_task<space hbm>>, %p: memref<2x2x2x4xf32, #npu_task<space hbm>>, %q: memref<2x2x2x4xf32, #npu_task<space hbm>>) {
+  npu_task.launch @beside_attention on 0 ins(%x, %y : memref<2x2x2x4xf32, #npu_task<space hbm>>, memref<2x2x2x4xf32, #npu_task<space hbm>>) outs(%x, %p, %q : memref<2x2x2x4xf32, #npu_task<space hbm>>, memref<2x2x2x4xf32, #npu_task<space hbm>>, memref<2x2x2x4xf32, #npu_task<space hbm>>)
+  func.return
+}

@@ -1,0 +1,198 @@
+"""How long cuts of a convolution take, by an estimate from the target's facts: the busiest pipe
+sets the pace of a block; the first load and the last store stand alone. The fastest is taken."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, inf, prod
+from typing import NamedTuple
+
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.types import BLOCK
+from ge.lowering.kernels.blocks import SUM_BYTES
+from ge.lowering.kernels.convolution_cuts import Convolution, Cut, ImagePart, cuts
+from ge.runtime.costs.cube import peak_macs
+from ge.runtime.costs.instructions import REPEAT_BYTES
+from ge.runtime.costs.split_cores import share_of, window_rate
+
+ROUNDED = 1 - 1e-9  # sums of floats in another order
+
+
+def fastest(w: Convolution, target: Target, fits: Callable[[Cut], bool]) -> Cut | None:
+    """Of the cuts that fit, the first of those that take the fewest cycles."""
+    best, least, times = None, inf, Times(w, target)
+
+    def may_be(m: int, lines: int, cols: int, image: ImagePart | None) -> bool:
+        return times.least(m, lines, cols, image) < least
+
+    for cut in cuts(w, target, may_be):
+        if (found := times.cycles(cut, least)) < least and fits(cut):
+            best, least = cut, found
+    return best
+
+
+def all_cuts(w: Convolution, target: Target) -> Iterator[tuple[float, Cut]]:
+    """Those that there are, and the cycles that they take by the estimate."""
+    times = Times(w, target)
+    return ((times.cycles(cut), cut) for cut in cuts(w, target))
+
+
+class Block(NamedTuple):
+    """What all cuts into blocks of the same channels and pixels have in common."""
+
+    rounds: int  # blocks of the busiest core
+    down: int  # blocks of channels, each of which has the windows
+    out: float  # cycles for the sums to leave L0C
+    weight_rate: float  # bytes a cycle
+    window_rate: float  # of windows that are not unfolded
+    window_bytes: float  # of one channel of these
+
+
+@dataclass(frozen=True)
+class Times:
+    """Cycles of the cuts of one convolution."""
+
+    w: Convolution
+    target: Target
+
+    @cached_property
+    def size(self) -> float:
+        """Bytes of an element."""
+        return self.w.bits / 8
+
+    @cached_property
+    def peak(self) -> float:
+        """Products a cycle."""
+        return peak_macs(self.w.element, self.target)
+
+    @cached_property
+    def hbm(self) -> float:
+        """Bytes a cycle."""
+        return self.target.hbm_rate * self.target.hbm_read_efficiency
+
+    @cached_property
+    def window_hbm(self) -> float:
+        """Bytes a cycle of windows; vector cores may load, too."""
+        return self.hbm / (2 if self.w.passing > 1 else 1)
+
+    @cached_property
+    def l0_rates(self) -> tuple[float, float, float]:
+        """Bytes a cycle into L0A, into L0B, and of windows that are unfolded."""
+        w, target = self.w, self.target
+        unfolded = window_rate(w.kernel, w.strides, w.dilations, target)
+        return target.l1_to_l0a_rate, target.l1_to_l0b_rate, unfolded
+
+    @cached_property
+    def shares(self) -> tuple[float, float, float]:
+        """Of the full rate, for rows of weights, for lines of images, and for those whose channels
+        are last."""
+        w = self.w
+        lengths = w.depth, w.ins if w.last else prod(w.image), w.ins
+        a, b, c = (share_of(length, w.element) for length in lengths)
+        return a, b, c
+
+    @cached_property
+    def blocks(self) -> dict[tuple[int, int, int], Block]:
+        return {}
+
+    def block(self, m: int, lines: int, cols: int) -> Block:
+        if (found := self.blocks.get((m, lines, cols))) is None:
+            found = self.blocks[m, lines, cols] = self._block(m, lines, cols)
+        return found
+
+    def _block(self, m: int, lines: int, cols: int) -> Block:
+        w, target = self.w, self.target
+        high, wide = w.result[-2:]
+        down = ceil(w.outs / m)
+        images = w.batch * w.planes * ceil(high / lines) * ceil(wide / cols)
+        out = m * (lines * cols) * SUM_BYTES / (target.l0c_out_rate or target.l0c_to_ub_rate)
+        again = max(down * w.taps / prod(w.strides), 1)  # how often an element comes
+        pixel = self.size if w.strides[-1] == 1 else BLOCK
+        return Block(
+            ceil(images * down / target.cube_cores),
+            down,
+            out,
+            min(target.l2_read_rate * self.shares[0], self.hbm * images),
+            min(target.l2_read_rate * self.shares[1], self.window_hbm * again),
+            w.taps * min(lines, high) * min(cols, wide) * pixel,
+        )
+
+    def operand_cycles(self, m: int, n: int, unfolds: bool) -> float:
+        """MTE1, for a byte of each row of weights and of each window."""
+        a, b, unfolded = self.l0_rates
+        rate = unfolded if unfolds else a
+        return n / min(a, rate) + m / b if self.w.turned else m / a + n / min(b, rate)
+
+    def least(self, m: int, lines: int, cols: int, image: ImagePart | None) -> float:
+        """No cut into such blocks takes less, whatever its steps are: together they have all terms,
+        which are multiplied, moved and loaded."""
+        w, block, n = self.w, self.block(m, lines, cols), lines * cols
+        load = min(m, w.outs) * w.depth * self.size / block.weight_rate
+        if image is None:
+            load += w.ins * block.window_bytes / block.window_rate
+        else:
+            load += image.pixels * w.ins * self.size / self.image_rate(block)
+        moves = w.depth * self.size * self.operand_cycles(m, n, image is not None)
+        return block.rounds * max(load, moves, m * n * w.depth / self.peak, block.out) * ROUNDED
+
+    def cycles(self, cut: Cut, most: float = inf) -> float:
+        """Of the busiest core, by the busiest of its pipes. Where its cube alone takes `most`, that
+        is an answer: how the operands come there is not asked."""
+        w, target = self.w, self.target
+        block, steps = self.block(cut.m, cut.lines, cut.cols), ceil(w.ins / cut.channels)
+        parts, out = cut.depth // cut.part, block.out
+        each = self.operand_cycles(cut.m, cut.n, cut.image is not None)
+        moves = parts * 2 * target.mte1_start_cycles + cut.depth * self.size * each
+        macs = parts * target.mmad_start_cycles + cut.m * cut.n * cut.depth / self.peak
+        cube = steps * macs + (out if cut.sums == 1 else 0)
+        if (least := block.rounds * max(steps * moves, cube, out)) >= most:
+            return least
+        windows, before, start = self.brought(cut, block)
+        load = target.mte2_start_cycles + windows
+        load += min(cut.m, w.outs) * min(cut.depth, w.depth) * self.size / block.weight_rate
+        vector = taken(cut, w, target)
+        pace = max(steps * load, steps * before + vector, steps * moves, cube, out)
+        return block.rounds * pace + start + before + load + macs / parts + out + vector
+
+    def image_rate(self, block: Block) -> float:
+        """Bytes a cycle of pixels to L1, of which windows are unfolded."""
+        target = self.target
+        if self.w.last:
+            return min(target.l2_read_rate * self.shares[2], self.window_hbm * block.down)
+        return target.l2_read_rate if target.split_cores else target.l0c_to_ub_rate
+
+    def brought(self, cut: Cut, block: Block) -> tuple[float, float, float]:
+        """Cycles of MTE2 for the windows of a step, of the vector cores before, and until a kernel
+        with both kinds of cores begins."""
+        w, target, size, real = self.w, self.target, self.size, min(cut.channels, self.w.ins)
+        if cut.image is None:
+            load = real * block.window_bytes / block.window_rate
+            return w.taps * target.mte2_start_cycles + load, 0.0, 0.0
+        pixels, width, rate = cut.image.pixels, cut.image.width, self.image_rate(block)
+        if w.last:
+            return target.mte2_start_cycles + pixels * real * size / rate, 0.0, 0.0
+        parts, turns = w.parts(target), target.vector_cycles.get("transpose", 1)
+        pop = parts * target.mte2_start_cycles + pixels * cut.channels * size / rate
+        share, lines = pixels / parts * size, 1 if cut.image.whole else pixels // width / parts
+        begin = real * lines * target.mte2_start_cycles
+        found = self.window_hbm * block.down / parts
+        begin += real * share / min(target.gm_to_ub_rate or rate, found)
+        turn = target.vector_start_cycles + turns * cut.channels * share / REPEAT_BYTES
+        push = cut.channels * share / target.ub_out_rate
+        start = target.kernel_start_us
+        late = 0.0 if w.passing else max(start.get("mixed", 0.0) - start.get("cube", 0.0), 0.0)
+        return pop, max(begin, turn, push), late * target.cycles_per_us
+
+
+def taken(cut: Cut, w: Convolution, target: Target) -> float:
+    """Cycles of a vector core for the sums of a block: its loads, and its stores. Pieces of memory
+    are rows of the block, or lines of rows where a block has columns that there are not."""
+    if not w.passing:
+        return 0.0
+    lines, cols = w.result[-2:]
+    pieces = cut.m * (1 if cut.cols == cols else min(cut.lines, lines))
+    size = cut.m * min(cut.n, lines * cols) * SUM_BYTES
+    loads = w.passing * size / (target.gm_to_ub_rate or target.l0c_to_ub_rate)
+    loads += (w.passing - 1) * pieces * target.mte2_start_cycles
+    stores = pieces * target.mte2_start_cycles + size / target.ub_out_rate
+    return max(loads, stores) / target.vector_parts

@@ -1,0 +1,189 @@
+"""The text of ops whose format is declared. Where spaces stand, and which parts an op has, xDSL
+finds out for each op; here it is found out once for each class and each choice of its parts.
+
+    $source `[` $offsets `]` (`sizes` $sizes^)? attr-dict `:` type($source) `->` type($result)
+is, for ops that have sizes,
+    " ", name of source, "[", names of offsets, "] sizes ", text of sizes, " : ", type of source...
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from io import StringIO
+from itertools import takewhile
+from operator import attrgetter
+from typing import Any, Protocol, TypeAlias, cast
+
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import IRDLOperation, VariadicDef
+from xdsl.irdl import declarative_assembly_format as xdsl
+from xdsl.printer import Printer
+
+from ge.dialects.support.types import array_ints
+
+SILENT = (xdsl.AttrDictDirective, xdsl.OptionalUnitAttrVariable)  # where there is nothing
+LITERAL = (xdsl.WhitespaceDirective, xdsl.PunctuationDirective, xdsl.KeywordDirective)
+
+
+class Texts(Protocol):
+    """Who knows the texts of values and attributes."""
+
+    def name_of(self, value: SSAValue) -> str: ...
+
+    def attribute_text(self, attribute: Attribute) -> str: ...
+
+    def variable_text(self, variable: xdsl.AttributeVariable, attribute: Attribute) -> str: ...
+
+
+Part: TypeAlias = str | Callable[[Texts, Operation], str]
+IsPresent: TypeAlias = Callable[[Any], bool]
+
+
+class Unknown(Exception):
+    """A part whose text xDSL alone knows."""
+
+
+@cache
+def format_of(kind: type[Operation]) -> "Format | None":
+    """The format that a class declares. xDSL keeps it in the method that it makes of it."""
+    for cell in getattr(kind.print, "__closure__", None) or ():
+        if isinstance(program := cell.cell_contents, xdsl.FormatProgram):
+            return Format(cast("type[IRDLOperation]", kind), program.stmts)
+    return None
+
+
+class Format:
+    """The declared format of a class of ops."""
+
+    def __init__(
+        self, kind: type[IRDLOperation], directives: Sequence[xdsl.FormatDirective]
+    ) -> None:
+        operands = kind.get_irdl_definition().operands
+        singles = [*takewhile(lambda d: not isinstance(d[1], VariadicDef), operands)]
+        self.singles = len(singles)  # operands that are where they are defined
+        self.directives = directives
+        self.choices: list[IsPresent] = []
+        self.numbers: dict[int, int] = {}  # of choices, by the ids of directives
+        self.listed: set[str] = set()  # properties that stand among the attributes
+        self.parts: dict[tuple[bool, ...], list[Part] | None] = {}
+        self._collect(directives)
+
+    def text(self, op: Operation, texts: Texts) -> str | None:
+        """What stands behind the name of an op; None where xDSL has to print it."""
+        if op.attributes or not self.listed.isdisjoint(op.properties):
+            return None
+        choice = tuple([is_present(op) for is_present in self.choices])
+        if choice not in self.parts:
+            self.parts[choice] = self._parts(choice)
+        if (parts := self.parts[choice]) is None:
+            return None
+        return "".join([part if isinstance(part, str) else part(texts, op) for part in parts])
+
+    def _collect(self, directives: Sequence[xdsl.FormatDirective]) -> None:
+        """Number the choices of directives, and of those in them."""
+        for d in directives:
+            if isinstance(d, xdsl.AttrDictDirective):
+                self.listed |= d.expected_properties
+            elif (is_present := choice_of(d)) is not None:
+                self.numbers[id(d)] = len(self.choices)
+                self.choices.append(is_present)
+            if isinstance(d, xdsl.OptionalGroupDirective):
+                self._collect((d.then_first, *d.then_elements, *d.else_elements))
+
+    def _parts(self, choice: Sequence[bool]) -> list[Part] | None:
+        found, state = list[Part](), xdsl.PrintingState()  # which knows where spaces stand
+        try:
+            for d in self.directives:
+                self._add(d, choice, state, found)
+        except Unknown:
+            return None
+        joined = found[:1]
+        for part in found[1:]:
+            if isinstance(part, str) and isinstance(last := joined[-1], str):
+                joined[-1] = last + part
+            else:
+                joined.append(part)
+        return joined
+
+    def _add(
+        self,
+        d: xdsl.FormatDirective,
+        choice: Sequence[bool],
+        state: xdsl.PrintingState,
+        found: list[Part],
+    ) -> None:
+        is_chosen = id(d) not in self.numbers or choice[self.numbers[id(d)]]
+        if isinstance(d, LITERAL):
+            found.append(printed(lambda printer: d.print(printer, state, cast(Any, None))))
+        elif isinstance(d, xdsl.OptionalGroupDirective):
+            then = (*d.then_whitespace, d.then_first, *d.then_elements)
+            for inner in then if is_chosen else d.else_elements:
+                self._add(inner, choice, state, found)
+        elif is_chosen and not isinstance(d, SILENT):
+            part = text_of(d, self.singles)
+            found += [printed(state.print_whitespace), part]
+
+
+def printed(write: Callable[[Printer], object]) -> str:
+    out = StringIO()
+    write(Printer(stream=out))
+    return out.getvalue()
+
+
+def choice_of(d: xdsl.FormatDirective) -> IsPresent | None:
+    """Whether an op has what a directive prints; None where all ops have."""
+    match d:
+        case xdsl.OptionalGroupDirective():
+            return choice_of(cast(Any, d.anchor)) or d.anchor.is_present
+        case xdsl.AttributeVariable():
+            return lambda op: is_said(d, op)
+        case xdsl.VariadicOperandVariable():
+            return d.is_present
+        case _:
+            return None
+
+
+def is_said(d: xdsl.AttributeVariable, op: Operation) -> bool:
+    """Whether an op has an attribute, and no default."""
+    attribute = (op.properties if d.is_property else op.attributes).get(d.name)
+    is_default = attribute is d.default_value or attribute == d.default_value
+    return attribute is not None and not is_default
+
+
+def text_of(d: xdsl.FormatDirective, singles: int) -> Part:
+    """What a directive prints, without the space before. So many operands of the op are single,
+    before any that are several or none. Raises Unknown."""
+    match d:
+        case xdsl.OperandVariable():
+            value = value_of(d, singles)
+            return lambda texts, op: texts.name_of(value(op))
+        case xdsl.VariadicOperandVariable():
+            values = attrgetter(d.name)
+            return lambda texts, op: ", ".join(map(texts.name_of, values(op)))
+        case xdsl.TypeDirective(inner=xdsl.OperandVariable() | xdsl.ResultVariable() as inner):
+            value = value_of(inner, singles)
+            return lambda texts, op: texts.attribute_text(value(op).type)
+        case xdsl.DenseArrayAttributeVariable(elt_type=IntegerType()):
+            attributes = attributes_of(d)
+            return lambda texts, op: str([*array_ints(attributes(op)[d.name])])
+        case xdsl.AttributeVariable():
+            attributes = attributes_of(d)
+            return lambda texts, op: texts.variable_text(d, attributes(op)[d.name])
+        case _:
+            raise Unknown
+
+
+def value_of(
+    d: xdsl.OperandVariable | xdsl.ResultVariable, singles: int
+) -> Callable[[Operation], SSAValue]:
+    """The value of an op that a variable names."""
+    at = d.index
+    if isinstance(d, xdsl.OperandVariable) and at < singles:
+        return lambda op: op.operands[at]
+    if isinstance(d, xdsl.ResultVariable) and at == 0:
+        return lambda op: op.results[0]
+    return attrgetter(d.name)
+
+
+def attributes_of(d: xdsl.AttributeVariable) -> Callable[[Operation], dict[str, Attribute]]:
+    return (lambda op: op.properties) if d.is_property else (lambda op: op.attributes)

@@ -1,0 +1,124 @@
+"""Tile programs of running sums and of positions of extremes, against the kernels' bodies: bit for
+bit, since sums are added in the body's order."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.ir import Attribute
+
+from ge.dialects.support.types import Shape
+from ge.runtime.data.arrays import Array, kind_of
+from ge.runtime.device.random_inputs import random_array
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tile_lowering import compare, lowered
+
+FEW = settings(max_examples=settings().max_examples // 8, derandomize=True, deadline=None)
+
+
+def tensor(shape: Sequence[int], element: str) -> str:
+    return f"tensor<{''.join(f'{d}x' for d in shape)}{element}>"
+
+
+def function(op: str, source: str, result: str) -> str:
+    return f"func.func @main(%a: {source}) -> {result} {{\n{op}\nreturn %r : {result}\n}}"
+
+
+def running(
+    shape: Shape,
+    element: str,
+    axis: int,
+    kind: str = "sum",
+    backward: bool = False,
+    ex: bool = False,
+) -> str:
+    flags = f"{{exclusive = {str(ex).lower()}, reverse = {str(backward).lower()}}}"
+    t = tensor(shape, element)
+    return function(f'%r = graph.cumulative "{kind}" %a axis {axis} {flags} : {t} -> {t}', t, t)
+
+
+def extreme(
+    shape: Shape, element: str, axis: int, kind: str = "max", last: bool = False, keep: bool = True
+) -> str:
+    kept = [1 if i == axis else d for i, d in enumerate(shape) if keep or i != axis]
+    source, result = tensor(shape, element), tensor(kept, "i64")
+    flags = f"axis = {axis} : i64, keep_dims = {str(keep).lower()}"
+    flags += f", select_last_index = {str(last).lower()}"
+    op = f'%r = graph.arg_reduce "{kind}" %a {{{flags}}} : ({source}) -> {result}'
+    return function(op, source, result)
+
+
+def equal_ones(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+    """Few different numbers, and some nan."""
+    array = random_array(rng, element, shape)
+    if kind_of(array.dtype) != "f":
+        return array
+    array = np.round(array.astype(np.float32) * 2).astype(array.dtype)
+    array.reshape(-1)[rng.integers(0, array.size, max(array.size // 200, 1))] = np.nan
+    return array
+
+
+SUMS = {
+    "rows": running((12, 33), "f32", 0),
+    "columns": running((40, 33), "f16", 1),
+    "products": running((9, 33), "f32", 0, "prod"),
+    "backwards": running((3, 50, 20), "f32", 1, backward=True),
+    "without the element": running((3, 50, 20), "f32", 1, ex=True),
+    "both": running((4, 61), "f16", 1, backward=True, ex=True),
+    "integers of a vector": running((70,), "i64", 0),
+    "an inner dimension": running((5, 6, 7, 8), "i32", 2),
+    "parts of a long row": running((1, 1600), "f32", 1),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_running_sums(name: str) -> None:
+    compare(SUMS[name], all_lowered=True, exact=True, orders=0 if "parts" in name else 1)
+
+
+@FEW
+@given(
+    st.lists(st.integers(2, 20), min_size=1, max_size=3),
+    st.integers(0, 2),
+    st.booleans(),
+    st.booleans(),
+)
+def test_running_sums_of_any_shape(shape: list[int], axis: int, backward: bool, ex: bool) -> None:
+    text = running(tuple(shape), "f32", axis % len(shape), backward=backward, ex=ex)
+    compare(text, all_lowered=True, exact=True)
+
+
+def test_running_sums_between_elementwise_ops() -> None:
+    t = tensor((20, 30), "f32")
+    ops = [
+        f"%0 = graph.exp %a : ({t}) -> {t}",
+        f'%1 = graph.cumulative "sum" %0 axis 1 : {t} -> {t}',
+        f"%r = graph.mul %1, %a : ({t}, {t}) -> {t}",
+    ]
+    assert len(compare(function("\n".join(ops), t, t), all_lowered=True).pairs) == 1
+
+
+def test_long_sums_from_the_end_are_not_lowered() -> None:
+    (reason,) = lowered(running((1, 100000), "f32", 1, backward=True)).reasons
+    assert "running sums of 100000 elements are in parts" in reason
+
+
+EXTREMES = {
+    "of rows": extreme((40, 300), "f32", 1),
+    "of columns": extreme((40, 30), "f16", 0, keep=False),
+    "the last of the least": extreme((3, 50, 20), "f32", 1, "min", last=True),
+    "of rows in parts": extreme((1, 50257), "f16", 1, last=True),
+    "of a vector": extreme((7,), "f32", 0, keep=False),
+    "of integers": extreme((5, 6, 7, 8), "i32", 2, "min"),
+    "of short numbers": extreme((4, 100), "bf16", 1),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_positions_of_extremes(name: str) -> None:
+    compare(EXTREMES[name], all_lowered=True, exact=True, orders=1, make=equal_ones)

@@ -1,0 +1,108 @@
+"""Tile programs that put updates into a copy of a tensor, against the kernels' bodies: bit for bit,
+whatever order the cores' pipes run in."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from xdsl.ir import Attribute
+
+from ge.dialects.support.types import Shape
+from ge.runtime.data.arrays import Array
+from ge.runtime.device.random_inputs import random_array
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tile_lowering import Make, compare, lowered
+
+
+def tensor(shape: Sequence[int], element: str) -> str:
+    return f"tensor<{''.join(f'{d}x' for d in shape)}{element}>"
+
+
+def function(op: str, types: Sequence[str], attributes: str = "") -> str:
+    """Of the input, the indices and the updates."""
+    arguments = ", ".join(f"%{n}: {t}" for n, t in zip("abc", types, strict=False))
+    operands = "%a, %c at %b" if "tensor_scatter" in op else "%a, %b, %c"
+    order = (types[0], types[2], types[1]) if "tensor_scatter" in op else types
+    line = f"%r = graph.{op} {operands} {attributes} : ({', '.join(order)}) -> {types[0]}"
+    return f"func.func @main({arguments}) -> {types[0]} {{\n{line}\nreturn %r : {types[0]}\n}}"
+
+
+def indices_below(below: Sequence[int], least: Sequence[int]) -> Make:
+    """Of vectors of indices, for each place its own range."""
+
+    def make(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+        if str(element) != "i64":
+            return random_array(rng, element, shape)
+        return rng.integers(least, below, (*shape[:-1], len(below))).reshape(tuple(shape))
+
+    return make
+
+
+def rows(
+    shape: Shape, places: Shape, depth: int, element: str, reduction: str = "none"
+) -> tuple[str, Make]:
+    types = [tensor(s, e) for s, e in (
+        (shape, element), ((*places, depth), "i64"), ((*places, *shape[depth:]), element)
+    )]  # fmt: skip
+    size = shape[:depth]
+    make = indices_below(size, [-d for d in size])
+    return function("scatter_nd", types, f'reduction "{reduction}"'), make
+
+
+def elements(
+    shape: Shape, axis: int, count: int, element: str, reduction: str = "none"
+) -> tuple[str, Make]:
+    size = tuple(count if i == axis else d for i, d in enumerate(shape))
+    types = [tensor(shape, element), tensor(size, "i64"), tensor(size, element)]
+    make = indices_below([shape[axis]] * size[-1], [-shape[axis]] * size[-1])
+    return function("scatter_elements", types, f'axis {axis} reduction "{reduction}"'), make
+
+
+def cache(shape: Shape, axis: int, count: int, mode: str) -> tuple[str, Make]:
+    size = tuple(count if i == axis else d for i, d in enumerate(shape))
+    types = [tensor(shape, "f16"), tensor(shape[:1], "i64"), tensor(size, "f16")]
+    most = shape[axis] - count + 1 if mode == "linear" else 3 * shape[axis]
+    make = indices_below([most] * shape[0], [0] * shape[0])
+    return function("tensor_scatter", types, f'axis {axis} mode "{mode}"'), make
+
+
+CASES = {
+    "rows, some several times": rows((20, 72), (30,), 1, "f32"),
+    "ragged rows": rows((20, 70), (2, 7), 1, "f16"),
+    "rows by two numbers": rows((9, 8, 70), (5,), 2, "i8"),
+    "single elements": rows((9, 7), (30,), 2, "f32"),
+    "sums of rows": rows((20, 72), (50,), 1, "f32", "add"),
+    "sums of elements": rows((50,), (90,), 1, "f16", "add"),
+    "long rows": rows((9, 7200), (3,), 1, "i8"),
+    "elements of columns": elements((40, 72), 0, 5, "f32"),
+    "elements of rows": elements((40, 70), 1, 4, "f16"),
+    "sums": elements((90,), 0, 20, "f32", "add"),
+    "products": elements((3, 5, 7), 2, 9, "f16", "mul"),
+    "largest": elements((3, 50, 20), 1, 9, "i8", "max"),
+    "least": elements((4, 100), 0, 3, "f32", "min"),
+    "a cache": cache((2, 3, 50, 16), 2, 4, "linear"),
+    "a cache that goes on at its begin": cache((2, 50, 16), 1, 4, "circular"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_scatter(name: str) -> None:
+    text, make = CASES[name]
+    compare(text, all_lowered=True, exact=True, make=make, orders=2)
+
+
+NONE = {
+    'stores do not combine by "mul"': rows((9, 72), (3,), 1, "f32", "mul"),
+    "stores do not add bf16 as the kernel does": rows((9, 72), (3,), 1, "bf16", "add"),
+    "elements at indices would be moved one by one": rows((9, 9), (5000,), 2, "f32"),
+    "300 updates would each pass over the whole input": elements((4, 1000), 1, 300, "f32"),
+    "what bf16 is combined to is rounded once": elements((4, 100), 1, 3, "bf16", "add"),
+}
+
+
+@pytest.mark.parametrize("reason", NONE)
+def test_what_has_no_program_says_why(reason: str) -> None:
+    assert reason in lowered(NONE[reason][0]).reasons[0]

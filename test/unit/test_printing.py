@@ -1,0 +1,79 @@
+"""Texts are those that xDSL's printer writes, op for op."""
+
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdsl.dialects.arith import AddiOp, CmpiOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.printer import Printer
+
+from ge.lowering.driver.compiler import compile_file, context
+from ge.lowering.pipeline.options import Options
+from ge.lowering.text.formats import format_of
+from ge.lowering.text.printing import op_text
+from ge.lowering.text.reading import Source, parse_module
+
+IMAGES = """func.func @main(%x: tensor<1x24x9x9xf32>, %w: tensor<20x24x3x3xf32>, %b: tensor<20xf32>)
+    -> tensor<1x20x9x9xf32> {
+  %0 = graph.conv %x, %w bias %b pads [1, 1, 1, 1]
+    : (tensor<1x24x9x9xf32>, tensor<20x24x3x3xf32>, tensor<20xf32>) -> tensor<1x20x9x9xf32>
+  %1 = graph.sigmoid %0 : (tensor<1x20x9x9xf32>) -> tensor<1x20x9x9xf32>
+  func.return %1 : tensor<1x20x9x9xf32>
+}"""
+
+OTHERS = """
+func.func @f(%m: memref<8x8xf32>, %i: index, %j: i32, %x: f32, %t: tensor<4xi32>) -> index {
+  %a = arith.addi %j, %j overflow<nsw> : i32
+  %b = arith.addf %x, %x fastmath<fast> : f32
+  %c = arith.addf %x, %x {note = "n"} : f32
+  %d = arith.select %p, %i, %i : index
+  %e = arith.cmpi slt, %i, %i : index
+  %p = arith.constant true
+  %f = arith.constant {note = 1 : i64} 3 : index
+  %g, %h = arith.addui_extended %j, %j : i32, i1
+  %k = memref.subview %m[%i, 0] [4, 4] [1, 1]
+    : memref<8x8xf32> to memref<4x4xf32, strided<[8, 1], offset: ?>>
+  %l = tensor.extract %t[%i] : tensor<4xi32>
+  func.return %d : index
+}"""
+
+
+def by_xdsl(module: ModuleOp) -> str:
+    out = StringIO()
+    Printer(stream=out).print_op(module)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("target", ["910b1", "910b2"])
+def test_a_program_with_tiles(tmp_path: Path, target: str) -> None:
+    path = tmp_path / "m.mlir"
+    path.write_text(IMAGES)
+    module = compile_file(str(path), Options(tiles=True, tile_cache="off", target=target)).module
+    text = op_text(module)
+    assert "tile.mmad" in text
+    assert text == by_xdsl(module)
+    read = parse_module(context(()), Source("m", text))
+    assert op_text(read) == text
+
+
+def test_parts_that_an_op_may_have_and_attributes_beside_them() -> None:
+    module = parse_module(context(()), Source("m", OTHERS))
+    assert op_text(module) == by_xdsl(module)
+    for op in module.walk():
+        op.attributes["of lines"] = StringAttr("one\ntwo")
+    assert op_text(module) == by_xdsl(module)
+
+
+def test_texts_of_attributes_are_kept_for_other_ops() -> None:
+    module = parse_module(context(()), Source("m", OTHERS))
+    texts: dict[Any, str] = {}
+    first = op_text(module, attributes=texts)
+    assert texts
+    assert op_text(module, attributes=texts) == first
+
+
+def test_only_declared_formats_are_known() -> None:
+    assert format_of(AddiOp) is not None
+    assert format_of(CmpiOp) is None
