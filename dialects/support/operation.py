@@ -101,9 +101,10 @@ def initialize(
 ) -> None:
     """As `Operation.__init__`, in a third of its time: for a new op without successors, which keeps
     the dictionaries."""
-    # pyright: reportPrivateUsage=none
-    op._operands = values = SSAValues(operands)
-    op._operand_uses = uses = tuple([Use(op, i) for i in range(len(values))])
+    values = SSAValues(operands)
+    uses = tuple([Use(op, i) for i in range(len(values))])
+    op._operands = values  # pyright: ignore[reportPrivateUsage]
+    op._operand_uses = uses  # pyright: ignore[reportPrivateUsage]
     for value, use in zip(values, uses, strict=True):
         value.add_use(use)
     op.results = SSAValues([OpResult(t, op, i) for i, t in enumerate(result_types)])

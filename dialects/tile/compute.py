@@ -365,8 +365,8 @@ class FlagOp(Instruction, ABC):
     assembly_format = "$source `->` $target `[` $id `]` attr-dict"
 
     def __init__(self, source: Pipe, target: Pipe, id: SSAValue):
-        # half of a program's ops are flags: nothing is found out about the arguments
-        properties = {"source": PIPES[source], "target": PIPES[target]}
+        # a third of a program's ops are flags: nothing is found out about the arguments
+        properties: dict[str, Attribute] = {"source": PIPES[source], "target": PIPES[target]}
         initialize(self, (id,), (), properties)
 
     def verify_(self) -> None:
