@@ -262,6 +262,12 @@ class AttentionOp(AttentionLike):
         "type($key) `,` type($value) `->` type($result)"
     )
 
+    def local_parts(self, index: int) -> int | None:
+        """Rows. Where those of the query lie in another order than those of the result, a kernel
+        would write over what other tiles of it have not read yet."""
+        parts, rows = super().local_parts(index), math.prod(shape_of(self.result)[:-1])
+        return parts if parts == rows else None
+
     @property
     def is_integer(self) -> bool:
         """Whether query, key and value are integers."""

@@ -1,8 +1,9 @@
 """Numbers in device memory that the scalar unit reads: row numbers, tables of blocks, lengths."""
 
 from collections.abc import Sequence
+from math import prod
 
-from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, MemRefType
+from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, MemRefType, UnitAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -25,9 +26,11 @@ from ge.dialects.tile.buffers import constant_index, memref_element, memref_shap
 @irdl_op_definition
 class ReadOp(GeOp):
     """One integer of a memref, which the kernel does not store to. It is at least `from` (0) and
-    less than `below`: a run in which it is not is refused.
+    less than `below`, and with `distinct` no other element is the same: a run in which that is not
+    so is refused. Proofs rely on it, and say so.
 
         %row = tile.read %ids[%i] below 32000 : memref<64xi64>
+        %block = tile.read %table[%j] below 16 distinct : memref<16xi64>
     """
 
     name = "tile.read"
@@ -35,17 +38,30 @@ class ReadOp(GeOp):
     offsets = var_operand_def(IndexType)
     least = opt_prop_def(IntegerAttr[I64], prop_name="from")
     below = prop_def(IntegerAttr[I64])
+    distinct = opt_prop_def(UnitAttr)
     result = result_def(IndexType)
     traits = traits_def(Pure())
     assembly_format = (
-        "$source `[` $offsets `]` (`from` $from^)? `below` $below attr-dict `:` type($source)"
+        "$source `[` $offsets `]` (`from` $from^)? `below` $below (`distinct` $distinct^)? "
+        "attr-dict `:` type($source)"
     )
 
-    def __init__(self, source: SSAValue, offsets: Sequence[SSAValue], below: int, least: int = 0):
+    def __init__(
+        self,
+        source: SSAValue,
+        offsets: Sequence[SSAValue],
+        below: int,
+        least: int = 0,
+        distinct: bool = False,
+    ):
         super().__init__(
             operands=[source, offsets],
             result_types=[IndexType()],
-            properties={"below": number(below), "from": number(least) if least else None},
+            properties={
+                "below": number(below),
+                "from": number(least) if least else None,
+                "distinct": UnitAttr() if distinct else None,
+            },
         )
 
     @property
@@ -66,6 +82,9 @@ class ReadOp(GeOp):
         if not self.span:
             span = self.span
             raise VerifyException(f"no number is at least {span.start} and below {span.stop}")
+        if self.distinct is not None and prod(shape) > len(self.span):
+            text = f"at least {self.span.start} and below {self.span.stop}"
+            raise VerifyException(f"{prod(shape)} elements are not all different, {text}")
 
 
 def reads_of(memref: SSAValue) -> list[ReadOp]:

@@ -1,9 +1,11 @@
-"""ge-tune: the fastest parameters of a kernel in Python, by the time that emulated cores take."""
+"""ge-tune: the fastest parameters of a kernel in Python, or the fastest cuts of the kernels of a
+program, by the time that emulated cores take."""
 
 import argparse
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.text.values import whole
 
 if TYPE_CHECKING:
+    from ge.lowering.driver.tune_kernels import KernelTuning
     from ge.lowering.tiles.api import Kernel
     from ge.lowering.tiles.tuning import Trial
 
@@ -20,9 +23,12 @@ EPILOG = """examples:
   ge-tune kernels.py:gemm a=1024x1024xf16 b=1024x1024xf16 out=1024x1024xf16 M=64,128 N=128,256
   ge-tune ge.lowering.tiles.examples:rms_norm x=4096x4096xf16 weight=4096xf16 out=4096x4096xf16 \\
       M=2,4,8 -o tunings.json
+  ge-tune program.mlir -o tunings.json
 
 Arguments of the kernel get a type, parameters the values to try; without any parameter each number
 among them, its half and its double. A kernel takes what is kept by kernel.on(..., tunings=FILE).
+Of a program that ge-compile --tiles has written each kernel is tuned, for the program's target;
+ge-compile --tiles --tile-tunings FILE takes what is kept.
 """
 
 TYPE = re.compile(r"(?:(\d+(?:x\d+)*)x)([a-z]+\d*)")
@@ -31,37 +37,79 @@ TYPE = re.compile(r"(?:(\d+(?:x\d+)*)x)([a-z]+\d*)")
 def build_parser() -> ArgumentParser:
     parser = ArgumentParser("ge-tune", __doc__, EPILOG)
     add = parser.add_argument
-    add("kernel", metavar="FILE.py:KERNEL", help="a kernel of a file, or of a module by its name")
+    add("kernel", metavar="FILE.py:KERNEL|P.mlir",
+        help="a kernel of a file, or of a module by its name; or a program")  # fmt: skip
     add("what", nargs="*", metavar="NAME=WHAT",
         help="type of an argument (512x256xf16), or values of a parameter (64,128)")  # fmt: skip
     add("-o", "--output", metavar="FILE.json",
         help="where the result is kept, beside what the file has (default: nowhere)")  # fmt: skip
-    add("--target", default=KERNEL_TARGET, metavar="NAME",
-        help=f"a preset, or the path of a target file (default: {KERNEL_TARGET})")  # fmt: skip
-    add("--cores", type=argument(whole(1)), metavar="N", help="on so many cores (default: all)")
-    add("--limit", type=argument(whole(1)), default=64, metavar="N",
-        help="try no more programs (default: 64)")  # fmt: skip
+    add("--target", metavar="NAME", help="a preset, or the path of a target file, for a kernel in "
+        f"Python (default: {KERNEL_TARGET})")  # fmt: skip
+    add("--cores", type=argument(whole(1)), metavar="N",
+        help="on so many cores, for a kernel in Python (default: all)")  # fmt: skip
+    add("--limit", type=argument(whole(1)), metavar="N",
+        help="try no more programs of a kernel (default: 64; of one in a program 16)")  # fmt: skip
     add("--debug", action="store_true", help="print Python's traceback with an error")
     return parser
 
 
 def run(arguments: Sequence[str]) -> int:
-    return tune_kernel(build_parser().parse_args(arguments))
+    args = build_parser().parse_args(arguments)
+    return tune_kernels(args) if args.kernel.endswith(".mlir") else tune_kernel(args)
 
 
 def tune_kernel(args: argparse.Namespace) -> int:
-    from ge.lowering.text.files import Outputs
-    from ge.lowering.tiles.tuning import Tunings, tune
+    from ge.lowering.tiles.tuning import LIMIT, Tunings, tune
 
     kernel = kernel_of(args.kernel)
     types, choices = read_words(kernel, args.what)
     kept = Tunings.read(args.output) if args.output else None
-    tuning = tune(kernel, types, choices, args.target, args.cores, args.limit, show)
+    target, limit = args.target or KERNEL_TARGET, args.limit or LIMIT
+    tuning = tune(kernel, types, choices, target, args.cores, limit, show)
     print(tuning.summary)
     if kept is not None:
-        with Outputs() as out:
-            out.json(args.output, kept.with_entry(tuning.entry).rows())
+        keep(args.output, kept.with_entry(tuning.entry).rows())
     return 0
+
+
+def tune_kernels(args: argparse.Namespace) -> int:
+    """Of a program."""
+    from ge.dialects.support.errors import GeError
+    from ge.lowering.driver.context import context
+    from ge.lowering.driver.tune_kernels import LIMIT, tune_program
+    from ge.lowering.kernels.tunings import PART, KernelTunings
+    from ge.lowering.text.reading import parse_module, read_source
+
+    if args.what or args.target or args.cores:
+        raise GeError("a program says for which target its kernels are, and their sizes")
+    kept = KernelTunings()
+    if args.output and Path(args.output).exists():
+        kept = KernelTunings.read(args.output)
+    module = parse_module(context(()), read_source(args.kernel))
+    count, faster = 0, list["KernelTuning"]()
+    for tuning in tune_program(module, args.limit or LIMIT):
+        print(tuning.summary, flush=True)
+        count += 1
+        faster += [tuning] if tuning.is_faster else []
+    if not count:
+        hint = "ge-compile --tiles MODEL -o P.mlir writes one"
+        raise GeError("no kernel of it has a tile program", args.kernel, hint)
+    print(f"{len(faster):,} of {count:,} kernels are faster with other cuts")
+    if args.output:
+        keep(args.output, {PART: kept.merged(t.best for t in faster).rows()}, args.kernel)
+    return 0
+
+
+def keep(path: str, rows: dict[str, Any], *inputs: str) -> None:
+    """Write a part of a file of tunings, which is none of the inputs; others stay."""
+    import json
+
+    from ge.lowering.text.files import Outputs
+
+    file = Path(path)
+    others: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    with Outputs(inputs) as out:
+        out.json(path, {**others, **rows})
 
 
 def show(trial: "Trial") -> None:

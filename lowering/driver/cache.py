@@ -99,7 +99,7 @@ class Request:
         compiled in place."""
         options = self.options
         files: list[Path | str] = [self.path, options.target, *options.plugins]
-        files += options.calibration_files
+        files += options.read_files
         if payload is not None:
             files += files_of(payload)
         if self.output and not self.path.endswith(".onnx") and same_file(self.path, self.output):
@@ -160,7 +160,7 @@ def _entry_of(request: Request) -> Path | None:
             "compiler": list(own_files()),
             "name": Path(request.path).name,  # the report tells it
             "files": [_hash(p) for p in (request.path, options.target, *options.plugins)],
-            "calibration": [_hash(p) for p in options.calibration_files],
+            "read": [_hash(p) for p in options.read_files],
             "options": options.of_program(),
             "shapes": {k: list(map(str, v)) for k, v in request.shapes.items()},
             "dims": {k: str(v) for k, v in request.dims.items()},

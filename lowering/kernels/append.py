@@ -3,7 +3,7 @@
     %3 = graph.append %cache, %rows at %length axis 2      rows [b, h, i] to [b, h, length - n + i]
 
 What computes the rows is computed by tiles. The place is read from device memory; where rows lie in
-blocks, so is the block.
+blocks, so is the block, and no two blocks are in the same place.
 """
 
 from math import ceil, prod
@@ -74,4 +74,5 @@ def row_of(c: Tracer, op: AppendOp, given: Arguments, number: Scalar, axis: int)
         return row
     table: Argument = given[op.table]
     block = size // table.shape[0]
-    return c.now(c.read(table[row // block], below=table.shape[0]) * block + row % block)
+    place = c.read(table[row // block], below=table.shape[0], distinct=True)
+    return c.now(place * block + row % block)

@@ -55,6 +55,7 @@ from ge.lowering.kernels.attention_tiles import (
     splits_for,
     tiles_for,
 )
+from ge.lowering.kernels.choices import in_order
 from ge.lowering.kernels.grids import GridOp
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.programs import bytes_left
@@ -126,7 +127,8 @@ def ways(launch: Launch, op: AttentionOp, segments: list[Segment]) -> list[Way]:
                 shared_keys = estimate(problem, tiles, launch.target, splits)
                 if shared_keys < cycles:
                     found.append((shared_keys, (heads, query, tiles, splits)))
-    return [way for _, way in sorted(found, key=lambda f: (f[0], -f[1][0].count))]
+    ranked = [way for _, way in sorted(found, key=lambda f: (f[0], -f[1][0].count))]
+    return list(in_order(ranked, lambda way: f"{way[0].count} heads, {way[2]}, {way[3]} splits"))
 
 
 def output_of(launch: Launch, op: AttentionOp) -> tuple[SSAValue, SSAValue]:

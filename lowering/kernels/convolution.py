@@ -26,7 +26,7 @@ have half of the rows each; so is a bias of integers. Where the result is concat
 channels, vector cores copy those.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import ceil
 from typing import Any, TypeAlias
@@ -42,12 +42,13 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import align_up, element_type, normalize_axis, shape_of
 from ge.dialects.tile.types import BLOCK
+from ge.lowering.kernels.choices import chosen
 from ge.lowering.kernels.convolution_cuts import (
     Convolution,
     Cut,
     unfolding,
 )
-from ge.lowering.kernels.convolution_times import fastest
+from ge.lowering.kernels.convolution_times import all_cuts, fastest
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.sliding import lower_sliding
 from ge.lowering.kernels.windows import Rest
@@ -98,7 +99,12 @@ def by_blocks(
             return False  # others would write beyond
         return not w.passing or passing_rows(cut, w, rest) > 0
 
-    if (cut := fastest(w, launch.target, fits)) is None:
+    target = launch.target
+
+    def others() -> Iterator[tuple[float, Cut]]:
+        return ((cycles, cut) for cycles, cut in all_cuts(w, target) if fits(cut))
+
+    if (cut := chosen(lambda: fastest(w, target, fits), others)) is None:
         raise NotLowered("no block of it fits on a core")
 
     def write(c: Tracer, arguments: Arguments) -> None:

@@ -1,7 +1,7 @@
 """How long cuts of a convolution take, by an estimate from the target's facts: the busiest pipe
 sets the pace of a block; the first load and the last store stand alone. The fastest is taken."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, inf, prod
@@ -29,6 +29,12 @@ def fastest(w: Convolution, target: Target, fits: Callable[[Cut], bool]) -> Cut 
         if (found := times.cycles(cut, least)) < least and fits(cut):
             best, least = cut, found
     return best
+
+
+def all_cuts(w: Convolution, target: Target) -> Iterator[tuple[float, Cut]]:
+    """Those that there are, and the cycles that they take by the estimate."""
+    times = Times(w, target)
+    return ((times.cycles(cut), cut) for cut in cuts(w, target))
 
 
 class Block(NamedTuple):

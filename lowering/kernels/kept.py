@@ -35,6 +35,7 @@ from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import TextKernelOp
+from ge.lowering.kernels.choices import Choice, choosing
 from ge.lowering.kernels.launch import NotLowered
 from ge.lowering.text.kept import WRONG, Unsound, is_ours, own_files, text_of
 from ge.lowering.text.printing import op_text
@@ -50,6 +51,7 @@ class Shared:
     """The programs of one compilation: kernels that are equal have equal ones."""
 
     facts: str = ""  # what all of them follow from
+    cut: Callable[[KernelOp], str] = lambda kernel: ""  # that a kernel shall have; empty: its own
     texts: dict[Any, str] = field(default_factory=dict[Any, str])  # of attributes
     written: dict[str, TileKernelOp | str] = field(default_factory=dict[str, TileKernelOp | str])
 
@@ -62,7 +64,11 @@ class Shared:
         ):
             return write()  # nobody knows what its plugin, or a kernel by hand, has become since
         with unseen(kernel):
-            return self.found(kernel, f"{self.facts}{nameless(kernel, self.texts)}", write)
+            key, cut = f"{self.facts}{nameless(kernel, self.texts)}", self.cut(kernel)
+            if not cut:
+                return self.found(kernel, key, write)
+            with choosing(Choice(cut)):
+                return self.found(kernel, key + cut, write)
 
     def found(self, kernel: KernelOp, key: str, write: Callable[[], TileKernelOp]) -> TileKernelOp:
         """The program for a key that says all that it follows from. Raises NotLowered."""
@@ -89,9 +95,11 @@ class Kept(Shared):
     entries: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
 
     @classmethod
-    def at(cls, folder: str, target: Target, ctx: Context) -> "Kept":
+    def at(
+        cls, folder: str, target: Target, ctx: Context, cut: Callable[[KernelOp], str]
+    ) -> "Kept":
         facts = compiler() + json.dumps(asdict(target), default=str)
-        return cls(facts, folder=Path(folder), ctx=ctx)
+        return cls(facts, cut, folder=Path(folder), ctx=ctx)
 
     def found(self, kernel: KernelOp, key: str, write: Callable[[], TileKernelOp]) -> TileKernelOp:
         name = sha256(key.encode()).hexdigest()

@@ -18,7 +18,7 @@ the program's choice. A kernel without a program stays as it is, and a remark an
 `no_tiles` say why.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,13 +28,13 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.ops import NO_TILES, KernelOp, LaunchOp
 from ge.dialects.support.access import Access
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.kernels.kept import Kept, Shared
@@ -59,12 +59,16 @@ class LowerKernelsPass(ModulePass):
     """Folder that keeps finished programs by what they follow from (empty: none). Kernels that are
     found there are their texts, and ops when somebody looks into them."""
 
+    tunings: str = ""
+    """File of `ge-tune` with cuts of kernels that are faster than those of estimates."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         around, taken = main_function(op) or op, symbols_of(op)
         target = target_for(around, self.target)
         launches = overwritten(op)
         is_kept = self.cache and self.finish
-        programs = Kept.at(self.cache, target, ctx) if is_kept else Shared()
+        cut = self.cuts(target)
+        programs = Kept.at(self.cache, target, ctx, cut) if is_kept else Shared(cut=cut)
         for kernel in [k for k in op.ops if isinstance(k, KernelOp) and k.tiles is None]:
             name = f"{kernel.sym_name.data}_tiles"
             while name in taken:
@@ -82,6 +86,16 @@ class LowerKernelsPass(ModulePass):
             kernel.attributes.pop(NO_TILES, None)
             op.body.block.insert_op_after(program, kernel)
             kernel.properties["tiles"] = StringAttr(name)
+
+    def cuts(self, target: Target) -> Callable[[KernelOp], str]:
+        """What says how a kernel is cut: empty where its lowering does. Raises GeError for what is
+        no file of tunings."""
+        if not self.tunings:
+            return lambda kernel: ""
+        from ge.lowering.kernels.tunings import KernelTunings
+
+        kept = KernelTunings.read(self.tunings)
+        return lambda kernel: kept.cut(kernel, target)
 
     def written(self, kernel: KernelOp, target: Target, around: Operation) -> TileKernelOp:
         """The program of a kernel. Raises NotLowered."""
@@ -111,13 +125,14 @@ def overwritten(module: ModuleOp) -> dict[str, list[set[tuple[int, int]]]]:
 
 def check_in_place(kernel: KernelOp, launches: Sequence[set[tuple[int, int]]]) -> None:
     """Raises NotLowered where a kernel appends, and a launch has its result beside the cache; and
-    where one result takes the place of an operand that another one is computed of, when each result
-    is cut in its own way (`moves.py`): no order of the cores is right."""
+    where one result takes the place of an operand that another one is computed of, when results are
+    not computed of the same boxes: each is cut in its own way (`moves.py`), or what attention is
+    computed of is stored beside it. Then it would be overwritten before it is read."""
     if any(isinstance(op, AppendOp) for op in kernel.walk()):
         if not launches or not all(any(r == 0 for r, _ in pairs) for pairs in launches):
             raise NotLowered("appended rows are written alone, and the cache is elsewhere")
-    main, engine = kernel.main, kernel.engine.data
-    if engine is Engine.VECTOR and isinstance(main, FusedOp) and any(map(is_moved, main.members)):
+    main = kernel.main
+    if isinstance(main, FusedOp) and is_cut_apart(main, kernel.engine.data):
         inputs = list(kernel.body.block.args)
         for i in {i for pairs in launches for _, i in pairs}:
             operands = [k for k, value in enumerate(main.operands) if value is inputs[i]]
@@ -126,5 +141,8 @@ def check_in_place(kernel: KernelOp, launches: Sequence[set[tuple[int, int]]]) -
                 raise NotLowered("results are cut apart, and one is over an operand of another one")
 
 
-def is_moved(op: TensorOp) -> bool:
-    return op.ACCESS in (Access.MOVEMENT, Access.LOOKUP)
+def is_cut_apart(op: FusedOp, engine: Engine) -> bool:
+    """Whether the results of a kernel are not computed of the same boxes."""
+    moved = any(o.ACCESS in (Access.MOVEMENT, Access.LOOKUP) for o in op.members)
+    attends = any(isinstance(o, AttentionOp) for o in op.members)
+    return attends or (moved and engine is Engine.VECTOR)

@@ -34,6 +34,7 @@ from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
+from ge.lowering.kernels.choices import in_order
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.windows import Rest, Windows, windows_of
 from ge.lowering.tiles.indices import Index, Scalar, SharedIndex
@@ -224,7 +225,7 @@ def lower_sliding(launch: Launch) -> Written:
     fitting = [cut for cut in cuts(w, rest.narrowest, launch.target) if cut.bytes(w, rest) <= room]
     if not fitting:
         raise NotLowered("no block of it fits into ub")
-    cut = min(fitting, key=lambda cut: cut.cycles(w, launch.target))
+    cut = next(iter(in_order(sorted(fitting, key=lambda cut: cut.cycles(w, launch.target)))))
 
     def write(c: Tracer, arguments: Arguments) -> None:
         Blocks(c, w, cut, arguments, rest).write()

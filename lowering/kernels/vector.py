@@ -18,6 +18,7 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.tile.types import BLOCK, Memory
 from ge.lowering.kernels.axes import Rewritten, rewritten
+from ge.lowering.kernels.choices import in_order
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.places import long_dims
 from ge.lowering.kernels.programs import bytes_left
@@ -112,7 +113,7 @@ def fitting(
 ) -> Written:
     """The program of the first sizes that fit. Raises NotLowered where none do."""
     reason = ""
-    for sizes in candidates:
+    for sizes in in_order(candidates):
         try:
             program = written(sizes)
             room = bytes_left(launch, program)

@@ -382,6 +382,11 @@ class Options:
         "tiles in that of --cache-dir, or else ge/tiles in the user's cache folder",
         variable="GE_TILE_CACHE", metavar="DIR", group=LAUNCHES, in_program=False,
     )  # fmt: skip
+    tile_tunings: str = option(
+        "",
+        "file of ge-tune with cuts of kernels that are faster than those that estimates choose",
+        variable="GE_TILE_TUNINGS", metavar="FILE", group=LAUNCHES,
+    )  # fmt: skip
     drop_unused_inputs: bool = option(False, "no inputs that nothing depends on", group=MODEL)
     verify: bool = option(True, "check that each level is legal where it begins", tools=())
     sanitize: bool = option(
@@ -439,6 +444,12 @@ class Options:
     @property
     def calibration_files(self) -> tuple[str, ...]:
         return tuple(p for p in self.calibration.split(os.pathsep) if p)
+
+    @property
+    def read_files(self) -> tuple[str, ...]:
+        """Files that programs and reports follow from, beside the model, the target and plugins."""
+        others = self.gear_histogram, self.tile_tunings
+        return (*self.calibration_files, *(p for p in others if p))
 
     @classmethod
     def from_environment(

@@ -353,7 +353,8 @@ def tile_programs(options: Options) -> Passes:
     """What writes a program for the cores beside each kernel that it can."""
     from ge.lowering.kernels.lower_kernels import LowerKernelsPass
 
-    return [LowerKernelsPass(options.target, finish=True, cache=tile_cache(options))]
+    cache, tunings = tile_cache(options), options.tile_tunings
+    return [LowerKernelsPass(options.target, finish=True, cache=cache, tunings=tunings)]
 
 
 def tile_cache(options: Options) -> str:

@@ -124,10 +124,11 @@ class SharedIndex(Index):
 
 @dataclass(frozen=True, eq=False)
 class ReadIndex(Index):
-    """A number in device memory, in `span`."""
+    """A number in device memory, in `span`; with `distinct` at one place alone."""
 
     box: Any = field(kw_only=True)  # a `values.Box` of one element
     span: range = field(kw_only=True)
+    distinct: bool = field(kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -141,8 +141,9 @@ class Side:
         if isinstance(number, ReadIndex):
             offsets = [self.index(n) for n in number.box.starts]
             memref, span = number.box.argument.memref, number.span
-            key = kind, memref, *offsets, span
-            return self.value(key, ReadOp, memref, offsets, span.stop, span.start)
+            given = span.stop, span.start, number.distinct
+            key = kind, memref, *offsets, *given
+            return self.value(key, ReadOp, memref, offsets, *given)
         a, b = (self.index(n) for n in number.args)
         return self.value((kind, a, b), arith_op, ARITH[kind], a, b)
 

@@ -248,12 +248,12 @@ class Tracer:
     def side_of(self, tile: v.Tile) -> Side:
         return self.vector if v.tile_of(tile).space is Memory.UB else self.cube
 
-    def read(self, box: v.Box, below: int, least: int = 0) -> Index:
+    def read(self, box: v.Box, below: int, least: int = 0, distinct: bool = False) -> Index:
         """The integer at one place of an argument, `c.read(ids[i], below=n)`: at least `least` and
-        below `below`."""
+        below `below`, and with `distinct` at no other place of the argument."""
         if v.box_of(box).spans:
             raise GeError("one number is read", hint="write c.read(ids[i], below=n)")
-        return ReadIndex("read", box=box, span=range(least, below))
+        return ReadIndex("read", box=box, span=range(least, below), distinct=distinct)
 
     # ---- instructions ----
 
@@ -315,7 +315,11 @@ class Tracer:
         for operand in (acc, a, b):
             plain = not isinstance(operand, v.Transposed | Unfolded)
             v.tile_of(operand if plain else operand.tile)
-        depth, chunk = a.shape[1], k or self.chunk(a, b)
+        (rows, depth), (deep, columns) = a.shape, b.shape
+        if depth != deep or acc.shape != (rows, columns):
+            lhs, rhs, out = ("x".join(map(str, t.shape)) for t in (a, b, acc))
+            raise GeError(f"no product of {lhs} by {rhs} is a tile of {out}")
+        chunk = k or self.chunk(a, b)
         for at in range(0, depth, chunk):
             size = min(chunk, depth - at)
             left = self.staged(a, Memory.L0A, (0, at), (a.shape[0], size))

@@ -192,11 +192,11 @@ class Tunings:
         if not Path(path).exists():
             return cls({})
         try:
-            rows: list[dict[str, Any]] = json.loads(Path(path).read_text())["tunings"]
+            rows: list[dict[str, Any]] = json.loads(Path(path).read_text()).get("tunings", [])
             for row in rows:
                 row["arguments"] = tuple(row["arguments"])
             entries = [Entry(**row) for row in rows]
-        except (OSError, ValueError, KeyError, TypeError) as e:
+        except (OSError, ValueError, AttributeError, TypeError) as e:
             hint = "ge-tune -o writes such files"
             raise GeError(f"it is no file of tunings: {e}", path, hint) from None
         return cls({e.key: e for e in entries})

@@ -174,7 +174,7 @@ class Walk:
             at = [self.values[v] for v in op.offsets]
             if not all(0 <= i < n for i, n in zip(at, memref_shape(op.source), strict=True)):
                 raise WalkError("bounds", f"a number is read at {at}, outside of its memref", op)
-            value = op.span[-1 if self.largest else 0]
+            value = op.span[self.number_read(op, at)]
         elif op.name == "arith.constant":
             value = cast(IntegerAttr, op.properties["value"]).value.data
             value = value & 1 if op.results[0].type == i1 else value  # true is kept as -1
@@ -184,6 +184,15 @@ class Walk:
         else:
             value = self.arithmetic(op, [self.values[v] for v in op.operands])
         self.values[op.results[0]] = value
+
+    def number_read(self, op: ReadOp, at: Sequence[int]) -> int:
+        """The largest or the least of those that may be there; where all elements are distinct,
+        they go down from the largest, or up from the least, in the order of the memref."""
+        place = 0
+        if op.distinct is not None:
+            for i, size in zip(at, memref_shape(op.source), strict=True):
+                place = place * size + i
+        return -1 - place if self.largest else place
 
     def arithmetic(self, op: Operation, n: Sequence[int]) -> int:
         name = op.name.removeprefix("arith.")

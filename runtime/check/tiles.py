@@ -26,7 +26,9 @@ pipes add to are the same but for rounding. What is looked for:
 
 Numbers that a kernel reads (`tile.read`) are taken at their least and at their largest. That proves
 it for all where they only say which box is loaded; where loops and conditions depend on them, the
-summary says that it is proved for these two alone.
+summary says that it is proved for these two alone. Numbers that the text says to be distinct are
+taken in order, from the least on and from the largest down: the summary says for which memrefs that
+is a condition. An emulated run refuses others; a device does not look.
 
 Not proved: that numbers are right, nor that padding is masked: only what a load without `pad` left
 unwritten is found when it is read. Tiles lie in memory row by row here, not in the fractals of L1
@@ -77,6 +79,7 @@ class KernelProof:
     # Whether more than the place of loads depends on numbers that the kernel reads
     for_some_numbers: bool = False
     over: str = ""  # the results that launches write over operands
+    distinct: str = ""  # the memrefs whose elements have to be distinct
 
     @property
     def summary(self) -> str:
@@ -86,6 +89,8 @@ class KernelProof:
         text += self.over
         if self.for_some_numbers:
             text += ", for the least and the largest of each number that it reads, not for all"
+        if self.distinct:
+            text += f", provided that no two elements of {self.distinct} are the same"
         return f"@{self.name}: proved, {text}"
 
 
@@ -121,6 +126,7 @@ def check_kernel(
     pairs = sorted({pair for sharing in sharings for pair in sharing})
     over = ", ".join(f"{name(args[r])} over {name(args[i])}" for r, i in pairs)
     also = "also " * (NOTHING in sharings)
+    distinct = dict.fromkeys(name(op.source) for op in reads if op.distinct is not None)
     return KernelProof(
         kernel.sym_name.data,
         kernel.core_count,
@@ -128,6 +134,7 @@ def check_kernel(
         tuple(problems.found.values()),
         not all(only_chooses_boxes(op, device) for op in reads for device in devices),
         f", {also}with {over}" if over else "",
+        ", ".join(distinct),
     )
 
 
@@ -167,7 +174,10 @@ def check_barriers(kernel: KernelOp, cores: Sequence[Core], problems: Problems) 
 def only_chooses_boxes(op: ReadOp, device: Device) -> bool:
     """Whether a number that is read says nothing but where boxes of memrefs begin that are only
     loaded from, and these begin later the larger it is: what is true of the largest numbers and of
-    the least ones, all at once, is then true of those between."""
+    the least ones, all at once, is then true of those between. Distinct numbers are not all the
+    least or the largest at once."""
+    if op.distinct is not None:
+        return False
     values: list[SSAValue] = [op.result]
     while values:
         for use in values.pop().uses:

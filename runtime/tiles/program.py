@@ -437,6 +437,8 @@ def _reader(op: ReadOp, arrays: Mapping[SSAValue, Array], with_values: bool) -> 
         if value not in span:
             promised = f"at least {span.start} and below {span.stop}"
             raise error_at(op, f"the number read at {[*at]} is {value}, not {promised}")
+        if op.distinct is not None and (arrays[op.source] == value).sum() > 1:
+            raise error_at(op, f"the number read at {[*at]} is {value}, as is another element")
         return value
 
     return read

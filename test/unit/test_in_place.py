@@ -169,3 +169,20 @@ def test_boxes_say_which_stretches_of_memory_belong_together(
     )
     (op,) = (op for op in module.walk() if isinstance(op, TensorOp))
     assert (stretches(op, operand), op.local_parts(operand)) == (count, in_place)
+
+
+@pytest.mark.parametrize(("first", "in_place"), [("", 12), ("{query_tokens_first = true} ", None)])
+def test_attention_takes_the_place_of_a_query_in_the_same_order(
+    first: str, in_place: int | None
+) -> None:
+    """Rows of another order would be overwritten before they are read."""
+    t = "tensor<2x3x2x8xf32>" if not first else "tensor<2x2x3x8xf32>"
+    k, result = "tensor<2x3x4x8xf32>", "tensor<2x3x2x8xf32>"
+    text = (
+        f"func.func @main(%q: {t}, %k: {k}, %v: {k}) -> {result} {{\n"
+        f"  %r = graph.attention %q, %k, %v {first}: {t}, {k}, {k} -> {result}\n"
+        f"  func.return %r : {result}\n}}"
+    )
+    module = parse_module(context(), Source("k.mlir", text))
+    (op,) = (op for op in module.walk() if isinstance(op, TensorOp))
+    assert op.local_parts(0) == in_place

@@ -98,7 +98,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "lowering/driver": {
         "dialects", "runtime/clock", "runtime/costs", "runtime/data", "runtime/device",
-        "transforms", "lowering/kernels", "lowering/levels", "lowering/onnx",
+        "runtime/tiles", "transforms", "lowering/kernels", "lowering/levels", "lowering/onnx",
         "lowering/pipeline", "lowering/plugins", "lowering/text",
     },
     "lowering/cli": {

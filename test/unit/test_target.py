@@ -117,6 +117,15 @@ def test_split_targets_state_what_instructions_cost(name: str) -> None:
         assert SOURCE.search(line), line
 
 
+def test_a_merged_target_states_what_instructions_cost() -> None:
+    """So that its tile programs are simulated; a 910B1 does not."""
+    target = Target.load("310p3")
+    for key in ("gm_to_ub_rate", "l0c_out_rate", "l0c_to_l1_rate", "flag_cycles"):
+        assert target.stated(key) > 0
+    assert set(target.vector_cycles) == set(VECTOR_INSTRUCTIONS)
+    assert set(target.kernel_start_us) == set(KERNEL_KINDS)
+
+
 SOURCE = re.compile(
     "#.*(assumption|official|platform files|cann-bench|cann-samples|pto-isa|catlass|documents"
     "|on a board)"

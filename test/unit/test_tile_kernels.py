@@ -288,6 +288,16 @@ def test_errors_name_the_line():
         for _ in c.range():
             c.load(c.ub(64, 64), x[0:])
 
+    def product(c: Any, x: Any, out: Any):
+        a = c.l1(16, 64)
+        c.mmad(c.l0c(16, 16), a, a)
+
+    def sums(c: Any, x: Any, out: Any):
+        a = c.l1(16, 64)
+        c.mmad(c.l0c(16, 32), a, a.T)
+
+    broken(product, "no product of 16x64 by 16x64 is a tile of 16x16")
+    broken(sums, "no product of 16x64 by 64x16 is a tile of 16x32")
     broken(moving, r"two ranges of numbers; write .*t.part\(row, col, shape\)")
     broken(endless, "a range has one to three numbers, not 0")
     broken(sides, "a load is to l1 or ub, not to l0a")

@@ -20,10 +20,11 @@ becomes
       graph.yield %go, %5
     }                                                             (%y in the place of %3)
 
-The rules are in `branches.py`, `loops.py` and `rounds.py`. One walk in program order infers types
-and folds constants on the way (see fold-constants), so that each rule sees what others have done;
-ops that replace a branch or loop are visited again. Constants move to the start of the function,
-where prepare-weights and other passes look for them.
+The rules are in `branches.py`, `branch_chains.py`, `loops.py` and `rounds.py`. One walk in program
+order infers types and folds constants on the way (see fold-constants), so that each rule sees what
+others have done; ops that replace a branch or loop are visited again. Then chains of branches are
+merged. Constants move to the start of the function, where prepare-weights and other passes look for
+them.
 """
 
 from collections.abc import Hashable
@@ -40,6 +41,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import has_size, shape_of
 from ge.runtime.data.arrays import dense, type_of
 from ge.transforms.graph import branches, loops, rounds
+from ge.transforms.graph.branch_chains import merge_chains
 from ge.transforms.graph.control_flow import replace_op, with_limits
 from ge.transforms.graph.fold_constants import fold_op
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
@@ -181,6 +183,7 @@ def simplify_control_flow(func: FuncOp, limit: int) -> None:
         return
     hoist_constants(entry)
     Simplifier(entry, limit).block(entry)
+    merge_chains(entry)
     hoist_constants(entry)
     refresh_signature(func)
 

@@ -824,6 +824,16 @@ tile.kernel @k(%x: memref<64xi32>) cores 1 {
 
 // -----
 
+tile.kernel @k(%x: memref<64xi32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    // expected-error@+1 {{64 elements are not all different, at least 0 and below 63}}
+    %n = tile.read %x[%c0] below 63 distinct : memref<64xi32>
+  }
+}
+
+// -----
+
 // expected-error@+1 {{a memref that tile.read reads is stored to}}
 tile.kernel @k(%x: memref<64xi32>) cores 1 {
   %c0 = arith.constant 0 : index

@@ -186,6 +186,8 @@ tile.kernel @rows(%x: memref<100x64xf32>, %ids: memref<8xi64>, %y: memref<8x64xf
     %row = tile.read %ids[%c5] below 100 : memref<8xi64>
     // CHECK: %last = tile.read %ids[%c0] from -100 below 100 : memref<8xi64>
     %last = tile.read %ids[%c0] from -100 below 100 : memref<8xi64>
+    // CHECK: %other = tile.read %ids[%c5] below 8 distinct : memref<8xi64>
+    %other = tile.read %ids[%c5] below 8 distinct : memref<8xi64>
     %box = tile.view %x[%row, %c0] sizes [1, 64] : memref<100x64xf32> -> !tile.box<1x64xf32>
     tile.load %box to %t
     %out = tile.view %y[%c0, %c0] sizes [1, 64] : memref<8x64xf32> -> !tile.box<1x64xf32>

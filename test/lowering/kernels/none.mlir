@@ -182,3 +182,26 @@ func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>, %y: memref<4x4xf32, #
   npu_task.launch @over_another on 0 ins(%x, %y : memref<4x4xf32, #npu_task<space hbm>>, memref<4x4xf32, #npu_task<space hbm>>) outs(%x, %p, %q : memref<4x4xf32, #npu_task<space hbm>>, memref<4x2xf32, #npu_task<space hbm>>, memref<4x4xf32, #npu_task<space hbm>>)
   func.return
 }
+
+// -----
+
+// What attention is computed of is stored beside it, over an operand: tiles that come later read
+// that again.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @beside_attention
+// expected-remark@+1 {{@beside_attention has no tile program: results are cut apart, and one is over an operand of another one}}
+npu_task.kernel @beside_attention on cube {
+^bb0(%x: tensor<2x2x2x4xf32>, %y: tensor<2x2x2x4xf32>):
+  %0, %1, %2 = fused_op.flash_attention(%x, %y) : (tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>) -> (tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>) {
+  ^bb1(%a: tensor<2x2x2x4xf32>, %b: tensor<2x2x2x4xf32>):
+    %3 = graph.add %a, %b : (tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>) -> tensor<2x2x2x4xf32>
+    %4 = graph.mul %3, %3 : (tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>) -> tensor<2x2x2x4xf32>
+    %5 = graph.attention %b, %b, %b : tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32> -> tensor<2x2x2x4xf32>
+    fused_op.yield %3, %4, %5 : tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>
+  }
+  npu_task.return %0, %1, %2 : tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>
+}
+func.func @main(%x: memref<2x2x2x4xf32, #npu_task<space hbm>>, %y: memref<2x2x2x4xf32, #npu_task<space hbm>>, %p: memref<2x2x2x4xf32, #npu_task<space hbm>>, %q: memref<2x2x2x4xf32, #npu_task<space hbm>>) {
+  npu_task.launch @beside_attention on 0 ins(%x, %y : memref<2x2x2x4xf32, #npu_task<space hbm>>, memref<2x2x2x4xf32, #npu_task<space hbm>>) outs(%x, %p, %q : memref<2x2x2x4xf32, #npu_task<space hbm>>, memref<2x2x2x4xf32, #npu_task<space hbm>>, memref<2x2x2x4xf32, #npu_task<space hbm>>)
+  func.return
+}

@@ -1,0 +1,174 @@
+"""ge-tune P.mlir: cuts of the compiler's own kernels, by time."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ge.dialects.npu_task.ops import KernelOp as Launched
+from ge.dialects.support.errors import GeError
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.kernel import KernelOp
+from ge.lowering.driver.compiler import compile_file
+from ge.lowering.driver.program import Program
+from ge.lowering.driver.tune_kernels import KernelTuning, tune_program
+from ge.lowering.kernels.choices import Choice, choosing, chosen, in_order
+from ge.lowering.kernels.tunings import KernelTunings, TunedKernel
+from ge.lowering.pipeline.options import Options
+from ge.runtime.tiles.kernel import TileKernel
+from ge.tools import ge_compile, ge_tune
+
+TEXT = """func.func @main(%x: tensor<64x96xf16>, %y: tensor<96x80xf16>) -> (
+    tensor<64x80xf16>, tensor<64x96xf16>) {
+  %0 = graph.matmul %x, %y : (tensor<64x96xf16>, tensor<96x80xf16>) -> tensor<64x80xf16>
+  %1 = graph.softmax %x {axis = 1} : (tensor<64x96xf16>) -> tensor<64x96xf16>
+  func.return %0, %1 : tensor<64x80xf16>, tensor<64x96xf16>
+}"""
+TARGET = "910b2"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "m.mlir"
+    path.write_text(TEXT)
+    return path
+
+
+def compiled(model: Path, **options: Any) -> Program:
+    options = {"target": TARGET, "tile_cache": "off", **options}
+    return compile_file(str(model), Options(tiles=True, **options))
+
+
+def times(program: Program) -> dict[str, float]:
+    """By the name of the launch's kernel."""
+    target = Target.load(TARGET)
+    tiles = {op.sym_name.data: op for op in program.module.ops if isinstance(op, KernelOp)}
+    launched = [op for op in program.module.ops if isinstance(op, Launched)]
+    programs = {op.sym_name.data: tiles[op.tiles.data] for op in launched if op.tiles is not None}
+    return {n: TileKernel(op, target).time().total_us for n, op in programs.items()}
+
+
+def write(path: Path, *entries: TunedKernel) -> str:
+    path.write_text(json.dumps({"kernels": KernelTunings().merged(entries).rows()}))
+    return str(path)
+
+
+@pytest.fixture
+def tunings(model: Path) -> dict[str, KernelTuning]:
+    return {t.best.name: t for t in tune_program(compiled(model).module, 4)}
+
+
+def test_what_is_kept_is_what_runs(model: Path, tunings: dict[str, KernelTuning], tmp_path: Path):
+    own = times(compiled(model))
+    for name, tuning in tunings.items():
+        assert 0 < tuning.tried <= 4
+        assert tuning.best.us <= tuning.best.own_us == own[name]
+    file = write(tmp_path / "t.json", *(t.best for t in tunings.values()))
+    program = compiled(model, tile_tunings=file)
+    assert times(program) == {name: t.best.us for name, t in tunings.items()}
+
+
+def test_another_cut_computes_the_same(
+    model: Path, tunings: dict[str, KernelTuning], tmp_path: Path
+):
+    entry = next(t.best for t in tunings.values() if t.best.name.startswith("matmul"))
+    with choosing(Choice(most=8)) as choice:
+        compiled(model)
+    assert choice is not None
+    other = next(text for text in choice.seen[1:] if text.startswith("Cut("))
+    program = compiled(model, tile_tunings=write(tmp_path / "t.json", replace(entry, cut=other)))
+    rng = np.random.default_rng(0)
+    given = {
+        "arg0": rng.standard_normal((64, 96), np.float32).astype(np.float16),
+        "arg1": rng.standard_normal((96, 80), np.float32).astype(np.float16),
+    }
+    wanted = compiled(model).session().run(given)
+    for name, array in program.session(tiles="all").run(given).items():
+        np.testing.assert_allclose(array, wanted[name], rtol=2e-3, atol=2e-3)
+    assert str(program.module) != str(compiled(model).module)
+
+
+def test_what_fits_no_kernel_changes_nothing(
+    model: Path, tunings: dict[str, KernelTuning], tmp_path: Path
+):
+    plain = str(compiled(model).module)
+    entry = next(iter(tunings.values())).best
+    for other in (
+        replace(entry, cut="Cut(m=3)"), replace(entry, kernel="0", cut="x"),
+        replace(entry, target="910b3", cut="x"),
+    ):  # fmt: skip
+        file = write(tmp_path / "t.json", other)
+        assert str(compiled(model, tile_tunings=file).module) == plain
+
+
+def test_kept_programs_are_by_their_cut(model: Path, tmp_path: Path):
+    """What the folder keeps of a kernel is not taken for another cut of it."""
+    cache, file = str(tmp_path / "c"), tmp_path / "t.json"
+    plain = str(compiled(model, tile_cache=cache).module)
+    (first, *_) = tune_program(compiled(model).module, 8)
+    with choosing(Choice(most=8)) as choice:
+        compiled(model)
+    assert choice is not None
+    write(file, *(replace(first.best, cut=text) for text in choice.seen[-1:]))
+    tuned = str(compiled(model, tile_cache=cache, tile_tunings=str(file)).module)
+    assert tuned == str(compiled(model, tile_tunings=str(file)).module) != plain
+
+
+def test_a_kept_model_is_by_what_its_tunings_say(model: Path, tmp_path: Path):
+    with choosing(Choice(most=8)) as choice:
+        compiled(model)
+    assert choice is not None
+    (entry, *_) = (t.best for t in tune_program(compiled(model).module, 1))
+    file, texts = tmp_path / "t.json", list[str]()
+    arguments = [str(model), "--tiles", "--target", TARGET, "--tile-tunings", str(file)]
+    arguments += ["--cache-dir", str(tmp_path / "c"), "-o", str(tmp_path / "p.mlir")]
+    for cut in ("", choice.seen[-1], ""):
+        write(file, replace(entry, cut=cut))
+        assert ge_compile.main(arguments) == 0
+        texts.append((tmp_path / "p.mlir").read_text())
+    assert texts[0] == texts[2] != texts[1]
+
+
+def test_the_tool(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    program, file = str(tmp_path / "p.mlir"), tmp_path / "t.json"
+    arguments = [str(model), "--tiles", "--target", TARGET, "--tile-cache", "off"]
+    assert ge_compile.main([*arguments, "-o", program]) == 0
+    file.write_text(json.dumps({"tunings": []}))
+    assert ge_tune.main([program, "-o", str(file), "--limit", "4"]) == 0
+    out = capsys.readouterr().out
+    assert "@matmul_0: " in out
+    assert "of 2 kernels are faster with other cuts" in out
+    assert set(json.loads(file.read_text())) == {"tunings", "kernels"}
+    assert ge_compile.main([*arguments, "--tile-tunings", str(file)]) == 0
+
+
+def test_a_program_without_tile_programs(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert ge_tune.main([str(model)]) == 1
+    assert "no kernel of it has a tile program" in capsys.readouterr().err
+    assert ge_tune.main([str(model), "M=2"]) == 1
+    assert "a program says for which target its kernels are" in capsys.readouterr().err
+
+
+def test_what_is_no_file_of_tunings(model: Path, tmp_path: Path):
+    for text in ("[]", "{", '{"kernels": [{"name": "x"}]}'):
+        (tmp_path / "t.json").write_text(text)
+        with pytest.raises(GeError, match="no file of tunings"):
+            compiled(model, tile_tunings=str(tmp_path / "t.json"))
+    with pytest.raises(GeError, match="no file of tunings"):
+        compiled(model, tile_tunings=str(tmp_path / "missing.json"))
+
+
+def test_the_order_of_candidates():
+    assert list(in_order([3, 1, 2])) == [3, 1, 2]
+    with choosing(Choice("1", most=2)) as choice:
+        assert list(in_order([3, 1, 2])) == [1, 3, 1, 2]
+        assert chosen(lambda: 9, lambda: [(2.0, 5), (1.0, 4)]) == 4
+        assert chosen(lambda: 9, lambda: []) is None
+    assert choice is not None
+    assert choice.seen == ["3", "1"]
+    assert chosen(lambda: 9, lambda: []) == 9
