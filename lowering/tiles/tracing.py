@@ -34,6 +34,7 @@ from ge.dialects.graph.support.folding import constants
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import created
 from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import Target
 from ge.dialects.tile import buffers, compute, transfers
@@ -135,7 +136,7 @@ class Tracer:
         for side in self.sides:
             body = Block(arg_types=[IndexType()])
             args = (side.index(low), side.index(high), side.index(step))
-            side.add(ForOp.create, operands=args, regions=(Region(body),))
+            side.add(created, ForOp, args, regions=(Region(body),))
             side.open.append(body)
             variable.values[side] = body.args[0]
         self.left += 1
@@ -166,7 +167,7 @@ class Tracer:
         for side in self.sides:
             body = Block()
             regions = Region(body), Region(Block([YieldOp()]))
-            side.add(IfOp.create, operands=(side.condition(test),), regions=regions)
+            side.add(created, IfOp, (side.condition(test),), regions=regions)
             side.open.append(body)
         yield
         for side in self.sides:
