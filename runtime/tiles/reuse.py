@@ -50,7 +50,7 @@ FUNCTIONS: dict[type[Operation], Callable[[int, int], int]] = {
     AddiOp: operator.add,
     SubiOp: operator.sub,
     MuliOp: operator.mul,
-    FloorDivSIOp: operator.floordiv,
+    FloorDivSIOp: lambda a, b: a // b,
     CeilDivSIOp: lambda a, b: -(-a // b),
     RemSIOp: operator.mod,  # of numbers from 0 on
     MinSIOp: min,
