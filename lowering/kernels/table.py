@@ -7,7 +7,7 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.image import ResizeOp
-from ge.dialects.graph.indexing import ScatterElementsOp, ScatterNdOp, TensorScatterOp
+from ge.dialects.graph.indexing import ScatterElementsOp, ScatterNdOp, TensorScatterOp, TopKOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.access import Access
@@ -23,6 +23,7 @@ from ge.lowering.kernels.resize import lower_resize
 from ge.lowering.kernels.scatter import lower_scatter
 from ge.lowering.kernels.scatter_elements import lower_scatter_elements
 from ge.lowering.kernels.sliding import lower_sliding
+from ge.lowering.kernels.top_k import lower_top_k
 from ge.lowering.kernels.transposed import lower_transposed
 from ge.lowering.kernels.vector import lower_vector
 
@@ -35,6 +36,7 @@ BY_OP: dict[type[TensorOp], Callable[[Launch], Written]] = {
     ScatterElementsOp: lower_scatter_elements,
     ScatterNdOp: lower_scatter,
     TensorScatterOp: lower_scatter,
+    TopKOp: lower_top_k,
 }
 LOWERINGS: dict[Engine, Callable[[Launch], Written]] = {
     Engine.CUBE: lower_matmul,
