@@ -26,7 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import row_of
-from ge.dialects.support.operation import GeOp
+from ge.dialects.support.operation import GeOp, initialize
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.tile.instruction import (
     Instruction,
@@ -365,10 +365,9 @@ class FlagOp(Instruction, ABC):
     assembly_format = "$source `->` $target `[` $id `]` attr-dict"
 
     def __init__(self, source: Pipe, target: Pipe, id: SSAValue):
-        super().__init__(
-            operands=[id],
-            properties={"source": PIPES[source], "target": PIPES[target]},
-        )
+        # a third of a program's ops are flags: nothing is found out about the arguments
+        properties: dict[str, Attribute] = {"source": PIPES[source], "target": PIPES[target]}
+        initialize(self, (id,), (), properties)
 
     def verify_(self) -> None:
         if self.source == self.target:

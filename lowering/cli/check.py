@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ge.runtime.check.problems import Problem
     from ge.runtime.check.proof import Proof
 
+MOST_SIZES = 64  # that are proved one by one unless all are asked for
+
 EPILOG = """examples:
   ge-compile model.onnx -o program.mlir && ge-check program.mlir
   ge-check program.mlir --dim batch=1..8 --dim sequence=77  (a program of unknown shapes)
@@ -35,6 +37,10 @@ def build_parser() -> ArgumentParser:
     parser.add_argument("--prefetch", type=argument(whole(1)), default=0, metavar="P",
         help="also prove that runs do not disturb each other that overlap as those of "
         "ge-run --runs, with P sets of inputs and outputs")  # fmt: skip
+    parser.add_argument("--every-size", action="store_true",
+        help="bind the program to every size of the ranges that --dim and --shape give; without "
+        f"this, of ranges of over {MOST_SIZES} sizes only to those at the ends, beside the proof "
+        "of the program as it is planned for all of them")  # fmt: skip
     add_options(parser, "ge-check")
     return parser
 
@@ -55,6 +61,10 @@ def prove(args: argparse.Namespace) -> int:
     from ge.lowering.text.values import parse_dims, parse_shapes
     from ge.runtime.check.proof import check_program
 
+    options = options_from(args)
+    dims, shapes = parse_dims(options.dim), parse_shapes(options.shape)
+    if args.every_size and not (dims or shapes):
+        raise GeError("--every-size: of which ranges is not said", hint="add --dim NAME=1..N")
     source = read_source(None if args.program == "-" else args.program)
     ctx = context()
     module = parse_module(ctx, source)
@@ -76,13 +86,12 @@ def prove(args: argparse.Namespace) -> int:
 
     proof = prove_one(module)
     is_proved, summary = not proof.problems, proof.summary
-    options = options_from(args)
-    dims, shapes = parse_dims(options.dim), parse_shapes(options.shape)
     if is_proved and args.prefetch:
         is_proved, of_runs = prove_overlap(module, target, args.prefetch)
         summary = f"{summary}; {of_runs}" if is_proved else of_runs
     if is_proved and (dims or shapes):
-        is_proved, summary = prove_at(module, dims, shapes, prove_one)
+        most = None if args.every_size else MOST_SIZES
+        is_proved, summary = prove_at(module, dims, shapes, prove_one, most)
     elif is_proved and is_open(module):
         summary += "; they are planned, and proved, at given sizes: --dim NAME=N, or NAME=1..N"
     print(f"{args.program}: {summary}")
@@ -130,14 +139,15 @@ def prove_kernels(module: "ModuleOp", target: str) -> int:
     return int(any(p.problems for p in proofs))
 
 
-MOST_SIZES = 64  # that are proved one by one
-
-
 def prove_at(
-    module: "ModuleOp", dims: "Sizes", shapes: "Shapes", prove_one: "Callable[[ModuleOp], Proof]"
+    module: "ModuleOp",
+    dims: "Sizes",
+    shapes: "Shapes",
+    prove_one: "Callable[[ModuleOp], Proof]",
+    most: int | None,
 ) -> tuple[bool, str]:
-    """Prove the program bound to given sizes: at all of the ranges if they are few, else at the
-    ends of the ranges, and for all sizes as it stands. Whether it is proved, and what is."""
+    """Prove the program bound to given sizes: at all of the ranges if they are at most `most`, else
+    at the ends of the ranges, and for all sizes as it stands. Whether it is proved, and what is."""
     from ge.dialects.support.errors import GeError
     from ge.dialects.support.functions import main_function
     from ge.lowering.driver.binding import Binder, is_open, planned_for, ranges_in
@@ -148,9 +158,8 @@ def prove_at(
         raise GeError("the program's sizes are fixed: it takes no --dim and no --shape")
     ranges = ranges_in(main, dims, shapes)
     count = math.prod(len(r) for r in ranges.values())
-    ends = {
-        n: r if count <= MOST_SIZES else dict.fromkeys((r[0], r[-1])) for n, r in ranges.items()
-    }
+    each = most is None or count <= most
+    ends = {n: r if each else dict.fromkeys((r[0], r[-1])) for n, r in ranges.items()}
     binder, peak, proof = Binder(Program(module, {}, ""), Options()), 0, None
     for row in itertools.product(*ends.values()):
         sizes = dict(zip(ends, row, strict=True))
@@ -164,7 +173,7 @@ def prove_at(
     if count == 1:
         return True, f"at {names}: {proof.summary}"
     arena = f"arena of at most {peak} bytes"
-    if count <= MOST_SIZES:
+    if each:
         return True, f"proved at all {count} sizes of {names}: {arena}"
     planned, text = planned_for(module, ranges)
     if (proof := prove_one(planned)).problems:

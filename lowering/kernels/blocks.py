@@ -9,7 +9,7 @@ sets the pace of a block; the first load and the last store stand alone.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, lcm
 
@@ -48,7 +48,8 @@ class Matrices:
     elements from one of their rows in memory to the next. `terms`: how many right-hand sides of
     these sizes one block of the left-hand side meets. Blocks have multiples of `units` of m, n and
     k; `passing`: whether sums pass to the vector cores; `computing`: operands that they compute;
-    `splits`: how many cores share the terms of a block's sums."""
+    `splits`: how many cores share the terms of a block's sums, with `last_wave` of those blocks
+    that are left where all cores have had as many."""
 
     batch: int
     m: int
@@ -63,6 +64,7 @@ class Matrices:
     passing: bool = False
     computing: tuple[Computing | None, Computing | None] = (None, None)
     splits: int = 1
+    last_wave: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,67 @@ class Cut:
 
     def blocks(self, p: Matrices) -> int:
         down, across = self.counts(p)
-        return p.batch * down * across * p.splits
+        return p.batch * down * across * (1 if p.last_wave else p.splits)
+
+    def waves(self, p: Matrices, cores: int) -> tuple[int, int]:
+        """Waves in which each core has a block, and the blocks that are left."""
+        return divmod(self.blocks(replace(p, splits=1)), cores)
+
+
+GROUPS = (96, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)  # columns of blocks, walked down together
+SPLITS = (2, 3, 4, 6, 8, 12, 16, 24)  # cores that share the terms of a block's sums
+
+
+@lru_cache(1024)
+def best_shared_wave(p: Matrices, target: Target, most: float) -> tuple[Cut, int] | None:
+    """The fastest cut whose last wave is shared, and by how many cores each of its blocks; None:
+    none takes less than so many cycles."""
+    cores, found = target.cube_cores, None
+    for cut in cuts(p, p.units, target):
+        waves, left = cut.waves(p, cores)
+        each, alone = pace(cut, p, target)
+        if not left or waves * each + alone >= most:
+            continue
+        steps = ceil(p.k / cut.k)
+        for splits in (n for n in SPLITS if n <= min(cores // left, steps)):
+            part, _ = pace(cut, replace(p, splits=splits), target)
+            time = waves * each + part + alone + merging_blocks(cut, p, left, splits, target)
+            if time < most:
+                most, found = time, (cut, splits)
+    return found
+
+
+def merging_blocks(cut: Cut, p: Matrices, left: int, splits: int, target: Target) -> float:
+    """Cycles of a barrier, and of adding the parts of so many blocks, of which each vector core has
+    some rows."""
+    rate = target.gm_to_ub_rate or target.l0c_to_ub_rate
+    size = left * min(cut.m, p.m) * min(cut.n, p.n) / target.vector_cores
+    starts = target.mte2_start_cycles + target.vector_start_cycles
+    each = SUM_BYTES / rate + CYCLES * SUM_BYTES / REPEAT_BYTES
+    after = size * (bitwidth(p.result) / 8 / rate + VECTOR_OPS * SUM_BYTES / REPEAT_BYTES)
+    return 2 * target.cross_flag_cycles + splits * (starts + size * each) + after
+
+
+@lru_cache(1024)
+def columns_together(cut: Cut, p: Matrices, target: Target) -> int:
+    """How many columns of blocks are walked down together, row after row of them: all, or fewer
+    where L2 has no room for both operands and so fewer bytes cross HBM."""
+    down, across = cut.counts(p)
+    width = p.k * bitwidth(p.element) / 8
+    lhs, rhs = p.m * width, p.n * width
+
+    def crossing(group: int) -> float:
+        """Bytes of one of the matmuls."""
+        mine, groups = group * cut.n * width, ceil(across / group)
+        rows = (ceil(target.cube_cores / group) + 1) * cut.m * width  # that cores have at a time
+        again = groups > 1 and lhs + mine > target.l2_bytes
+        sweeps = 1 if mine + rows <= target.l2_bytes else down
+        return lhs * (groups if again else 1) + rhs * sweeps
+
+    if lhs + rhs <= target.l2_bytes:
+        return across
+    fewer = (n for n in GROUPS if n < across)
+    return min((across, *fewer), key=crossing)
 
 
 @lru_cache(1024)

@@ -5,8 +5,9 @@ they are leave L0C for memory, wherever ops that only move elements put them (`o
 sums pass to the vector core in parts, and what follows the matmuls is pulled there (`pulling.py`).
 
 Matmuls whose results meet in what follows have their blocks at a time, and share those of the
-left-hand side; others come one behind the other, and go on with the cores in turn. Of few rows,
-cores share the terms (`split_sums.py`) where the estimate says that this takes less time.
+left-hand side; others come one behind the other, and go on with the cores in turn. Cores share the
+terms of few rows, and those of the blocks that are left where all cores have had as many, where the
+estimate says that this takes less time (`split_sums.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,15 @@ from ge.dialects.support.access import Access
 from ge.dialects.support.types import Shape, element_type
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import Memory
-from ge.lowering.kernels.blocks import Cut, all_cuts, best_cut, cycles
+from ge.lowering.kernels.blocks import (
+    SPLITS,
+    Cut,
+    all_cuts,
+    best_cut,
+    best_shared_wave,
+    columns_together,
+    cycles,
+)
 from ge.lowering.kernels.choices import chosen
 from ge.lowering.kernels.epilogue import Epilogue
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Replaced, Written
@@ -31,12 +40,13 @@ from ge.lowering.kernels.outputs import Place, has_relu
 from ge.lowering.kernels.programs import bytes_left
 from ge.lowering.kernels.sections import Section, sections_of
 from ge.lowering.kernels.simple_ops import simple_body
-from ge.lowering.kernels.split_sums import SPLITS, SplitSums
+from ge.lowering.kernels.split_sums import SharedWave, SplitSums
 from ge.lowering.tiles import values as v
-from ge.lowering.tiles.indices import Condition, Index, Scalar, ceil_div
+from ge.lowering.tiles.indices import Condition, Index, Scalar, ceil_div, minimum
 from ge.lowering.tiles.tracing import Queue, Tracer
 from ge.lowering.tiles.values import Tile, Transposed
 
+UNSURE = 0.05  # parts of a time that estimates of whole blocks and of shared ones may be wrong by
 MOST, LEAST = 16384, 16  # elements of operands that a vector core computes at a time
 
 
@@ -75,7 +85,7 @@ def fitting(launch: Launch, sections: Sequence[Section], cut: Cut) -> Written:
     unit = lcm(*(s.row_unit for s in sections))
     while True:
         written = Blocks(launch, sections, cut, rows, most).written()
-        if all(s.is_direct and not s.is_computed for s in sections) and len(sections) == 1:
+        if len(sections) == 1 and not sections[0].has_vector_cores:
             return written
         left = bytes_left(launch, written)
         if all(size >= 0 for size in left.values()):
@@ -90,13 +100,18 @@ def with_splits(
     target: Target, sections: Sequence[Section], cut: Cut
 ) -> tuple[list[Section], Cut] | None:
     """With cores that share the terms of sums; None where that takes no less time."""
-    (section, *others), found = sections, None
+    (section, *others) = sections
     if others or not may_share(section):
         return None
-    start = target.kernel_start_us
-    least = cycles(cut, (section.p,), target)
-    if section.is_direct and not section.is_computed:  # it has no vector cores to start
+    start, p = target.kernel_start_us, section.p
+    least = cycles(cut, (p,), target)
+    if not section.has_vector_cores:  # they would have to be started
         least -= (start.get("mixed", 0) - start.get("cube", 0)) * target.cycles_per_us
+    if p.m > FRACTAL:
+        if (wave := best_shared_wave(p, target, (1 - UNSURE) * least)) is None:
+            return None
+        return [replace(section, splits=wave[1], last_wave=True)], wave[0]
+    found = None
     for splits in SPLITS:
         shared_terms = replace(section, splits=splits)
         p = shared_terms.p
@@ -107,13 +122,13 @@ def with_splits(
 
 
 def may_share(section: Section) -> bool:
-    """Whether cores may share the terms of its sums: one matmul of few rows, whose results have its
-    columns side by side."""
+    """Whether cores may share the terms of its sums: one matmul, of few rows if it has its columns
+    side by side in the results."""
     p = section.p
-    one = len(section.terms) == 1 and p.batch == 1 and not section.reduces
+    one = len(section.terms) == 1 and not section.reduces and p.n > 1 and p.element != i8
     rotated = any(isinstance(op, RotaryEmbeddingOp) for op in section.ops)
-    few = p.m <= FRACTAL and p.n > 1 and p.element != i8
-    return one and few and not (rotated or section.part_cols or section.part_rows)
+    apart = p.batch > 1 or section.part_cols or section.part_rows
+    return one and not rotated and not (p.m <= FRACTAL and apart)
 
 
 def part_of(size: int, most: int, unit: int) -> int:
@@ -137,8 +152,11 @@ class Blocks:
 
     @property
     def cores(self) -> int:
-        blocks = sum(self.cut.blocks(s.p) for s in self.sections)
-        return min(blocks, self.launch.target.cube_cores)
+        cores = self.launch.target.cube_cores
+        first = self.sections[0]
+        if first.last_wave and not (waves := self.cut.waves(first.p, cores))[0]:
+            return waves[1] * first.splits
+        return min(sum(self.cut.blocks(s.p) for s in self.sections), cores)
 
     def written(self) -> Written:
         shapes: dict[SSAValue, Shape] = {}
@@ -164,7 +182,7 @@ class Writer:
         self.popped: dict[tuple[Shape, int], tuple[Tile, Queue]] = {}
         self.pull = Epilogue(c, blocks.launch, arguments)
         self.feed = Feed(c, blocks.launch, arguments, blocks.most)
-        if any(s.is_computed or not s.is_direct for s in blocks.sections):
+        if any(s.has_vector_cores for s in blocks.sections):
             c.split()
 
     def write_all(self) -> None:
@@ -175,42 +193,93 @@ class Writer:
 
     def write(self, section: Section, before: int) -> None:
         """A section: `before` blocks are those of the cores already."""
+        if section.last_wave:
+            return self.write_waves(section)
         c, cut, p = self.c, self.cut, section.p
-        down, across = cut.counts(p)
-        steps, sums, splits = ceil(p.k / cut.k), self.sums_of(section), section.splits
+        sums, splits = self.sums_of(section), section.splits
         shared_sums = SplitSums(c, section.p, splits) if splits > 1 else None
         me = (
             c.now((c.core + (-before % self.blocks.cores)) % self.blocks.cores)
             if before
             else c.core
         )
-        for turn in c.range(ceil_div(down * across * p.batch * splits - me, c.cores)):
+        for turn in c.range(ceil_div(cut.blocks(p) - me, c.cores)):
             i = me + turn * c.cores
-            begin, end, split, i = 0, steps, i % splits, c.now(i // splits) if splits > 1 else i
-            block = c.now(i // across)
-            place = Place(
-                p.batch,
-                p.m,
-                c.now(block // down),
-                c.now(block % down * cut.m),
-                c.now(i % across * cut.n),
-            )
-            first, batch = c.now(turn * steps), section.product.sizes[0]
-            for operand in dict.fromkeys(o for term, _ in section.terms for o in term.operands):
-                self.leads[operand] = operand.matrix(batch, place.batch, c, self.arguments)
-            if splits > 1:
-                begin, end = (c.now((split + n) * steps // splits) for n in (0, 1))
-            for step in c.range(begin, end):
-                start = step == begin
-                self.step(section, place, first + step, step, start, [s[turn] for s in sums])
+            split, i = i % splits, c.now(i // splits) if splits > 1 else i
+            place = self.place(section, i)
+            self.sum_up(section, place, turn, split if splits > 1 else None)
             if shared_sums is not None:
                 shared_sums.store(split, place.row, place.col, sums[0][turn])
-            elif section.is_direct:
-                self.store(section, place, sums[0][turn])
             else:
-                self.pass_on(section, place, [s[turn] for s in sums], turn)
+                self.bring_out(section, place, turn)
         if shared_sums is not None:
             self.merge(section, shared_sums)
+
+    def write_waves(self, section: Section) -> None:
+        """Whole blocks, as many for each core, and the parts of those that are left."""
+        c, splits, cores = self.c, section.splits, self.blocks.cores
+        wave, sums = SharedWave(c, section.p, self.cut), self.sums_of(section)
+        for turn in c.range(wave.waves) if wave.waves else ():
+            self.sum_up(section, place := self.place(section, c.core + turn * cores), turn)
+            self.bring_out(section, place, turn)
+        # the part's place depends on no loop, so it is known before the one that runs once or not
+        block, split = c.now(c.core // splits), c.now(c.core % splits)
+        place = self.place(section, block + wave.before)
+        for more in c.range(ceil_div(wave.count - c.core, cores)):
+            turn = more + wave.waves
+            self.sum_up(section, place, turn, split)
+            wave.store(split, block, sums[0][turn])
+        ((term, first),), own = section.terms, self.blocks.rows // c.parts
+        value, cols = term.op.result, section.part_cols or self.cut.n
+        out = c.ub(own, cols, element_type(value))
+        least = min(own, section.p.m)
+        for block, row, col in wave.merged(out):
+            self.pull.terms[value, first] = out[:least]
+            at = self.place(section, block + wave.before)
+            at = replace(at, row=at.row + row, col=at.col + col)
+            self.pull.col, self.pull.columns = at.col, cols
+            for to in section.outputs:
+                self.pull.store(to.value, to.box(at, least, cols))
+
+    def place(self, section: Section, block: Index) -> Place:
+        """Where a block is, whose matrices are those that `loaded` takes then."""
+        c, p, (down, across) = self.c, section.p, self.cut.counts(section.p)
+        group = columns_together(self.cut, p, c.target)
+        if group == across:
+            line, column = c.now(block // across), c.now(block % across)
+            batch, row = c.now(line // down), c.now(line % down)
+        else:  # so many columns, row after row, before the next ones
+            batch, inside = c.now(block // (down * across)), c.now(block % (down * across))
+            first = c.now(inside // (down * group) * group)
+            wide = minimum(across - first, group) if across % group else group
+            rest = c.now(inside % (down * group))
+            row, column = c.now(rest // wide), c.now(first + rest % wide)
+        cut = self.cut
+        place = Place(p.batch, p.m, batch, c.now(row * cut.m), c.now(column * cut.n))
+        batches = section.product.sizes[0]
+        for operand in dict.fromkeys(o for term, _ in section.terms for o in term.operands):
+            self.leads[operand] = operand.matrix(batches, place.batch, c, self.arguments)
+        return place
+
+    def sum_up(
+        self, section: Section, place: Place, turn: Index, split: Index | None = None
+    ) -> None:
+        """The sums of a block, or of the part of their terms that has this number."""
+        c, steps, splits = self.c, ceil(section.p.k / self.cut.k), section.splits
+        first, begin, end = c.now(turn * steps), 0, steps
+        if split is not None:
+            begin, end = (c.now((split + n) * steps // splits) for n in (0, 1))
+        sums = [ring[turn] for ring in self.sums_of(section)]
+        for step in c.range(begin, end):
+            self.step(section, place, first + step, step, step == begin, sums)
+
+    def bring_out(self, section: Section, place: Place, turn: Index) -> None:
+        """The sums of a whole block."""
+        sums = [ring[turn] for ring in self.sums_of(section)]
+        if section.is_direct:
+            self.store(section, place, sums[0])
+        else:
+            self.pass_on(section, place, sums, turn)
 
     def merge(self, section: Section, shared_sums: SplitSums) -> None:
         """What follows the matmul, of sums that several cores have parts of."""

@@ -97,6 +97,7 @@ class Section:
     outputs: tuple[Output, ...]
     ops: tuple[TensorOp, ...]  # between the matmuls and the outputs
     splits: int = 1  # cores that share the terms of a block's sums: `split_sums.py`
+    last_wave: bool = False  # of the blocks that are left where all cores have had as many
 
     @property
     def product(self) -> Product:
@@ -131,7 +132,8 @@ class Section:
             raise NotLowered("one column passes to the vector core")
         rows, across, depth = p.units
         units = lcm(rows, self.row_unit), lcm(across, cols or unit), depth
-        return replace(p, units=units, passing=passing, splits=self.splits)
+        splits, last_wave = self.splits, self.last_wave
+        return replace(p, units=units, passing=passing, splits=splits, last_wave=last_wave)
 
     @property
     def row_unit(self) -> int:
@@ -154,15 +156,20 @@ class Section:
 
     @property
     def is_direct(self) -> bool:
-        """Whether sums are stored as they are, or after relu."""
+        """Whether sums of whole blocks are stored as they are, or after relu."""
         kinds = [op for op in self.ops if op.ACCESS not in MOVING]
         relus = all(isinstance(op, ReluOp) for op in kinds)
         return (
             len(self.terms) == 1
-            and self.splits == 1
+            and (self.splits == 1 or self.last_wave)
             and relus
             and all(len(has_relu(o.value)) == 1 and not o.is_turned for o in self.outputs)
         )
+
+    @property
+    def has_vector_cores(self) -> bool:
+        """Whether its program has work for them."""
+        return self.is_computed or not self.is_direct or self.last_wave
 
     @cached_property
     def reduces(self) -> list[ReduceOp]:

@@ -1,11 +1,17 @@
-"""Sums of products whose terms are shared by several cores (split-K), for matmuls of few rows.
+"""Sums of products whose terms are shared by several cores (split-K): of all blocks of matmuls of
+few rows, of others of the blocks that are left where all cores have had as many (stream-K).
 
     core (block, split):   sums of its part of the terms, in f32    -> workspace
     barrier
     vector core:           some columns: the parts added in their order, and what follows
 
 Few rows have few blocks: with narrow ones, so that all cores have some, rows of the right-hand side
-that vector cores load are many and short.
+that vector cores load are many and short. Of many rows the last blocks are shared in the same way:
+
+    core, in its turns:    whole blocks, as without
+    core (block, split):   sums of its part of the terms of a block that is left  -> workspace
+    barrier
+    vector core:           some rows of these blocks: the parts added, and what follows
 """
 
 from collections.abc import Iterator
@@ -17,13 +23,11 @@ from xdsl.ir import Attribute
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up
 from ge.dialects.tile.types import BLOCK
-from ge.lowering.kernels.blocks import Matrices
+from ge.lowering.kernels.blocks import Cut, Matrices
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Index, Scalar, ceil_div
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Tile
-
-SPLITS = (2, 3, 4, 6, 8, 12, 16, 24)  # cores that share the terms of a block's sums
 
 
 class SplitSums:
@@ -55,3 +59,43 @@ class SplitSums:
             if out is not total:
                 out[:] = v.cast(total, element)
             yield col, out
+
+
+class SharedWave:
+    """The blocks that are left where all cores have had `waves` blocks each: `splits` cores have
+    the terms of each of them, and their parts are in a workspace."""
+
+    def __init__(self, c: Tracer, p: Matrices, cut: Cut) -> None:
+        self.c, self.cut, self.splits = c, cut, p.splits
+        self.waves, self.left = cut.waves(p, c.target.cube_cores)
+        self.before = self.waves * c.target.cube_cores
+        self.parts = c.workspace(p.splits, self.left, cut.m, cut.n, dtype=f32)
+
+    @property
+    def count(self) -> int:
+        """Of cores that have a part of a block."""
+        return self.left * self.splits
+
+    def store(self, split: Scalar, block: Scalar, sums: Tile) -> None:
+        """The sums of a block, of a part of the terms."""
+        self.c.store(self.parts[split, block, 0:, 0:], sums)
+
+    def merged(self, out: Tile) -> Iterator[tuple[Index, Index, Index]]:
+        """Wait for all cores; then the pieces that are this vector core's, in this tile: which
+        block it is of, and the piece's row and column in it."""
+        c, (rows, cols) = self.c, out.shape
+        c.barrier()
+        total = out if out.element == f32 else c.ub(rows, cols, f32)
+        part = c.ub(rows, cols, f32, copies=2)
+        across, down = self.cut.n // cols, self.cut.m // rows
+        me, all_of_them = c.core * c.parts + c.part, c.cores * c.parts
+        for turn in c.range(ceil_div(self.left * down * across - me, all_of_them)):
+            piece = c.now(me + turn * all_of_them)
+            block, inside = c.now(piece // (down * across)), c.now(piece % (down * across))
+            row, col = c.now(inside // across * rows), c.now(inside % across * cols)
+            c.load(total, self.parts[0, block, row:, col:])
+            for split in c.range(1, self.splits):
+                total[:] = total + c.load(part[split], self.parts[split, block, row:, col:])
+            if out is not total:
+                out[:] = v.cast(total, out.element)
+            yield block, row, col

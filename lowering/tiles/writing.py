@@ -5,7 +5,6 @@ from functools import partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.scf import ForOp, IfOp
 from xdsl.ir import Block
 from xdsl.transforms.common_subexpression_elimination import cse
 from xdsl.utils.exceptions import VerifyException
@@ -16,7 +15,7 @@ from ge.dialects.tile.kernel import CubeOp, KernelOp, ProgramOp, VectorOp
 from ge.lowering.tiles.sides import Side, has_barriers, has_instructions, line_of
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Argument
-from ge.transforms.tiles.indices import erase_unused
+from ge.transforms.tiles.indices import NESTING, erase_unused
 from ge.transforms.tiles.tile_flags import TileFlagsPass
 from ge.transforms.tiles.tile_plan import TilePlanPass
 from ge.transforms.tiles.tile_split_loops import TileSplitLoopsPass
@@ -82,7 +81,7 @@ def program_of(side: Side, kind: Callable[[Block], ProgramOp]) -> ProgramOp | No
 def prune(block: Block) -> None:
     """Erase the loops and branches that do nothing."""
     for op in list(block.ops):
-        if isinstance(op, ForOp | IfOp):
+        if type(op) in NESTING:
             if has_instructions(op) or has_barriers(op):
                 for region in op.regions:
                     for inner in region.blocks:

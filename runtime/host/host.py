@@ -21,7 +21,14 @@ from ge.runtime.device.session import Session, main_of
 from ge.runtime.host.captured import CapturedCall, CapturedTasks
 from ge.runtime.host.context import Context
 from ge.runtime.host.dispatch import Call, Counts
-from ge.runtime.host.host_clock import CAUSES, HOST_CAUSES, HostClock, cause_of, idle_gaps
+from ge.runtime.host.host_clock import (
+    CAUSES,
+    HOST_CAUSES,
+    HostClock,
+    cause_of,
+    first_launch,
+    idle_gaps,
+)
 from ge.runtime.host.kernel_cache import KernelCaches
 from ge.runtime.host.modes import ALL, SUNK, Mode, modes
 from ge.runtime.host.options import DEFAULTS, HostOptions
@@ -68,11 +75,21 @@ class Called:
 
     @property
     def idle_us(self) -> dict[str, float]:
-        """The device's idle time between launches by cause."""
+        """The device's idle time before each launch by cause."""
         idle = dict.fromkeys(CAUSES, 0.0)
         for gap in idle_gaps(self.timeline) if self.timeline else ():
             idle[gap.cause] += gap.end_us - gap.start_us
         return idle
+
+    @property
+    def idle_at_start_us(self) -> float:
+        """For how long the device waits for the host before the first launch: no other task can
+        hide that."""
+        if self.timeline is None:
+            return 0.0
+        first = first_launch(self.timeline)
+        gaps = [g for g in idle_gaps(self.timeline) if g.cause in HOST_CAUSES]
+        return sum(g.end_us - g.start_us for g in gaps if g.end_us <= first)
 
 
 @dataclass

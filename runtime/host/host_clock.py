@@ -146,6 +146,11 @@ def idle_gaps(timeline: Timeline) -> Iterator[IdleGap]:
         end = max(end, task.end_us)
 
 
+def first_launch(timeline: Timeline) -> float:
+    """When the first kernel starts, in us; the device waits for it as for others."""
+    return min((t.start_us for t in timeline.tasks if _computes(t)), default=0.0)
+
+
 def _computes(task: Task) -> bool:
     return task.on_device and task.engine not in (DMA_IN, DMA_OUT)
 

@@ -8,13 +8,15 @@ from ge.runtime.host.host_clock import HOST_CAUSES
 
 
 def call_figures(called: Called) -> dict[str, Any]:
-    """Stable keys, for reports. `idle_us` is of the device, between launches, by cause."""
+    """Stable keys, for reports. `idle_us` is of the device, before each launch, by cause; that for
+    the host has a part before the first launch, and the rest is between launches."""
     counts, idle = called.counts, called.idle_us
     return {
         "latency_us": 0.0 if called.timeline is None else called.timeline.latency_us,
         "host_us": called.host_us,
         "idle_us": idle,
         "idle_for_host_us": sum(idle[cause] for cause in HOST_CAUSES),
+        "idle_at_start_us": called.idle_at_start_us,
         "setups": counts.setups,
         "setups_skipped": counts.skipped,
         "tilings": {**counts.found, "patched": counts.patched},

@@ -32,7 +32,6 @@ Epilogue = Callable[[Array, Array], object]
 BLOCK_BYTES = 1 << 20  # a block of a result, or of the columns for it
 BAND_ROWS = 8  # rows of an image between the first and last position of a band matrix
 WHOLE_ROWS = 16  # images of so many rows are multiplied by one band matrix
-BAND_COLUMNS = 16  # columns of a result for one band matrix
 PADDED_LAYOUTS = 32  # images of so many sizes keep the zeros around them
 
 
@@ -238,10 +237,8 @@ class Correlation:
         sums = self.sums
         several, elements = len(self.weight) // self.groups, prod(x.shape[2:])
         block_bytes, bias = BLOCK_BYTES, self.bias
-        if window.strides[1] > 1:
-            count = -(-width // -(-width // BAND_COLUMNS))
-            bands, method = self.bands(derived, 1, count), self.along_columns
-        elif x.shape[2] <= WHOLE_ROWS and width <= x.shape[3] and (self.is_float or self.in_floats):
+        is_small = x.shape[2] <= WHOLE_ROWS and window.strides[1] == 1 and width <= x.shape[3]
+        if is_small and (self.is_float or self.in_floats):
             elements *= window.kernel[1] + 1
             bands, method = self.bands_of_images(derived), self.by_images
             bias = None if self.is_float else bias
@@ -249,7 +246,7 @@ class Correlation:
             count = -(-height // -(-height * window.strides[0] // BAND_ROWS))
             extent = (height - 1) * window.strides[0] + window.extent(0)
             elements = extent * window.kernel[1] * width
-            bands, method = self.bands(derived, 0, count), self.along_rows
+            bands, method = self.bands(derived, count), self.along_rows
             block_bytes //= 2  # the lines are written and read again
         step = max(1, block_bytes // ((elements + height * width * several) * sums.itemsize))
         step = min(step, self.groups)
@@ -341,51 +338,21 @@ class Correlation:
 
         return multiply
 
-    def along_columns(self, most: int, bands: Array) -> BandMatmul:
-        """For bands [channels, outputs, tap, element, column], one row of the window after the
-        other."""
-        window, (height, width), image = self.window, self.out.shape[2:], self.x.shape[2:]
-        extent, count = bands.shape[3:]
-        rows = [tap_range(window, 0, t, image[0], height) for t in range(window.kernel[0])]
-        pieces: list[tuple[slice, slice, slice]] = []  # columns of the result, the image, the band
-        for first in range(0, width, count):
-            start = first * window.strides[1] - window.pads[1]
-            low, high = (min(max(i, 0), image[1]) for i in (start, start + extent))
-            columns = slice(first, min(first + count, width))
-            pieces.append((columns, slice(low, high), slice(low - start, high - start)))
-
-        def multiply(x: Array, bands: Array, target: Array) -> None:
-            x = self.converted(x)
-            for tap, (positions, lines) in enumerate(rows):
-                sums = target[:, :, positions]
-                block = scratch("block", sums.shape, sums.dtype) if tap else sums
-                for columns, elements, terms in pieces:
-                    matrices = bands[:, :, tap, terms, : columns.stop - columns.start]
-                    self.matmul(x[:, None, lines, elements], matrices, block[..., columns])
-                if tap:
-                    np.add(sums, block, out=sums)
-                else:
-                    target[:, :, : positions.start] = target[:, :, positions.stop :] = 0
-
-        return multiply
-
-    def bands(self, derived: DerivedArrays, axis: int, count: int) -> Array:
-        """The matrices for `count` positions along an axis, as `along_rows` (axis 0) or
-        `along_columns` take them: position i meets the elements from i times the stride on."""
+    def bands(self, derived: DerivedArrays, count: int) -> Array:
+        """The matrices [channels, outputs, row, terms] of `along_rows` for `count` rows:
+        row i of a result meets the rows of the image from i times the stride on."""
         window, groups, outputs = self.window, self.groups, len(self.weight) // self.groups
-        stride, dilation, extent = window.strides[axis], window.dilations[axis], window.extent(axis)
+        stride, dilation, extent = window.strides[0], window.dilations[0], window.extent(0)
 
         def build() -> Array:
-            weight = self.weight.reshape(groups, outputs, *window.kernel).swapaxes(2, 3 - axis)
-            shape = (*weight.shape[:3], (count - 1) * stride + extent, count)
-            result = np.zeros(shape, weight.dtype)  # [..., tap, element, position]
+            weight = self.weight.reshape(groups, outputs, *window.kernel)
+            rows = (count - 1) * stride + extent
+            result = np.zeros((groups, outputs, count, rows, window.kernel[1]), weight.dtype)
             for i in range(count):
-                result[..., i * stride : i * stride + extent : dilation, i] = weight
-            if axis == 0:  # [..., position, element and tap]
-                result = result.transpose(0, 1, 4, 3, 2).reshape(groups, outputs, count, -1)
-            return result
+                result[:, :, i, i * stride : i * stride + extent : dilation] = weight
+            return result.reshape(groups, outputs, count, -1)
 
-        return derived(self.weight, (axis, count, stride, dilation), build)
+        return derived(self.weight, ("rows", count, stride, dilation), build)
 
     def bands_of_images(self, derived: DerivedArrays) -> Array:
         """The matrices [channels, outputs, row, terms] for all rows of an image: the terms are the

@@ -17,12 +17,27 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"))
 
 
+BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
+COMPOUND = tuple(
+    kind
+    for base in (ast.stmt, ast.excepthandler, ast.match_case)
+    for kind in (base, *base.__subclasses__())
+    if not {"body", "cases"}.isdisjoint(kind._fields)
+)
+
+
 def statements(body: Iterable[ast.AST], for_types: bool = True) -> Iterator[ast.stmt]:
     """Statements and those in them, with or without those that are for type checkers alone."""
-    for node in body:
+    todo = [*body]
+    while todo:
+        node = todo.pop()
         if isinstance(node, ast.stmt):
             yield node
-        is_for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        for field in ("body", "handlers", "cases", "orelse", "finalbody"):
-            if for_types or not (is_for_types and field == "body"):
-                yield from statements(getattr(node, field, ()), for_types)
+        if isinstance(node, COMPOUND):
+            for field in BLOCKS:
+                if for_types or field != "body" or not is_for_types(node):
+                    todo += getattr(node, field, ())
+
+
+def is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)

@@ -3,23 +3,32 @@
 from typing import Any
 
 import pytest
+from xdsl.dialects.arith import AddiOp, ConstantOp
 from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, f32, i64
+from xdsl.dialects.scf import ForOp
 from xdsl.dialects.test import TestOp
 from xdsl.ir import Block, Region
 from xdsl.irdl import IRDLOperation
+from xdsl.irdl.operations import get_accessors_from_op_def
+from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.elementwise import AddOp, CastOp
+from ge.dialects.graph.control import LoopOp
+from ge.dialects.graph.elementwise import AddOp, CastOp, ClampOp
+from ge.dialects.graph.indexing import OneHotOp
 from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.support.operation import GeOp
+from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.support.operation import GeOp, created
 from ge.dialects.support.types import tensor
 from ge.dialects.tile.buffers import AllocOp, ViewOp
 from ge.dialects.tile.kernel import CoreOp, CubeOp
+from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.dialects.tile.types import BoxType, Memory, TileType
 
 T = tensor((4, 4), f32)
 INDEX = IndexType()
 VALUES = TestOp(result_types=[T, T, MemRefType(f32, (8, 8)), INDEX, INDEX]).results
 X, Y, M, ROW, COL = VALUES
+BOX, TILE = TestOp(result_types=[BoxType(2, 8, f32), TileType(2, 8, f32, Memory.UB)]).results
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "operands": (AddOp, {"operands": [X, Y], "result_types": [T]}),
     "an op for its result": (CastOp, {"operands": [TestOp(result_types=[T])], "result_types": [T]}),
@@ -35,6 +44,10 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "a list": (ViewOp, {"operands": [M, [ROW, COL]], "result_types": [BoxType(2, 2, f32)]}),
     "an empty list": (ViewOp, {"operands": [M, []], "result_types": [BoxType(2, 2, f32)]}),
+    "none in the place of one that may be": (LoadOp, {"operands": [BOX, TILE, None]}),
+    "one in the place of one that may be": (LoadOp, {"operands": [BOX, TILE, ROW]}),
+    "none in the place of one": (LoadOp, {"operands": [None, TILE, ROW]}),
+    "two in the place of one that may be": (LoadOp, {"operands": [BOX, TILE, [ROW, COL]]}),
     "no operands": (CoreOp, {"result_types": [INDEX]}),
     "a list of one type": (AllocOp, {"result_types": [[TileType(16, 16, f32, Memory.UB)]]}),
     "one operand for two": (AddOp, {"operands": [X], "result_types": [T]}),
@@ -65,3 +78,66 @@ def test_regions():
     region = Region(Block())
     program = CubeOp(region)
     assert region.parent is program
+
+
+NAMED: list[tuple[type[GeOp], list[Any]]] = [
+    (AddOp, [X, Y]),
+    (ViewOp, [M, [ROW, COL]]),
+    (ClampOp, [X, None, Y]),
+    (ReshapeOp, [X, Y]),
+    (ReshapeOp, [X, None]),
+    (OneHotOp, [X, Y, X]),
+    (LoopOp, [X, None, [X, Y]]),
+]
+
+
+@pytest.mark.parametrize(("kind", "operands"), NAMED)
+def test_accessors(kind: type[GeOp], operands: list[Any]):
+    """What an op's names say is what xDSL's accessors find."""
+    definition, op = kind.get_irdl_definition(), kind.__new__(kind)
+    results = [[T, T] if kind is LoopOp else T]
+    regions = [Region(Block()) for _ in definition.regions]
+    IRDLOperation.__init__(op, operands=operands, result_types=results, regions=regions)
+    accessors = get_accessors_from_op_def(definition, None)
+    for defs in (definition.operands, definition.results, definition.regions):
+        for name, _ in defs:
+            found, wanted = getattr(op, name), accessors[name].__get__(op)
+            assert found is wanted or [*found] == [*wanted]
+            with pytest.raises(AttributeError):
+                setattr(op, name, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "operands", "types", "properties"),
+    [
+        (AddiOp, (ROW, ROW), (INDEX,), {}),  # with what it has by default
+        (ConstantOp, (), (INDEX,), {"value": IntegerAttr(3, INDEX)}),
+        (ForOp, (ROW, ROW, ROW), (), {}),
+        (AddOp, (X, X), (T,), {}),
+    ],
+)
+def test_ops_of_any_dialect(kind: Any, operands: Any, types: Any, properties: Any) -> None:
+    regions = [Region(Block(arg_types=[INDEX])) for _ in range(2)] if kind is ForOp else [None] * 2
+    short = created(kind, operands, types, dict(properties), [r for r in regions[:1] if r])
+    long = kind.create(
+        operands=operands, result_types=types, properties=properties,
+        regions=[r for r in regions[1:] if r],
+    )  # fmt: skip
+    assert short.is_structurally_equivalent(long)
+    assert short.location == long.location
+    for op in (short, long):
+        users = [(u.operation, u.index) for v in dict.fromkeys(operands) for u in v.uses]
+        assert [index for user, index in users if user is op] == [*reversed(range(len(operands)))]
+    short.erase()
+    assert not any(u.operation is short for v in operands for u in v.uses)
+
+
+def test_what_a_class_verifies_itself() -> None:
+    """Not what its definition says: of what kinds operands are."""
+    store = StoreOp(TILE, X)
+    with pytest.raises(VerifyException, match="expected a box"):
+        store.verify_more()
+    AddOp.of(X, Y).verify_more()
+    mixed = AddOp.create(operands=[X, ROW], result_types=[T])
+    with pytest.raises(VerifyException):
+        mixed.verify_()

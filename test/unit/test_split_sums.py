@@ -1,11 +1,16 @@
-"""Cores that share the terms of a matmul's sums (split-K)."""
+"""Cores that share the terms of a matmul's sums: of few rows (split-K), or of the blocks that are
+left where all cores have had as many (stream-K)."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
+from ge.dialects.tile.transfers import StoreOp
 from ge.lowering.kernels import blocks, matmul
+from ge.lowering.kernels.blocks import Cut
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -55,11 +60,6 @@ def test_sums_that_would_be_stored_as_they_are(dtype: str) -> None:
     assert is_shared(compare(plain(3, 5000, 48, dtype), all_lowered=True, orders=1))
 
 
-@pytest.mark.usefixtures("always")
-def test_many_rows_are_not_shared() -> None:
-    assert not is_shared(lowered(linear(*weights(40, 512, 96))))
-
-
 @pytest.mark.parametrize(("text", "shares"), [
     (linear(*weights(1, 4096, 4096, "i4", block=32)), True),
     (linear(*weights(1, 64, 64)), False),
@@ -81,3 +81,89 @@ def test_weights_of_4_bits_by_one_row_take_half_the_time() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matmul, "SPLITS", ())
         assert time() > 1.8 * shared
+
+
+# ---- the last wave ---------------------------------------------------------------------------
+
+
+def with_bias(m: int, k: int, n: int, dtype: str = "f16") -> ModuleOp:
+    x, w, b, y = (f"{s}x{dtype}" for s in (f"{m}x{k}", f"{k}x{n}", n, f"{m}x{n}"))
+    ops = [
+        f"%0 = graph.matmul %x0, %x1 : (#{x}, #{w}) -> #{y}",
+        f"%1 = graph.add %0, %x2 : (#{y}, #{b}) -> #{y}",
+    ]
+    return linear([x, w, b], ops, ["%1"])
+
+
+HEADS = [
+    "%0 = graph.matmul %x0, %x1 : (#2x40x512xf16, #512x96xf16) -> #2x40x96xf16",
+    "%1 = graph.reshape %0 shape [2, 40, 3, 32] : #2x40x96xf16 -> #2x40x3x32xf16",
+    "%2 = graph.transpose %1 permutation [0, 2, 1, 3] : #2x40x3x32xf16 -> #2x3x40x32xf16",
+]
+
+
+def returning(found: tuple[Cut, int] | None) -> Callable[..., tuple[Cut, int] | None]:
+    def search(*_: object) -> tuple[Cut, int] | None:
+        return found
+
+    return search
+
+
+def cut_into(monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int, splits: int) -> None:
+    """Blocks of m x n, whose last ones have their terms shared."""
+    cut = Cut(m, n, k, k // 2, 1)
+    monkeypatch.setattr(matmul, "best_shared_wave", returning((cut, splits)))
+
+
+@pytest.mark.parametrize(
+    ("module", "cut"),
+    [
+        (plain(300, 512, 170), (32, 64, 64, 4)),  # a whole wave, and 6 blocks
+        (plain(70, 500, 40, "f32"), (32, 32, 64, 3)),  # all blocks are of the last wave
+        (with_bias(70, 520, 100), (32, 64, 64, 2)),
+        (with_bias(270, 310, 170), (32, 64, 64, 3)),  # not as many steps for each
+        (linear(["2x40x512xf16", "512x96xf16"], HEADS, ["%2"]), (48, 32, 64, 3)),
+    ],
+)
+def test_parts_of_the_last_wave_are_added_in_their_order(
+    module: ModuleOp | str, cut: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_into(monkeypatch, *cut)
+    assert is_shared(compare(module, all_lowered=True, orders=2))
+
+
+def test_whole_blocks_beside_a_shared_wave_are_stored_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cut_into(monkeypatch, 32, 64, 64, 4)
+    ((_, program),) = lowered(plain(300, 512, 170)).pairs
+    assert program.cube is not None
+    stored = [op.target.type for op in program.cube.walk() if isinstance(op, StoreOp)]
+    assert [str(t) for t in stored] == ["!tile.box<32x64xf16>", "!tile.box<32x64xf32>"]
+
+
+def time_of(result: Lowered) -> float:
+    ((_, program),) = result.pairs
+    return TileKernel(program, result.target).time().total_us
+
+
+@pytest.mark.parametrize("module", [
+    lambda: with_bias(1024, 8192, 1024),
+    lambda: plain(384, 32768, 384),
+    lambda: linear(*weights(40, 4096, 96)),
+])  # fmt: skip
+def test_a_last_wave_is_shared_where_it_pays(module: Callable[[], ModuleOp | str]) -> None:
+    result = lowered(module())
+    assert is_shared(result)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matmul, "best_shared_wave", returning(None))
+        assert time_of(result) < time_of(lowered(module()))
+
+
+@pytest.mark.parametrize("module", [
+    plain(1024, 8192, 1024),  # the vector cores would have to be started
+    with_bias(1536, 4096, 1536),  # blocks fill three waves
+    plain(4096, 4096, 4096),  # that is within what estimates are unsure of
+])  # fmt: skip
+def test_full_waves_are_not_shared(module: ModuleOp | str) -> None:
+    assert not is_shared(lowered(module))

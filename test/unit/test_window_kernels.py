@@ -90,7 +90,6 @@ CONVS = [
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int8])
 def test_conv(case: Any, block_bytes: int, dtype: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(correlation, "BLOCK_BYTES", block_bytes)
-    monkeypatch.setattr(correlation, "BAND_COLUMNS", 3)
     channels, weight, size, strides, pads, dilations, group = case
     rng = np.random.default_rng(0)
     x = rng.integers(-9, 9, (2, channels, *size)).astype(dtype)

@@ -22,7 +22,7 @@ from itertools import count
 
 from xdsl.builder import Builder
 from xdsl.dialects.arith import MaxSIOp
-from xdsl.dialects.scf import ForOp, IfOp
+from xdsl.dialects.scf import ForOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -32,7 +32,7 @@ from ge.dialects.tile.compute import FlagOp
 from ge.dialects.tile.instruction import Instruction, Program
 from ge.dialects.tile.kernel import BarrierOp
 from ge.dialects.tile.types import FifoType, Pipe
-from ge.transforms.tiles.indices import Sum, is_outside, known, sum_of
+from ge.transforms.tiles.indices import NESTING, Sum, is_outside, known, sum_of
 
 Pair = tuple[Pipe, Pipe]
 """Who sets a flag, and who waits for it."""
@@ -123,7 +123,7 @@ def _collect(
     last: Pipe | None = None
     run = -1
     for op in block.ops:
-        if isinstance(op, ForOp | IfOp):
+        if type(op) in NESTING:
             last = None
             if isinstance(op, ForOp):
                 _collect(op.body.block, (*loops, op), accesses, runs, orders)

@@ -23,12 +23,14 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.traits import Pure
 
+from ge.dialects.support.operation import created
 from ge.dialects.tile.buffers import constant_index
 from ge.dialects.tile.kernel import CoreOp, CoresOp, PartOp, ProgramOp
 
 GROWING = (AddiOp, CeilDivSIOp, CoreOp, CoresOp, PartOp, MaxSIOp, MinSIOp, MuliOp, RemSIOp)
 """Ops whose results are at least 0 where their operands are."""
 
+NESTING = ForOp, IfOp  # asked of `type`: `isinstance` of xDSL's classes takes much longer
 Binary = SignlessIntegerBinaryOperation
 INDEX = IndexType()
 Index = int | SSAValue
@@ -86,7 +88,7 @@ def known(value: SSAValue) -> Index:
 
 def constant_op(number: int, type: Attribute) -> ConstantOp:
     """A constant; equal ones share their attribute."""
-    return ConstantOp.create(result_types=[type], properties={"value": _attribute(number, type)})
+    return created(ConstantOp, (), (type,), {"value": _attribute(number, type)})
 
 
 @lru_cache(maxsize=4096)
@@ -96,7 +98,7 @@ def _attribute(number: int, type: Attribute) -> Attribute:
 
 def arith_op(kind: type[Binary], a: SSAValue, b: SSAValue) -> Binary:
     """`kind` of two indices. Nothing is found out about its arguments, which takes longest."""
-    return kind.create(operands=[a, b], result_types=[a.type])
+    return created(kind, (a, b), (a.type,))
 
 
 def erase_unused(block: Block) -> None:
@@ -104,7 +106,7 @@ def erase_unused(block: Block) -> None:
     op = block.last_op
     while op is not None:
         before = op.prev_op
-        if isinstance(op, ForOp | IfOp):
+        if type(op) in NESTING:
             for inner in (b for region in op.regions for b in region.blocks):
                 erase_unused(inner)
         elif op.results and _is_pure(type(op)) and not any(r.uses for r in op.results):

@@ -100,11 +100,22 @@ class Writer:
         self.numbers: dict[object, SSAValue] = {}
         self.constant = Constants(program)
 
-    def write(self, op: Operation, marks: Iterable[Mark], place: InsertPoint) -> None:
-        for m in marks:
-            flag = (SetOp if m.is_set else WaitOp)(*m.pair, self.number(m, place.block))
-            flag.location = op.location
-            Builder(place).insert(flag)
+    def write(self, op: Operation, before: Iterable[Mark], after: Iterable[Mark]) -> None:
+        """The flags before and after an op."""
+        block = op.parent
+        assert block is not None
+        for m in before:
+            block.insert_op_before(self.flag(m, op, block), op)
+        last = op
+        for m in after:
+            flag = self.flag(m, op, block)
+            block.insert_op_after(flag, last)
+            last = flag
+
+    def flag(self, m: Mark, op: Operation, block: Block) -> FlagOp:
+        flag = (SetOp if m.is_set else WaitOp)(*m.pair, self.number(m, block))
+        flag.location = op.location
+        return flag
 
     def number(self, m: Mark, block: Block) -> SSAValue:
         """Of the flag: the slot, counted from the first flag of its unit."""
@@ -154,9 +165,9 @@ def add_flags(program: ProgramOp, most: int) -> None:
         fewer(program, sharing, units, over, what)
     writer = Writer(program, first)
     for op, found in marks.before.items():
-        writer.write(op, found, InsertPoint.before(op))
+        writer.write(op, found, ())
     for op, found in marks.after.items():
-        writer.write(op, found, InsertPoint.after(op))
+        writer.write(op, (), found)
 
 
 @dataclass(frozen=True)

@@ -158,3 +158,69 @@ npu_task.kernel @turned on cube {
   }
   npu_task.return %4 : tensor<96x64xf32>
 }
+
+// 32 blocks are one for each of 24 cores, and 8 more: three cores share the terms of one of these.
+// The parts are added behind a barrier.
+// CHECK-LABEL: tile.kernel @waves_tiles({{.*}}) workspace(%workspace: memref<3x8x256x128xf32>) cores 24
+// CHECK: tile.cube
+// CHECK: tile.mmad
+// CHECK: tile.push
+// CHECK: tile.mmad
+// CHECK: tile.view %workspace[
+// CHECK: tile.store
+// CHECK: tile.barrier
+// CHECK: tile.vector split 2
+// CHECK: tile.pop
+// CHECK: tile.barrier
+// CHECK: tile.view %workspace[
+// CHECK: tile.load
+// CHECK: scf.for
+// CHECK: graph.add
+// CHECK: tile.store
+
+npu_task.kernel @waves on cube {
+^bb0(%0: tensor<1024x8192xf16>, %1: tensor<8192x1024xf16>, %2: tensor<1024xf16>):
+  %3 = fused_op.linear(%0, %1, %2) : (tensor<1024x8192xf16>, tensor<8192x1024xf16>, tensor<1024xf16>) -> tensor<1024x1024xf16> {
+  ^bb0(%4: tensor<1024x8192xf16>, %5: tensor<8192x1024xf16>, %6: tensor<1024xf16>):
+    %7 = graph.matmul %4, %5 : (tensor<1024x8192xf16>, tensor<8192x1024xf16>) -> tensor<1024x1024xf16>
+    %8 = graph.add %7, %6 : (tensor<1024x1024xf16>, tensor<1024xf16>) -> tensor<1024x1024xf16>
+    fused_op.yield %8 : tensor<1024x1024xf16>
+  }
+  npu_task.return %3 : tensor<1024x1024xf16>
+}
+
+// Three blocks for each core: none is left. Sums are stored as they are.
+// CHECK-LABEL: tile.kernel @full_tiles
+// CHECK-NOT: workspace
+// CHECK-NOT: tile.barrier
+// CHECK: tile.store
+// CHECK-NOT: tile.barrier
+
+npu_task.kernel @full on cube {
+^bb0(%0: tensor<1536x4096xf16>, %1: tensor<4096x1536xf16>):
+  %2 = graph.matmul %0, %1 : (tensor<1536x4096xf16>, tensor<4096x1536xf16>) -> tensor<1536x1536xf16>
+  npu_task.return %2 : tensor<1536x1536xf16>
+}
+
+// 250 MB of weights do not fit into L2: some columns of blocks are walked down together, the last
+// ones being fewer.
+// CHECK-LABEL: tile.kernel @beyond_tiles
+// CHECK: arith.minsi
+// CHECK: tile.load
+
+npu_task.kernel @beyond on cube {
+^bb0(%0: tensor<2048x4096xf16>, %1: tensor<4096x32000xf16>):
+  %2 = graph.matmul %0, %1 : (tensor<2048x4096xf16>, tensor<4096x32000xf16>) -> tensor<2048x32000xf16>
+  npu_task.return %2 : tensor<2048x32000xf16>
+}
+
+// Both operands fit: row after row of blocks.
+// CHECK-LABEL: tile.kernel @within_tiles
+// CHECK-NOT: arith.minsi
+// CHECK: tile.load
+
+npu_task.kernel @within on cube {
+^bb0(%0: tensor<2048x4096xf16>, %1: tensor<4096x4096xf16>):
+  %2 = graph.matmul %0, %1 : (tensor<2048x4096xf16>, tensor<4096x4096xf16>) -> tensor<2048x4096xf16>
+  npu_task.return %2 : tensor<2048x4096xf16>
+}
