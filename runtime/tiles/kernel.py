@@ -89,6 +89,7 @@ class TileKernel:
         self._issued: list[Issue] | None = None
         self._rounds: dict[Issue, Rounds] = {}
         self._cycles: dict[Held, list[float]] = {}
+        self._estimates: list[float] = []
         self._released: dict[Held, list[float]] = {}  # when barriers let cores go on, in cycles
         self._ordered: dict[int, Phases] = {}  # by core; nothing that is read changes them
         self._kept = 0
@@ -151,16 +152,30 @@ class TileKernel:
 
     def cycles(self, held: Held = ()) -> list[float]:
         """Of each record."""
-        issued, records, ops = self.issued, self.tables.records, self.tables.ops
-        if len(self._cycles.get(held, ())) < len(records):
-            shares = self.shares(issued, held)
-            self._cycles[held] = [
-                cycles_of(op, r.sizes, shares[r.pipe // len(PIPES)], self.target)
-                if isinstance(op := ops[r.op], Instruction)
-                else 0.0
-                for r in records
-            ]
+        issued = self.issued
+        if len(self._cycles.get(held, ())) < len(self.tables.records):
+            self._cycles[held] = self._cycles_from(0, self.shares(issued, held))
         return self._cycles[held]
+
+    def _cycles_from(self, first: int, shares: Sequence[Share]) -> list[float]:
+        """Of each record from one on."""
+        ops = self.tables.ops
+        return [
+            cycles_of(op, r.sizes, shares[r.pipe // len(PIPES)], self.target)
+            if isinstance(op := ops[r.op], Instruction)
+            else 0.0
+            for r in self.tables.records[first:]
+        ]
+
+    def _cycles_as_of(self, issue: Issue) -> list[float]:
+        """Of each record, as if all cores issued what this one does, where nobody has asked for
+        times: to order what a core does, others need not be walked."""
+        if self.meets or self._issued is not None:
+            return self.cycles()
+        known = self._estimates
+        if len(known) < len(self.tables.records):
+            known += self._cycles_from(len(known), self.shares([issue] * self.op.core_count))
+        return known
 
     # ---- memory traffic
 
@@ -337,9 +352,9 @@ class TileKernel:
         stored: dict[str, Array] | None = None,
         over: Mapping[str, str] | None = None,
     ) -> dict[str, Array]:
-        """The outputs for these inputs, in the order of the simulated time, or with a seed in any
-        legal order. With `cores` only these run; which elements are stored is put in `stored`.
-        `over`: the input that an output is written over, element by element."""
+        """The outputs for these inputs, each core in the order of the simulated time, or with a
+        seed in any legal order. With `cores` only these run; which elements are stored is put in
+        `stored`. `over`: the input that an output is written over, element by element."""
         arguments = self.arguments
         random = None if seed is None else Random(seed)
         cores = list(range(self.op.core_count)) if cores is None else cores
@@ -445,7 +460,7 @@ class TileKernel:
         if random is not None:
             return random_order(issue, records, depths, random)
         try:
-            cycles = self.cycles()
+            cycles = self._cycles_as_of(issue)
         except GeError:  # the target does not say what instructions take: one legal order
             cycles = [1.0] * len(records)
         return by_time(simulate(issue, records, cycles, depths, self.latencies, keep_steps=True))
