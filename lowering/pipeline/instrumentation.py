@@ -29,9 +29,8 @@ def count_ops(module: ModuleOp) -> int:
         op = blocks.pop().first_op
         while op is not None:
             count += 1
-            if op.regions:  # of few ops; whether they are unread is asked of these alone
-                for region in regions_of(op):
-                    blocks.extend(region.blocks)
+            for region in regions_of(op):
+                blocks.extend(region.blocks)
             op = op.next_op
     return count
 

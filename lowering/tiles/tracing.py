@@ -31,6 +31,7 @@ from xdsl.transforms.common_subexpression_elimination import cse
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import CastOp, SelectOp
 from ge.dialects.graph.support.folding import constants
+from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import created
@@ -248,11 +249,18 @@ class Tracer:
     def side_of(self, tile: v.Tile) -> Side:
         return self.vector if v.tile_of(tile).space is Memory.UB else self.cube
 
-    def read(self, box: v.Box, below: int, least: int = 0, distinct: bool = False) -> Index:
+    def read(
+        self, box: v.Box, below: int | None = None, least: int = 0, distinct: bool = False
+    ) -> Index:
         """The integer at one place of an argument, `c.read(ids[i], below=n)`: at least `least` and
-        below `below`, and with `distinct` at no other place of the argument."""
+        below `below`, and with `distinct` at no other place of the argument. Raises GeError without
+        a bound, which proofs and times need."""
+        hint = "write c.read(ids[i], below=n)"
         if v.box_of(box).spans:
-            raise GeError("one number is read", hint="write c.read(ids[i], below=n)")
+            raise GeError("one number is read", hint=hint)
+        if below is None or below <= least:
+            text = "has no bound" if below is None else f"is at least {least} and below {below}"
+            raise GeError(f"a number that is read {text}", hint=hint)
         return ReadIndex("read", box=box, span=range(least, below), distinct=distinct)
 
     # ---- instructions ----
@@ -333,7 +341,7 @@ class Tracer:
         moved while the cube works on another), of which L0A and L0B hold two."""
         tile = a if isinstance(a, v.Tile) else a.tile
         bits, length = bitwidth(tile.element), a.shape[1]
-        least = 256 // bits
+        least = max(256 // bits, FRACTAL)
         room, whole = self.target.core_memories, length
         while length % (2 * least) == 0 and (
             length == whole

@@ -84,7 +84,8 @@ class Region:
 class Step:
     """An instruction as it is issued, or for each pipe a barrier. `number`: how many the program
     issued before; `phase`: how many barriers there were before. `flag` is the id of a flag, `fifo`
-    the queue, `part` the vector core beside the cube core whose rows pass it."""
+    the queue, `part` the vector core beside the cube core whose rows pass it. `around`: the whole
+    tile of a load that writes a part of it, since its box passes the memref."""
 
     op: Instruction | BarrierOp
     pipe: Pipe
@@ -92,6 +93,7 @@ class Step:
     phase: int = 0
     reads: Sequence[Bytes] = ()
     writes: Sequence[Bytes] = ()
+    around: Sequence[Bytes] = ()
     read_boxes: Sequence[Region] = ()
     written_boxes: Sequence[Region] = ()
     flag: int | None = None
@@ -330,6 +332,8 @@ class Walk:
             box = step.written_boxes[0]
         step.reads = self.touched(reads, op, box, part)
         step.writes = self.touched(writes, op, box, part)
+        if isinstance(op, LoadOp) and box is not None and is_cut(box, box_type(op.source).shape):
+            step.around = self.touched(writes, op, None, part)
         self.steps.append(step)
 
     def touched(
@@ -407,6 +411,11 @@ class Walk:
             )
             parts = tuple((*r, *c) for r in rows for c in cols)
         return Region(box.memref, tuple(bounds), parts)
+
+
+def is_cut(region: Region, shape: Sequence[int]) -> bool:
+    """Whether a box of this shape passes its memref."""
+    return sum(rows * cols for _, rows, _, cols in region.parts) < shape[0] * shape[1]
 
 
 def _stretches(dims: Sequence[tuple[range, int]]) -> list[tuple[int, int]]:

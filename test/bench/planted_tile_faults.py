@@ -387,8 +387,8 @@ def judge(right: Right, expected: bytes, rng: random.Random, orders: int) -> str
         return "same result" if same else "other numbers in all orders, as said above"
     if found != {expected}:
         return "reported, other numbers in all orders"
-    if {p.kind for p in problems} == {"unwritten"}:
-        return "reported, bytes that nothing wrote are read and reach no result"
+    if {p.kind for p in problems} <= {"unwritten", "left"}:
+        return "reported, bytes that stand for nothing are read and reach no result"
     return f"reported, no order tried shows it ({fault.__name__} in @{right.name})"
 
 

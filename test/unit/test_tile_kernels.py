@@ -256,6 +256,18 @@ def broken(body: Callable[..., None], match: str) -> None:
     assert "test_tile_kernels.py:" in str(error.value)
 
 
+def test_sums_of_one_fractal_are_not_halved():
+    def product(c: Any, a: Any, b: Any, out: Any):
+        lhs, rhs, acc = c.l1(16, 16), c.l1(16, 16), c.l0c(16, 16)
+        c.mmad(acc, c.load(lhs, a[0:]), c.load(rhs, b[0:]), init=True)
+        c.store(out[0:], acc)
+
+    a, b = np.random.default_rng(0).standard_normal((2, 16, 16), np.float32)
+    out = np.zeros((16, 16), np.float32)
+    tile.kernel(product).on(a, b, out, cores=1).run(a, b, out)
+    np.testing.assert_allclose(out, a @ b, rtol=1e-5, atol=1e-5)
+
+
 def test_errors_name_the_line():
     def sides(c: Any, x: Any, out: Any):
         c.load(c.l0a(64, 64), x[0:])
@@ -287,6 +299,16 @@ def test_errors_name_the_line():
     def endless(c: Any, x: Any, out: Any):
         for _ in c.range():
             c.load(c.ub(64, 64), x[0:])
+
+    def boundless(c: Any, x: Any, out: Any):
+        for _ in c.range(c.read(x[0, 0])):
+            c.load(c.ub(64, 64), x[0:])
+
+    def empty(c: Any, x: Any, out: Any):
+        c.read(x[0, 0], below=2, least=2)
+
+    broken(boundless, r"a number that is read has no bound; write c.read\(ids\[i\], below=n\)")
+    broken(empty, "a number that is read is at least 2 and below 2")
 
     def product(c: Any, x: Any, out: Any):
         a = c.l1(16, 64)

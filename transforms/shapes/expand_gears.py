@@ -174,22 +174,42 @@ def between(first: Operation, last: Operation) -> list[Operation]:
 # ---- the gears -------------------------------------------------------------------------------
 
 
-def body_of(func: FuncOp, outside: set[Operation], shapes: Mapping[SSAValue, list[int]]) -> Region:
-    """A clone of the body for inputs of these shapes."""
-    body = func.body.block
-    block, values = Block(), dict[SSAValue, SSAValue]()
+def assumed(block: Block, shapes: Mapping[SSAValue, list[int]]) -> dict[SSAValue, SSAValue]:
+    """Begin the block of a gear: inputs -> what they are, of these shapes, in it."""
+    values: dict[SSAValue, SSAValue] = {}
     for arg, shape in shapes.items():
-        assumed = AssumeShapeOp.at(arg, shape)
-        assumed.result.name_hint = arg.name_hint
-        block.add_op(assumed)
-        values[arg] = assumed.result
-    for op in body.ops:
+        op = AssumeShapeOp.at(arg, shape)
+        op.result.name_hint = arg.name_hint
+        block.add_op(op)
+        values[arg] = op.result
+    return values
+
+
+def copy_of(func: FuncOp, outside: set[Operation], shapes: Mapping[SSAValue, list[int]]) -> Region:
+    """A clone of the body for inputs of these shapes."""
+    block = Block()
+    values = assumed(block, shapes)
+    for op in func.body.block.ops:
         if op in outside:
             continue
         if isinstance(op, ReturnOp):
             block.add_op(YieldOp(*(values.get(v, v) for v in op.operands)))
         else:
             block.add_op(op.clone(values))
+    return Region(block)
+
+
+def take(func: FuncOp, outside: set[Operation], shapes: Mapping[SSAValue, list[int]]) -> Region:
+    """The body itself, but for its end, for inputs of these shapes."""
+    block, body = Block(), func.body.block
+    for arg, value in assumed(block, shapes).items():
+        arg.replace_uses_with_if(value, lambda use: not isinstance(use.operation, AssumeShapeOp))
+    *ops, returned = body.ops
+    for op in ops:
+        if op not in outside:
+            op.detach()
+            block.add_op(op)
+    block.add_op(YieldOp(*returned.operands))
     return Region(block)
 
 
@@ -218,28 +238,25 @@ def expand(func: FuncOp, gears: Gears, fallback: bool = False) -> None:
     returned = body.last_op
     assert isinstance(returned, ReturnOp)
     outside: set[Operation] = {op for op in body.ops if isinstance(op, ConstantOp)}
-    regions: list[Region] = []
+    func.attributes[PADDING] = padding_attribute(func, gears)
+    types = [v.type for v in returned.operands]
+    sized: list[dict[SSAValue, list[int]]] = []
     for row in gears.rows:
-        shapes: dict[SSAValue, list[int]] = {}
+        sized.append({})
         for (i, axis), size in gears.sizes(row).items():
-            shapes.setdefault(args[i], list(shape_of(args[i])))[axis] = size
-        regions.append(body_of(func, outside, shapes))
+            sized[-1].setdefault(args[i], list(shape_of(args[i])))[axis] = size
     if fallback:
         dynamic = dict.fromkeys(args[i] for where in gears.places.values() for i, _ in where)
-        shapes = {arg: list(shape_of(arg)) for arg in dynamic}
-        regions.append(body_of(func, outside, shapes))
-    old = [op for op in body.ops if op not in outside and op is not returned]
+        sized.append({arg: list(shape_of(arg)) for arg in dynamic})
+    regions = [copy_of(func, outside, shapes) for shapes in sized[:-1]]
+    regions.append(take(func, outside, sized[-1]))
     places = [where[0] for where in gears.places.values()]
-    func.attributes[PADDING] = padding_attribute(func, gears)
     index = MapIndexOp.make([args[i] for i, _ in places], [a for _, a in places], gears.rows)
-    types = [v.type for v in returned.operands]
     case = CaseOp(operands=[index.result], result_types=[types], regions=[regions])
     for op in (index, case):
         op.location = func.location
         body.insert_op_before(op, returned)
     returned.operands = list(case.results)
-    for op in reversed(old):
-        erase(op)
     for region in regions[: len(gears.rows)]:
         settle(region.block)
     hoist_common_ops(case)

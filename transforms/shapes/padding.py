@@ -170,6 +170,8 @@ class Padding:
         left = {(i, a) for i, v in enumerate(op.operands) for a in self.along(v)} - set(done)
         result: Axes = {}
         for axis in range(rank_of(op.results[0])):
+            if not left:
+                break
             if (op, axis) not in self.parts:
                 self.parts[op, axis] = self.needed(op, axis)
             needed = self.parts[op, axis]
