@@ -15,9 +15,9 @@ All leave a barrier at one time, after the last has come: each core is simulated
 first, then with these times.
 
 Numbers: each core's instructions act on its bytes in the order in which they would end if it shared
-no bandwidth, or in a random legal order; one core after the other, since cores have nothing in common but device memory, and up
-to the next barrier, since there they have. Adding to device memory goes by the cores' numbers, so
-that the sums are the same each time.
+no bandwidth, or in a random legal order; one core after the other, since cores have nothing in
+common but device memory, and up to the next barrier, since there they have. Adding to device memory
+goes by the cores' numbers, so that the sums are the same each time.
 
 Limits: the time of a kernel that reads numbers (`tile.read`) is that for the largest that they may
 be; reading them takes no time.
