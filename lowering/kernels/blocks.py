@@ -91,6 +91,7 @@ class Cut:
         return divmod(self.blocks(replace(p, splits=1)), cores)
 
 
+GROUPS = (96, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)  # columns of blocks, walked down together
 SPLITS = (2, 3, 4, 6, 8, 12, 16, 24)  # cores that share the terms of a block's sums
 
 
@@ -122,6 +123,28 @@ def merging_blocks(cut: Cut, p: Matrices, left: int, splits: int, target: Target
     each = SUM_BYTES / rate + CYCLES * SUM_BYTES / REPEAT_BYTES
     after = size * (bitwidth(p.result) / 8 / rate + VECTOR_OPS * SUM_BYTES / REPEAT_BYTES)
     return 2 * target.cross_flag_cycles + splits * (starts + size * each) + after
+
+
+@lru_cache(1024)
+def columns_together(cut: Cut, p: Matrices, target: Target) -> int:
+    """How many columns of blocks are walked down together, row after row of them: all, or fewer
+    where L2 has no room for both operands and so fewer bytes cross HBM."""
+    down, across = cut.counts(p)
+    width = p.k * bitwidth(p.element) / 8
+    lhs, rhs = p.m * width, p.n * width
+
+    def crossing(group: int) -> float:
+        """Bytes of one of the matmuls."""
+        mine, groups = group * cut.n * width, ceil(across / group)
+        rows = (ceil(target.cube_cores / group) + 1) * cut.m * width  # that cores have at a time
+        again = groups > 1 and lhs + mine > target.l2_bytes
+        sweeps = 1 if mine + rows <= target.l2_bytes else down
+        return lhs * (groups if again else 1) + rhs * sweeps
+
+    if lhs + rhs <= target.l2_bytes:
+        return across
+    fewer = (n for n in GROUPS if n < across)
+    return min((across, *fewer), key=crossing)
 
 
 @lru_cache(1024)

@@ -23,7 +23,15 @@ from ge.dialects.support.access import Access
 from ge.dialects.support.types import Shape, element_type
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import Memory
-from ge.lowering.kernels.blocks import SPLITS, Cut, all_cuts, best_cut, best_shared_wave, cycles
+from ge.lowering.kernels.blocks import (
+    SPLITS,
+    Cut,
+    all_cuts,
+    best_cut,
+    best_shared_wave,
+    columns_together,
+    cycles,
+)
 from ge.lowering.kernels.choices import chosen
 from ge.lowering.kernels.epilogue import Epilogue
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Replaced, Written
@@ -34,7 +42,7 @@ from ge.lowering.kernels.sections import Section, sections_of
 from ge.lowering.kernels.simple_ops import simple_body
 from ge.lowering.kernels.split_sums import SharedWave, SplitSums
 from ge.lowering.tiles import values as v
-from ge.lowering.tiles.indices import Condition, Index, Scalar, ceil_div
+from ge.lowering.tiles.indices import Condition, Index, Scalar, ceil_div, minimum
 from ge.lowering.tiles.tracing import Queue, Tracer
 from ge.lowering.tiles.values import Tile, Transposed
 
@@ -236,9 +244,18 @@ class Writer:
     def place(self, section: Section, block: Index) -> Place:
         """Where a block is, whose matrices are those that `loaded` takes then."""
         c, p, (down, across) = self.c, section.p, self.cut.counts(section.p)
-        line = c.now(block // across)
-        batch, row = c.now(line // down), c.now(line % down * self.cut.m)
-        place = Place(p.batch, p.m, batch, row, c.now(block % across * self.cut.n))
+        group = columns_together(self.cut, p, c.target)
+        if group == across:
+            line, column = c.now(block // across), c.now(block % across)
+            batch, row = c.now(line // down), c.now(line % down)
+        else:  # so many columns, row after row, before the next ones
+            batch, inside = c.now(block // (down * across)), c.now(block % (down * across))
+            first = c.now(inside // (down * group) * group)
+            wide = minimum(across - first, group) if across % group else group
+            rest = c.now(inside % (down * group))
+            row, column = c.now(rest // wide), c.now(first + rest % wide)
+        cut = self.cut
+        place = Place(p.batch, p.m, batch, c.now(row * cut.m), c.now(column * cut.n))
         batches = section.product.sizes[0]
         for operand in dict.fromkeys(o for term, _ in section.terms for o in term.operands):
             self.leads[operand] = operand.matrix(batches, place.batch, c, self.arguments)

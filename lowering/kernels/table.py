@@ -2,59 +2,63 @@
 else by its engine."""
 
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 
+from ge.dialects.fused_op import CustomOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.image import ResizeOp
-from ge.dialects.graph.indexing import ScatterElementsOp, ScatterNdOp, TensorScatterOp
+from ge.dialects.graph.indexing import ScatterElementsOp, ScatterNdOp, TensorScatterOp, TopKOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.access import Access
 from ge.dialects.support.tensor_op import TensorOp
-from ge.lowering.kernels.append import lower_append
-from ge.lowering.kernels.attention import lower_attention
-from ge.lowering.kernels.by_hand import by_hand, lower_by_hand
-from ge.lowering.kernels.convolution import lower_convolution
 from ge.lowering.kernels.launch import Launch, NotLowered, Written
-from ge.lowering.kernels.matmul import lower_matmul
-from ge.lowering.kernels.moves import is_repeat, lower_moves, moves
-from ge.lowering.kernels.resize import lower_resize
-from ge.lowering.kernels.scatter import lower_scatter
-from ge.lowering.kernels.scatter_elements import lower_scatter_elements
-from ge.lowering.kernels.sliding import lower_sliding
-from ge.lowering.kernels.transposed import lower_transposed
-from ge.lowering.kernels.vector import lower_vector
 
-BY_OP: dict[type[TensorOp], Callable[[Launch], Written]] = {
-    AppendOp: lower_append,
-    AttentionOp: lower_attention,
-    ConvOp: lower_convolution,
-    ConvTransposeOp: lower_transposed,
-    PoolOp: lower_sliding,
-    ScatterElementsOp: lower_scatter_elements,
-    ScatterNdOp: lower_scatter,
-    TensorScatterOp: lower_scatter,
+BY_OP: dict[type[TensorOp], str] = {
+    AppendOp: "append.lower_append",
+    AttentionOp: "attention.lower_attention",
+    ConvOp: "convolution.lower_convolution",
+    ConvTransposeOp: "transposed.lower_transposed",
+    PoolOp: "sliding.lower_sliding",
+    ScatterElementsOp: "scatter_elements.lower_scatter_elements",
+    ScatterNdOp: "scatter.lower_scatter",
+    TensorScatterOp: "scatter.lower_scatter",
+    TopKOp: "top_k.lower_top_k",
 }
-LOWERINGS: dict[Engine, Callable[[Launch], Written]] = {
-    Engine.CUBE: lower_matmul,
-    Engine.VECTOR: lower_vector,
+BY_ENGINE: dict[Engine, str] = {
+    Engine.CUBE: "matmul.lower_matmul",
+    Engine.VECTOR: "vector.lower_vector",
 }
+
+
+@cache
+def lowering_at(place: str) -> Callable[[Launch], Written]:
+    """The lowering of a module of this folder: most programs need few of them."""
+    module, _, name = place.partition(".")
+    return getattr(import_module(f"ge.lowering.kernels.{module}"), name)
 
 
 def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
     """Raises NotLowered where there is none."""
-    if by_hand(launch) is not None:
-        return lower_by_hand
+    if isinstance(launch.kernel.main, CustomOp):
+        from ge.lowering.kernels.by_hand import by_hand, lower_by_hand
+
+        if by_hand(launch) is not None:
+            return lower_by_hand
     kinds = {type(op) for op in launch.body.ops}
-    if found := [lowering for kind, lowering in BY_OP.items() if kind in kinds]:
-        return found[0]
+    if found := [place for kind, place in BY_OP.items() if kind in kinds]:
+        return lowering_at(found[0])
+    from ge.lowering.kernels.moves import is_repeat, lower_moves, moves
+
     if any(isinstance(op, ResizeOp) and not is_repeat(op) for op in launch.body.ops):
-        return lower_resize
+        return lowering_at("resize.lower_resize")
     engine = launch.kernel.engine.data
     rows = any(op.ACCESS is Access.ROWS for op in launch.body.ops)
     if engine is Engine.VECTOR and moves(launch) and not rows:
         return lower_moves
-    if engine not in LOWERINGS:
+    if engine not in BY_ENGINE:
         raise NotLowered(f"nothing is lowered for engine {engine}")
-    return LOWERINGS[engine]
+    return lowering_at(BY_ENGINE[engine])

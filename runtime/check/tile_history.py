@@ -19,7 +19,7 @@ Span: TypeAlias = "slice[int, int, None]"
 Grains: TypeAlias = "Span | NDArray[np.int64]"
 Clock: TypeAlias = NDArray[np.int64]
 
-UNWRITTEN = -1
+UNWRITTEN, LEFT = -1, -2  # LEFT: by an earlier load, of a tile that another one did not fill
 
 
 @dataclass
@@ -32,12 +32,14 @@ class History:
     read: NDArray[np.int64] = field(init=False)
     added: NDArray[np.int64] = field(init=False)  # the last sum that each pipe added to it
     owner: NDArray[np.int64] = field(init=False)  # [grain]: whose value the last write was
+    loaded: NDArray[np.bool_] = field(init=False)  # [grain]: whether that was a load
 
     def __post_init__(self) -> None:
         self.written = np.zeros((self.pipes, self.size), np.int64)
         self.read = np.zeros((self.pipes, self.size), np.int64)
         self.added = np.zeros((self.pipes, self.size), np.int64)
         self.owner = np.full(self.size, UNWRITTEN, np.int64)
+        self.loaded = np.zeros(self.size, np.bool_)
 
     def late_writes(self, at: Grains, clock: Clock) -> list[tuple[int, int]]:
         """The writes (pipe, number) that an access with this clock may come before."""
@@ -55,9 +57,17 @@ class History:
     def note_read(self, at: Grains, pipe: int, number: int) -> None:
         self.read[pipe, at] = number
 
-    def note_write(self, at: Grains, pipe: int, number: int, owner: int) -> None:
+    def note_write(
+        self, at: Grains, pipe: int, number: int, owner: int, is_load: bool = False
+    ) -> None:
         self.written[pipe, at] = number
         self.owner[at] = owner
+        self.loaded[at] = is_load
+
+    def note_left(self, at: Grains) -> None:
+        """A load that is to fill these has less. What another load brought before stands for
+        nothing now; what was computed or filled in may have been put there for this."""
+        self.owner[at] = np.where(self.loaded[at], LEFT, self.owner[at])
 
 
 def _later(numbers: NDArray[np.int64], clock: Clock) -> list[tuple[int, int]]:

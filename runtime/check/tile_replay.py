@@ -11,7 +11,7 @@ from ge.dialects.support.diagnostics import location_of
 from ge.dialects.tile.buffers import FifoOp
 from ge.dialects.tile.compute import SetOp, WaitOp
 from ge.dialects.tile.kernel import BarrierOp, KernelOp
-from ge.dialects.tile.transfers import PopOp, PushOp, StoreOp
+from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import Memory, Pipe
 from ge.runtime.check.problems import Problems
 from ge.runtime.check.tile_device import (
@@ -22,8 +22,8 @@ from ge.runtime.check.tile_device import (
     accesses,
     name,
 )
-from ge.runtime.check.tile_history import UNWRITTEN, Clock, Grains, Grid, History
-from ge.runtime.check.tile_program import Bytes, Region, Step, Walk
+from ge.runtime.check.tile_history import LEFT, UNWRITTEN, Clock, Grains, Grid, History
+from ge.runtime.check.tile_program import Bytes, Facts, Region, Step, Walk
 
 Queue = tuple[int, Pipe]  # a pipe of the unit with this number
 
@@ -37,11 +37,11 @@ class Core:
     queues: dict[Queue, list[Step]]
 
     @classmethod
-    def walk(cls, kernel: KernelOp, number: int, largest: bool = True) -> "Core":
+    def walk(cls, kernel: KernelOp, number: int, largest: bool, facts: Facts) -> "Core":
         queues: dict[Queue, list[Step]] = {}
         units = [(p, part) for p in kernel.programs for part in range(p.parts)]
         for i, (program, part) in enumerate(units):
-            for step in Walk(kernel, program, number, largest, part).run():
+            for step in Walk(kernel, program, number, largest, part, facts).run():
                 queues.setdefault((i, step.pipe), []).append(step)
         return cls(number, queues)
 
@@ -126,7 +126,7 @@ class Replay:
         accesses: dict[tuple[int, Memory], list[Bytes]] = {}
         for (unit, _), steps in self.core.queues.items():
             for step in steps:
-                for a in (*step.reads, *step.writes):
+                for a in (*step.reads, *step.writes, *step.around):
                     accesses.setdefault((unit, a.memory), []).append(a)
         for memory, touched in accesses.items():
             grid = self.grids[memory] = Grid.of(touched)
@@ -232,11 +232,15 @@ class Replay:
                 self.order(step, history.late_adds(at, clock), "reads", "adds to")
                 self.check_own(step, history, at, region)
                 history.note_read(at, q, number)
+        for a in step.around:
+            place = unit, a.memory
+            self.histories[place].note_left(self.grids[place].grains(a))
+        is_load = isinstance(step.op, LoadOp)
         for a in step.writes:
             place = unit, a.memory
             history, at = self.histories[place], self.grids[place].grains(a)
             self.order_write(step, history, at, clock)
-            history.note_write(at, q, number, a.owner)
+            history.note_write(at, q, number, a.owner, is_load)
         for region in step.written_boxes:
             for history, at in self.cells(region):
                 self.order_write(step, history, at, clock)
@@ -295,6 +299,12 @@ class Replay:
         if (owners == UNWRITTEN).any():
             text = f"{said(step.op)} reads bytes of {a.memory} that nothing wrote"
             self.problems.add("unwritten", text, step.op)
+        elif (owners == LEFT).any():
+            text = (
+                f"{said(step.op)} reads bytes of {a.memory} that an earlier load wrote: the last "
+            )
+            text += "one passed its memref, and had less for them; load with `pad`"
+            self.problems.add("left", text, step.op)
         elif (owners != a.owner).any():
             text = f"{said(step.op)} reads a buffer in {a.memory} that another one was written over"
             self.problems.add("overwritten", text, step.op)

@@ -14,6 +14,8 @@ pipes add to are the same but for rounding. What is looked for:
     race        two accesses of the same bytes of a core's memory, or of device memory, in no order
     unwritten   a read of bytes that nothing wrote, of a workspace that nothing stored to before a
                 barrier, an element of a result that nothing stores
+    left        a read of bytes that a load brought, of a tile that the last load did not fill as
+                its box passed its memref: a tail without a mask
     overwritten a read of a buffer in whose place another one was written, or of an operand's
                 elements over which a result was
     bounds      a sub-tile or rows beyond their tile or where none can begin, a memory too small, a
@@ -30,11 +32,12 @@ summary says that it is proved for these two alone. Numbers that the text says t
 taken in order, from the least on and from the largest down: the summary says for which memrefs that
 is a condition. An emulated run refuses others; a device does not look.
 
-Not proved: that numbers are right, nor that padding is masked: only what a load without `pad` left
-unwritten is found when it is read. Tiles lie in memory row by row here, not in the fractals of L1
-and L0, which matters only where buffers overlap in parts. Elements that nothing stores are not
-looked for in a memref that is also read, or added to. Of a result that a launch stores in part over
-an operand (`graph.append`), as many elements are stored as the op says; not proved is which.
+Not proved: that numbers are right, nor that what pads a tile is right for what is computed of it: a
+load without `pad` leaves what was computed or filled in before, and is right where that pads. Tiles
+lie in memory row by row here, not in the fractals of L1 and L0, which matters only where buffers
+overlap in parts. Elements that nothing stores are not looked for in a memref that is also read, or
+added to. Of a result that a launch stores in part over an operand (`graph.append`), as many
+elements are stored as the op says; not proved is which.
 """
 
 from collections.abc import Collection, Sequence
@@ -61,7 +64,7 @@ from ge.runtime.check.tile_device import (
     Sharing,
     name,
 )
-from ge.runtime.check.tile_program import WalkError
+from ge.runtime.check.tile_program import Facts, WalkError
 from ge.runtime.check.tile_replay import Core, replay
 from ge.runtime.check.tile_sharing import in_part_of, sharings_of
 
@@ -144,9 +147,10 @@ def check_cores(
     """Replay all cores, where each number read is the largest or the least that it may be. The
     number of their instructions."""
     cores: list[Core] = []
+    facts = Facts()
     try:
         for number in range(kernel.core_count):
-            cores.append(Core.walk(kernel, number, largest))
+            cores.append(Core.walk(kernel, number, largest, facts))
     except WalkError as e:
         problems.add(e.kind, str(e), e.op)
     else:

@@ -157,6 +157,48 @@ def test_not_of_a_condition():
     assert "reads bytes of ub that nothing wrote" in problem.message
 
 
+def sums_of_columns(pad: float | None, filled: bool, copies: int = 1) -> KernelProof:
+    """Of 40 columns, 16 at a time: the last tile has 8."""
+
+    def kernel(c: Any, x: Any, out: Any):
+        t, s = c.ub(16, 16, "f32", copies=copies), c.ub(16, 1, "f32")
+        s[:] = 0
+        for i in c.range(3):
+            if filled:
+                t[i] = 0
+            c.load(t[i], x[0:, i * 16 :], pad=pad)
+            s[:] = s + tile.rowsum(t[i])
+        c.store(out[0:], s)
+
+    x, out = Tensor((16, 40), "f32"), Tensor((16, 1), "f32")
+    return tile.kernel(kernel).on(x, out, cores=1).check()
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_tails_without_a_mask(copies: int):
+    (problem,) = sums_of_columns(None, False, copies).problems
+    assert problem.kind == "left"
+    assert "reads bytes of ub that an earlier load wrote" in problem.message
+    assert "load with `pad`" in problem.message
+
+
+def test_tails_that_are_padded():
+    assert not sums_of_columns(0, False).problems
+    assert not sums_of_columns(None, True).problems  # by what was there before
+    assert not sums_of_columns(None, True, 2).problems
+
+
+def test_a_tail_of_what_is_stored_needs_no_padding():
+    def kernel(c: Any, x: Any, out: Any):
+        t = c.ub(16, 16, "f32", copies=2)
+        for i in c.range(3):
+            c.load(t[i], x[0:, i * 16 :])
+            c.store(out[0:, i * 16 :], t[i])
+
+    x = Tensor((16, 40), "f32")
+    assert not tile.kernel(kernel).on(x, x, cores=1).check().problems
+
+
 def test_loops_that_never_end_are_left(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tile_program, "MOST_INSTRUCTIONS", 1000)
     endless = """tile.kernel @endless(%x: memref<128x64xf32>) cores 1 {

@@ -201,3 +201,26 @@ npu_task.kernel @full on cube {
   %2 = graph.matmul %0, %1 : (tensor<1536x4096xf16>, tensor<4096x1536xf16>) -> tensor<1536x1536xf16>
   npu_task.return %2 : tensor<1536x1536xf16>
 }
+
+// 250 MB of weights do not fit into L2: some columns of blocks are walked down together, the last
+// ones being fewer.
+// CHECK-LABEL: tile.kernel @beyond_tiles
+// CHECK: arith.minsi
+// CHECK: tile.load
+
+npu_task.kernel @beyond on cube {
+^bb0(%0: tensor<2048x4096xf16>, %1: tensor<4096x32000xf16>):
+  %2 = graph.matmul %0, %1 : (tensor<2048x4096xf16>, tensor<4096x32000xf16>) -> tensor<2048x32000xf16>
+  npu_task.return %2 : tensor<2048x32000xf16>
+}
+
+// Both operands fit: row after row of blocks.
+// CHECK-LABEL: tile.kernel @within_tiles
+// CHECK-NOT: arith.minsi
+// CHECK: tile.load
+
+npu_task.kernel @within on cube {
+^bb0(%0: tensor<2048x4096xf16>, %1: tensor<4096x4096xf16>):
+  %2 = graph.matmul %0, %1 : (tensor<2048x4096xf16>, tensor<4096x4096xf16>) -> tensor<2048x4096xf16>
+  npu_task.return %2 : tensor<2048x4096xf16>
+}

@@ -1,0 +1,150 @@
+"""What of a kernel's operands crosses HBM again, since L2 has no room for all that is loaded.
+
+L2 keeps what was used last, as between launches (`clock/l2.py`): what is loaded again crosses again
+where other bytes than L2 holds were loaded since. The steps of a core's outermost loop are its
+turns, and what a load brings in all of a turn is one piece of its operand:
+
+    scf.for %turn                          blocks of a matmul
+      scf.for %step
+        tile.load %a[%row, %step ..]       a piece: these rows
+        tile.load %b[%step .., %column]    a piece: these columns
+
+Assumptions: cores are in the same turn at a time, and load what they share once; a piece is in L2
+whole or not at all; results take no room. That L2 keeps what was used last is one, too: its policy
+is not published.
+"""
+
+import operator
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, zip_longest
+from math import prod
+from typing import Any, TypeAlias
+
+from xdsl.dialects.arith import (
+    AddiOp,
+    CeilDivSIOp,
+    FloorDivSIOp,
+    MaxSIOp,
+    MinSIOp,
+    MuliOp,
+    RemSIOp,
+    SubiOp,
+)
+from xdsl.dialects.scf import ForOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.support.element_types import storage_bytes
+from ge.dialects.tile.buffers import box_of, constant_index
+from ge.dialects.tile.kernel import CoreOp, CoresOp, PartOp, ProgramOp
+from ge.dialects.tile.transfers import LoadOp
+from ge.runtime.tiles.arguments import size_of
+
+Piece: TypeAlias = tuple[SSAValue, int, tuple[int, ...]]
+"""A memref, which load brings it, and the offsets where a turn begins to load it."""
+Turn: TypeAlias = dict[Piece, int]
+"""The pieces that a core loads in a turn, and their bytes."""
+
+FUNCTIONS: dict[type[Operation], Callable[[int, int], int]] = {
+    AddiOp: operator.add,
+    SubiOp: operator.sub,
+    MuliOp: operator.mul,
+    FloorDivSIOp: lambda a, b: a // b,
+    CeilDivSIOp: lambda a, b: -(-a // b),
+    RemSIOp: operator.mod,  # of numbers from 0 on
+    MinSIOp: min,
+    MaxSIOp: max,
+}
+
+
+class Unknown(Exception):
+    """A number that depends on what is in device memory."""
+
+
+def loaded_again(
+    programs: Sequence[tuple[ProgramOp, int]], cores: int, room: int
+) -> Counter[SSAValue]:
+    """Bytes of each memref that cross HBM more than once, with so many bytes of L2; none where it
+    is not known which they are. `programs`: of one core, with their parts."""
+    try:
+        return again(
+            [turns_of(p, part, n, cores) for n in range(cores) for p, part in programs], room
+        )
+    except Unknown:
+        return Counter()
+
+
+def again(cores: Sequence[Iterator[Turn]], room: int) -> Counter[SSAValue]:
+    """Of what cores load side by side, turn by turn."""
+    held, used = OrderedDict[Piece, int](), 0
+    seen, found = set[Piece](), Counter[SSAValue]()
+    for turns in zip_longest(*cores, fillvalue=dict[Piece, int]()):
+        together = dict(chain.from_iterable(turn.items() for turn in turns))
+        for piece, size in together.items():
+            if piece not in held:
+                found[piece[0]] += size if piece in seen else 0
+                used += size
+            held[piece] = size
+            held.move_to_end(piece)
+        seen.update(together)
+        while used > room and len(held) > 1:
+            used -= held.popitem(last=False)[1]
+    return found
+
+
+def turns_of(program: ProgramOp, part: int, core: int, cores: int) -> Iterator[Turn]:
+    """What one core loads in each turn. Raises Unknown."""
+    at = Numbers(core, cores, part)
+    for op in program.body.block.ops:
+        if isinstance(op, ForOp):
+            for turn in at.steps(op):
+                inner = at.where({op.body.block.args[0]: turn})
+                yield dict(pieces(op.body.block, inner, 1))
+
+
+def pieces(block: Block, at: "Numbers", times: int) -> Iterator[tuple[Piece, int]]:
+    """What the loads of a block bring, which is run so many times."""
+    for op in block.ops:
+        if isinstance(op, LoadOp):
+            view = box_of(op.source)
+            offsets = tuple(at.number(o) for o in view.offsets)
+            size = storage_bytes(prod(view.box_sizes), data_type(view.source.type)[0])
+            yield (view.source, id(op), offsets), min(times * size, size_of(view.source))
+        elif isinstance(op, ForOp) and (steps := at.steps(op)):
+            yield from pieces(
+                op.body.block, at.where({op.body.block.args[0]: steps[0]}), times * len(steps)
+            )
+
+
+class Numbers:
+    """The index values of one core."""
+
+    def __init__(self, core: int, cores: int, part: int) -> None:
+        self.own: dict[type[Operation], int] = {CoreOp: core, CoresOp: cores, PartOp: part}
+        self.known: dict[SSAValue, int] = {}
+
+    def where(self, known: dict[SSAValue, int]) -> "Numbers":
+        """With loops' variables; constants are known in all of them."""
+        inner = Numbers.__new__(Numbers)
+        inner.own, inner.known = self.own, {**self.known, **known}
+        return inner
+
+    def steps(self, loop: ForOp) -> range:
+        return range(*(self.number(x) for x in (loop.lb, loop.ub, loop.step)))
+
+    def number(self, value: SSAValue) -> int:
+        """Raises Unknown."""
+        if value not in self.known:
+            self.known[value] = self.computed(value)
+        return self.known[value]
+
+    def computed(self, value: SSAValue) -> int:
+        op: Any = value.owner
+        if (constant := constant_index(value)) is not None:
+            return constant
+        if type(op) in self.own:
+            return self.own[type(op)]
+        if type(op) not in FUNCTIONS:
+            raise Unknown
+        return FUNCTIONS[type(op)](*(self.number(o) for o in op.operands))

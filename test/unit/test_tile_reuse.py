@@ -1,0 +1,99 @@
+"""What crosses HBM again where operands are larger than L2, and in which order blocks are taken."""
+
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import MemRefType, f16
+from xdsl.ir import Block
+
+from ge.dialects.targets.target import Target
+from ge.lowering.kernels import matmul
+from ge.lowering.kernels.blocks import Cut, Matrices, columns_together
+from ge.runtime.tiles.kernel import TileKernel
+from ge.runtime.tiles.reuse import Turn, again
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_split_sums import plain
+from tile_lowering import compare, lowered
+
+MEMREF = Block(arg_types=[MemRefType(f16, [64])]).args[0]
+SIZE = 10
+
+
+def turns(numbers: list[int]) -> list[Turn]:
+    return [{(MEMREF, 0, (n,)): SIZE} for n in numbers]
+
+
+def crossings(numbers: list[int], room: int) -> int:
+    """Pieces that are loaded again after as many others as there is room for."""
+    count = 0
+    for i, n in enumerate(numbers):
+        if n in numbers[:i]:
+            last = max(j for j in range(i) if numbers[j] == n)
+            count += len({*numbers[last:i]}) > room
+    return count
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(0, 6), max_size=30), st.integers(1, 7))
+def test_pieces_cross_again_where_others_took_their_place(numbers: list[int], room: int) -> None:
+    found = again([iter(turns(numbers))], room * SIZE)
+    assert found[MEMREF] == SIZE * crossings(numbers, room)
+
+
+def test_what_cores_load_in_one_turn_is_loaded_once() -> None:
+    cores = [iter(turns(numbers)) for numbers in ([0, 1, 0], [0, 2, 0], [3])]
+    assert again(cores, 4 * SIZE) == Counter()
+
+
+def test_blocks_are_walked_so_that_l2_has_what_comes_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """8 MB of weights do not fit into an L2 of 4 MB: row after row of blocks reads them again."""
+    target = replace(Target.load("910b2"), l2_bytes=1 << 22)
+
+    def hbm_bytes(of: Target) -> int:
+        def together(cut: Cut, p: Matrices, _: Target) -> int:
+            return columns_together(cut, p, of)
+
+        monkeypatch.setattr(matmul, "columns_together", together)
+        ((_, program),) = lowered(plain(1024, 512, 8192)).pairs
+        return TileKernel(program, target).time().hbm_bytes
+
+    by_rows, in_order = hbm_bytes(Target.load("910b2")), hbm_bytes(target)
+    operands = 2 * 512 * (1024 + 8192)
+    assert by_rows - in_order > 2 * operands
+
+
+@pytest.mark.parametrize("group", [1, 2, 3])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_all_blocks_are_walked_in_any_order(
+    group: int, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the last columns are fewer."""
+    cut = Cut(32, 32, 64, 32, 1)
+    monkeypatch.setattr(matmul, "best_cut", lambda *_: cut)  # pyright: ignore
+    monkeypatch.setattr(matmul, "columns_together", lambda *_: group)  # pyright: ignore
+    text = plain(90, 70, 150)
+    if batch > 1:
+        text = text.replace("tensor<90", f"tensor<{batch}x90").replace(
+            "tensor<70", f"tensor<{batch}x70"
+        )
+    compare(text, all_lowered=True, orders=1)
+
+
+@pytest.mark.parametrize(("sizes", "together"), [
+    ((4096, 4096, 4096), 26),  # both fit: all columns
+    ((8192, 8192, 8192), 52),  # the columns of one row after the other still do
+])  # fmt: skip
+def test_rows_are_walked_whole_where_l2_has_room(
+    sizes: tuple[int, int, int], together: int
+) -> None:
+    m, n, k = sizes
+    p = Matrices(1, m, n, k, f16, f16, (1, 1), (k, n))
+    assert columns_together(Cut(192, 160, 320, 80, 1), p, Target.load("910b2")) == together
