@@ -14,8 +14,9 @@ from ge.dialects.support.types import element_type, shape_of
 
 def same_bytes(a: SSAValue, b: SSAValue) -> bool:
     """Whether element i of one value lies where element i of the other one would, for all i."""
-    widths = (bitwidth(element_type(a)), bitwidth(element_type(b)))
-    return widths[0] == widths[1] and prod(shape_of(a)) == prod(shape_of(b)) > 0
+    if not prod(shape_of(a)) == prod(shape_of(b)) > 0:
+        return False
+    return a.type is b.type or bitwidth(element_type(a)) == bitwidth(element_type(b))
 
 
 class InPlaceInterface(BoxInterface):

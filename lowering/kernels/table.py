@@ -10,7 +10,7 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.image import ResizeOp
-from ge.dialects.graph.indexing import ScatterElementsOp, ScatterNdOp, TensorScatterOp
+from ge.dialects.graph.indexing import ScatterElementsOp, ScatterNdOp, TensorScatterOp, TopKOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.access import Access
@@ -26,6 +26,7 @@ BY_OP: dict[type[TensorOp], str] = {
     ScatterElementsOp: "scatter_elements.lower_scatter_elements",
     ScatterNdOp: "scatter.lower_scatter",
     TensorScatterOp: "scatter.lower_scatter",
+    TopKOp: "top_k.lower_top_k",
 }
 BY_ENGINE: dict[Engine, str] = {
     Engine.CUBE: "matmul.lower_matmul",

@@ -9,6 +9,7 @@ strides of tiles, which the dialect states.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import cast
 
 from xdsl.dialects.arith import CmpiOp
@@ -104,6 +105,78 @@ class Step:
         return id(self.op), tuple(self.reads), tuple(self.writes), self.flag
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the tile of a value lies: in an allocation, or one copy of it, as sub-tile of sub-tiles
+    (row, column, type, type of the tile around), the innermost first."""
+
+    tile: TileType
+    bits: int  # of an element
+    pitch: int  # elements from row to row
+    views: tuple[tuple[SSAValue, SSAValue, TileType, TileType], ...]
+    copy: SSAValue | None  # the number of the copy
+    alloc: AllocOp
+    copies: int
+    offsets: Sequence[int] | None
+
+    @classmethod
+    def of(cls, value: SSAValue) -> "Place":
+        tile, home = cast(TileType, value.type), value
+        views: list[tuple[SSAValue, SSAValue, TileType, TileType]] = []
+        while isinstance(view := home.owner, ViewOp):
+            row, col = view.offsets
+            inner, whole = cast(TileType, home.type), cast(TileType, view.source.type)
+            views.append((row, col, inner, whole))
+            home = view.source
+        slot = home.owner
+        index, home = (slot.index, slot.ring) if isinstance(slot, SlotOp) else (None, home)
+        alloc, bits = cast(AllocOp, home.owner), bitwidth(tile.element)
+        pitch = row_stride(value)
+        return cls(tile, bits, pitch, tuple(views), index, alloc, alloc.copies, alloc.offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class BoxFacts:
+    """What the text says of a box of a memref."""
+
+    memref: BlockArgument
+    starts: tuple[SSAValue, ...]
+    extents: tuple[tuple[int, int, int], ...]  # along each dimension: size, step, the memref's size
+    rows_and_columns: Sequence[Sequence[int]]  # the dimensions of each
+
+    @classmethod
+    def of(cls, value: SSAValue) -> "BoxFacts":
+        view = cast(ViewOp, value.owner)
+        sizes = zip(view.box_sizes, view.box_steps, memref_shape(view.source), strict=True)
+        memref = cast(BlockArgument, view.source)
+        return cls(memref, tuple(view.offsets), tuple(sizes), view.box_dims)
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """The pipe of an instruction, what it reads and writes, and what it does not read if."""
+
+    pipe: Pipe
+    reads: tuple[SSAValue, ...]
+    writes: tuple[SSAValue, ...]
+    skipped: tuple[SSAValue, SSAValue] | None
+
+    @classmethod
+    def of(cls, op: Instruction) -> "Operands":
+        return cls(op.pipe(), tuple(op.reads()), tuple(op.writes()), op.not_read_if())
+
+
+class Facts:
+    """What the text of a kernel says, whatever the core: it is read once."""
+
+    def __init__(self) -> None:
+        self.place, self.box, self.operands = (
+            cache(Place.of),
+            cache(BoxFacts.of),
+            cache(Operands.of),
+        )
+
+
 @dataclass
 class Walk:
     """Follows a program for one core. Raises WalkError."""
@@ -113,11 +186,12 @@ class Walk:
     core: int
     largest: bool = True  # of the numbers that a `tile.read` may find, or the least
     part: int = 0  # of a vector core: its number beside the cube core
+    facts: Facts = field(default_factory=Facts)
     steps: list[Step] = field(default_factory=list[Step])
     trips: int = 0  # rounds of all loops so far
     phase: int = 0  # barriers so far
     values: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
-    owners: dict[tuple[SSAValue, int], int] = field(default_factory=dict[tuple[SSAValue, int], int])
+    owners: dict[tuple[AllocOp, int], int] = field(default_factory=dict[tuple[AllocOp, int], int])
 
     def run(self) -> list[Step]:
         for op in self.kernel.body.block.ops:
@@ -239,17 +313,16 @@ class Walk:
     def issue(self, op: Instruction, part: int) -> None:
         if len(self.steps) >= MOST_INSTRUCTIONS:
             raise WalkError("loop", f"more than {MOST_INSTRUCTIONS} instructions of one core", op)
-        step = Step(op, op.pipe(), len(self.steps), self.phase, part=part)
+        operands = self.facts.operands(op)
+        step = Step(op, operands.pipe, len(self.steps), self.phase, part=part)
         if isinstance(op, FlagOp):
             step.flag = self.values[op.id]
         elif isinstance(op, PushOp | PopOp):
             queue = op.target if isinstance(op, PushOp) else op.source
             step.fifo = cast(FifoOp, queue.owner)
-        skipped = op.not_read_if()
-        reads = op.reads()
+        reads, writes, skipped = operands.reads, operands.writes, operands.skipped
         if skipped is not None and self.values[skipped[1]]:
             reads = [v for v in reads if v is not skipped[0]]
-        writes = op.writes()
         step.read_boxes = [self.region(v, op) for v in reads if isinstance(v.type, BoxType)]
         step.written_boxes = [self.region(v, op) for v in writes if isinstance(v.type, BoxType)]
         box = None  # that cuts what is read or written of a tile
@@ -293,14 +366,12 @@ class Walk:
 
     def bytes(self, value: SSAValue, user: Instruction, part: Part) -> Bytes:
         """Where a part of a tile lies. Bytes that are its only in part are counted."""
-        t = cast(TileType, value.type)
-        (skipped, rows, left, cols), (first, step) = part, self.rows(user, t)
-        bits, pitch = bitwidth(t.element), row_stride(value)
-        at, home = (first + skipped * step) * pitch + left, value
-        while isinstance(view := home.owner, ViewOp):
-            row, col = (self.values[v] for v in view.offsets)
-            whole = cast(TileType, view.source.type)
-            inner = cast(TileType, home.type)
+        place = self.facts.place(value)
+        (skipped, rows, left, cols), (first, step) = part, self.rows(user, place.tile)
+        bits, pitch = place.bits, place.pitch
+        at = (first + skipped * step) * pitch + left
+        for row_value, col_value, inner, whole in place.views:
+            row, col = self.values[row_value], self.values[col_value]
             inside = 0 <= row <= whole.shape[0] - inner.shape[0]
             if not (inside and 0 <= col <= whole.shape[1] - inner.shape[1]):
                 raise WalkError("bounds", f"a sub-tile at {row}, {col} passes its tile", user)
@@ -309,43 +380,37 @@ class Walk:
             except VerifyException as e:
                 raise WalkError("bounds", str(e), user) from None
             at += row * pitch + col
-            home = view.source
-        copy = 0
-        if isinstance(slot := home.owner, SlotOp):
-            home = slot.ring
-            alloc = cast(AllocOp, home.owner)
-            copy = self.values[slot.index] % alloc.copies
-        alloc = cast(AllocOp, home.owner)
-        if alloc.offsets is None:
-            raise WalkError("buffer", "a buffer has no place: run tile-plan", alloc)
-        owner = self.owners.setdefault((home, copy), len(self.owners))
+        if place.offsets is None:
+            raise WalkError("buffer", "a buffer has no place: run tile-plan", place.alloc)
+        copy = 0 if place.copy is None else self.values[place.copy] % place.copies
+        owner = self.owners.setdefault((place.alloc, copy), len(self.owners))
         if cols == pitch and step == 1:  # one stretch
             rows, cols = 1, rows * cols
         low, rest = divmod(at * bits, 8)
         width = -(-(rest + cols * bits) // 8)
-        place = alloc.offsets[copy] + low
-        return Bytes(t.space, place, rows, width, pitch * step * bits // 8, owner)
+        low += place.offsets[copy]
+        return Bytes(place.tile.space, low, rows, width, pitch * step * bits // 8, owner)
 
     def region(self, value: SSAValue, user: Operation) -> Region:
-        view = cast(ViewOp, value.owner)
-        shape, sizes, steps = memref_shape(view.source), view.box_sizes, view.box_steps
-        starts = [self.values[v] for v in view.offsets]
+        box = self.facts.box(value)
+        starts = [self.values[v] for v in box.starts]
         if min(starts) < 0 and not (isinstance(user, LoadOp) and user.pad is not None):
             raise WalkError("bounds", f"a box begins at {starts}, before the memref", user)
         bounds: list[tuple[int, int]] = []
         exist: list[range] = []  # the numbers of those elements that do, along each dimension
-        for at, size, step, extent in zip(starts, sizes, steps, shape, strict=True):
+        for at, (size, step, extent) in zip(starts, box.extents, strict=True):
             low = max(0, (step - 1 - at) // step)
             exist.append(range(low, min(size, (extent - at + step - 1) // step)))
             inside = range(at, at + size * step, step)[exist[-1].start : exist[-1].stop]
             bounds.append((inside[0], inside[-1] + 1) if exist[-1] else (0, 0))
-        memref, parts = cast(BlockArgument, view.source), ()
+        parts: tuple[Part, ...] = ()
         if all(exist):
             rows, cols = (
-                _stretches([(exist[d], sizes[d]) for d in dims]) for dims in view.box_dims
+                _stretches([(exist[d], box.extents[d][0]) for d in dims])
+                for dims in box.rows_and_columns
             )
             parts = tuple((*r, *c) for r in rows for c in cols)
-        return Region(memref, tuple(bounds), parts)
+        return Region(box.memref, tuple(bounds), parts)
 
 
 def is_cut(region: Region, shape: Sequence[int]) -> bool:

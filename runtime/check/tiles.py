@@ -64,7 +64,7 @@ from ge.runtime.check.tile_device import (
     Sharing,
     name,
 )
-from ge.runtime.check.tile_program import WalkError
+from ge.runtime.check.tile_program import Facts, WalkError
 from ge.runtime.check.tile_replay import Core, replay
 from ge.runtime.check.tile_sharing import in_part_of, sharings_of
 
@@ -147,9 +147,10 @@ def check_cores(
     """Replay all cores, where each number read is the largest or the least that it may be. The
     number of their instructions."""
     cores: list[Core] = []
+    facts = Facts()
     try:
         for number in range(kernel.core_count):
-            cores.append(Core.walk(kernel, number, largest))
+            cores.append(Core.walk(kernel, number, largest, facts))
     except WalkError as e:
         problems.add(e.kind, str(e), e.op)
     else:

@@ -14,10 +14,10 @@ pushes and pops are an instruction for the rows of each.
 All leave a barrier at one time, after the last has come: each core is simulated without the others
 first, then with these times.
 
-Numbers: each core's instructions act on its bytes in the order in which they end, or in a random
-legal order; one core after the other, since cores have nothing in common but device memory, and up
-to the next barrier, since there they have. Adding to device memory goes by the cores' numbers, so
-that the sums are the same each time.
+Numbers: each core's instructions act on its bytes in the order in which they would end if it shared
+no bandwidth, or in a random legal order; one core after the other, since cores have nothing in
+common but device memory, and up to the next barrier, since there they have. Adding to device memory
+goes by the cores' numbers, so that the sums are the same each time.
 
 Limits: the time of a kernel that reads numbers (`tile.read`) is that for the largest that they may
 be; reading them takes no time.
@@ -91,6 +91,7 @@ class TileKernel:
         self._issued: list[Issue] | None = None
         self._rounds: dict[Issue, Rounds] = {}
         self._cycles: dict[Held, list[float]] = {}
+        self._alone: list[float] = []
         self._released: dict[Held, list[float]] = {}  # when barriers let cores go on, in cycles
         self._ordered: dict[int, Phases] = {}  # by core; nothing that is read changes them
         self._kept = 0
@@ -154,16 +155,29 @@ class TileKernel:
 
     def cycles(self, held: Held = ()) -> list[float]:
         """Of each record."""
-        issued, records, ops = self.issued, self.tables.records, self.tables.ops
-        if len(self._cycles.get(held, ())) < len(records):
-            shares = self.shares(issued, held)
-            self._cycles[held] = [
-                cycles_of(op, r.sizes, shares[r.pipe // len(PIPES)], self.target)
-                if isinstance(op := ops[r.op], Instruction)
-                else 0.0
-                for r in records
-            ]
+        issued = self.issued
+        if len(self._cycles.get(held, ())) < len(self.tables.records):
+            self._cycles[held] = self._cycles_from(0, self.shares(issued, held))
         return self._cycles[held]
+
+    def _cycles_from(self, first: int, shares: Sequence[Share]) -> list[float]:
+        """Of each record from one on."""
+        ops = self.tables.ops
+        return [
+            cycles_of(op, r.sizes, shares[r.pipe // len(PIPES)], self.target)
+            if isinstance(op := ops[r.op], Instruction)
+            else 0.0
+            for r in self.tables.records[first:]
+        ]
+
+    @property
+    def _cycles_alone(self) -> list[float]:
+        """Of each record on a core that shares no bandwidth, for which others need not be
+        walked."""
+        known = self._alone
+        if len(known) < len(self.tables.records):
+            known += self._cycles_from(len(known), [Share()] * len(self.tables.units))
+        return known
 
     # ---- memory traffic
 
@@ -352,9 +366,9 @@ class TileKernel:
         stored: dict[str, Array] | None = None,
         over: Mapping[str, str] | None = None,
     ) -> dict[str, Array]:
-        """The outputs for these inputs, in the order of the simulated time, or with a seed in any
-        legal order. With `cores` only these run; which elements are stored is put in `stored`.
-        `over`: the input that an output is written over, element by element."""
+        """The outputs for these inputs, in the simulated order of each core, or with a seed in
+        any legal order. With `cores` only these run; which elements are stored is put in
+        `stored`. `over`: the input that an output is written over, element by element."""
         arguments = self.arguments
         random = None if seed is None else Random(seed)
         cores = list(range(self.op.core_count)) if cores is None else cores
@@ -460,7 +474,8 @@ class TileKernel:
         if random is not None:
             return random_order(issue, records, depths, random)
         try:
-            cycles = self.cycles()
+            # the times of all cores, where it matters whether they come to as many barriers
+            cycles = self.cycles() if self.meets else self._cycles_alone
         except GeError:  # the target does not say what instructions take: one legal order
             cycles = [1.0] * len(records)
         return by_time(simulate(issue, records, cycles, depths, self.latencies, keep_steps=True))

@@ -19,8 +19,10 @@ reach no result. Of other reports that no order shows, those that were looked in
 of order, and the result is the same for one of four reasons: it is multiplied by 0 (what attention
 has before its first tile of keys), it lies in rows of padding, the same bytes were written again,
 or a map changes the padding beside what a load brings meanwhile, and the emulated core does one
-after the other, whichever is first. The checker knows no values, and takes an instruction for what
-reads and writes at any time while it runs.
+after the other, whichever is first. (Of kernels with barriers, two reports that 300 orders did not
+show were of rows of padding: where the query fills its tiles, 73 and 60 of 80 orders show them.)
+The checker knows no values, and takes an instruction for what reads and writes at any time while
+it runs.
 """
 
 import argparse

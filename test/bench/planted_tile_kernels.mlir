@@ -114,9 +114,9 @@ npu_task.kernel @sums on vector {
 }
 
 npu_task.kernel @split_keys on cube {
-^bb0(%0: tensor<1x2x1x32xf16>, %1: tensor<1x1x2048x32xf16>, %2: tensor<1x1x2048x32xf16>):
-  %3 = graph.attention %0, %1, %2 : tensor<1x2x1x32xf16>, tensor<1x1x2048x32xf16>, tensor<1x1x2048x32xf16> -> tensor<1x2x1x32xf16>
-  npu_task.return %3 : tensor<1x2x1x32xf16>
+^bb0(%0: tensor<1x32x1x32xf16>, %1: tensor<1x1x2048x32xf16>, %2: tensor<1x1x2048x32xf16>):
+  %3 = graph.attention %0, %1, %2 : tensor<1x32x1x32xf16>, tensor<1x1x2048x32xf16>, tensor<1x1x2048x32xf16> -> tensor<1x32x1x32xf16>
+  npu_task.return %3 : tensor<1x32x1x32xf16>
 }
 
 npu_task.kernel @running on vector {

@@ -1,5 +1,5 @@
-"""Tile programs of running sums and of positions of extremes, against the kernels' bodies: bit for
-bit, since sums are added in the body's order."""
+"""Tile programs of running sums, positions of extremes and the first elements in order, against the
+kernels' bodies: bit for bit, since sums are added in the body's order."""
 
 import sys
 from collections.abc import Sequence
@@ -122,3 +122,42 @@ EXTREMES = {
 @pytest.mark.parametrize("name", EXTREMES)
 def test_positions_of_extremes(name: str) -> None:
     compare(EXTREMES[name], all_lowered=True, exact=True, orders=1, make=equal_ones)
+
+
+def best(shape: Shape, count: int, element: str, largest: bool = True, axis: int = -1) -> str:
+    source = tensor(shape, element)
+    size = [count if i == axis % len(shape) else d for i, d in enumerate(shape)]
+    values, places = tensor(size, element), tensor(size, "i64")
+    flags = f"axis {axis} {{largest = {str(largest).lower()}}}"
+    return (
+        f"func.func @main(%a: {source}) -> ({values}, {places}) {{\n"
+        f"%r, %s = graph.top_k %a k {count} {flags} : {source} -> {values}, {places}\n"
+        f"return %r, %s : {values}, {places}\n}}"
+    )
+
+
+BEST = {
+    "of experts": best((40, 64), 8, "f32"),
+    "of short numbers": best((3, 5, 70), 3, "bf16"),
+    "of one long row": best((1, 3000), 5, "f16"),
+    "of a vector": best((100,), 4, "f32"),
+    "the smallest integers": best((7, 33), 2, "i32", largest=False),
+}
+
+
+@pytest.mark.parametrize("name", BEST)
+def test_the_first_elements_in_order(name: str) -> None:
+    compare(BEST[name], all_lowered=True, exact=True, orders=1, make=equal_ones)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (best((4, 1000), 65, "f32"), "would each pass over the whole row"),
+        (best((4, 100), 3, "f32", largest=False), "nan is behind the largest"),
+        (best((4, 100), 3, "f32", axis=0), "sorted along another dimension"),
+        (best((1, 50257), 2, "f32"), "does not fit into ub"),
+    ],
+)
+def test_what_is_not_sorted_says_why(text: str, reason: str) -> None:
+    assert reason in lowered(text).reasons[0]

@@ -97,6 +97,24 @@ def test_numbers_of_three_instructions() -> None:
     np.testing.assert_array_equal(kernel(EXP).run({"x": x})["y"], np.exp(x))
 
 
+def test_numbers_need_no_walk_of_other_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[int] = []
+    walk = TileKernel.walk
+
+    def counted(tiles: TileKernel, core: int, with_values: bool) -> Any:
+        walked.append(core)
+        return walk(tiles, core, with_values)
+
+    monkeypatch.setattr(TileKernel, "walk", counted)
+    x = np.random.default_rng(0).standard_normal((16, 64), np.float32)
+    tiles = kernel(EXP)
+    tiles.run({"x": x}, cores=[0])
+    tiles.run({"x": x}, cores=[0])
+    assert walked == [0]
+    tiles.time()
+    assert len(walked) == 1 + tiles.op.core_count
+
+
 def test_a_missing_flag_shows() -> None:
     """Without the flag the store takes bytes that nothing has written: nan."""
     lines = [line for line in EXP.split("\n") if "v -> mte3" not in line]

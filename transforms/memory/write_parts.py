@@ -107,12 +107,16 @@ class PartWriting:
 
     def block(self, ops: Sequence[Operation]) -> None:
         """Rewrite the concatenations of a block in order: one may be an operand of another."""
+        concats = [
+            (position, op, placements) for position, op in enumerate(ops)
+            if isinstance(op, LaunchOp) and (placements := self.placements(op)) is not None
+        ]  # fmt: skip
+        if not concats:
+            return
         graph = buffer_graph(ops, arena_bytes)
         positions = {op: i for i, op in enumerate(ops) if isinstance(op, AllocOp)}
         profile: LiveProfile | None = None
-        for position, op in enumerate(ops):
-            if not isinstance(op, LaunchOp) or (placements := self.placements(op)) is None:
-                continue
+        for position, op, placements in concats:
             alloc = op.outs[0].owner
             if not isinstance(alloc, AllocOp) or alloc not in positions:
                 continue

@@ -57,3 +57,28 @@ npu_task.kernel @backwards on vector {
   %r = graph.cumulative "sum" %x axis 1 {reverse = true} : tensor<1x100000xf32> -> tensor<1x100000xf32>
   npu_task.return %r : tensor<1x100000xf32>
 }
+
+// -----
+
+// The next one is the largest of those that are left, and has the least number of its equals.
+// CHECK-LABEL: tile.kernel @first_tiles
+// CHECK:         scf.for
+// CHECK:           tile.reduce max
+// CHECK:           tile.reduce min
+// CHECK:           tile.view %out1[{{.+}}]
+npu_task.kernel @first on vector {
+^bb0(%x: tensor<40x64xf32>):
+  %v, %i = graph.top_k %x k 8 : tensor<40x64xf32> -> tensor<40x8xf32>, tensor<40x8xi64>
+  npu_task.return %v, %i : tensor<40x8xf32>, tensor<40x8xi64>
+}
+
+// -----
+
+// Each of many would pass over the whole row.
+// CHECK-NOT:  tile.kernel
+// expected-remark@+1 {{@many has no tile program: 65 elements of 1000 would each pass over the whole row}}
+npu_task.kernel @many on vector {
+^bb0(%x: tensor<4x1000xf32>):
+  %v, %i = graph.top_k %x k 65 : tensor<4x1000xf32> -> tensor<4x65xf32>, tensor<4x65xi64>
+  npu_task.return %v, %i : tensor<4x65xf32>, tensor<4x65xi64>
+}
