@@ -15,8 +15,9 @@ os.environ["XDG_CACHE_HOME"] = CACHE.name
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
-# as the command line tools do: a full collection visits every live module
-gc.set_threshold(100_000)
+# a collection visits all objects that are new, a full one every live module; less often than in
+# the command line tools, as nobody waits for the memory of modules that tests are done with
+gc.set_threshold(400_000)
 
 # `make soak` takes the longer profile; no deadline, as a busy machine is no fault of an example
 settings.register_profile("check", max_examples=40, deadline=None)
