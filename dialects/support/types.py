@@ -202,6 +202,12 @@ def is_refinement(precise: Attribute, general: Attribute) -> bool:
 
 
 @lru_cache(maxsize=4096)
+def dense_memref(element: Attribute, shape: Shape) -> MemRefType[Attribute]:
+    """Without layout and memory space; equal ones are one attribute."""
+    return MemRefType(element, shape)
+
+
+@lru_cache(maxsize=4096)
 def int_array(values: tuple[int, ...]) -> DenseArrayBase[I64]:
     """As i64; equal ones are one attribute."""
     return DenseArrayBase.from_list(i64, values)

@@ -66,6 +66,12 @@ class PipeAttr(EnumAttribute[Pipe], SpacedOpaqueSyntaxAttribute):
 PIPES = {pipe: PipeAttr(pipe) for pipe in Pipe}
 
 
+@cache
+def element_text(element: Attribute) -> str:
+    """`str` of an attribute makes a printer."""
+    return str(element)
+
+
 @dataclass(frozen=True, init=False)  # or its parameters would have no part in equality
 class Shaped(ParametrizedAttribute, TypeAttribute):
     """Rows and columns of elements."""
@@ -97,7 +103,7 @@ class Shaped(ParametrizedAttribute, TypeAttribute):
         return tensor(self.shape, self.element)
 
     def text(self) -> str:
-        return f"{self.rows.data}x{self.cols.data}x{self.element}"
+        return f"{self.rows.data}x{self.cols.data}x{element_text(self.element)}"
 
     def verify(self) -> None:
         if min(self.shape) < 1:

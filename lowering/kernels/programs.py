@@ -1,10 +1,10 @@
 """The program that a lowering writes, and whether it fits into a core."""
 
-from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.diagnostics import location_of
+from ge.dialects.support.types import dense_memref
 from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.types import Memory
 from ge.lowering.kernels.launch import Launch, NotLowered, Written
@@ -41,7 +41,7 @@ def arguments_of(launch: Launch, written: Written, block: Block) -> dict[SSAValu
         shape = next((written.shapes[v] for v in values if v in written.shapes), shape or (1,))
         if any(v in arguments for v in values):
             raise NotLowered(f"{memref} is the same value as another argument")
-        arg = block.insert_arg(MemRefType(element, shape), number)
+        arg = block.insert_arg(dense_memref(element, shape), number)
         arg.name_hint = memref
         arguments.update(dict.fromkeys(values, Argument(arg, shape, element)))
     return arguments

@@ -6,9 +6,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.npu_task.attributes import is_dynamic
+from ge.dialects.npu_task.attributes import data_type, is_dynamic
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import numel
 from ge.dialects.targets.target import TARGET, TARGET_FILE, Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.kernels.launch import Launch, NotLowered
@@ -35,6 +36,8 @@ def tile_program(kernel: KernelOp, name: str, target: Target) -> TileKernelOp:
     types = (*kernel.input_types, *kernel.output_types)
     if any(is_dynamic(t) for t in types):
         raise NotLowered("its shapes are not known")
+    if any(numel(data_type(t)[1]) == 0 for t in kernel.output_types):
+        raise NotLowered("it has no elements")
     launch = Launch(kernel, target)
     try:
         return program_of(launch, name, lowering_of(launch)(launch))

@@ -312,9 +312,9 @@ def common(*values: Value) -> tuple[Shape, Attribute]:
             shapes = " and ".join(f"{a}x{b}" for a, b in (t.shape for t in tiles))
             raise GeError(f"tiles of {shapes} do not go together")
         shape.append(max(sizes))
-    elements = {str(t.element): t.element for t in tiles}
+    elements = dict.fromkeys(t.element for t in tiles)
     if len(elements) > 1:
-        text = f"operands of {' and '.join(elements)} in one op"
+        text = f"operands of {' and '.join(map(str, elements))} in one op"
         raise GeError(text, hint="cast(x, type) one of them")
     return (shape[0], shape[1]), tiles[0].element
 

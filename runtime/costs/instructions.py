@@ -139,7 +139,8 @@ def instructions(body: Body, op: TensorOp) -> tuple[Sequence[str], Sequence[str]
 
 
 def program_of(body: Body, row: int, target: Target) -> Program:
-    """`row`: elements of the rows that lie next to each other, 1 without."""
+    """`row`: elements of the rows that lie next to each other, 1 without; those of no elements take
+    the start of their instructions."""
     starts = row_starts = bits = 0
     piece, across, inner = 0, 1, 0
     for op in body.ops:
@@ -161,7 +162,7 @@ def program_of(body: Body, row: int, target: Target) -> Program:
             piece = min(piece or found, found)
     moved = len(body.inputs) + len(body.outputs)
     repeat = 8 * REPEAT_BYTES // max(bits, 16)
-    return Program(starts, row_starts, row, moved, piece, across, inner, repeat)
+    return Program(starts, row_starts, max(row, 1), moved, piece, across, inner, repeat)
 
 
 def columns(op: TensorOp) -> int:

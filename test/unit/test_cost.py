@@ -17,6 +17,7 @@ from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.elementwise import AddOp, ExpOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
+from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.npu_task.attributes import Engine, TilingAttr
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, tensor
@@ -304,3 +305,10 @@ def test_rows_that_fit_on_the_core_stay_whole(rows: int, length: int, target: Ta
     assert VectorKernel(Body.of(op), target).passes == 1
     assert tiling.sizes[0] % length == 0
     assert tiling.blocks.data <= rows
+
+
+@pytest.mark.parametrize("target", PRESETS, ids=lambda target: target.name)
+def test_rows_of_no_elements_have_a_time(target: Target) -> None:
+    (x,) = values(tensor((2, 0), f16))
+    op = ReduceOp.of(x, None, kind="mean", axes=(-1,), keep_dims=True)
+    assert 0 <= time_of(op, Engine.VECTOR, target).total_us < 100

@@ -205,3 +205,15 @@ func.func @main(%x: memref<2x2x2x4xf32, #npu_task<space hbm>>, %y: memref<2x2x2x
   npu_task.launch @beside_attention on 0 ins(%x, %y : memref<2x2x2x4xf32, #npu_task<space hbm>>, memref<2x2x2x4xf32, #npu_task<space hbm>>) outs(%x, %p, %q : memref<2x2x2x4xf32, #npu_task<space hbm>>, memref<2x2x2x4xf32, #npu_task<space hbm>>, memref<2x2x2x4xf32, #npu_task<space hbm>>)
   func.return
 }
+
+// -----
+
+// Nothing is computed for a result without elements.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @empty
+// expected-remark@+1 {{@empty has no tile program: it has no elements}}
+npu_task.kernel @empty on cube {
+^bb0(%x: tensor<5x2x2x4xf32>, %w: tensor<2x1x1x3xf32>):
+  %r = graph.conv_transpose %x, %w strides [1, 2] pads [0, 0, 2, 1] : (tensor<5x2x2x4xf32>, tensor<2x1x1x3xf32>) -> tensor<5x1x0x8xf32>
+  npu_task.return %r : tensor<5x1x0x8xf32>
+}
