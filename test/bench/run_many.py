@@ -3,6 +3,8 @@
     python test/bench/run_many.py MODEL.onnx ... [--runs 64] [--rounds 10]
 
 Both take turns; of each the least wall time and the least processor time (of all threads) count.
+Threads of OpenBLAS wait in a loop: where other work runs beside this, they take several times as
+long as one alone, and more beside the threads of run_many (OPENBLAS_NUM_THREADS=1 tells).
 """
 
 import argparse
