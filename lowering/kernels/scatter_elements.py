@@ -30,9 +30,9 @@ from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.vector import LEAST, place, shared
 from ge.lowering.tiles import values as v
-from ge.lowering.tiles.arguments import Argument
 from ge.lowering.tiles.indices import Scalar
 from ge.lowering.tiles.tracing import Tracer
+from ge.lowering.tiles.values import Argument
 
 MOST = 4096  # elements of a box
 MOST_UPDATES = 256  # along the axis
