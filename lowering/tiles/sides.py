@@ -12,9 +12,7 @@ from typing import Any
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     FileLineColLoc,
-    IndexType,
     IntAttr,
-    IntegerType,
     StringAttr,
     i1,
 )
@@ -33,9 +31,10 @@ from ge.lowering.tiles.indices import (
     LoopIndex,
     ReadIndex,
     Scalar,
+    truth_of,
     whole,
 )
-from ge.transforms.tiles.indices import INDEX, Binary, arith_op, constant_op
+from ge.transforms.tiles.indices import Binary, arith_op, constant_op, index_constant
 
 ROOM = {str(p) for p in Path(__file__).parent.glob("*.py") if p.stem != "examples"}
 HERE = ROOM | {contextmanager.__code__.co_filename}
@@ -47,7 +46,9 @@ class Side:
 
     def __init__(self) -> None:
         self.block = Block()
-        self.allocs: list[buffers.AllocOp] = []  # they stand at its beginning
+        self.first: dict[Any, Operation] = {}  # they stand at its beginning
+        self.last: Operation | None = None  # of them
+        self.allocs: list[buffers.AllocOp] = []  # they come next
         self.open = [self.block]
         self.aside: list[Block] = []  # open, too, but what is added now stands before them
         self.known: dict[Block, dict[Any, SSAValue]] = {}
@@ -63,6 +64,23 @@ class Side:
         if (found := self._known(key)) is None:
             found = self._keep(key, self._add(kind(*args)).results[0])
         return found
+
+    def once(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
+        """The result of an op of no operands, at the beginning of the program."""
+        if (op := self.first.get(key)) is None:
+            self.first[key] = op = kind(*args)
+            self._insert(op, self.last)
+            self.last = op
+        return op.results[0]
+
+    def _insert(self, op: Operation, last: Operation | None) -> None:
+        """Put an op behind another one, or at the beginning of the program."""
+        if last is not None:
+            self.block.insert_op_after(op, last)
+        elif (first := self.block.first_op) is not None:
+            self.block.insert_op_before(op, first)
+        else:
+            self.block.add_op(op)
 
     def _add(self, op: Operation) -> Operation:
         op.location = source_line()
@@ -110,19 +128,16 @@ class Side:
         op = buffers.AllocOp(type)
         op.result.name_hint = f"{type.space}_{len(self.allocs)}"
         op.location = source_line()
-        if self.allocs:
-            self.block.insert_op_after(op, self.allocs[-1])
-        elif (first := self.block.first_op) is not None:
-            self.block.insert_op_before(op, first)
-        else:
-            self.block.add_op(op)
+        self._insert(op, self.allocs[-1] if self.allocs else self.last)
         self.allocs.append(op)
         return op.result
 
     def index(self, number: Scalar) -> SSAValue:
         """The value of a number, computed here."""
         if not isinstance(number, Index):
-            return self.constant(whole(number), INDEX)
+            return self.constant(whole(number))
+        if number.kind == "constant":
+            return self.constant(number.args[0])
         if isinstance(number, LoopIndex):
             if self not in number.values:
                 raise GeError("a loop's variable is used after its loop")
@@ -137,7 +152,7 @@ class Side:
     def _computed(self, number: Index) -> SSAValue:
         kind = number.kind
         if kind in NUMBERS:
-            return self.value((kind,), NUMBERS[kind])
+            return self.once(kind, NUMBERS[kind])
         if isinstance(number, ReadIndex):
             offsets = [self.index(n) for n in number.box.starts]
             memref, span = number.box.argument.memref, number.span
@@ -147,12 +162,13 @@ class Side:
         a, b = (self.index(n) for n in number.args)
         return self.value((kind, a, b), arith_op, ARITH[kind], a, b)
 
-    def constant(self, number: int, type: IndexType | IntegerType) -> SSAValue:
-        return self.value((type.name, number), constant_op, number, type)
+    def constant(self, number: int) -> SSAValue:
+        return self.once(number, index_constant, number)
 
     def condition(self, test: Condition | bool) -> SSAValue:
-        if isinstance(test, bool):
-            return self.constant(int(test), i1)
+        if (truth := truth_of(test)) is not None:
+            return self.once(("i1", truth), constant_op, int(truth), i1)
+        assert isinstance(test, Condition)
         if test.kind == "andi":
             left, right = (self.condition(t) for t in test.args)
             return self.value(("andi", left, right), arith.AndIOp, left, right)
@@ -202,7 +218,3 @@ def line_of(error: Exception) -> str:
 
 def has_instructions(op: Operation) -> bool:
     return any(isinstance(o, Instruction) for o in op.walk())
-
-
-def has_barriers(op: Operation) -> bool:
-    return any(isinstance(o, kernel.BarrierOp) for o in op.walk())
