@@ -1,9 +1,7 @@
 """The programs of cube and vector cores while they are written, and the lines that write them."""
 
-import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from functools import lru_cache
 from itertools import dropwhile
 from pathlib import Path
 from traceback import walk_tb
@@ -11,15 +9,13 @@ from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
-    FileLineColLoc,
     IndexType,
-    IntAttr,
     IntegerType,
-    StringAttr,
     i1,
 )
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects.support.callers import source_line
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import GeOp
 from ge.dialects.tile import buffers, kernel
@@ -65,7 +61,7 @@ class Side:
         return found
 
     def _add(self, op: Operation) -> Operation:
-        op.location = source_line()
+        op.location = source_line(HERE)
         self.open[-1].add_op(op)
         if isinstance(op, GeOp):
             op.verify_more()  # its operands are of the kinds that its definition asks for
@@ -109,7 +105,7 @@ class Side:
     def alloc(self, type: TileType | RingType) -> SSAValue:
         op = buffers.AllocOp(type)
         op.result.name_hint = f"{type.space}_{len(self.allocs)}"
-        op.location = source_line()
+        op.location = source_line(HERE)
         if self.allocs:
             self.block.insert_op_after(op, self.allocs[-1])
         elif (first := self.block.first_op) is not None:
@@ -174,19 +170,6 @@ ARITH: dict[str, type[Binary]] = {
     "minsi": arith.MinSIOp,
     "maxsi": arith.MaxSIOp,
 }
-
-
-def source_line() -> FileLineColLoc:
-    """Where the kernel's source says what is traced: the innermost line outside of this room."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None and frame.f_code.co_filename in HERE:
-        frame = frame.f_back
-    return _line(frame.f_code.co_filename, frame.f_lineno)
-
-
-@lru_cache(maxsize=4096)
-def _line(file: str, number: int) -> FileLineColLoc:
-    return FileLineColLoc(StringAttr(Path(file).name), IntAttr(number), IntAttr(0))
 
 
 def line_of(error: Exception) -> str:

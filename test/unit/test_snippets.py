@@ -113,3 +113,20 @@ def test_value_of_another_type(siblings: str):
 
     with pytest.raises(ge.GeError, match="tensor<8x32xf32> cannot take the place of tensor<8x96"):
         ge.compile(siblings)
+
+
+def test_graph_in_python():
+    rng = np.random.default_rng(0)
+    w, b = (rng.standard_normal(s).astype(np.float16) for s in ((64, 32), (32,)))
+
+    g = ge.Graph(); x = g.input("x", (1, 64), "f16"); y = g.gelu(x @ w + b)  # fmt: skip  # noqa: E702
+
+    text = str(g)
+    assert '%x: tensor<1x64xf16> {graph.name = "x"}' in text
+    assert "graph.gelu %2 : (tensor<1x32xf16>) -> tensor<1x32xf16>" in text
+    assert y.shape == (1, 32)
+    assert y.dtype == "f16"
+    array = rng.standard_normal((1, 64)).astype(np.float16)
+    want = ge.Session(g.module, g.payload).run({"x": array})["result0"]
+    (found,) = ge.compile(g).session().run({"x": array}).values()
+    np.testing.assert_allclose(found, want, rtol=1e-2, atol=1e-3)
