@@ -6,7 +6,7 @@
 // RUN: filecheck %s --check-prefix=STATISTIC < %t.stat.csv
 // RUN: ge-run %s --timing-only --target 310p3 2>&1 | filecheck %s --check-prefix=OTHER
 
-// CHECK:      latency {{[0-9.]+}} us, lower bound {{[0-9.]+}} us, 9 tasks on 910b1
+// CHECK:      latency {{[0-9.]+}} us, lower bound {{[0-9.]+}} us, 9 tasks on 910_merged
 // CHECK-NEXT: engine        busy us   used
 // CHECK-NEXT: cube
 // CHECK-NEXT: vector
