@@ -78,8 +78,8 @@ def summary_table(
 # The columns of msprof's op_summary that this emulator has values for: there is one device, without
 # a number, and tensors have no formats, but lie in memory in the order of their shapes. mte2 is the
 # pipe into the core, mte3 and fixpipe the ones out of it; a task's cycles are those of all its
-# cores. Slack, by how much the task might end later, is ours, and whether a tile program or formulas
-# say its time.
+# cores. Slack, by how much the task might end later, is ours, and whether a tile program or
+# formulas say its time.
 OP_SUMMARY = (
     "Model Name", "Task ID", "Stream ID", "Op Name", "OP Type", "Task Type",
     "Task Start Time(us)", "Task Duration(us)", "Task Wait Time(us)", "Block Num", "Mix Block Num",
