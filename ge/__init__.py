@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ge.dialects.support.errors import GeError as GeError
     from ge.dialects.targets.target import Target as Target
+    from ge.lowering.building.graph import Graph as Graph
     from ge.lowering.driver.cache import compile_model, quantize_model
     from ge.lowering.driver.compiler import load as load
     from ge.lowering.driver.compiler import lower as lower
@@ -28,10 +29,9 @@ if TYPE_CHECKING:
     from ge.runtime.device.session import Session as Session
     from ge.runtime.host import api
     from ge.runtime.profile.profiler import Profiler as Profiler
+    from ge.transforms.fusion.user_patterns import OpType as OpType
+    from ge.transforms.fusion.user_patterns import Pattern as Pattern
     from ge.transforms.fusion.user_rules import FusedOp as FusedOp
-    from ge.transforms.fusion.user_rules import Graph as Graph
-    from ge.transforms.fusion.user_rules import OpType as OpType
-    from ge.transforms.fusion.user_rules import Pattern as Pattern
 
     host = api
     tile = tile_api
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "dialects.support.errors": "GeError",
     "dialects.targets.target": "Target",
+    "lowering.building.graph": "Graph",
     "lowering.driver.cache": "compile quantize",
     "lowering.driver.compiler": "load lower",
     "lowering.driver.program": "Program",
@@ -50,7 +51,8 @@ _NAMES = {
     "runtime.device.device_array": "DeviceArray",
     "runtime.device.session": "Session",
     "runtime.profile.profiler": "Profiler",
-    "transforms.fusion.user_rules": "FusedOp Graph OpType Pattern",
+    "transforms.fusion.user_patterns": "OpType Pattern",
+    "transforms.fusion.user_rules": "FusedOp",
 }
 _DOORS = {"host": "ge.runtime.host.api", "tile": "ge.lowering.tiles.api"}
 _HOME = {name: f"ge.{module}" for module, names in _NAMES.items() for name in names.split()}

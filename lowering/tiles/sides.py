@@ -1,23 +1,17 @@
 """The programs of cube and vector cores while they are written, and the lines that write them."""
 
-import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from functools import lru_cache
 from itertools import dropwhile
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
-    FileLineColLoc,
-    IntAttr,
-    StringAttr,
-    i1,
-)
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects.support.callers import source_line
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import GeOp
 from ge.dialects.tile import buffers, kernel
@@ -83,7 +77,7 @@ class Side:
             self.block.add_op(op)
 
     def _add(self, op: Operation) -> Operation:
-        op.location = source_line()
+        op.location = source_line(HERE)
         self.open[-1].add_op(op)
         if isinstance(op, GeOp):
             op.verify_more()  # its operands are of the kinds that its definition asks for
@@ -127,7 +121,7 @@ class Side:
     def alloc(self, type: TileType | RingType) -> SSAValue:
         op = buffers.AllocOp(type)
         op.result.name_hint = f"{type.space}_{len(self.allocs)}"
-        op.location = source_line()
+        op.location = source_line(HERE)
         self._insert(op, self.allocs[-1] if self.allocs else self.last)
         self.allocs.append(op)
         return op.result
@@ -190,19 +184,6 @@ ARITH: dict[str, type[Binary]] = {
     "minsi": arith.MinSIOp,
     "maxsi": arith.MaxSIOp,
 }
-
-
-def source_line() -> FileLineColLoc:
-    """Where the kernel's source says what is traced: the innermost line outside of this room."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None and frame.f_code.co_filename in HERE:
-        frame = frame.f_back
-    return _line(frame.f_code.co_filename, frame.f_lineno)
-
-
-@lru_cache(maxsize=4096)
-def _line(file: str, number: int) -> FileLineColLoc:
-    return FileLineColLoc(StringAttr(Path(file).name), IntAttr(number), IntAttr(0))
 
 
 def line_of(error: Exception) -> str:

@@ -32,7 +32,8 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import CastOp, SelectOp
 from ge.dialects.graph.support.folding import constants
 from ge.dialects.npu_task.core_plan import FRACTAL
-from ge.dialects.support.element_types import bitwidth, is_float
+from ge.dialects.support.callers import source_line
+from ge.dialects.support.element_types import bitwidth, element_named, is_float
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import created
 from ge.dialects.support.types import tensor
@@ -55,7 +56,7 @@ from ge.lowering.tiles.indices import (
     truth_of,
     whole,
 )
-from ge.lowering.tiles.sides import Side, source_line
+from ge.lowering.tiles.sides import HERE, Side
 from ge.lowering.tiles.unfolded import Unfolded
 
 
@@ -204,7 +205,7 @@ class Tracer:
     def workspace(self, *shape: int, dtype: v.ElementLike) -> v.Argument:
         """A tensor in device memory that is the kernel's own, unwritten when it begins: cores store
         what others load behind a barrier."""
-        element = v.element_named(dtype)
+        element = element_named(dtype)
         block = self.arguments[0].memref.owner
         assert isinstance(block, Block)
         memref = block.insert_arg(MemRefType(element, shape), len(block.args))
@@ -245,7 +246,7 @@ class Tracer:
     ) -> v.Tile:
         """A tile, or with `copies` a ring of them (typed as a tile, whose `[j]` is a copy). Without
         a type its elements are those of the kernel's first argument."""
-        element = self.arguments[0].element if dtype is None else v.element_named(dtype)
+        element = self.arguments[0].element if dtype is None else element_named(dtype)
         rows, cols = whole(rows), whole(cols)
         type = tile_in(rows, cols, element, space)
         side = self.vector if space is Memory.UB else self.cube
@@ -261,7 +262,7 @@ class Tracer:
         if like.type.space is Memory.UB:
             rows *= self.parts
         fifo = buffers.FifoOp(depth, FifoType(rows, cols, like.type.element))
-        fifo.location = source_line()
+        fifo.location = source_line(HERE)
         fifo.verify_()
         self.fifos.append(fifo)
         return Queue(self, fifo.result)

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import f32, i1, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import activation, elementwise
-from ge.dialects.support.element_types import ELEMENT_TYPES, bitwidth
+from ge.dialects.support.element_types import bitwidth, element_named
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.tile.buffers import SlotOp, ViewOp
@@ -80,17 +80,6 @@ class Expression(ABC):
 
 Value: TypeAlias = "Expression | int | float"
 ElementLike: TypeAlias = Any  # a name, an element type, a numpy dtype
-
-
-def element_named(what: ElementLike) -> Attribute:
-    """Raises GeError for what is no element type."""
-    if isinstance(what, Attribute):
-        return what
-    rows = [r for r in ELEMENT_TYPES if str(what) in (r.name, r.numpy)]
-    if not rows:
-        known = ", ".join(r.name for r in ELEMENT_TYPES)
-        raise GeError(f"no element type '{what}'", hint=f"types are {known}")
-    return rows[0].type
 
 
 class Tile(Expression):
