@@ -38,7 +38,8 @@ ROOMS: dict[str, set[str]] = {
         "runtime/device",
     },
     "runtime/profile": {
-        "dialects", "runtime/clock", "runtime/costs", "runtime/device", "runtime/tiles",
+        "dialects", "runtime/clock", "runtime/costs", "runtime/data", "runtime/device",
+        "runtime/tiles",
     },
     "runtime/tiles": {"dialects", "runtime/costs", "runtime/data", "runtime/kernels"},
     "transforms/rewriting": {
