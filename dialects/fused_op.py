@@ -33,7 +33,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, ReturnLike
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.support.access import Access
+from ge.dialects.support.access import MOVING, Access
 from ge.dialects.support.boxes import Box, hull
 from ge.dialects.support.in_place import same_bytes
 from ge.dialects.support.interfaces import SplitInterface, split_axes
@@ -134,6 +134,24 @@ class Body:
         return {v: min(size, byte_size(v.type)) for v, size in read.items()}
 
 
+def worker(ops: Sequence[Operation]) -> Operation:
+    """Of the ops of a launch the one that does the most of its work, whose source node names the
+    launch: the one that multiplies most, else one that normalizes, else the one with most work on
+    elements. Where sizes are not known, the facts of ops decide."""
+
+    def work(op: Operation) -> tuple[int, bool, int]:
+        if not isinstance(op, TensorOp):
+            return 0, False, 0
+        try:
+            known = op.static_work()
+        except ValueError:
+            multiplies = op.IS_MATMUL or op.ALWAYS_MACS
+            return int(multiplies), op.NORMALIZES, int(op.ACCESS not in MOVING)
+        return known.macs, op.NORMALIZES, known.vector
+
+    return max(ops, key=work)
+
+
 def needs_elements(op: TensorOp) -> bool:
     return any(numel(shape_of(v)) > 1 and not is_shape_like(v) for v in op.operands)
 
@@ -182,7 +200,7 @@ class FusedOp(SplitInterface, ABC):
             properties=properties,
             regions=[Region(block)],
         )
-        fused.location = ops[-1].location
+        fused.location = worker(ops).location
         return fused
 
     @property

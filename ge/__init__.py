@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from ge.runtime.device.session import Session as Session
     from ge.runtime.host import api
     from ge.runtime.profile.profiler import Profiler as Profiler
+    from ge.transforms.fusion.user_patterns import OpType as OpType
+    from ge.transforms.fusion.user_patterns import Pattern as Pattern
     from ge.transforms.fusion.user_rules import FusedOp as FusedOp
     from ge.transforms.fusion.user_rules import Graph as Graph
-    from ge.transforms.fusion.user_rules import OpType as OpType
-    from ge.transforms.fusion.user_rules import Pattern as Pattern
 
     host = api
     tile = tile_api
@@ -50,7 +50,8 @@ _NAMES = {
     "runtime.device.device_array": "DeviceArray",
     "runtime.device.session": "Session",
     "runtime.profile.profiler": "Profiler",
-    "transforms.fusion.user_rules": "FusedOp Graph OpType Pattern",
+    "transforms.fusion.user_patterns": "OpType Pattern",
+    "transforms.fusion.user_rules": "FusedOp Graph",
 }
 _DOORS = {"host": "ge.runtime.host.api", "tile": "ge.lowering.tiles.api"}
 _HOME = {name: f"ge.{module}" for module, names in _NAMES.items() for name in names.split()}

@@ -1,7 +1,7 @@
 """What an NPU has: cores, memories, bandwidths, limits. Read from a short TOML file.
 
-`Target.load("910b1")` reads a preset of the package (`dialects/targets/*.toml`),
-`Target.load("my.toml")` a file of the user's. `dialects/targets/910b1.toml` explains each key.
+`Target.load("910_merged")` reads a preset of the package (`dialects/targets/*.toml`),
+`Target.load("my.toml")` a file of the user's. `dialects/targets/910_merged.toml` explains each key.
 """
 
 import dataclasses
@@ -211,7 +211,7 @@ class Target:
             known = ", ".join(ROUNDINGS)
             raise GeError(f"'requantize' is one of {known}, not '{table['requantize']}'", where)
         if "f32" not in macs:
-            hint = "state it (a quarter of f16 is usual: 910b1.toml)"
+            hint = "state it (a quarter of f16 is usual: 910_merged.toml)"
             raise GeError("'macs_per_cycle' has no rate for f32", where, hint)
         return cls(**table)
 

@@ -106,11 +106,16 @@ def watcher(args: argparse.Namespace, options: "Options") -> "Watch":
 
 
 def printer(remarks: bool) -> "Handler":
-    """Prints diagnostics to standard error; remarks only if asked for."""
+    """Prints diagnostics to standard error; remarks only if asked for. A warning of a pass that
+    runs in several tries is printed once."""
     from ge.dialects.support.diagnostics import Diagnostic, Severity
 
+    told: set[str] = set()
+
     def handle(diagnostic: Diagnostic) -> None:
-        if remarks or diagnostic.severity is not Severity.REMARK:
+        is_remark = diagnostic.severity is Severity.REMARK
+        if remarks if is_remark else str(diagnostic) not in told:
+            told.add(str(diagnostic))
             print(diagnostic, file=sys.stderr)
 
     return handle

@@ -251,7 +251,7 @@ class Driver:
     def text_of(self, module: ModuleOp) -> str:
         args, name = self.args, self.args.target.name
         properties = args.print_no_properties
-        if name == "mlir" and args.mlir_elide_elementsattrs_if_larger is not None:
+        if name == "mlir" and not args.syntax_highlight and not args.target.parameters:
             return op_text(module, properties_as_attributes=properties, **self.look) + "\n"
         out = StringIO()
         entry = self.known.all_targets[name]

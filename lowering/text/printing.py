@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FixedBitwidthType,
     ModuleOp,
+    StringAttr,
     UnregisteredOp,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -16,7 +17,10 @@ from xdsl.irdl.declarative_assembly_format import AttributeVariable
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator
 
+from ge.dialects.support.diagnostics import location_of
 from ge.lowering.text.formats import format_of
+
+LAUNCH = "npu_task.launch"  # by name: the dialect is not needed to print others
 
 
 def _element_count(attr: Any) -> int:
@@ -67,7 +71,7 @@ class TextPrinter(Printer):
         head = f"{', '.join(map(self.name_of, op.results))} = " if op.results else ""
         form = format_of(kind)
         if form is not None and (text := form.text(op, self)) is not None:
-            self.print_string(f"{head}{op.name}{text}", indent=0)
+            self.print_string(f"{head}{op.name}{text}{self.node_text(op)}", indent=0)
             return
         self.print_string(head + op.name)
         if is_isolated(kind):
@@ -76,6 +80,15 @@ class TextPrinter(Printer):
             self.exit_scope()
         else:
             op.print(self)
+            self.print_string(self.node_text(op))
+
+    def node_text(self, op: Operation) -> str:
+        """The node of the model that a launch comes from: what a profile calls it, whether or not
+        locations are printed."""
+        if op.name != LAUNCH:
+            return ""
+        name = location_of(op).name
+        return f" loc({self.attribute_text(StringAttr(name))})" if name else ""
 
     def print_block(
         self, block: Block, print_block_args: bool = True, print_block_terminator: bool = True

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from xdsl.ir import Attribute, Operation
 
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.support.diagnostics import location_of
 from ge.dialects.targets.target import Target
+from ge.runtime.clock.labels import label
 from ge.runtime.costs.pipes import TaskTime, hbm_bytes_per_us
 
 DMA_IN, DMA_OUT = "dma_in", "dma_out"
@@ -48,7 +48,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        return location_of(self.op).name or self.kind
+        return label(self.op, self.kind)
 
     @property
     def on_device(self) -> bool:

@@ -75,14 +75,15 @@ def summary_table(
 
 # ---- tables ----------------------------------------------------------------------------------
 
-# The columns of msprof's op_summary that this emulator has values for. mte2 is the pipe into the
-# core, mte3 and fixpipe the ones out of it; a task's cycles are those of all its cores. Slack, by
-# how much the task might end later, is ours, and whether a tile program or formulas say its time.
+# The columns of msprof's op_summary that this emulator has values for: there is one device, without
+# a number, and tensors have no formats, but lie in memory in the order of their shapes. mte2 is the
+# pipe into the core, mte3 and fixpipe the ones out of it; a task's cycles are those of all its
+# cores. Slack, by how much the task might end later, is ours, and whether a tile program or
+# formulas say its time.
 OP_SUMMARY = (
-    "Device_id", "Model Name", "Task ID", "Stream ID", "Op Name", "OP Type", "Task Type",
+    "Model Name", "Task ID", "Stream ID", "Op Name", "OP Type", "Task Type",
     "Task Start Time(us)", "Task Duration(us)", "Task Wait Time(us)", "Block Num", "Mix Block Num",
-    "Input Shapes", "Input Data Types", "Input Formats",
-    "Output Shapes", "Output Data Types", "Output Formats",
+    "Input Shapes", "Input Data Types", "Output Shapes", "Output Data Types",
     "aicore_time(us)", "aic_total_cycles", "aic_mac_time(us)", "aic_mac_ratio",
     "aic_mte2_time(us)", "aic_mte2_ratio", "aic_fixpipe_time(us)", "aic_fixpipe_ratio",
     "aiv_time(us)", "aiv_total_cycles", "aiv_vec_time(us)", "aiv_vec_ratio",
@@ -91,7 +92,7 @@ OP_SUMMARY = (
 )  # fmt: skip
 
 OP_STATISTIC = (
-    "Device_id", "Model Name", "OP Type", "Core Type", "Count",
+    "Model Name", "OP Type", "Core Type", "Count",
     "Total Time(us)", "Min Time(us)", "Avg Time(us)", "Max Time(us)", "Ratio(%)",
 )  # fmt: skip
 
@@ -110,7 +111,6 @@ def _summary_row(number: int, task: Task, target: Target, model: str) -> dict[st
     time, cores, ins, outs = task.time, dict(task.cores), task.reads, task.writes
     row: dict[str, Any] = dict.fromkeys(OP_SUMMARY, "N/A")
     row |= {
-        "Device_id": 0,
         "Model Name": model,
         "Task ID": number,
         "Stream ID": task.stream,
@@ -124,10 +124,8 @@ def _summary_row(number: int, task: Task, target: Target, model: str) -> dict[st
         "Mix Block Num": cores.get("vector", 0) if task.engine == "cube" else 0,
         "Input Shapes": _shapes(ins),
         "Input Data Types": _dtypes(ins),
-        "Input Formats": ";".join("ND" for _ in ins),
         "Output Shapes": _shapes(outs),
         "Output Data Types": _dtypes(outs),
-        "Output Formats": ";".join("ND" for _ in outs),
     }
     duration = task.duration_us or 1.0
     if "cube" in cores:
@@ -166,7 +164,6 @@ def op_statistic(timelines: Sequence[Timeline], model: str) -> list[dict[str, An
     total = sum(sums.values()) or 1.0
     rows = [
         {
-            "Device_id": 0,
             "Model Name": model,
             "OP Type": kind,
             "Core Type": core,

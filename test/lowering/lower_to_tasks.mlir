@@ -27,7 +27,7 @@ func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
 // CHECK-NEXT:  ^bb0(%0: tensor<8x64xf32>):
 // CHECK-NEXT:    graph.add %0, %0
 // CHECK-NOT:   npu_task.kernel
-// CHECK:       func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> attributes {npu_task.target = "910b1"} {
+// CHECK:       func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> attributes {npu_task.target = "910_merged"} {
 // CHECK-NEXT:    %w = npu_task.constant #graph.weight<"w"> as tensor<64x64xf32>
 // CHECK-NEXT:    %0 = tensor.empty() : tensor<8x64xf32>
 // CHECK-NEXT:    %1 = npu_task.launch @matmul_0 ins(%x, %w : tensor<8x64xf32>, tensor<64x64xf32>) outs(%0 : tensor<8x64xf32>) -> tensor<8x64xf32>

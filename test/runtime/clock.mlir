@@ -6,7 +6,7 @@
 // RUN: filecheck %s --check-prefix=STATISTIC < %t.stat.csv
 // RUN: ge-run %s --timing-only --target 310p3 2>&1 | filecheck %s --check-prefix=OTHER
 
-// CHECK:      latency {{[0-9.]+}} us, lower bound {{[0-9.]+}} us, 9 tasks on 910b1
+// CHECK:      latency {{[0-9.]+}} us, lower bound {{[0-9.]+}} us, 9 tasks on 910_merged
 // CHECK-NEXT: engine        busy us   used
 // CHECK-NEXT: cube
 // CHECK-NEXT: vector
@@ -38,15 +38,15 @@
 // TRACE:      "ph": "s"
 // TRACE:      "ph": "f"
 
-// SUMMARY:      Device_id,Model Name,Task ID,Stream ID,Op Name,OP Type,Task Type,Task Start Time(us),Task Duration(us),Task Wait Time(us),Block Num
-// SUMMARY-NEXT: 0,clock,0,2,copy,copy,MEMCPY_H2D,2.0,
-// SUMMARY-NEXT: 0,clock,1,0,matmul,graph.matmul,AI_CORE,
-// SUMMARY-SAME: "512,512;512,512",FLOAT32;FLOAT32,ND;ND,"512,512",FLOAT32,ND
+// SUMMARY:      Model Name,Task ID,Stream ID,Op Name,OP Type,Task Type,Task Start Time(us),Task Duration(us),Task Wait Time(us),Block Num
+// SUMMARY-NEXT: clock,0,2,x,copy,MEMCPY_H2D,2.0,
+// SUMMARY-NEXT: clock,1,0,matmul,graph.matmul,AI_CORE,
+// SUMMARY-SAME: "512,512;512,512",FLOAT32;FLOAT32,"512,512",FLOAT32,
 
-// STATISTIC:     Device_id,Model Name,OP Type,Core Type,Count,Total Time(us)
-// STATISTIC-DAG: 0,clock,graph.matmul,AI_CORE,2,
-// STATISTIC-DAG: 0,clock,graph.relu,AI_VECTOR_CORE,5,
-// STATISTIC-DAG: 0,clock,copy,MEMCPY_D2H,1,
+// STATISTIC:     Model Name,OP Type,Core Type,Count,Total Time(us)
+// STATISTIC-DAG: clock,graph.matmul,AI_CORE,2,
+// STATISTIC-DAG: clock,graph.relu,AI_VECTOR_CORE,5,
+// STATISTIC-DAG: clock,copy,MEMCPY_D2H,1,
 !host = memref<512x512xf32, #npu_task<space host>>
 !hbm = memref<512x512xf32, #npu_task<space hbm>>
 npu_task.kernel @matmul on cube tiling <[128, 128, 64] blocks 16 buffers 2> {

@@ -132,7 +132,7 @@ def test_what_makes_another_program(setup: Setup, change: dict[str, Any]):
 
 def test_the_contents_of_model_target_and_plugin_count(setup: Setup):
     target, plugin = setup.folder / "t.toml", setup.folder / "p.py"
-    preset = Path(ge.Target.load.__func__.__code__.co_filename).parent / "910b1.toml"
+    preset = Path(ge.Target.load.__func__.__code__.co_filename).parent / "910_merged.toml"
     shutil.copy(preset, target)
     plugin.write_text("")
     options = {"target": str(target), "custom_pass": str(plugin)}
@@ -267,7 +267,7 @@ def test_another_compiler_makes_another_program(setup: Setup):
 
 def test_the_presets_of_targets_are_a_part_of_the_compiler():
     names = {name for name, *_ in OWN_FILES()}
-    assert {"910b1.toml", "cache.py"} <= names
+    assert {"910_merged.toml", "cache.py"} <= names
 
 
 def test_dumps_and_standard_output_are_always_compiled(

@@ -46,15 +46,15 @@ l0c_bytes = 16384
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A target file like 910b1, but for the memories."""
+    """A target file like 910_merged, but for the memories."""
     preset = Path(str(tmp_path_factory.getbasetemp())) / "small.toml"
     import ge.dialects.targets
 
     (folder,) = ge.dialects.targets.__path__
     keys = {line.split(" = ")[0] for line in SMALL.split("\n") if line}
-    lines = (Path(folder) / "910b1.toml").read_text("utf-8").split("\n")
+    lines = (Path(folder) / "910_merged.toml").read_text("utf-8").split("\n")
     kept = [line for line in lines if line.split(" = ")[0] not in keys]
-    preset.write_text(SMALL + "\n".join(kept).replace('"910b1"', '"small"'), "utf-8")
+    preset.write_text(SMALL + "\n".join(kept).replace('"910_merged"', '"small"'), "utf-8")
     return str(preset)
 
 

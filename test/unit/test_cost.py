@@ -207,7 +207,7 @@ def check_cube_tiling(op: TensorOp, target: Target) -> None:
 
 @settings(deadline=None)
 @given(EXTENTS, EXTENTS, EXTENTS, st.integers(1, 40), ELEMENTS, TARGETS)
-@example(33, 1000, 33, 7, f16, Target.load("910b1"))
+@example(33, 1000, 33, 7, f16, Target.load("910_merged"))
 @example(97, 512, 17, 7, f32, Target.load("910_93"))  # a smaller tile began later
 @example(183, 11008, 24, 38, i8, Target.load("910b2"))  # and had longer steps
 def test_tilings_of_products(

@@ -104,7 +104,7 @@ def test_elements_of_fewer_than_8_bits_are_packed():
 
 
 def test_targets_have_rates_of_4_bit_matmuls():
-    target = Target.load("910b1")
+    target = Target.load("910_merged")
     assert {"i4", "i8", "f16", "f32"} <= set(RATE_KEYS)
     assert macs_per_cycle(i4, target) == 2 * macs_per_cycle(ui8, target)
 

@@ -23,7 +23,7 @@ from ge.runtime.costs.tiling import choose_tiling, pipes
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
 
-TARGET = Target.load("910b1")
+TARGET = Target.load("910_merged")
 PLAIN = replace(TARGET, fixpipe=False, name="plain")
 
 

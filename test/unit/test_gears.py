@@ -209,11 +209,11 @@ def test_branches_of_the_host_are_sunk(model: str):
     from ge.runtime.clock.clock import ProgramClock
 
     program = ge.compile(model, dynamic_dims="1,4;2,9")
-    clock = ProgramClock(program.module, Target.load("910b1"))
+    clock = ProgramClock(program.module, Target.load("910_merged"))
     longest = clock.main(program.module)
     assert len(clock.branches) == 2
     assert longest.latency_us >= max(t.latency_us for t in clock.branches)
-    assert longest.latency_us < Target.load("910b1").host_launch_us * len(longest.tasks)
+    assert longest.latency_us < Target.load("910_merged").host_launch_us * len(longest.tasks)
     (case,) = (op for op in program.module.walk() if isinstance(op, CaseOp))
     assert case.is_decided_by_host
 

@@ -190,7 +190,7 @@ def test_a_row_without_a_block_is_not_read() -> None:
 def test_the_clock_reads_the_rows_that_hold_values() -> None:
     """And no others: 2 layers have keys and values of 2 x 4 heads, of 16 floats a row each."""
     program = compiled(str(MODELS / "gpt2_decode.dynamic.onnx"), 512, state_layout="paged:64")
-    module, target = program.module, ge.Target.load("910b1")
+    module, target = program.module, ge.Target.load("910_merged")
     full, told = simulate(module, target), simulate(module, target, rows=512)
     assert full.notes == ["attention reads 512 of 512 rows of 'past', as where the states are full"]
     assert told.notes == ["attention reads 512 of 512 rows of 'past'"]

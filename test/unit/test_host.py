@@ -38,7 +38,7 @@ from ge.runtime.host.threads import run_stages
 from ge.runtime.profile.trace import chrome_trace
 
 MODELS = Path(__file__).parents[1] / "models"
-TARGET = Target.load("910b1")
+TARGET = Target.load("910_merged")
 
 register_operation("test.add", lambda x, y: x + y, lambda x, y: x)
 register_operation(

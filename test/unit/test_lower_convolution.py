@@ -103,7 +103,7 @@ def test_ops_on_the_result(after: str, way: Callable[..., Any]) -> None:
         compare(text, all_lowered=True, orders=1)
 
 
-@pytest.mark.parametrize("target", ["910b2", "910b1"])
+@pytest.mark.parametrize("target", ["910b2", "910_merged"])
 @pytest.mark.parametrize("after", ["", *AFTER.values()])
 def test_the_first_of_the_fastest_cuts_that_fit_is_taken(after: str, target: str) -> None:
     """Also where the search asks no more of a cut than how long its cube takes."""

@@ -224,6 +224,14 @@ def test_variadic_operands() -> None:
     assert Op(ConcatOp, Many("parts", at_least=4)).match(last(module)) is None
     assert Op(ConcatOp, (x, y, x)).match(last(module)) is not None
     assert Op(ConcatOp, (x, y)).match(last(module)) is None
+    assert Op(ConcatOp, x, y, x).match(last(module)) is not None
+    assert Op(ConcatOp, x, y, y).match(last(module)) is None
+    assert Op(ConcatOp, x).match(last(module)) is None
+    assert Op(ConcatOp, x, y, ...).match(last(module)) is not None
+    assert Op(ConcatOp, x, x, ...).match(last(module)) is None
+    assert Op(ConcatOp, (x, ...)).match(last(module)) is not None
+    assert Op(ConcatOp, x, y).match(last(module), miss := Miss()) is None
+    assert miss.why == "graph.concat has 3 operands, not 2"
     assert Op(ConcatOp, (x, x, y)).match(last(module)) is None
 
 

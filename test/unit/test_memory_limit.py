@@ -125,7 +125,7 @@ def test_buffers_of_unknown_size_never_leave_the_device():
 
 
 def test_weights_that_do_not_fit_are_no_matter_of_the_arena(tmp_path: Path):
-    text = (Path(__file__).parents[2] / "dialects" / "targets" / "910b1.toml").read_text()
+    text = (Path(__file__).parents[2] / "dialects" / "targets" / "910_merged.toml").read_text()
     small = tmp_path / "small.toml"
     lines = [
         "hbm_bytes = 1000" if line.startswith("hbm_bytes") else line for line in text.splitlines()

@@ -23,7 +23,7 @@ from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
 
 MODELS = Path(__file__).parents[1] / "models"
-TARGET = Target.load("910b1")
+TARGET = Target.load("910_merged")
 
 
 def recommender(tables: int = 26, batch: int = 16) -> onnx.ModelProto:

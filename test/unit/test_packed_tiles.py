@@ -17,7 +17,7 @@ from ge.runtime.check.core_bytes import shared_bytes
 from ge.runtime.check.cores import check_core_plans
 from ge.runtime.costs.tiling import choose_tiling
 
-TARGET = Target.load("910b1")
+TARGET = Target.load("910_merged")
 
 
 def module_of(arguments: str, shape: str, element: str, *ops: str) -> ModuleOp:

@@ -279,7 +279,7 @@ def test_chains_stay_integers_at_all_levels() -> None:
 
 
 def test_the_target_says_how_sums_are_rounded(tmp_path: Path) -> None:
-    text = (files("ge.dialects.targets") / "910b1.toml").read_text("utf-8")
+    text = (files("ge.dialects.targets") / "910_merged.toml").read_text("utf-8")
     target = tmp_path / "other.toml"
     target.write_text(text.replace('requantize = "float32"', 'requantize = "tflite"'))
     model, y, inputs = chain(np.random.default_rng(3))

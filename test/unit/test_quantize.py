@@ -293,7 +293,7 @@ def test_bad_calibration(
 def test_a_target_without_a_rate(
     model: Path, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
-    text = (Path(ge.__file__).parents[1] / "dialects/targets/910b1.toml").read_text()
+    text = (Path(ge.__file__).parents[1] / "dialects/targets/910_merged.toml").read_text()
     target = tmp_path / "slow.toml"
     target.write_text("".join(line for line in text.splitlines(True) if line[:5] != "i8 = "))
     flags = ["--quantize", "int8", "--calibration", str(data), "--target", str(target)]

@@ -212,7 +212,7 @@ def test_the_same_at_all_levels(tokens: int) -> None:
 def test_integers_on_the_cube_and_on_the_vector_unit() -> None:
     """Products have the rate of i8; the vector unit turns sums into floats and weights into
     integers."""
-    target = Target.load("910b1")
+    target = Target.load("910_merged")
 
     def op(element: Attribute) -> AttentionOp:
         t = tensor((1, 8, 1024, 64), element)
@@ -230,7 +230,7 @@ def test_integers_on_the_cube_and_on_the_vector_unit() -> None:
 
 def test_precisions_of_attention_have_times() -> None:
     """16 bits are floats."""
-    target = Target.load("910b1")
+    target = Target.load("910_merged")
     t = tensor((1, 8, 256, 64), f32)
     op = AttentionOp.of(*Block(arg_types=[t, t, t]).args, [], None, None)
     int8, int16, none = (

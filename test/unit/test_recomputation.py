@@ -215,7 +215,7 @@ SLOW = {"launch_us": 0.01, "cube_cores": 1, "vector_cores": 2, "full_rate_bytes"
 @pytest.fixture(scope="module")
 def slow_machine(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The path of its target file."""
-    text = (Path(__file__).parents[2] / "dialects" / "targets" / "910b1.toml").read_text()
+    text = (Path(__file__).parents[2] / "dialects" / "targets" / "910_merged.toml").read_text()
     for key, value in SLOW.items():
         text = re.sub(rf"(?m)^{key} = .*$", f"{key} = {value}", text)
     path = tmp_path_factory.mktemp("target") / "slow.toml"

@@ -24,7 +24,7 @@ from ge.runtime.clock.timeline import Task
 from ge.tools import ge_check, ge_compile
 
 MODELS = Path(__file__).parents[1] / "models"
-TARGET = Target.load("910b1")
+TARGET = Target.load("910_merged")
 
 
 def program(name: str, **options: object) -> Program:
@@ -142,7 +142,7 @@ def test_what_does_not_overlap_adds_up(name: str):
 
 def test_sets_of_inputs_take_memory():
     module = program("resnet50.ts.tiny").module
-    with pytest.raises(GeError, match=r"prefetch 10000000 takes \d+ bytes, 910b1 has \d+"):
+    with pytest.raises(GeError, match=r"prefetch 10000000 takes \d+ bytes, 910_merged has \d+"):
         simulate_runs(module, TARGET, 4, 10_000_000)
 
 

@@ -32,7 +32,7 @@ from ge.runtime.costs.tiling import choose_tiling, fits, on_core_bytes
 from ge.runtime.tiles.costs import INSTRUCTIONS
 
 TARGET = Target.load("910b2")
-MERGED = Target.load("910b1")
+MERGED = Target.load("910_merged")
 
 
 def values(*types: Any) -> Any:

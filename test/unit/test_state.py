@@ -106,13 +106,13 @@ def test_a_cache_is_appended_to(options: dict[str, Any]) -> None:
 
 
 def test_nothing_of_a_cache_crosses_the_link() -> None:
-    tasks = simulate(ge.compile(LLAMA, state=CACHE).module, ge.Target.load("910b1")).tasks
+    tasks = simulate(ge.compile(LLAMA, state=CACHE).module, ge.Target.load("910_merged")).tasks
     assert sum(t.engine.startswith("dma") for t in tasks) == 4  # ids, mask, positions; logits
 
 
 def test_inputs_that_look_like_state_are_proposed() -> None:
     """By names and types, with the time of their copies; not those that are state already."""
-    target = ge.Target.load("910b1")
+    target = ge.Target.load("910_merged")
     without, kept = (ge.compile(LLAMA, state=state).module for state in ({}, CACHE))
     timeline = simulate(without, target)
     proposal = propose_state(main_of(without), timeline)

@@ -17,7 +17,7 @@ from ge.runtime.costs.tiling import choose_tiling, pipes
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
 
-TARGET = Target.load("910b1")
+TARGET = Target.load("910_merged")
 
 
 def text(heads: int, queries: int, keys: int, size: int, by_head: bool = False) -> str:

@@ -21,7 +21,7 @@ from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
 from ge.runtime.kernels import quantization
 
-TARGET = Target.load("910b1")
+TARGET = Target.load("910_merged")
 
 
 def text(m: int, k: int, n: int, block: int = 0, turned: bool = False, zero: bool = False) -> str:

@@ -18,7 +18,7 @@ from ge.dialects.targets.target import (
     target_for,
 )
 
-PRESET = tomllib.loads((files("ge.dialects.targets") / "910b1.toml").read_text("utf-8"))
+PRESET = tomllib.loads((files("ge.dialects.targets") / "910_merged.toml").read_text("utf-8"))
 
 
 @pytest.mark.parametrize("name", Target.presets())
@@ -92,7 +92,7 @@ def test_merged_cores_state_the_path_between_them() -> None:
 
 
 def test_what_is_not_stated_is_named() -> None:
-    target = Target.load("910b1")
+    target = Target.load("910_merged")
     with pytest.raises(GeError, match="the target does not state 'gm_to_ub_rate'"):
         target.stated("gm_to_ub_rate")
     with pytest.raises(GeError, match="'vector_cycles' has no instruction 'exp'"):
@@ -134,16 +134,16 @@ SOURCE = re.compile(
 
 @pytest.mark.parametrize("key", [*PRESET, *PRESET["macs_per_cycle"]])
 def test_each_key_has_a_comment(key: str) -> None:
-    text = (files("ge.dialects.targets") / "910b1.toml").read_text("utf-8")
+    text = (files("ge.dialects.targets") / "910_merged.toml").read_text("utf-8")
     lines = text.split("\n")
     at = next(i for i, line in enumerate(lines) if line.startswith((f"{key} =", f"[{key}]")))
     assert "#" in lines[at] or lines[at - 1].startswith("#")
 
 
 def test_a_program_knows_the_target_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    preset = (files("ge.dialects.targets") / "910b1.toml").read_text("utf-8")
+    preset = (files("ge.dialects.targets") / "910_merged.toml").read_text("utf-8")
     path = tmp_path / "my.toml"
-    path.write_text(preset.replace('"910b1"', '"mine"'))
+    path.write_text(preset.replace('"910_merged"', '"mine"'))
     func = FuncOp("main", ([], []))
     monkeypatch.chdir(tmp_path)
     record_target(func, "my.toml")
@@ -171,7 +171,7 @@ def test_unknown_targets(tmp_path: Path) -> None:
 
 def test_short_constants_lie_close_together():
     """Vectors take multiples of 32 bytes, what is read at the full rate those of the alignment."""
-    target = Target.load("910b1")
+    target = Target.load("910_merged")
     assert target.constants_bytes([256, 20, 768, 4], 512) == 1536
     assert target.constants_bytes([512, 4096], 512) == 4608
     assert target.constants_bytes([16385, 4], 512) == 16896 + 512

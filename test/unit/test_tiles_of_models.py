@@ -86,7 +86,7 @@ def test_programs_run_on_tiles(tmp_path: Path, capfd: pytest.CaptureFixture[str]
         for name, array in outputs(path, tmp_path, *flags).items():
             assert array.tobytes() == wanted[name].tobytes()
     assert json.loads((tmp_path / "run.json").read_text())["numerics"]["tiles"]["run"] == "all"
-    for target in ("910b2", "910b1"):  # which does not state what instructions take
+    for target in ("910b2", "910_merged"):  # which does not state what instructions take
         path = compiled(tmp_path, PROGRAM, "--target", target)
         assert "tile.kernel" not in path.read_text()
         for name, array in outputs(path, tmp_path, "--tiles").items():
@@ -192,7 +192,7 @@ def test_tile_programs_time_a_program_on_its_own_target(tmp_path: Path):
 
     tiles, formulas = {"tiles": 1, "formulas": 0}, {"tiles": 0, "formulas": 1}
     assert timed_by() == timed_by("--target", "910b2") == tiles
-    assert timed_by("--target", "910b1") == formulas
+    assert timed_by("--target", "910_merged") == formulas
     assert timed_by("--target", "910b3", "--tiles") == tiles
     compiled(tmp_path, RELU, "--target", "910b2")
     assert timed_by() == formulas

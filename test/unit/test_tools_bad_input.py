@@ -272,7 +272,7 @@ def test_dims(tool: str, dim: str, expected: str, fails: Fails):
     ("target", "expected"),
     [
         ("910b", "did you mean '910b"),
-        ("tpu", "910b1"),
+        ("tpu", "910_merged"),
         ("none.toml", "none.toml"),
         ("bad.toml", "bad.toml"),
         ("unknown.toml", "did you mean 'clock_ghz'?"),

@@ -10,7 +10,8 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.driver.compiler import context
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.device.session import Session
-from ge.transforms.fusion.user_rules import FusedOp, Graph, OpType, Pattern
+from ge.transforms.fusion.user_patterns import OpType, Pattern
+from ge.transforms.fusion.user_rules import FusedOp, Graph
 from ge.transforms.rewriting.counts import collecting
 
 TEXT = """

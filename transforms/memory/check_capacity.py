@@ -3,7 +3,7 @@
     func.func @main(...) attributes {npu_task.arena_bytes = 1536 : i64, ...} {
 stays as it is where the device has as much; else
 
-    error: the program needs 68719478272 bytes (arena ...), 910b1 has 68719476736
+    error: the program needs 68719478272 bytes (arena ...), 910_merged has 68719476736
 """
 
 from dataclasses import dataclass

@@ -9,13 +9,15 @@
     match.ops                      # the ops of the match, the root first
 
 - `Op(kinds, *operands, ...)` one op of these classes; operands are patterns for its operand
-  definitions, in order. Both orders of a commutative op are tried (unless `ordered`).
+  definitions, in order; patterns beyond a variadic one at the end are for its values:
+  `Op(ConcatOp, a, b, c)`. Both orders of a commutative op are tried (unless `ordered`).
 - `Value(name)` any value. The same name twice is the same value twice.
 - `Number(0.5)` a constant all of whose elements are that number, as near as its element type can
   be; `Number(name="eps")` any such constant. It may have any shape.
 - `Constant(name)` a constant or weight of any content.
 - `a | b` one or the other; `Maybe(p)` an optional operand, absent or matching p;
-  `Many(name)` all values of a variadic operand; a tuple of patterns for exactly these.
+  `Many(name)` all values of a variadic operand; a tuple of patterns for exactly these, or, where
+  it ends in `...`, for the first of them.
 - `Through(kinds, p)` p, or p behind any number of ops of these classes (casts, reshapes).
 - `where=` a predicate on the op or value, which may have a docstring for `Miss`.
 
@@ -329,7 +331,9 @@ class Through(Pattern):
             yield from self.find(owner.operands[0], state.take(owner, self.shared))
 
 
-OperandPattern: TypeAlias = Pattern | tuple[Pattern, ...] | EllipsisType | None
+# what one stands for in a tuple for a variadic operand; `...` at its end lets more follow
+Part: TypeAlias = "Pattern | tuple[Part, ...] | EllipsisType | None"
+OperandPattern: TypeAlias = Part
 
 
 class Op(Pattern):
@@ -374,18 +378,28 @@ class Op(Pattern):
             return
         if not self._accepts(op, state):
             return
-        operands = operands_of(op)
-        extra = operands[len(self.operands) :]
+        operands, patterns = operands_of(op), self._patterns(op)
+        extra = operands[len(patterns) :]
         if not self.open and any(o is not None and o != () for o in extra):
             state.fail(op, "%s has more operands than expected", op.name)
             return
-        if len(self.operands) > len(operands):
+        if len(patterns) > len(operands):
             return
         for bound in state.bind(self.name, op):
             bound = bound.take(op, self.shared)
-            yield from _all(self.operands, operands, bound)
-            if len(self.operands) == 2 and not self.ordered and op.has_trait(Commutative):
-                yield from _all(self.operands[::-1], operands, bound)
+            yield from _all(patterns, operands, bound)
+            if len(patterns) == 2 and not self.ordered and op.has_trait(Commutative):
+                yield from _all(patterns[::-1], operands, bound)
+
+    def _patterns(self, op: Operation) -> Sequence["OperandPattern"]:
+        """One pattern for each operand definition, those for values of a variadic one at the end
+        in a tuple."""
+        first = variadic_at_end(type(op))
+        own = self.operands if first is None else self.operands[first:]
+        is_one = len(own) == 1 and not isinstance(own[0], Value | Number | Constant | Op | Through)
+        if first is None or not own or is_one:
+            return self.operands
+        return (*self.operands[:first], (*own, ...) if self.open else own)
 
     def _accepts(self, op: Operation, state: State) -> bool:
         for name, expected in self.properties.items():
@@ -418,8 +432,15 @@ def _operand(pattern: OperandPattern, operand: Operand, state: State) -> Iterato
     if isinstance(pattern, Pattern):
         yield from pattern.find(operand, state)
     elif isinstance(pattern, tuple):
-        if isinstance(operand, Sequence) and len(operand) == len(pattern):
-            yield from _all(pattern, operand, state)
+        is_open = pattern[-1:] == (...,)
+        parts = pattern[:-1] if is_open else pattern
+        if not isinstance(operand, Sequence):
+            return
+        if len(operand) == len(parts) or (is_open and len(operand) > len(parts)):
+            yield from _all(parts, operand, state)
+        else:
+            at = state.ops[-1]
+            state.fail(at, "%s has %d operands, not %d", at.name, len(operand), len(parts))
     elif pattern is ... or operand is None or operand == ():
         yield state
 
@@ -441,6 +462,15 @@ def _operand_names(kind: OpClass) -> tuple[str, ...] | None:
     operands = kind.get_irdl_definition().operands
     plain = all(not isinstance(d, OptOperandDef | VarOperandDef) for _, d in operands)
     return None if plain else tuple(name for name, _ in operands)
+
+
+@cache
+def variadic_at_end(kind: OpClass) -> int | None:
+    """The index of a class's last operand definition, if that is variadic."""
+    if not issubclass(kind, IRDLOperation):
+        return None
+    operands = kind.get_irdl_definition().operands
+    return len(operands) - 1 if operands and type(operands[-1][1]) is VarOperandDef else None
 
 
 def _owner(operand: Operand) -> Operation | None:

@@ -1,6 +1,6 @@
 // Floats of 8 bits are multiplied where the target has a rate for them.
 // RUN: ge-opt %s -p 'lower-quantization{target=950pr}' --validate | filecheck %s
-// RUN: ge-opt %s -p 'lower-quantization{target=910b1}' | filecheck %s --check-prefix WITHOUT
+// RUN: ge-opt %s -p 'lower-quantization{target=910_merged}' | filecheck %s --check-prefix WITHOUT
 
 func.func @main(%x: tensor<4x8xf8E4M3FN>, %c: tensor<1x2x4x4xf8E4M3FN>) -> (tensor<4x2xf32>, tensor<2x4xf32>, tensor<1x3x4x4xf32>) {
   %s = graph.constant dense<0.5> : tensor<f32>

@@ -27,7 +27,7 @@
 // CHECK:      npu_task.kernel @linear_0 on cube tiling
 // CHECK:      ^bb0(%0: tensor<6x64xf32>, %1: tensor<64x32xf32>):
 // CHECK:      func.func @main(%x: memref<6x64xf32, #npu_task<space host>> {graph.name = "x"})
-// CHECK-SAME:   attributes {npu_task.target = "910b1"}
+// CHECK-SAME:   attributes {npu_task.target = "910_merged"}
 // CHECK-NEXT:   [[X:%.*]] = memref.alloc() {npu_task.io} : memref<6x64xf32, #npu_task<space hbm>>
 // CHECK-NEXT:   npu_task.copy %x to [[X]]
 // CHECK:        [[Y:%.*]] = memref.alloc() {npu_task.io} : memref<6x32xf32, #npu_task<space hbm>>

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s -p tile-split-loops,tile-flags,tile-plan{target=910b1} | filecheck %s
+// RUN: ge-opt %s -p tile-split-loops,tile-flags,tile-plan{target=910_merged} | filecheck %s
 
 // Flash attention of one block of 64 queries, keys two blocks ahead of values: the loops come apart
 // in prologue, steady loop and epilogue, and the flags of rings stay set from one to the next.
