@@ -1,1 +1,1 @@
-"""Pages that show a compilation and its run: plain data made here, drawn by `page/` in a browser."""
+"""Pages that show a compilation and its run: plain data, drawn by `page/` in a browser."""

@@ -70,8 +70,8 @@ class Builder:
         end = main.body.block.last_op
         tables = () if main.res_attrs is None else main.res_attrs.data
         for index, value in enumerate(end.operands if isinstance(end, ReturnOp) else ()):
-            table = tables[index].data if index < len(tables) else {}
-            name = name_of(table) or f"result{index}"
+            name = name_of(tables[index].data) if index < len(tables) else None
+            name = name or f"result{index}"
             nodes.append(Node(name, "output", [], self.operands([value])))
 
     def block(self, block: Block, parent: int) -> None:
@@ -175,7 +175,7 @@ def _names(location: Attribute) -> Iterator[str]:
         case NameLoc():
             yield location.desc.data
         case FusedLoc(locations=ArrayAttr() as parts):  # pyright: ignore[reportUnknownVariableType]
-            for part in cast(ArrayAttr[Attribute], parts):
+            for part in parts:
                 yield from _names(part)
         case _:
             if (place := read_location(location)) is not None:
@@ -212,5 +212,5 @@ def attribute_text(value: Attribute) -> str:
         count = len(cast(DenseIntOrFPElementsAttr[Any], value))
         if count > 8:
             return f"dense of {count} elements"
-    text = str(value)
+    text = str(cast(Attribute, value))
     return text if len(text) <= LONGEST else text[:LONGEST] + "..."

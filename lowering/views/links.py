@@ -30,28 +30,23 @@ def link(levels: Sequence[LevelGraph], paths: dict[str, Path]) -> None:
 
 
 def set_tasks(nodes: Iterable[Node], program: Sequence[Node]) -> None:
-    """Launches are as many and in the same order among those of the same sources; what computes
-    nothing has none."""
-    launches: dict[Key, list[int]] = defaultdict(list)
+    """Launches that compute the same for the same sources are in the same order at all levels."""
+    launches: dict[tuple[str, Key], list[int]] = defaultdict(list)
     for number, node in enumerate(program):
-        if is_task(node):
-            launches[tuple(node.sources)].append(number)
-    taken: dict[Key, int] = defaultdict(int)
+        launches[computed(node), tuple(node.sources)].append(number)
+    taken: dict[tuple[str, Key], int] = defaultdict(int)
     for node in nodes:
-        key = tuple(node.sources)
-        found = launches.get(key)
-        if node.parent >= 0 or not found or not (is_task(node) or may_launch(node)):
-            continue
-        node.task = found[min(taken[key], len(found) - 1)]
-        taken[key] += 1
+        key = computed(node), tuple(node.sources)
+        if node.parent < 0 and key[0] and taken[key] < len(launches[key]):
+            node.task = launches[key][taken[key]]
+            taken[key] += 1
 
 
-def is_task(node: Node) -> bool:
-    return node.op.startswith("launch ")
-
-
-def may_launch(node: Node) -> bool:
-    return node.op.startswith(("fused_op.", "graph."))
+def computed(node: Node) -> str:
+    """The name of the op that a launch computes, or a launch is made of; empty for what is none."""
+    if node.op.startswith("launch "):
+        return node.attributes.get("computes", "")
+    return node.op if node.op.startswith(("fused_op.", "graph.")) else ""
 
 
 def set_groups(graph: Iterable[Node], fused: Sequence[Node]) -> None:

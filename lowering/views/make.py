@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
-from ge.lowering.levels.level import Level
 from ge.lowering.views.data import LevelGraph, plain
+from ge.lowering.views.levels import Numbers
 from ge.lowering.views.links import link
 from ge.lowering.views.memory import memory_view
 from ge.lowering.views.model import model_level
@@ -46,8 +46,9 @@ def payload(seen: Seen) -> dict[str, Any]:
     """All that the page shows, as JSON."""
     watcher = seen.watcher
     levels = [*model_levels(seen), *watcher.levels.values()]
+    levels += [watcher.stopped] if watcher.stopped else []
     sources = [*sources_in(levels[0])] if levels else []
-    numbers = {}
+    numbers: Numbers = {}
     if seen.module is not None:
         last, numbers = final_level(seen.module, len(watcher.steps))
         levels = [level for level in levels if level.name != last.name] + [last]
@@ -74,7 +75,7 @@ def payload(seen: Seen) -> dict[str, Any]:
 
 
 def timed(
-    seen: Seen, module: ModuleOp, timeline: Timeline, numbers: Any, program: LevelGraph
+    seen: Seen, module: ModuleOp, timeline: Timeline, numbers: Numbers, program: LevelGraph
 ) -> dict[str, Any]:
     """What is known where a run was simulated."""
     time = time_view(timeline, numbers)
@@ -91,9 +92,7 @@ def timed(
 
 def changed_times(seen: Seen, module: ModuleOp, timeline: Timeline) -> list[WhatIf]:
     try:
-        return what_if(
-            module, timeline.target, timeline.latency_us, CHANGES, seen.rows, seen.tiles
-        )
+        return what_if(module, timeline.target, timeline.latency_us, CHANGES, seen.rows, seen.tiles)
     except GeError:  # what the run was of cannot be simulated by itself: one gear of several
         return []
 
@@ -106,7 +105,7 @@ def model_levels(seen: Seen) -> list[LevelGraph]:
         except GeError:
             return []
     read = seen.watcher.read
-    if read is None or read.name in seen.watcher.levels and read.name != Level.GRAPH:
+    if read is None:
         return []
     read.summary = f"{read.summary}, as read"
     if read.name in seen.watcher.levels:

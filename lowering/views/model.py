@@ -23,7 +23,9 @@ def graph_of(model: ModelProto) -> LevelGraph:
     graph, level = model.graph, LevelGraph("model", "nodes of the ONNX file", 0)
     weights = {i.name for i in graph.initializer}
     types = {v.name: type_of(v) for v in (*graph.input, *graph.output, *graph.value_info)}
-    types |= {i.name: "x".join((*map(str, i.dims), element(i.data_type))) for i in graph.initializer}
+    types |= {
+        i.name: "x".join((*map(str, i.dims), element(i.data_type))) for i in graph.initializer
+    }
     made: dict[str, int] = {}
     for value in graph.input:
         if value.name not in weights:
@@ -92,7 +94,8 @@ def type_of(value: ValueInfoProto) -> str:
     if not value.type.HasField("tensor_type"):
         return value.type.WhichOneof("value") or ""
     sizes = [
-        str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
+        str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?"
+        for d in tensor.shape.dim
     ]
     return "x".join((*sizes, element(tensor.elem_type)))
 

@@ -31,9 +31,9 @@ def length(time: TimeView) -> str:
         else f"the {time.idle_engine} cores never wait"
     )
     return (
-        f"A run takes {duration(time.latency_us)} on {time.target} (simulated; no schedule of these "
-        f"tasks takes less than {duration(time.lower_bound_us)}): {ENGINE_NAMES[engine]} work "
-        f"{share:.0%} of it, and {rest}."
+        f"A run takes {duration(time.latency_us)} on {time.target} (simulated; no schedule of "
+        f"these tasks takes less than {duration(time.lower_bound_us)}): {ENGINE_NAMES[engine]} "
+        f"work {share:.0%} of it, and {rest}."
         if engine
         else "The program has no tasks."
     )

@@ -1,6 +1,7 @@
 """Keeps what a page shows of a compilation while its passes run: the ops at each level, and which
 passes made, changed or removed what came from each node of the model."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
@@ -33,6 +34,7 @@ class Watcher(Instrumentation):
     steps: list[PassRecord] = field(default_factory=list[PassRecord])
     tries: dict[Level, int] = field(default_factory=dict[Level, int])
     failed_in: str = ""  # the pass that raised an exception
+    stopped: LevelGraph | None = None  # what it left
     noted: list[Noted] = field(default_factory=list[Noted])
     _seen: dict[Operation, Looks] = field(default_factory=dict[Operation, Looks])
     _sources: dict[Operation, list[str]] = field(default_factory=dict[Operation, list[str]])
@@ -55,6 +57,9 @@ class Watcher(Instrumentation):
     def failed(self, p: ModulePass, module: ModuleOp, why: str) -> None:
         self.note_remarks()
         self.failed_in = p.name
+        with suppress(Exception):  # what a pass left half done may be no module
+            self.stopped, _ = level_graph(module, level_of(module), len(self.steps))
+            self.stopped.name, self.stopped.summary = "stopped", f"as {p.name} left it"
 
     def note_remarks(self) -> None:
         """Remarks belong to the pass that ran when they were made; each is kept once."""
@@ -81,8 +86,15 @@ class Watcher(Instrumentation):
         here = {name for names in sources.values() for name in names}
         for op, names in self._sources.items():
             if op not in seen:
-                self.touch([name for name in names if name not in here], step, "removed")
+                gone = [name for name in names if name not in here]
+                self.touch(gone, step, "changed" if self.is_part(op, here) else "removed")
         self._seen, self._sources = seen, sources
+
+    def is_part(self, op: Operation, here: set[str]) -> bool:
+        """Whether an op was in the body of one that is still there, as another op: of a launch only
+        the whole has a name."""
+        outer = op.parent_op()
+        return outer is not None and any(name in here for name in self._sources.get(outer, ()))
 
     def touch(self, names: list[str], step: int, what: str) -> None:
         for name in names:

@@ -14,7 +14,14 @@ from typing import Any, Self
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SECONDS = 30.0  # for one answer
 
-KEYS = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+KEYS = {
+    "Enter": 13,
+    "Escape": 27,
+    "ArrowLeft": 37,
+    "ArrowUp": 38,
+    "ArrowRight": 39,
+    "ArrowDown": 40,
+}
 
 
 def chromium() -> str | None:

@@ -101,6 +101,11 @@ ROOMS: dict[str, set[str]] = {
         "runtime/tiles", "transforms", "lowering/kernels", "lowering/levels", "lowering/onnx",
         "lowering/pipeline", "lowering/plugins", "lowering/text",
     },
+    "lowering/views": {
+        "dialects", "runtime/clock", "runtime/costs", "runtime/device", "runtime/profile",
+        "runtime/tiles", "transforms/rewriting", "lowering/driver", "lowering/levels",
+        "lowering/onnx", "lowering/pipeline", "lowering/text",
+    },
     "lowering/cli": {
         "dialects", "lowering", "runtime", "transforms/precision", "transforms/quantization",
     },

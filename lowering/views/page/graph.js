@@ -153,7 +153,24 @@ export class GraphView {
     }
     for (const { from, to } of edges) graph.setEdge(from, to);
     dagre.layout(graph);
+    this.makeRoom(graph, clusters);
     return graph;
+  }
+
+  /** Room for the titles of clusters: all that is below the upper end of one moves down.
+   * @param {any} graph @param {string[]} clusters */
+  makeRoom(graph, clusters) {
+    const top = (/** @type {any} */ n) => n.y - n.height / 2;
+    const tops = [...new Set(clusters.map((c) => Math.round(top(graph.node(c)))))].sort((a, b) => a - b);
+    const shift = (/** @type {number} */ y) => TITLE * d3.bisectRight(tops, y);
+    for (const id of graph.nodes()) {
+      const node = graph.node(id), upper = top(node), cluster = clusters.includes(id);
+      const moved = upper + shift(cluster ? Math.round(upper) - 1 : upper), lower = upper + node.height + shift(upper + node.height);
+      node.height = cluster ? lower - moved : node.height;
+      node.y = moved + node.height / 2;
+    }
+    for (const e of graph.edges()) for (const point of graph.edge(e).points) point.y += shift(point.y);
+    graph.graph().height += shift(graph.graph().height);
   }
 
   /** @param {string} id */
@@ -167,9 +184,9 @@ export class GraphView {
     const self = this;
     groups.each(function (/** @type {string} */ id) {
       const { x, y, width, height } = layout.node(id);
-      const left = x - width / 2, top = y - height / 2 - TITLE / 2;
+      const left = x - width / 2, top = y - height / 2;
       const g = d3.select(this);
-      g.append("rect").attr("x", left).attr("y", top).attr("width", width).attr("height", height + TITLE / 2).attr("rx", 7);
+      g.append("rect").attr("x", left).attr("y", top).attr("width", width).attr("height", height).attr("rx", 7);
       g.append("text").attr("x", left + 10).attr("y", top + 15).text(`▾ ${clipped(self.titleOf(id), Math.max(12, Math.floor((width - 90) / 6.6)))}`);
       const us = self.timeOf(id);
       if (us) g.append("text").attr("class", "time").attr("x", left + width - 10).attr("y", top + 15).text(time(us));

@@ -16,7 +16,6 @@
 export class Model {
   /** @param {any} payload */
   constructor(payload) {
-    Object.assign(this, payload);
     this.payload = payload;
     /** @type {Level[]} */ this.levels = payload.levels ?? [];
     /** @type {Task[]} */ this.tasks = (payload.time?.tasks ?? []).map((/** @type {Task} */ t, /** @type {number} */ i) => ({ ...t, number: i }));
