@@ -104,6 +104,12 @@ export class App {
     this.select(place, true);
   }
 
+  /** Show a buffer in the map. @param {any} buffer */
+  showBuffer(buffer) {
+    this.show("memory");
+    this.tab?.view.showBuffer(buffer);
+  }
+
   /** @param {string} path */
   selectModule(path) { this.inspector.showModule(path); }
 
