@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ge.dialects.support.errors import GeError as GeError
     from ge.dialects.targets.target import Target as Target
+    from ge.lowering.building.graph import Graph as Graph
     from ge.lowering.driver.cache import compile_model, quantize_model
     from ge.lowering.driver.compiler import load as load
     from ge.lowering.driver.compiler import lower as lower
     from ge.lowering.driver.program import Program as Program
     from ge.lowering.pipeline.options import Options as Options
+    from ge.lowering.pipeline.settings import set_memory_mode as set_memory_mode
+    from ge.lowering.pipeline.settings import set_op_memory_reuse as set_op_memory_reuse
     from ge.lowering.plugins.extensions import register_dialect as register_dialect
     from ge.lowering.plugins.extensions import register_pass as register_pass
     from ge.lowering.tiles import api as tile_api
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
     from ge.transforms.fusion.user_patterns import OpType as OpType
     from ge.transforms.fusion.user_patterns import Pattern as Pattern
     from ge.transforms.fusion.user_rules import FusedOp as FusedOp
-    from ge.transforms.fusion.user_rules import Graph as Graph
 
     host = api
     tile = tile_api
@@ -42,16 +44,18 @@ if TYPE_CHECKING:
 _NAMES = {
     "dialects.support.errors": "GeError",
     "dialects.targets.target": "Target",
+    "lowering.building.graph": "Graph",
     "lowering.driver.cache": "compile quantize",
     "lowering.driver.compiler": "load lower",
     "lowering.driver.program": "Program",
     "lowering.pipeline.options": "Options",
+    "lowering.pipeline.settings": "set_memory_mode set_op_memory_reuse",
     "lowering.plugins.extensions": "register_dialect register_pass",
     "runtime.device.device_array": "DeviceArray",
     "runtime.device.session": "Session",
     "runtime.profile.profiler": "Profiler",
     "transforms.fusion.user_patterns": "OpType Pattern",
-    "transforms.fusion.user_rules": "FusedOp Graph",
+    "transforms.fusion.user_rules": "FusedOp",
 }
 _DOORS = {"host": "ge.runtime.host.api", "tile": "ge.lowering.tiles.api"}
 _HOME = {name: f"ge.{module}" for module, names in _NAMES.items() for name in names.split()}

@@ -1,11 +1,12 @@
 """Attributes of a module and of the arguments and results of its functions, by name."""
 
+import re
 from collections.abc import Mapping
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, StringAttr, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ge.dialects.support.dims import Range
 from ge.dialects.support.types import array_ints
@@ -61,3 +62,11 @@ def port(name: str) -> dict[str, Attribute]:
 
 def argument_attributes(func: FuncOp, index: int) -> Mapping[str, Attribute]:
     return {} if func.arg_attrs is None else func.arg_attrs.data[index].data
+
+
+def name_hint(name: str) -> str | None:
+    """The name as a value name of the text, None if nothing is left of it."""
+    hint = re.sub(r"[^A-Za-z0-9_$.-]", "_", name)
+    if hint[:1].isdigit():
+        hint = f"_{hint}"
+    return hint if SSAValue.is_valid_name(hint) else None

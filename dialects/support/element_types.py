@@ -28,6 +28,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.errors import GeError
+
 i2, i4 = IntegerType(2), IntegerType(4)
 ui2, ui4, ui8, ui16, ui32, ui64 = (
     IntegerType(w, Signedness.UNSIGNED) for w in (2, 4, 8, 16, 32, 64)
@@ -164,3 +166,15 @@ def check_computed(t: Attribute) -> None:
 def type_name(t: Attribute) -> str:
     """The name of an element type in messages, as numpy has it."""
     return row.numpy if (row := row_of(t)) is not None else str(t)
+
+
+def element_named(what: object) -> Attribute:
+    """The element type that an attribute, a name ("f16", "float16") or a dtype of numpy stands for.
+    Raises GeError for what is no element type."""
+    if isinstance(what, Attribute):
+        return what
+    rows = [r for r in ELEMENT_TYPES if str(what) in (r.name, r.numpy)]
+    if not rows:
+        known = ", ".join(r.name for r in ELEMENT_TYPES)
+        raise GeError(f"no element type '{what}'", hint=f"types are {known}")
+    return rows[0].type

@@ -15,6 +15,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import file_digest, sha256
@@ -44,6 +45,7 @@ from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.schemes import INT8
 
 if TYPE_CHECKING:
+    from ge.lowering.building.graph import Graph
     from ge.lowering.driver.compiler import Watch
     from ge.lowering.driver.program import Program
     from ge.lowering.pipeline.instrumentation import Progress
@@ -334,21 +336,36 @@ def _reads(path: str) -> list[str]:
 
 
 def compile_model(
-    path: str,
+    model: "str | Graph",
     shapes: Mapping[str, Any] | None = None,
     dims: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> "Program":
-    """`ge.compile`: a model or module by path, options by name (see Options); what is not given
-    comes from the environment. Sizes are numbers, pairs of the least and the largest, or texts as
-    on the command line. Raises GeError for what is wrong with model or options."""
+    """`ge.compile`: a model or module by path, or a graph that was built (which is left as it is),
+    options by name (see Options); what is not given comes from the environment. Sizes, of files,
+    are numbers, pairs of the least and the largest, or texts as on the command line. Raises GeError
+    for what is wrong with model or options."""
     all_options = Options.from_environment(**options)
     for what, sizes in {"shapes": shapes, "dims": dims}.items():
         if not isinstance(sizes, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise GeError(f"{what} are sizes by name, not of type {type(sizes).__name__}")
     by_input = {n: shape_from(n, s) for n, s in (shapes or {}).items()}
     by_name = {n: size_from(n, s) for n, s in (dims or {}).items()}
-    return Request(path, all_options, shapes=by_input, dims=by_name).program()
+    if not isinstance(model, str | os.PathLike):
+        if by_input or by_name:
+            raise GeError("shapes and dims are for models in files", hint="build it with them")
+        return _compile_graph(model, all_options)
+    return Request(os.fspath(model), all_options, shapes=by_input, dims=by_name).program()
+
+
+def _compile_graph(graph: "Graph", options: Options) -> "Program":
+    from ge.lowering.driver.compiler import compile_loaded
+    from ge.lowering.driver.program import Program
+
+    def built() -> Program:
+        return Program(graph.module.clone(), graph.payload, "graph", reload=built)
+
+    return compile_loaded(built(), options, time.perf_counter())
 
 
 def _score_and_loss(accuracy: Any) -> "tuple[Score, float]":

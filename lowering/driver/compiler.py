@@ -227,8 +227,21 @@ def compile_file(
     shapes = parse_shapes(options.shape) | dict(shapes or {})
     dims = parse_dims(options.dim) | dict(dims or {})
     program = load(path, shapes, dims, options.plugins)
+    return compile_loaded(program, options, start, progress, until, watch)
+
+
+def compile_loaded(
+    program: Program,
+    options: Options,
+    start: float,
+    progress: Progress | None = None,
+    until: str = Level.PROGRAM,
+    watch: Watch | None = None,
+) -> Program:
+    """Lower what was read, or built, since `start` (of `time.perf_counter`), in place. Raises as
+    `lower_program` does."""
     if options.static_shape:
-        require_static(program.module, path)
+        require_static(program.module, program.path)
     records = [PassRecord("import", time.perf_counter() - start, 0)]
     watching = () if watch is None else watch(program)
     with decisions(program, options):

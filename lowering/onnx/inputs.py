@@ -1,7 +1,6 @@
 """The inputs of an ONNX model as arguments of the main function."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -9,7 +8,7 @@ from onnx import TensorShapeProto, TypeProto, ValueInfoProto
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute, Block, SSAValue
 
-from ge.dialects.graph.ports import DIMS, NAME, SEQUENCE
+from ge.dialects.graph.ports import DIMS, NAME, SEQUENCE, name_hint
 from ge.dialects.support.dims import Range, size_of, symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, AnyTensor, shape_text, tensor
@@ -207,11 +206,3 @@ def make_arguments(infos: Sequence[ValueInfoProto], fixed: Fixed) -> Arguments:
 def _near(name: str, known: Sequence[str]) -> str:
     listed = ", ".join(f"'{k}'" for k in list(dict.fromkeys(known))[:20]) or "none"
     return did_you_mean(name, known, f"; the model has {listed}")
-
-
-def name_hint(name: str) -> str | None:
-    """The name as a value name of the text, None if nothing is left of it."""
-    hint = re.sub(r"[^A-Za-z0-9_$.-]", "_", name)
-    if hint[:1].isdigit():
-        hint = f"_{hint}"
-    return hint if SSAValue.is_valid_name(hint) else None

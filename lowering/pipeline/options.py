@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from ge.dialects.support import environment
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
+from ge.lowering.pipeline.settings import settings_at_hand
 from ge.lowering.text.values import did_you_mean, names, quantity, whole
 from ge.transforms.precision.modes import MODES, ORIGIN, mode_name
 from ge.transforms.quantization.accuracy import Accuracy
@@ -455,9 +456,10 @@ class Options:
     def from_environment(
         cls, source: Mapping[str, str] | None = None, **arguments: Any
     ) -> "Options":
-        """Options from `GE_*` variables; `arguments` that are not None win.
-        Raises GeError for a value that cannot be read."""
-        values = {name: value for name, value in arguments.items() if value is not None}
+        """Options from `GE_*` variables and the settings of the process (`settings.py`);
+        `arguments` that are not None win. Raises GeError for a value that cannot be read."""
+        given = {name: value for name, value in arguments.items() if value is not None}
+        values = dict(given)
         variables = environment.variables() if source is None else source
         for field in dataclasses.fields(cls):
             facts, name = facts_of(field), field.name
@@ -470,8 +472,8 @@ class Options:
             if name not in values:
                 values[name] = value
             elif facts.adds:
-                values[name] = os.pathsep.join((values[name], value))
-        return cls(**values)
+                given[name] = values[name] = os.pathsep.join((values[name], value))
+        return cls(**settings_at_hand().applied(values, given))
 
     def of_program(self) -> dict[str, Any]:
         fields = (f for f in dataclasses.fields(self) if facts_of(f).in_program)

@@ -34,7 +34,7 @@ from ge.lowering.plugins.universe import GE_UNIVERSE
 from ge.lowering.text.errors import PLUGIN
 
 if TYPE_CHECKING:
-    from ge.transforms.fusion.user_rules import Graph
+    from ge.lowering.building.graph import Graph
 
 PassType = TypeVar("PassType", bound=type[ModulePass])
 GraphFunction: TypeAlias = "Callable[[Graph], object]"
@@ -74,7 +74,7 @@ def register_pass(pass_or_name: Any, /, level: str = "fused") -> Any:
     """Make a pass known by its name to every tool in this process. Two forms:
 
     `@register_pass` on a ModulePass class, and `@register_pass("my-fusion")` on a function of a
-    `Graph` (transforms/fusion/user_rules.py), which becomes a part of `level` in the pipeline.
+    `Graph` (lowering/building/graph.py), which becomes a part of `level` in the pipeline.
     """
     if not isinstance(pass_or_name, str):
         return _register_class(pass_or_name)
@@ -88,7 +88,7 @@ def register_pass(pass_or_name: Any, /, level: str = "fused") -> Any:
 
 def _pass_of(name: str, function: GraphFunction, level: str) -> type[ModulePass]:
     def apply(self: ModulePass, ctx: Context, op: ModuleOp) -> None:
-        from ge.transforms.fusion.user_rules import Graph  # brings numpy
+        from ge.lowering.building.graph import Graph  # brings numpy
 
         function(Graph(op, name))
 

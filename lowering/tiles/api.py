@@ -28,13 +28,14 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Attribute, Block
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.element_types import element_named
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import KERNEL_TARGET
 from ge.dialects.targets.target import Target, record_target
 from ge.dialects.tile.kernel import KernelOp
 from ge.lowering.tiles.indices import ceil_div as ceil_div
 from ge.lowering.tiles.tracing import Tracer
-from ge.lowering.tiles.values import Argument, ElementLike, element_named
+from ge.lowering.tiles.values import Argument, ElementLike
 from ge.lowering.tiles.values import abs as abs
 from ge.lowering.tiles.values import cast as cast
 from ge.lowering.tiles.values import colmax as colmax

@@ -1,25 +1,17 @@
 """The programs of cube and vector cores while they are written, and the lines that write them."""
 
-import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from functools import lru_cache
 from itertools import dropwhile
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
-    FileLineColLoc,
-    IndexType,
-    IntAttr,
-    IntegerType,
-    StringAttr,
-    i1,
-)
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects.support.callers import source_line
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import GeOp
 from ge.dialects.tile import buffers, kernel
@@ -33,9 +25,10 @@ from ge.lowering.tiles.indices import (
     LoopIndex,
     ReadIndex,
     Scalar,
+    truth_of,
     whole,
 )
-from ge.transforms.tiles.indices import INDEX, Binary, arith_op, constant_op
+from ge.transforms.tiles.indices import Binary, arith_op, constant_op, index_constant
 
 ROOM = {str(p) for p in Path(__file__).parent.glob("*.py") if p.stem != "examples"}
 HERE = ROOM | {contextmanager.__code__.co_filename}
@@ -47,7 +40,9 @@ class Side:
 
     def __init__(self) -> None:
         self.block = Block()
-        self.allocs: list[buffers.AllocOp] = []  # they stand at its beginning
+        self.first: dict[Any, Operation] = {}  # they stand at its beginning
+        self.last: Operation | None = None  # of them
+        self.allocs: list[buffers.AllocOp] = []  # they come next
         self.open = [self.block]
         self.aside: list[Block] = []  # open, too, but what is added now stands before them
         self.known: dict[Block, dict[Any, SSAValue]] = {}
@@ -64,8 +59,25 @@ class Side:
             found = self._keep(key, self._add(kind(*args)).results[0])
         return found
 
+    def once(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
+        """The result of an op of no operands, at the beginning of the program."""
+        if (op := self.first.get(key)) is None:
+            self.first[key] = op = kind(*args)
+            self._insert(op, self.last)
+            self.last = op
+        return op.results[0]
+
+    def _insert(self, op: Operation, last: Operation | None) -> None:
+        """Put an op behind another one, or at the beginning of the program."""
+        if last is not None:
+            self.block.insert_op_after(op, last)
+        elif (first := self.block.first_op) is not None:
+            self.block.insert_op_before(op, first)
+        else:
+            self.block.add_op(op)
+
     def _add(self, op: Operation) -> Operation:
-        op.location = source_line()
+        op.location = source_line(HERE)
         self.open[-1].add_op(op)
         if isinstance(op, GeOp):
             op.verify_more()  # its operands are of the kinds that its definition asks for
@@ -109,20 +121,17 @@ class Side:
     def alloc(self, type: TileType | RingType) -> SSAValue:
         op = buffers.AllocOp(type)
         op.result.name_hint = f"{type.space}_{len(self.allocs)}"
-        op.location = source_line()
-        if self.allocs:
-            self.block.insert_op_after(op, self.allocs[-1])
-        elif (first := self.block.first_op) is not None:
-            self.block.insert_op_before(op, first)
-        else:
-            self.block.add_op(op)
+        op.location = source_line(HERE)
+        self._insert(op, self.allocs[-1] if self.allocs else self.last)
         self.allocs.append(op)
         return op.result
 
     def index(self, number: Scalar) -> SSAValue:
         """The value of a number, computed here."""
         if not isinstance(number, Index):
-            return self.constant(whole(number), INDEX)
+            return self.constant(whole(number))
+        if number.kind == "constant":
+            return self.constant(number.args[0])
         if isinstance(number, LoopIndex):
             if self not in number.values:
                 raise GeError("a loop's variable is used after its loop")
@@ -137,7 +146,7 @@ class Side:
     def _computed(self, number: Index) -> SSAValue:
         kind = number.kind
         if kind in NUMBERS:
-            return self.value((kind,), NUMBERS[kind])
+            return self.once(kind, NUMBERS[kind])
         if isinstance(number, ReadIndex):
             offsets = [self.index(n) for n in number.box.starts]
             memref, span = number.box.argument.memref, number.span
@@ -147,12 +156,13 @@ class Side:
         a, b = (self.index(n) for n in number.args)
         return self.value((kind, a, b), arith_op, ARITH[kind], a, b)
 
-    def constant(self, number: int, type: IndexType | IntegerType) -> SSAValue:
-        return self.value((type.name, number), constant_op, number, type)
+    def constant(self, number: int) -> SSAValue:
+        return self.once(number, index_constant, number)
 
     def condition(self, test: Condition | bool) -> SSAValue:
-        if isinstance(test, bool):
-            return self.constant(int(test), i1)
+        if (truth := truth_of(test)) is not None:
+            return self.once(("i1", truth), constant_op, int(truth), i1)
+        assert isinstance(test, Condition)
         if test.kind == "andi":
             left, right = (self.condition(t) for t in test.args)
             return self.value(("andi", left, right), arith.AndIOp, left, right)
@@ -176,19 +186,6 @@ ARITH: dict[str, type[Binary]] = {
 }
 
 
-def source_line() -> FileLineColLoc:
-    """Where the kernel's source says what is traced: the innermost line outside of this room."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None and frame.f_code.co_filename in HERE:
-        frame = frame.f_back
-    return _line(frame.f_code.co_filename, frame.f_lineno)
-
-
-@lru_cache(maxsize=4096)
-def _line(file: str, number: int) -> FileLineColLoc:
-    return FileLineColLoc(StringAttr(Path(file).name), IntAttr(number), IntAttr(0))
-
-
 def line_of(error: Exception) -> str:
     """The line of the kernel's source that an error is about."""
     frames = [(f.f_code.co_filename, n) for f, n in walk_tb(error.__traceback__)]
@@ -202,7 +199,3 @@ def line_of(error: Exception) -> str:
 
 def has_instructions(op: Operation) -> bool:
     return any(isinstance(o, Instruction) for o in op.walk())
-
-
-def has_barriers(op: Operation) -> bool:
-    return any(isinstance(o, kernel.BarrierOp) for o in op.walk())

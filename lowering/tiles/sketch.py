@@ -34,6 +34,9 @@ class SketchedSide(Side):
     def value(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
         return self.any_number
 
+    def once(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
+        return self.any_number
+
     def index(self, number: Scalar) -> SSAValue:
         return self.any_number
 

@@ -32,7 +32,8 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import CastOp, SelectOp
 from ge.dialects.graph.support.folding import constants
 from ge.dialects.npu_task.core_plan import FRACTAL
-from ge.dialects.support.element_types import bitwidth, is_float
+from ge.dialects.support.callers import source_line
+from ge.dialects.support.element_types import bitwidth, element_named, is_float
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import created
 from ge.dialects.support.types import tensor
@@ -51,9 +52,11 @@ from ge.lowering.tiles.indices import (
     Scalar,
     SharedIndex,
     ceil_div,
+    number_of,
+    truth_of,
     whole,
 )
-from ge.lowering.tiles.sides import Side, source_line
+from ge.lowering.tiles.sides import HERE, Side
 from ge.lowering.tiles.unfolded import Unfolded
 
 
@@ -80,6 +83,12 @@ class Queue:
 
 
 Operand: TypeAlias = "v.Tile | v.Transposed | Unfolded"  # of a matmul
+
+
+def is_once(low: Scalar, high: Scalar, step: Scalar) -> bool:
+    """Whether a loop is known to have one turn."""
+    first, end, by = map(number_of, (low, high, step))
+    return first is not None and end is not None and by is not None and first < end <= first + by
 
 
 @dataclass
@@ -127,11 +136,19 @@ class Tracer:
         return self.cube, self.vector
 
     def range(self, *bounds: Scalar) -> Iterator[Index]:
-        """Like `range`, for the cores: `for j in c.range(n)`."""
+        """Like `range`, for the cores: `for j in c.range(n)`. One turn alone is no loop."""
         if not 1 <= len(bounds) <= 3:
             hint = "write c.range(n), c.range(low, high) or c.range(low, high, step)"
             raise GeError(f"a range has one to three numbers, not {len(bounds)}", hint=hint)
         low, high, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+        self.left += 1
+        if is_once(low, high, step):
+            yield Index("constant", (number_of(low),))
+        else:
+            yield from self.loop(low, high, step)
+        self.left -= 1
+
+    def loop(self, low: Scalar, high: Scalar, step: Scalar) -> Iterator[Index]:
         variable = LoopIndex()
         for side in self.sides:
             body = Block(arg_types=[IndexType()])
@@ -139,9 +156,7 @@ class Tracer:
             side.add(created, ForOp, args, regions=(Region(body),))
             side.open.append(body)
             variable.values[side] = body.args[0]
-        self.left += 1
         yield variable
-        self.left -= 1
         for side in self.sides:
             side.add(YieldOp)
             side.open.pop()
@@ -164,6 +179,9 @@ class Tracer:
     @contextmanager
     def when(self, test: Condition | bool) -> Generator[None]:
         """`with c.when(j < n)`: only then."""
+        if (truth := truth_of(test)) is True:
+            yield
+            return
         for side in self.sides:
             body = Block()
             regions = Region(body), Region(Block([YieldOp()]))
@@ -172,7 +190,10 @@ class Tracer:
         yield
         for side in self.sides:
             side.add(YieldOp)
-            side.open.pop()
+            body = side.open.pop()
+            if truth is False and (op := body.parent_op()) is not None:
+                op.detach()
+                op.erase()
 
     def barrier(self) -> None:
         """Wait until all cores have come here, and what they did before is done."""
@@ -184,7 +205,7 @@ class Tracer:
     def workspace(self, *shape: int, dtype: v.ElementLike) -> v.Argument:
         """A tensor in device memory that is the kernel's own, unwritten when it begins: cores store
         what others load behind a barrier."""
-        element = v.element_named(dtype)
+        element = element_named(dtype)
         block = self.arguments[0].memref.owner
         assert isinstance(block, Block)
         memref = block.insert_arg(MemRefType(element, shape), len(block.args))
@@ -225,7 +246,7 @@ class Tracer:
     ) -> v.Tile:
         """A tile, or with `copies` a ring of them (typed as a tile, whose `[j]` is a copy). Without
         a type its elements are those of the kernel's first argument."""
-        element = self.arguments[0].element if dtype is None else v.element_named(dtype)
+        element = self.arguments[0].element if dtype is None else element_named(dtype)
         rows, cols = whole(rows), whole(cols)
         type = tile_in(rows, cols, element, space)
         side = self.vector if space is Memory.UB else self.cube
@@ -241,7 +262,7 @@ class Tracer:
         if like.type.space is Memory.UB:
             rows *= self.parts
         fifo = buffers.FifoOp(depth, FifoType(rows, cols, like.type.element))
-        fifo.location = source_line()
+        fifo.location = source_line(HERE)
         fifo.verify_()
         self.fifos.append(fifo)
         return Queue(self, fifo.result)

@@ -16,13 +16,13 @@ from xdsl.dialects.builtin import f32, i1, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import activation, elementwise
-from ge.dialects.support.element_types import ELEMENT_TYPES, bitwidth
+from ge.dialects.support.element_types import bitwidth, element_named
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.tile.buffers import SlotOp, ViewOp
 from ge.dialects.tile.types import Memory, TileType, tile_in
 from ge.lowering.tiles.arguments import Argument, Box, Shape, keys_of, span, start_of
-from ge.lowering.tiles.indices import Index, Scalar, SharedIndex
+from ge.lowering.tiles.indices import Index, Scalar, SharedIndex, number_of
 
 if TYPE_CHECKING:
     from ge.lowering.tiles.sides import Side
@@ -82,17 +82,6 @@ Value: TypeAlias = "Expression | int | float"
 ElementLike: TypeAlias = Any  # a name, an element type, a numpy dtype
 
 
-def element_named(what: ElementLike) -> Attribute:
-    """Raises GeError for what is no element type."""
-    if isinstance(what, Attribute):
-        return what
-    rows = [r for r in ELEMENT_TYPES if str(what) in (r.name, r.numpy)]
-    if not rows:
-        known = ", ".join(r.name for r in ELEMENT_TYPES)
-        raise GeError(f"no element type '{what}'", hint=f"types are {known}")
-    return rows[0].type
-
-
 class Tile(Expression):
     """A tile in a memory of the core."""
 
@@ -114,7 +103,8 @@ class Tile(Expression):
 
     def part(self, row: Scalar, col: Scalar, shape: Shape) -> "Tile":
         """A sub-tile from (row, col) on."""
-        return Part(self, row, col, shape)
+        is_all = shape == self.shape and number_of(row) == number_of(col) == 0
+        return self if is_all else Part(self, row, col, shape)
 
     def __getitem__(self, key: Any) -> "Tile":
         """`t[a:b]`, `t[:, a:b]`: a sub-tile whose bounds are known while the kernel is traced."""

@@ -38,7 +38,8 @@ ROOMS: dict[str, set[str]] = {
         "runtime/device",
     },
     "runtime/profile": {
-        "dialects", "runtime/clock", "runtime/costs", "runtime/device", "runtime/tiles",
+        "dialects", "runtime/clock", "runtime/costs", "runtime/data", "runtime/device",
+        "runtime/tiles",
     },
     "runtime/tiles": {"dialects", "runtime/costs", "runtime/data", "runtime/kernels"},
     "transforms/rewriting": {
@@ -78,6 +79,9 @@ ROOMS: dict[str, set[str]] = {
     },
     "transforms/tiles": {"dialects"},
     "lowering/text": {"dialects", "runtime/data"},
+    "lowering/building": {
+        "dialects", "runtime/data", "transforms/fusion", "transforms/rewriting", "lowering/text",
+    },
     "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},
     "lowering/kernels": {
         "dialects", "runtime/costs", "transforms/tiles", "lowering/steps", "lowering/text",
@@ -85,7 +89,9 @@ ROOMS: dict[str, set[str]] = {
     },
     "lowering/steps": {"dialects", "runtime/costs", "transforms/analysis"},
     "lowering/levels": {"dialects", "runtime/check", "runtime/costs", "transforms/analysis"},
-    "lowering/plugins": {"dialects", "transforms", "lowering/levels", "lowering/text"},
+    "lowering/plugins": {
+        "dialects", "transforms", "lowering/building", "lowering/levels", "lowering/text",
+    },
     "lowering/pipeline": {
         "dialects", "transforms", "lowering/kernels", "lowering/levels", "lowering/plugins",
         "lowering/steps", "lowering/text",
@@ -98,8 +104,8 @@ ROOMS: dict[str, set[str]] = {
     },
     "lowering/driver": {
         "dialects", "runtime/clock", "runtime/costs", "runtime/data", "runtime/device",
-        "runtime/tiles", "transforms", "lowering/kernels", "lowering/levels", "lowering/onnx",
-        "lowering/pipeline", "lowering/plugins", "lowering/text",
+        "runtime/tiles", "transforms", "lowering/building", "lowering/kernels", "lowering/levels",
+        "lowering/onnx", "lowering/pipeline", "lowering/plugins", "lowering/text",
     },
     "lowering/views": {
         "dialects", "runtime/clock", "runtime/costs", "runtime/device", "runtime/profile",

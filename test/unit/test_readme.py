@@ -86,6 +86,7 @@ def test_filecheck_example(tmp_path: Path, run: Run):
     ("about", "prints"),
     [
         ("print(session.input_names", "input_ids"),
+        ("ge.Graph()", "graph.gelu %2 : (tensor<1x32xf16>)"),
         ("run_many", "in us:"),
         ("tile.kernel", "@softmax: proved, "),
         ("register_operation", ""),

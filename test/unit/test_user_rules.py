@@ -7,11 +7,12 @@ import pytest
 
 from ge.dialects.fused_op import USER_KERNELS, UserKernels
 from ge.dialects.support.errors import GeError
+from ge.lowering.building.graph import Graph
 from ge.lowering.driver.compiler import context
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.device.session import Session
 from ge.transforms.fusion.user_patterns import OpType, Pattern
-from ge.transforms.fusion.user_rules import FusedOp, Graph
+from ge.transforms.fusion.user_rules import FusedOp
 from ge.transforms.rewriting.counts import collecting
 
 TEXT = """

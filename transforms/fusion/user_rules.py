@@ -1,5 +1,6 @@
 """Users' fusion rules in the short form: ops in a row, and what replaces them
-(`transforms/fusion/user_patterns.py` says what is a match).
+(`transforms/fusion/user_patterns.py` says what is a match). The graph that a pass gets is one of
+`lowering/building/graph.py`.
 
     import ge
 
@@ -174,12 +175,16 @@ def _compare(
 Replace: TypeAlias = Callable[[Nodes], "FusedOp | SSAValue | None"]
 
 
-@dataclass(frozen=True)
-class Graph:
-    """The module during a user's pass."""
+class Matcher:
+    """A module in which a user's rule replaces what patterns match (`ge.Graph` is one)."""
 
-    module: ModuleOp
-    rule: str
+    def __init__(self, module: ModuleOp, rule: str) -> None:
+        self._module, self.rule = module, rule
+        self.before: Operation | None = None  # the last op of the match that is being replaced
+
+    @property
+    def module(self) -> ModuleOp:
+        return self._module
 
     def operations(self) -> Iterable[TensorOp]:
         """The ops of the program that compute, in order."""
@@ -222,7 +227,9 @@ class Graph:
             diagnostics.warning(nearest.op, f"{text}: at the nearest miss {matched}")
 
     def _replace(self, nodes: Nodes, replace: Replace) -> bool:
-        last, new = nodes.root, replace(nodes)
+        self.before = last = nodes.root
+        new = replace(nodes)
+        self.before = None
         count(self.rule, applied=new is not None)
         if new is None:
             return False

@@ -18,7 +18,7 @@ from xdsl.dialects.arith import (
     SubiOp,
 )
 from xdsl.dialects.builtin import IndexType, IntegerAttr
-from xdsl.dialects.scf import ForOp, IfOp
+from xdsl.dialects.scf import ForOp, IfOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.traits import Pure
@@ -91,6 +91,13 @@ def constant_op(number: int, type: Attribute) -> ConstantOp:
     return created(ConstantOp, (), (type,), {"value": _attribute(number, type)})
 
 
+def index_constant(number: int) -> ConstantOp:
+    """A number of type index, with its name."""
+    op = constant_op(number, INDEX)
+    op.result.name_hint = f"c{number}" if number >= 0 else f"cm{-number}"
+    return op
+
+
 @lru_cache(maxsize=4096)
 def _attribute(number: int, type: Attribute) -> Attribute:
     return IntegerAttr(number, cast(IndexType, type))
@@ -102,14 +109,19 @@ def arith_op(kind: type[Binary], a: SSAValue, b: SSAValue) -> Binary:
 
 
 def erase_unused(block: Block) -> None:
-    """Erase what nobody uses and has no effect, in loops and branches too."""
+    """Erase what nobody uses and has no effect, in loops and branches too, and those that then do
+    nothing."""
     op = block.last_op
     while op is not None:
         before = op.prev_op
         if type(op) in NESTING:
-            for inner in (b for region in op.regions for b in region.blocks):
+            blocks = [b for region in op.regions for b in region.blocks]
+            for inner in blocks:
                 erase_unused(inner)
-        elif op.results and _is_pure(type(op)) and not any(r.uses for r in op.results):
+            is_unused = not op.results and all(type(b.first_op) is YieldOp for b in blocks)
+        else:
+            is_unused = op.results and _is_pure(type(op)) and not any(r.uses for r in op.results)
+        if is_unused:
             op.detach()
             op.erase()
         op = before
@@ -121,22 +133,29 @@ def _is_pure(kind: type[Operation]) -> bool:
 
 
 class Constants:
-    """The constants of a program: those that stand before it, and new ones at its start."""
+    """The constants of a program: those before it or at its start, and new ones at its start."""
 
     def __init__(self, program: ProgramOp) -> None:
         self.block = program.body.block
         self.known: dict[int, SSAValue] = {}
         op = program.prev_op
         while op is not None:
-            if op.results and (number := constant_index(op.results[0])) is not None:
-                self.known[number] = op.results[0]
+            self._knows(op)
             op = op.prev_op
+        op = self.block.first_op
+        while op is not None and op.results and not op.operands:
+            self._knows(op)
+            op = op.next_op
+
+    def _knows(self, op: Operation) -> None:
+        if isinstance(op, ConstantOp) and op.result.type == INDEX:
+            if (number := constant_index(op.result)) is not None:
+                self.known.setdefault(number, op.result)
 
     def __call__(self, number: int) -> SSAValue:
         if number not in self.known:
-            op = constant_op(number, INDEX)
+            op = index_constant(number)
             Builder(InsertPoint.at_start(self.block)).insert(op)
-            op.result.name_hint = f"c{number}"
             self.known[number] = op.result
         return self.known[number]
 

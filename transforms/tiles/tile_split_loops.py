@@ -24,8 +24,8 @@ becomes
 
 A condition compares the loop's variable, plus constants and values from before the loop, with such
 a sum without the variable: slt, sle, sgt, sge, eq or ne. Where a bound is a value the loop is cut
-at the value, and a part may be empty when it runs. Other conditions stay as they are, and so do the
-loops that are nowhere cut.
+at the value, and a part may be empty when it runs; a part that has nothing to run is no loop. Other
+conditions stay as they are, and so do the loops that are nowhere cut.
 """
 
 from collections.abc import Iterator
@@ -142,8 +142,10 @@ class Part:
         end_before = dict(self.beyond)
         self.beyond[bound.terms] = bound.number
         at: Index = emit.sum(bound.terms, bound.number)
-        steps = emit.ceildiv(emit.sub(at, begin), step)
-        at = emit.max(emit.add(begin, emit.mul(steps, step)), begin)
+        if step != 1:
+            steps = emit.ceildiv(emit.sub(at, begin), step)
+            at = emit.add(begin, emit.mul(steps, step))
+        at = emit.max(at, begin)
         if isinstance(at, int) and isinstance(end, int) and at >= end:
             return None
         other = loop.clone()
@@ -169,7 +171,6 @@ class Part:
                 continue
             if (truth := self.truth(condition)) is not None:
                 inline(op, (op.true_region if truth else op.false_region).blocks.first)
-        erase_unused(self.loop.body.block)
 
 
 def inline(op: IfOp, block: Block | None) -> None:
@@ -210,3 +211,4 @@ class TileSplitLoopsPass(ModulePass):
                     loops = [o for o in program.walk() if isinstance(o, ForOp)]
                     for loop in reversed(loops):  # inner ones first
                         split(loop, constants)
+                    erase_unused(program.body.block)
