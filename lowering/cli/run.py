@@ -3,9 +3,11 @@ time, or both."""
 
 import argparse
 import dataclasses
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,12 @@ from ge.lowering.cli.arguments import (
 )
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.cli.dispatch import add_dispatch_arguments, check_dispatch_flags, feed
+from ge.lowering.cli.explain import (
+    SLOWEST,
+    add_explain_arguments,
+    check_explain_flags,
+    explain,
+)
 from ge.lowering.cli.prepare import (
     bind,
     compiled_for,
@@ -76,9 +84,7 @@ def build_parser() -> ArgumentParser:
     add("--timing-only", action="store_true", help="simulate the time, compute no numbers")
     add("--trace", metavar="T.json", help="timeline as a Chrome trace, in us; kernels with a tile "
         "program are opened down to the pipes of a core at their first launch")  # fmt: skip
-    add("--explain", type=argument(whole(1)), default=0, metavar="N", help="which pipe "
-        "bounds each of the N slowest kernels with a tile program, and what its pipes wait "
-        "for")  # fmt: skip
+    add_explain_arguments(parser)
     add("--op-summary", metavar="S.csv", help="a row for each task, times in us")
     add("--op-statistic", metavar="S.csv", help="a row for each kind of op, times in us")
     add("--what-if", action="append", default=[], metavar="NAME=2x",
@@ -105,15 +111,20 @@ def build_parser() -> ArgumentParser:
     return parser
 
 
-def with_tiles(arguments: Sequence[str]) -> list[str]:
-    """`--tiles` with its value behind a `=`, which stands alone where it has none."""
+# Flags whose value may be left out: what a value looks like, and what is taken where there is none
+WITHOUT_VALUE = {"--tiles": (r"all|sample:.*", "all"), "--explain": (r"\d+", str(SLOWEST))}
+
+
+def with_values(arguments: Sequence[str]) -> list[str]:
+    """Flags of `WITHOUT_VALUE` with their values behind a `=`: the input may stand after them."""
     words: list[str] = []
     for word in arguments:
-        if words and words[-1] == "--tiles" and (word == "all" or word.startswith("sample:")):
+        pattern, _ = WITHOUT_VALUE.get(words[-1] if words else "", (None, ""))
+        if pattern and re.fullmatch(pattern, word):
             words[-1] += f"={word}"
         else:
             words.append(word)
-    return ["--tiles=all" if w == "--tiles" else w for w in words]
+    return [f"{w}={WITHOUT_VALUE[w][1]}" if w in WITHOUT_VALUE else w for w in words]
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -122,7 +133,7 @@ def run(arguments: Sequence[str]) -> int:
     from ge.lowering.text.files import Outputs
     from ge.runtime.data.weights import files_of
 
-    args = build_parser().parse_args(with_tiles(arguments))
+    args = build_parser().parse_args(with_values(arguments))
     options = options_from(args)
     check_flags(args)
     written = (
@@ -166,6 +177,10 @@ def run(arguments: Sequence[str]) -> int:
         if timeline is not None:
             model = report["model"]
             report["time"] = write_profile(args, out, loaded.module, timeline, model, rows)
+            if args.explain:
+                again = partial(measured, args, inputs)
+                found = explain(args, options, growing, loaded.module, timeline, again)
+                report["time"]["explained"] = found.report()
         if args.report:
             out.json(args.report, report)
     for line in output_lines(outputs):
@@ -177,6 +192,7 @@ def check_flags(args: argparse.Namespace) -> None:
     from ge.dialects.support.errors import GeError
 
     check_dispatch_flags(args)
+    check_explain_flags(args)
     if args.prefetch and not args.runs:
         raise GeError("--prefetch is of runs that overlap", hint="add --runs 64")
     numeric = {
@@ -313,6 +329,26 @@ def time_of(
         if required:
             raise
         return None
+
+
+def measured(
+    args: argparse.Namespace,
+    inputs: "Mapping[str, Array] | None",
+    program: "Program",
+    options: "Options",
+) -> "tuple[ModuleOp, Timeline]":
+    """Another program at the sizes asked for, on its own target, and its time. Raises GeError where
+    that is not known."""
+    from ge.lowering.driver.tiles import write_tile_programs
+
+    args = argparse.Namespace(**vars(args) | {"option target": None, "timing_only": True})
+    bound, _, _ = bind(args, program, program.compilation, options, None)
+    if args.tiles:
+        write_tile_programs(bound.module, "")
+    rows = rows_of(options, bound.module)
+    timeline = time_of(args, bound.module, options, inputs, rows)
+    assert timeline is not None
+    return bound.module, timeline
 
 
 def tile_times(

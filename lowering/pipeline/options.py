@@ -183,7 +183,8 @@ class Options:
         "",
         "samples of the inputs (.npz with an array for each input; several files are separated as "
         "in PATH), or the table that ge-calibrate wrote (.toml)",
-        variable="GE_CALIBRATION", metavar="FILE", group=QUANTIZATION, in_program=False,
+        variable="GE_CALIBRATION", metavar="FILE", tools=(COMPILE, RUN), group=QUANTIZATION,
+        in_program=False,
     )  # fmt: skip
     quantize_skip: tuple[str, ...] = option(
         (),
