@@ -93,8 +93,8 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "transforms", "lowering/building", "lowering/levels", "lowering/text",
     },
     "lowering/pipeline": {
-        "dialects", "transforms", "lowering/kernels", "lowering/levels", "lowering/plugins",
-        "lowering/steps", "lowering/text",
+        "dialects", "runtime/data", "transforms", "lowering/kernels", "lowering/levels",
+        "lowering/onnx", "lowering/plugins", "lowering/steps", "lowering/text",
     },
     "lowering/tiles": {
         "dialects", "runtime/check", "runtime/data", "runtime/tiles", "transforms/tiles",
