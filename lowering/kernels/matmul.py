@@ -10,7 +10,7 @@ terms of few rows, and those of the blocks that are left where all cores have ha
 estimate says that this takes less time (`split_sums.py`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, gcd, lcm
 
@@ -131,13 +131,13 @@ def with_last_wave(
 
 
 def may_share(section: Section) -> bool:
-    """Whether cores may share the terms of its sums: of few rows if it has its columns side by side
-    in the results."""
+    """Whether cores may share the terms of its sums: of few rows if these are side by side in the
+    results."""
     p = section.p
     rotated = any(isinstance(op, RotaryEmbeddingOp) for op in section.ops)
-    apart = p.batch > 1 or section.part_cols or section.part_rows
-    simple = not section.reduces and not rotated and p.n > 1 and p.element != i8
-    return simple and not (p.m <= FRACTAL and apart)
+    if section.reduces or p.n == 1 or p.element == i8:
+        return False
+    return not (p.batch > 1 or section.part_rows) if p.m <= FRACTAL else not rotated
 
 
 def part_of(size: int, most: int, unit: int) -> int:
@@ -195,12 +195,12 @@ class Writer:
             c.split()
 
     def write_all(self) -> None:
-        before, shared = 0, list[tuple[Section, SplitSums]]()
+        before, shared, tiles = 0, list[tuple[Section, SplitSums]](), dict[Hashable, Tile]()
         for section in self.blocks.sections:
             if section.last_wave:
                 self.write_waves(section)
                 continue
-            parts = SplitSums(self.c, section.p) if section.splits > 1 else None
+            parts = SplitSums(self.c, section.p, tiles) if section.splits > 1 else None
             self.write(section, before, parts)
             before += self.cut.blocks(section.p)
             if parts is not None:
@@ -299,7 +299,8 @@ class Writer:
     def merge(self, section: Section, shared_sums: SplitSums) -> None:
         """What follows the matmuls, of sums that several cores have parts of."""
         values = [term.op.result for term, _ in section.terms]
-        for col, tiles in shared_sums.merged([element_type(value) for value in values]):
+        elements = [element_type(value) for value in values]
+        for col, tiles in shared_sums.merged(elements, section.part_cols):
             rows, cols = tiles[0].shape
             for value, (_, first), tile in zip(values, section.terms, tiles, strict=True):
                 self.pull.terms[value, first] = tile
