@@ -145,8 +145,7 @@ def worker(ops: Sequence[Operation]) -> Operation:
         try:
             known = op.static_work()
         except ValueError:
-            multiplies = op.IS_MATMUL or op.ALWAYS_MACS
-            return int(multiplies), op.NORMALIZES, int(op.ACCESS not in MOVING)
+            return int(op.ALWAYS_MACS), op.NORMALIZES, int(op.ACCESS not in MOVING)
         return known.macs, op.NORMALIZES, known.vector
 
     return max(ops, key=work)

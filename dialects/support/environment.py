@@ -1,5 +1,5 @@
-"""The environment, read here and nowhere else: the variables that begin with `GE_`, and where the
-user's caches are."""
+"""The environment, read here and nowhere else: the variables that begin with `GE_`, those that ask
+for profiles, and where the user's caches are."""
 
 import os
 
@@ -42,3 +42,12 @@ def debugging() -> bool:
         return switch("GE_DEBUG")
     except GeError:
         return False
+
+
+PROFILING = "ASCEND_PROFILING_ENABLE"
+
+
+def profiling() -> str | None:
+    """What profiles are asked for, in `ASCEND_PROFILING_OPTIONS`; None: `ASCEND_PROFILING_ENABLE`
+    does not ask for any. Raises GeError where that is no truth value."""
+    return os.environ.get("ASCEND_PROFILING_OPTIONS", "") if switch(PROFILING) else None

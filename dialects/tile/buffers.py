@@ -49,6 +49,16 @@ ALIGNMENT = {Memory.L0A: 512, Memory.L0B: 512, Memory.L0C: 512}
 """Bytes that offsets are multiples of: a fractal in L0, `BLOCK` in other memories."""
 
 
+def copy_bytes(t: TileType | RingType) -> int:
+    """Bytes of a tile, or of one copy of a ring, with what is left free behind it."""
+    return align_up(t.bytes, ALIGNMENT.get(t.space, BLOCK))
+
+
+def allocated_bytes(t: TileType | RingType) -> int:
+    """Bytes of an allocation, of all copies."""
+    return copy_bytes(t) * (t.copies if isinstance(t, RingType) else 1)
+
+
 @irdl_op_definition
 class AllocOp(GeOp):
     """A tile, or a ring of them, in a memory of the core, for the whole program. `at` is the offset
@@ -79,7 +89,7 @@ class AllocOp(GeOp):
     @property
     def copy_bytes(self) -> int:
         """Of one copy, with what is left free behind it."""
-        return align_up(self.tile.bytes, ALIGNMENT.get(self.tile.space, BLOCK))
+        return copy_bytes(self.tile)
 
     @property
     def offsets(self) -> tuple[int, ...] | None:
@@ -360,7 +370,7 @@ def memref_element(value: SSAValue) -> Attribute:
 
 def constant_index(value: SSAValue) -> int | None:
     """The value of an `arith.constant` of type index."""
-    if isinstance(value, OpResult) and isinstance(value.op, ConstantOp):
-        attr = value.op.value
+    if type(value) is OpResult and type(op := value.op) is ConstantOp:
+        attr = op.properties["value"]
         return attr.value.data if isinstance(attr, IntegerAttr) else None
     return None

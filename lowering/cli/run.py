@@ -3,9 +3,11 @@ time, or both."""
 
 import argparse
 import dataclasses
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,13 @@ from ge.lowering.cli.arguments import (
 )
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.cli.dispatch import add_dispatch_arguments, check_dispatch_flags, feed
+from ge.lowering.cli.explain import (
+    SLOWEST,
+    add_explain_arguments,
+    check_explain_flags,
+    explain,
+)
+from ge.lowering.cli.pages import watched, write_run
 from ge.lowering.cli.prepare import (
     bind,
     compiled_for,
@@ -76,9 +85,7 @@ def build_parser() -> ArgumentParser:
     add("--timing-only", action="store_true", help="simulate the time, compute no numbers")
     add("--trace", metavar="T.json", help="timeline as a Chrome trace, in us; kernels with a tile "
         "program are opened down to the pipes of a core at their first launch")  # fmt: skip
-    add("--explain", type=argument(whole(1)), default=0, metavar="N", help="which pipe "
-        "bounds each of the N slowest kernels with a tile program, and what its pipes wait "
-        "for")  # fmt: skip
+    add_explain_arguments(parser)
     add("--op-summary", metavar="S.csv", help="a row for each task, times in us")
     add("--op-statistic", metavar="S.csv", help="a row for each kind of op, times in us")
     add("--what-if", action="append", default=[], metavar="NAME=2x",
@@ -89,6 +96,7 @@ def build_parser() -> ArgumentParser:
     add("--prefetch", type=argument(whole(1)), metavar="P",
         help="batches whose inputs are on the device or on the way (default 2)")  # fmt: skip
     add("--report", metavar="R.json", help="all figures as JSON; times in us, sizes in bytes")
+    add("--html", metavar="P.html", help="a page with graph, timeline and memory of the run")
 
     add_dispatch_arguments(parser)
 
@@ -105,15 +113,20 @@ def build_parser() -> ArgumentParser:
     return parser
 
 
-def with_tiles(arguments: Sequence[str]) -> list[str]:
-    """`--tiles` with its value behind a `=`, which stands alone where it has none."""
+# Flags whose value may be left out: what a value looks like, and what is taken where there is none
+WITHOUT_VALUE = {"--tiles": (r"all|sample:.*", "all"), "--explain": (r"\d+", str(SLOWEST))}
+
+
+def with_values(arguments: Sequence[str]) -> list[str]:
+    """Flags of `WITHOUT_VALUE` with their values behind a `=`: the input may stand after them."""
     words: list[str] = []
     for word in arguments:
-        if words and words[-1] == "--tiles" and (word == "all" or word.startswith("sample:")):
+        pattern, _ = WITHOUT_VALUE.get(words[-1] if words else "", (None, ""))
+        if pattern and re.fullmatch(pattern, word):
             words[-1] += f"={word}"
         else:
             words.append(word)
-    return ["--tiles=all" if w == "--tiles" else w for w in words]
+    return [f"{w}={WITHOUT_VALUE[w][1]}" if w in WITHOUT_VALUE else w for w in words]
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -122,11 +135,12 @@ def run(arguments: Sequence[str]) -> int:
     from ge.lowering.text.files import Outputs
     from ge.runtime.data.weights import files_of
 
-    args = build_parser().parse_args(with_tiles(arguments))
+    args = build_parser().parse_args(with_values(arguments))
     options = options_from(args)
     check_flags(args)
     written = (
-        args.outputs, args.save_state, args.trace, args.op_summary, args.op_statistic, args.report
+        args.outputs, args.save_state, args.trace, args.op_summary, args.op_statistic,
+        args.report, args.html,
     )  # fmt: skip
     read = (args.input, args.inputs, args.load_state)
     sources = [options.target, *options.plugins, *(path for path in read if path is not None)]
@@ -140,7 +154,8 @@ def run(arguments: Sequence[str]) -> int:
         options, target=flag_value(args, "target") or compiled_for(loaded.module) or options.target
     )
     check_changes(args.what_if, machine_of(args, loaded.module, options))
-    compilation = lower_for(args, loaded, options)
+    with watched(args, sources) as watching:
+        compilation = lower_for(args, loaded, options, watching)
     growing = loaded
     loaded, compilation, inputs = bind(args, loaded, compilation, options, inputs)
     if args.tiles:
@@ -166,8 +181,16 @@ def run(arguments: Sequence[str]) -> int:
         if timeline is not None:
             model = report["model"]
             report["time"] = write_profile(args, out, loaded.module, timeline, model, rows)
+            if args.explain:
+                again = partial(measured, args, inputs)
+                found = explain(args, options, growing, loaded.module, timeline, again)
+                report["time"]["explained"] = found.report()
         if args.report:
             out.json(args.report, report)
+        for watcher in watching:
+            tiles, target = tile_times(args, loaded.module), options.target
+            write_run(out, args.html, loaded, timeline, watcher,
+                      report=report, target=target, rows=rows, tiles=tiles)  # fmt: skip
     for line in output_lines(outputs):
         print(line)
     return 0
@@ -177,6 +200,7 @@ def check_flags(args: argparse.Namespace) -> None:
     from ge.dialects.support.errors import GeError
 
     check_dispatch_flags(args)
+    check_explain_flags(args)
     if args.prefetch and not args.runs:
         raise GeError("--prefetch is of runs that overlap", hint="add --runs 64")
     numeric = {
@@ -300,7 +324,7 @@ def time_of(
     from ge.runtime.device.session import main_of
 
     required = wants_time(args)
-    if not required and (not args.report or level_of(module) is not Level.PROGRAM):
+    if not required and (not (args.report or args.html) or level_of(module) is not Level.PROGRAM):
         return None
     try:
         gears, taken = GearTable.of(main_of(module)), None
@@ -313,6 +337,26 @@ def time_of(
         if required:
             raise
         return None
+
+
+def measured(
+    args: argparse.Namespace,
+    inputs: "Mapping[str, Array] | None",
+    program: "Program",
+    options: "Options",
+) -> "tuple[ModuleOp, Timeline]":
+    """Another program at the sizes asked for, on its own target, and its time. Raises GeError where
+    that is not known."""
+    from ge.lowering.driver.tiles import write_tile_programs
+
+    args = argparse.Namespace(**vars(args) | {"option target": None, "timing_only": True})
+    bound, _, _ = bind(args, program, program.compilation, options, None)
+    if args.tiles:
+        write_tile_programs(bound.module, "")
+    rows = rows_of(options, bound.module)
+    timeline = time_of(args, bound.module, options, inputs, rows)
+    assert timeline is not None
+    return bound.module, timeline
 
 
 def tile_times(

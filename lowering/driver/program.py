@@ -134,7 +134,9 @@ class Program:
 
         is_bound = self.bind is None or self.compilation.options.static_shape is False
         name = target or self.compilation.options.target
-        return Session(self.module, self.payload, name, bind=None if is_bound else bind, **how)
+        session = Session(self.module, self.payload, name, bind=None if is_bound else bind, **how)
+        session.module_at = None if self.bind is None else bind
+        return session
 
     @property
     def name(self) -> str:

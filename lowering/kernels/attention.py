@@ -58,7 +58,7 @@ from ge.lowering.kernels.attention_tiles import (
 from ge.lowering.kernels.choices import in_order
 from ge.lowering.kernels.grids import GridOp
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
-from ge.lowering.kernels.programs import bytes_left
+from ge.lowering.kernels.programs import fits
 from ge.lowering.kernels.pulling import Pull, is_pointwise
 from ge.lowering.tiles.indices import Index, Scalar, ceil_div
 from ge.lowering.tiles.tracing import Tracer
@@ -101,7 +101,7 @@ def lower_attention(launch: Launch) -> Written:
         cores = min(attention.items * splits, launch.target.cube_cores)
         written = Written(partial(attention.write, final=last, others=others), cores, shapes)
         alone = len(launch.body.ops) == 1 and splits == 1
-        if alone or min(bytes_left(launch, written).values()) >= 0:
+        if alone or fits(launch, written):
             return written
     raise NotLowered("no tiles fit beside those of what it is fused with")
 

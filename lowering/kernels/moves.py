@@ -36,7 +36,7 @@ from ge.dialects.support.types import (
 from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.places import long_dims, tile_shape
-from ge.lowering.kernels.programs import bytes_left
+from ge.lowering.kernels.programs import fits
 from ge.lowering.kernels.pulling import Pull
 from ge.lowering.kernels.vector import LEAST, place
 from ge.lowering.tiles import values as v
@@ -74,7 +74,7 @@ def lower_moves(launch: Launch) -> Written:
     step = BLOCK * 8 // min(widths)
     while True:
         written = by_pieces(launch, targets, elements, step)
-        if min(bytes_left(launch, written).values()) >= 0:
+        if fits(launch, written):
             return written
         if elements == 1:
             raise NotLowered("its smallest tiles do not fit into ub")

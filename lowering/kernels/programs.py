@@ -8,7 +8,7 @@ from ge.dialects.support.types import dense_memref
 from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.types import Memory
 from ge.lowering.kernels.launch import Launch, NotLowered, Written
-from ge.lowering.tiles.sketch import Sketch
+from ge.lowering.tiles.sketch import Full, Sketch
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Argument
 from ge.lowering.tiles.writing import trace, written_kernel
@@ -50,11 +50,21 @@ def arguments_of(launch: Launch, written: Written, block: Block) -> dict[SSAValu
 def bytes_left(launch: Launch, written: Written) -> dict[Memory, int]:
     """Of each memory of a core that a program uses: the bytes that it leaves free, less than 0
     where it does not fit. The program is not written for it."""
+    return sketched(launch, written).bytes_left
+
+
+def fits(launch: Launch, written: Written) -> bool:
+    """Whether all buffers of a program have room. What comes after the first one that has none is
+    not looked at."""
+    try:
+        sketched(launch, written, limited=True)
+    except Full:
+        return False
+    return True
+
+
+def sketched(launch: Launch, written: Written, limited: bool = False) -> Sketch:
     arguments = arguments_of(launch, written, Block())
-    sketch, room = Sketch(list(arguments.values()), launch.target), launch.target.core_memories
+    sketch = Sketch(list(arguments.values()), launch.target, limited)
     trace(sketch, lambda c: written.write(c, arguments))
-    left: dict[Memory, int] = {}
-    for op in sketch.allocs:
-        memory = op.tile.space
-        left[memory] = left.get(memory, room[memory]) - op.copies * op.copy_bytes
-    return left
+    return sketch

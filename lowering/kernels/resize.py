@@ -31,7 +31,7 @@ from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
-from ge.lowering.kernels.programs import bytes_left
+from ge.lowering.kernels.programs import bytes_left, fits
 from ge.lowering.kernels.vector import shared
 from ge.lowering.tiles.indices import Index, Scalar, maximum, minimum
 from ge.lowering.tiles.tracing import Tracer
@@ -154,13 +154,14 @@ def lower_resize(launch: Launch) -> Written:
     if bitwidth(element) < 8 or (op.mode.data != "nearest" and not is_float(element)):
         raise NotLowered(f"images of {element} are not resized by mode {op.mode.data}")
     w = Resizing.of(op)
-    reason = ""
+    written: Written | None = None
     for lines, cols in cuts(w, launch):
         written = by_lines(launch, w, lines, cols)
-        if (left := min(bytes_left(launch, written).values())) >= 0:
+        if fits(launch, written):
             return written
-        reason = f"its least tiles need {-left} bytes of ub more than there are"
-    raise NotLowered(reason)
+    assert written is not None
+    left = min(bytes_left(launch, written).values())
+    raise NotLowered(f"its least tiles need {-left} bytes of ub more than there are")
 
 
 def cuts(w: Resizing, launch: Launch) -> Iterator[tuple[int, int]]:

@@ -22,7 +22,7 @@ from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import Shape, align_up, element_type, normalize_axis, numel, shape_of
 from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
-from ge.lowering.kernels.programs import bytes_left
+from ge.lowering.kernels.programs import fits
 from ge.lowering.kernels.simple_ops import EXACT
 from ge.lowering.kernels.vector import shared
 from ge.lowering.tiles import values as v
@@ -41,7 +41,7 @@ def lower_top_k(launch: Launch) -> Written:
     rows = min(ceil(lines / launch.target.vector_cores), 64)
     while True:
         written = by_rows(launch, op, (lines, cols, count), rows)
-        if min(bytes_left(launch, written).values()) >= 0:
+        if fits(launch, written):
             return written
         if rows == 1:
             raise NotLowered(f"a row of {cols} elements does not fit into ub")

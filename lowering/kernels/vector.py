@@ -21,7 +21,7 @@ from ge.lowering.kernels.axes import Rewritten, rewritten
 from ge.lowering.kernels.choices import in_order
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
 from ge.lowering.kernels.places import long_dims
-from ge.lowering.kernels.programs import bytes_left
+from ge.lowering.kernels.programs import bytes_left, fits
 from ge.lowering.kernels.pulling import Pull
 from ge.lowering.tiles.indices import Scalar
 from ge.lowering.tiles.tracing import Tracer
@@ -112,18 +112,17 @@ def fitting(
     launch: Rewritten, candidates: Iterator[Shape], written: Callable[[Shape], Written]
 ) -> Written:
     """The program of the first sizes that fit. Raises NotLowered where none do."""
-    reason = ""
+    last: Written | NotLowered = NotLowered("")
     for sizes in in_order(candidates):
         try:
-            program = written(sizes)
-            room = bytes_left(launch, program)
+            if fits(launch, last := written(sizes)):
+                return last
         except NotLowered as e:  # smaller ones may have no such tiles
-            reason = str(e)
-            continue
-        if min(room.values()) >= 0:
-            return program
-        reason = f"its tiles need {-room[Memory.UB]} bytes of ub more than there are"
-    raise NotLowered(reason)
+            last = e
+    if isinstance(last, NotLowered):
+        raise last
+    missing = -bytes_left(launch, last)[Memory.UB]
+    raise NotLowered(f"its tiles need {missing} bytes of ub more than there are")
 
 
 def row_dim(launch: Rewritten) -> int | None:

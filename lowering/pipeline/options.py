@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from ge.dialects.support import environment
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
+from ge.lowering.pipeline.settings import settings_at_hand
 from ge.lowering.text.values import did_you_mean, names, quantity, whole
 from ge.transforms.precision.modes import MODES, ORIGIN, mode_name
 from ge.transforms.quantization.accuracy import Accuracy
@@ -20,6 +21,7 @@ T = TypeVar("T")
 FUSION_MODES = ("off", "conservative", "default", "aggressive")
 MEMORY_LEVELS = range(4)
 
+DUMP_FORMS = ("mlir", "onnx")
 IMPORT, OPT, COMPILE, RUN, CHECK = "ge-import", "ge-opt", "ge-compile", "ge-run", "ge-check"
 CALIBRATE = "ge-calibrate"
 
@@ -181,7 +183,8 @@ class Options:
         "",
         "samples of the inputs (.npz with an array for each input; several files are separated as "
         "in PATH), or the table that ge-calibrate wrote (.toml)",
-        variable="GE_CALIBRATION", metavar="FILE", group=QUANTIZATION, in_program=False,
+        variable="GE_CALIBRATION", metavar="FILE", tools=(COMPILE, RUN), group=QUANTIZATION,
+        in_program=False,
     )  # fmt: skip
     quantize_skip: tuple[str, ...] = option(
         (),
@@ -346,12 +349,19 @@ class Options:
         0,
         "write the module after each pass: 1 (true) in full, 2 without the elements of large "
         "constants, 3 a line for each op; 0 (false): not at all; ge-opt takes the variable",
-        variable="GE_DUMP_GRAPH", metavar="DETAIL", tools=(COMPILE, RUN), read=detail,
+        variable="GE_DUMP_GRAPH", metavar="DETAIL", tools=(COMPILE, RUN, CALIBRATE), read=detail,
         choices=range(4), in_program=False,
     )  # fmt: skip
     dump_path: str = option(
         "ge_dump", "folder for what --dump-graph writes",
-        variable="GE_DUMP_PATH", metavar="DIR", tools=(COMPILE, RUN), in_program=False,
+        variable="GE_DUMP_PATH", metavar="DIR", tools=(COMPILE, RUN, CALIBRATE), in_program=False,
+    )  # fmt: skip
+    dump_graph_format: str = option(
+        "mlir",
+        "of what --dump-graph writes: mlir, or onnx: the graph and the fused level as ONNX "
+        "(fused ops are functions, from 2 on weights are inputs), all else as mlir",
+        variable="GE_DUMP_GRAPH_FORMAT", metavar="FORM", tools=(COMPILE, RUN, CALIBRATE),
+        choices=DUMP_FORMS, in_program=False,
     )  # fmt: skip
     custom_pass: str = option(
         "",
@@ -455,9 +465,10 @@ class Options:
     def from_environment(
         cls, source: Mapping[str, str] | None = None, **arguments: Any
     ) -> "Options":
-        """Options from `GE_*` variables; `arguments` that are not None win.
-        Raises GeError for a value that cannot be read."""
-        values = {name: value for name, value in arguments.items() if value is not None}
+        """Options from `GE_*` variables and the settings of the process (`settings.py`);
+        `arguments` that are not None win. Raises GeError for a value that cannot be read."""
+        given = {name: value for name, value in arguments.items() if value is not None}
+        values = dict(given)
         variables = environment.variables() if source is None else source
         for field in dataclasses.fields(cls):
             facts, name = facts_of(field), field.name
@@ -470,8 +481,8 @@ class Options:
             if name not in values:
                 values[name] = value
             elif facts.adds:
-                values[name] = os.pathsep.join((values[name], value))
-        return cls(**values)
+                given[name] = values[name] = os.pathsep.join((values[name], value))
+        return cls(**settings_at_hand().applied(values, given))
 
     def of_program(self) -> dict[str, Any]:
         fields = (f for f in dataclasses.fields(self) if facts_of(f).in_program)

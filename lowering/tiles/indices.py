@@ -4,6 +4,7 @@ They are expressions, and become `arith` ops where an instruction uses them.
 """
 
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import gcd, prod
 from typing import Any, NoReturn, TypeAlias
@@ -30,7 +31,8 @@ def whole(number: Any) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """`kind`: an op of `arith`, "constant", "core", "cores", or "loop" for a loop's variable."""
+    """`kind`: an op of `arith`, "constant" (of which there is no more than arithmetic that needs no
+    core), "core", "cores", or "loop" for a loop's variable."""
 
     kind: str
     args: tuple[Any, ...] = ()
@@ -40,7 +42,7 @@ class Index:
         """A number that divides this one, whatever it is when the core runs."""
         parts = [divisor_of(a) for a in self.args]
         match self.kind:
-            case "addi" | "subi" | "minsi" | "known":
+            case "addi" | "subi" | "minsi" | "known" | "constant":
                 return gcd(*parts)
             case "muli":
                 return prod(parts)
@@ -48,25 +50,25 @@ class Index:
                 return 1
 
     def __add__(self, other: Scalar) -> "Index":
-        return Index("addi", (self, other))
+        return arithmetic("addi", self, other)
 
     def __radd__(self, other: int) -> "Index":
-        return Index("addi", (other, self))
+        return arithmetic("addi", other, self)
 
     def __sub__(self, other: Scalar) -> "Index":
-        return Index("subi", (self, other))
+        return arithmetic("subi", self, other)
 
     def __rsub__(self, other: int) -> "Index":
-        return Index("subi", (other, self))
+        return arithmetic("subi", other, self)
 
     def __mul__(self, other: Scalar) -> "Index":
-        return Index("muli", (self, other))
+        return arithmetic("muli", self, other)
 
     def __rmul__(self, other: int) -> "Index":
-        return Index("muli", (other, self))
+        return arithmetic("muli", other, self)
 
     def __floordiv__(self, other: Scalar) -> "Index":
-        return Index("floordivsi", (self, other))
+        return arithmetic("floordivsi", self, other)
 
     def __mod__(self, other: Scalar) -> "Index":
         """The rest with the sign of the divisor, as Python has it."""
@@ -98,6 +100,48 @@ class Index:
 
     def __index__(self) -> int:
         _unknown("this number")
+
+
+ZERO = Index("constant", (0,))
+
+
+def number_of(scalar: Scalar) -> int | None:
+    """The number, where it is known while the kernel is traced."""
+    if isinstance(scalar, Index):
+        return scalar.args[0] if scalar.kind == "constant" else None
+    return scalar
+
+
+KNOWN: dict[str, Callable[[int, int], int]] = {
+    "addi": operator.add,
+    "subi": operator.sub,
+    "muli": operator.mul,
+    "floordivsi": lambda a, b: a // b,
+    "slt": operator.lt,
+    "sle": operator.le,
+    "sgt": operator.gt,
+    "sge": operator.ge,
+    "eq": operator.eq,
+    "ne": operator.ne,
+}
+"""What is computed of two numbers that are known."""
+
+
+def arithmetic(kind: str, a: Scalar, b: Scalar) -> Index:
+    """`kind` of two numbers: a number where both are known, and one of them where the other changes
+    nothing."""
+    x, y = number_of(a), number_of(b)
+    if x is not None and y is not None and (y or kind != "floordivsi"):
+        return Index("constant", (KNOWN[kind](x, y),))
+    match kind, x, y:
+        case ("addi" | "subi", _, 0) | ("muli" | "floordivsi", _, 1) if isinstance(a, Index):
+            return a
+        case ("addi", 0, _) | ("muli", 1, _) if isinstance(b, Index):
+            return b
+        case ("muli", 0, _) | ("muli", _, 0) | ("floordivsi", 0, _):
+            return ZERO
+        case _:
+            return ZERO if kind == "subi" and a is b else Index(kind, (a, b))
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +189,17 @@ class Condition:
         _unknown("this condition")
 
 
+def truth_of(test: Condition | bool) -> bool | None:
+    """Whether a condition holds, where that is known while the kernel is traced."""
+    if isinstance(test, bool):
+        return test
+    if test.kind == "andi":
+        found = {truth_of(t) for t in test.args}
+        return False if False in found else None if None in found else True
+    x, y = map(number_of, test.args)
+    return None if x is None or y is None else bool(KNOWN[test.kind](x, y))
+
+
 def minimum(a: Scalar, b: Scalar) -> Scalar:
     return min(a, b) if isinstance(a, int) and isinstance(b, int) else Index("minsi", (a, b))
 
@@ -154,4 +209,6 @@ def maximum(a: Scalar, b: Scalar) -> Scalar:
 
 
 def ceil_div(a: Scalar, b: Scalar) -> Scalar:
-    return -(-a // b) if isinstance(a, int) and isinstance(b, int) else Index("ceildivsi", (a, b))
+    if isinstance(a, int) and isinstance(b, int):
+        return -(-a // b)
+    return a if isinstance(b, int) and b == 1 else Index("ceildivsi", (a, b))

@@ -8,16 +8,12 @@ from traceback import walk_tb
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
-    IndexType,
-    IntegerType,
-    i1,
-)
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.support.callers import source_line
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.operation import GeOp
+from ge.dialects.support.operation import GeOp, all_ops, put_after, put_before, put_last
 from ge.dialects.tile import buffers, kernel
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.reading import ReadOp
@@ -29,9 +25,10 @@ from ge.lowering.tiles.indices import (
     LoopIndex,
     ReadIndex,
     Scalar,
+    truth_of,
     whole,
 )
-from ge.transforms.tiles.indices import INDEX, Binary, arith_op, constant_op
+from ge.transforms.tiles.indices import Binary, arith_op, constant_op, index_constant
 
 ROOM = {str(p) for p in Path(__file__).parent.glob("*.py") if p.stem != "examples"}
 HERE = ROOM | {contextmanager.__code__.co_filename}
@@ -43,10 +40,12 @@ class Side:
 
     def __init__(self) -> None:
         self.block = Block()
-        self.allocs: list[buffers.AllocOp] = []  # they stand at its beginning
+        self.first: dict[Any, SSAValue] = {}  # what ops at its beginning compute
+        self.last: Operation | None = None  # of them
+        self.allocs: list[buffers.AllocOp] = []  # they come next
         self.open = [self.block]
         self.aside: list[Block] = []  # open, too, but what is added now stands before them
-        self.known: dict[Block, dict[Any, SSAValue]] = {}
+        self.known: dict[int, dict[Any, SSAValue]] = {}  # by the ids of blocks that are open
         self.numbers: list[Index] = []  # those that `known` has by their ids
         self.repeats = False  # whether a loop repeats what is computed before it by now
 
@@ -55,26 +54,50 @@ class Side:
 
     def value(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
         """The result of an op without effects; of equal ones, which have the same key, there is
-        one in a scope."""
+        one in a scope. Keys have ids of values, since these are asked for their hashes often."""
         if (found := self._known(key)) is None:
-            found = self._keep(key, self._add(kind(*args)).results[0])
+            (result,) = self._add(kind(*args)).results
+            found = self._keep(key, result)
         return found
+
+    def once(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
+        """The result of an op of no operands, at the beginning of the program."""
+        if (found := self.first.get(key)) is None:
+            self._insert(op := kind(*args), self.last)
+            (found,), self.last = op.results, op
+            self.first[key] = found
+        return found
+
+    def _insert(self, op: Operation, last: Operation | None) -> None:
+        """Put an op behind another one, or at the beginning of the program."""
+        if last is not None:
+            put_after(self.block, op, last)
+        elif (first := self.block.first_op) is not None:
+            put_before(self.block, op, first)
+        else:
+            put_last(self.block, op)
+
+    def close(self) -> Block:
+        """Leave the loop or branch that was opened last."""
+        block = self.open.pop()
+        self.known.pop(id(block), None)
+        return block
 
     def _add(self, op: Operation) -> Operation:
         op.location = source_line(HERE)
-        self.open[-1].add_op(op)
+        put_last(self.open[-1], op)
         if isinstance(op, GeOp):
             op.verify_more()  # its operands are of the kinds that its definition asks for
         return op
 
     def _known(self, key: Any) -> SSAValue | None:
         for block in self.open:
-            if (values := self.known.get(block)) is not None and key in values:
+            if (values := self.known.get(id(block))) is not None and key in values:
                 return values[key]
         return None
 
     def _keep(self, key: Any, value: SSAValue) -> SSAValue:
-        self.known.setdefault(self.open[-1], {})[key] = value
+        self.known.setdefault(id(self.open[-1]), {})[key] = value
         return value
 
     @contextmanager
@@ -85,12 +108,12 @@ class Side:
         last = block.last_op
         with self.aside_from(level + 1):
             yield
-        own = self.known.get(block, {}).keys()
-        self.repeats |= any(not own.isdisjoint(self.known.get(b, ())) for b in inner)
+        own = self.known.get(id(block), {}).keys()
+        self.repeats |= any(not own.isdisjoint(self.known.get(id(b), ())) for b in inner)
         if inner and last is not None:
             while (op := last.next_op) is not None:
                 op.detach()
-                block.insert_op_before(op, last)
+                put_before(block, op, last)
 
     @contextmanager
     def aside_from(self, level: int) -> Generator[None]:
@@ -106,19 +129,16 @@ class Side:
         op = buffers.AllocOp(type)
         op.result.name_hint = f"{type.space}_{len(self.allocs)}"
         op.location = source_line(HERE)
-        if self.allocs:
-            self.block.insert_op_after(op, self.allocs[-1])
-        elif (first := self.block.first_op) is not None:
-            self.block.insert_op_before(op, first)
-        else:
-            self.block.add_op(op)
+        self._insert(op, self.allocs[-1] if self.allocs else self.last)
         self.allocs.append(op)
         return op.result
 
     def index(self, number: Scalar) -> SSAValue:
         """The value of a number, computed here."""
         if not isinstance(number, Index):
-            return self.constant(whole(number), INDEX)
+            return self.constant(whole(number))
+        if number.kind == "constant":
+            return self.constant(number.args[0])
         if isinstance(number, LoopIndex):
             if self not in number.values:
                 raise GeError("a loop's variable is used after its loop")
@@ -133,27 +153,28 @@ class Side:
     def _computed(self, number: Index) -> SSAValue:
         kind = number.kind
         if kind in NUMBERS:
-            return self.value((kind,), NUMBERS[kind])
+            return self.once(kind, NUMBERS[kind])
         if isinstance(number, ReadIndex):
             offsets = [self.index(n) for n in number.box.starts]
             memref, span = number.box.argument.memref, number.span
             given = span.stop, span.start, number.distinct
-            key = kind, memref, *offsets, *given
+            key = kind, id(memref), *map(id, offsets), *given
             return self.value(key, ReadOp, memref, offsets, *given)
         a, b = (self.index(n) for n in number.args)
-        return self.value((kind, a, b), arith_op, ARITH[kind], a, b)
+        return self.value((kind, id(a), id(b)), arith_op, ARITH[kind], a, b)
 
-    def constant(self, number: int, type: IndexType | IntegerType) -> SSAValue:
-        return self.value((type.name, number), constant_op, number, type)
+    def constant(self, number: int) -> SSAValue:
+        return self.once(number, index_constant, number)
 
     def condition(self, test: Condition | bool) -> SSAValue:
-        if isinstance(test, bool):
-            return self.constant(int(test), i1)
+        if (truth := truth_of(test)) is not None:
+            return self.once(("i1", truth), constant_op, int(truth), i1)
+        assert isinstance(test, Condition)
         if test.kind == "andi":
             left, right = (self.condition(t) for t in test.args)
-            return self.value(("andi", left, right), arith.AndIOp, left, right)
+            return self.value(("andi", id(left), id(right)), arith.AndIOp, left, right)
         a, b = (self.index(n) for n in test.args)
-        return self.value((test.kind, a, b), arith.CmpiOp, a, b, test.kind)
+        return self.value((test.kind, id(a), id(b)), arith.CmpiOp, a, b, test.kind)
 
 
 NUMBERS: dict[str, Callable[[], Operation]] = {
@@ -184,8 +205,4 @@ def line_of(error: Exception) -> str:
 
 
 def has_instructions(op: Operation) -> bool:
-    return any(isinstance(o, Instruction) for o in op.walk())
-
-
-def has_barriers(op: Operation) -> bool:
-    return any(isinstance(o, kernel.BarrierOp) for o in op.walk())
+    return any(isinstance(o, Instruction) for r in op.regions for o in all_ops(r.blocks))

@@ -1,10 +1,10 @@
 """What buffers a program has, found out without writing it.
 
-The function that writes it runs with a tracer whose programs have buffers and blocks, and no other
-ops. So one of several cuts is chosen in a fraction of the time that writing it takes.
+The function that writes it runs with a tracer whose programs have blocks, and no ops. So one of
+several cuts is chosen in a fraction of the time that writing it takes.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,26 +12,45 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.buffers import AllocOp
+from ge.dialects.tile.buffers import allocated_bytes
 from ge.dialects.tile.instruction import Instruction
+from ge.dialects.tile.types import Memory, RingType, TileType
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Scalar
 from ge.lowering.tiles.sides import Side
 from ge.lowering.tiles.tracing import Tracer
 
 
-class SketchedSide(Side):
-    """A program that has buffers only."""
+class Full(Exception):
+    """A memory of the core has no room for what a sketch has in it."""
 
-    def __init__(self) -> None:
+
+class SketchedSide(Side):
+    """A program that has buffers only, of which nothing but their bytes is known. With `limited`
+    the first one for which there is no room raises Full."""
+
+    def __init__(self, room: Mapping[str, int], limited: bool) -> None:
         super().__init__()
         self.is_empty = True
+        self.room, self.limited = room, limited
+        self.left: dict[Memory, int] = {}
         self.any_number = Block(arg_types=[IndexType()]).args[0]
 
     def add(self, kind: Callable[..., Operation], *args: Any, **more: Any) -> None:
         self.is_empty &= not (isinstance(kind, type) and issubclass(kind, Instruction))
 
+    def alloc(self, type: TileType | RingType) -> SSAValue:
+        memory = type.space
+        left = self.left.get(memory, self.room[memory]) - allocated_bytes(type)
+        self.left[memory] = left
+        if left < 0 and self.limited:
+            raise Full
+        return self.any_number
+
     def value(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
+        return self.any_number
+
+    def once(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
         return self.any_number
 
     def index(self, number: Scalar) -> SSAValue:
@@ -46,13 +65,17 @@ class SketchedSide(Side):
 class Sketch(Tracer):
     """What a kernel calls `c`, when it is only asked for its buffers."""
 
-    def __init__(self, arguments: Sequence[v.Argument], target: Target) -> None:
-        self.drawn = SketchedSide(), SketchedSide()
+    def __init__(
+        self, arguments: Sequence[v.Argument], target: Target, limited: bool = False
+    ) -> None:
+        room = target.core_memories
+        self.drawn = SketchedSide(room, limited), SketchedSide(room, limited)
         super().__init__(arguments, target, *self.drawn)
 
     @property
-    def allocs(self) -> list[AllocOp]:
-        return [op for side in self.drawn if not side.is_empty for op in side.allocs]
+    def bytes_left(self) -> dict[Memory, int]:
+        """Of each memory that there are buffers in: the bytes that are free."""
+        return {m: n for side in self.drawn if not side.is_empty for m, n in side.left.items()}
 
     def map(self, target: v.Tile, value: v.Expression) -> None:
         self.vector.add(Instruction)

@@ -52,6 +52,8 @@ from ge.lowering.tiles.indices import (
     Scalar,
     SharedIndex,
     ceil_div,
+    number_of,
+    truth_of,
     whole,
 )
 from ge.lowering.tiles.sides import HERE, Side
@@ -81,6 +83,12 @@ class Queue:
 
 
 Operand: TypeAlias = "v.Tile | v.Transposed | Unfolded"  # of a matmul
+
+
+def is_once(low: Scalar, high: Scalar, step: Scalar) -> bool:
+    """Whether a loop is known to have one turn."""
+    first, end, by = map(number_of, (low, high, step))
+    return first is not None and end is not None and by is not None and first < end <= first + by
 
 
 @dataclass
@@ -128,11 +136,19 @@ class Tracer:
         return self.cube, self.vector
 
     def range(self, *bounds: Scalar) -> Iterator[Index]:
-        """Like `range`, for the cores: `for j in c.range(n)`."""
+        """Like `range`, for the cores: `for j in c.range(n)`. One turn alone is no loop."""
         if not 1 <= len(bounds) <= 3:
             hint = "write c.range(n), c.range(low, high) or c.range(low, high, step)"
             raise GeError(f"a range has one to three numbers, not {len(bounds)}", hint=hint)
         low, high, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+        self.left += 1
+        if is_once(low, high, step):
+            yield Index("constant", (number_of(low),))
+        else:
+            yield from self.loop(low, high, step)
+        self.left -= 1
+
+    def loop(self, low: Scalar, high: Scalar, step: Scalar) -> Iterator[Index]:
         variable = LoopIndex()
         for side in self.sides:
             body = Block(arg_types=[IndexType()])
@@ -140,12 +156,10 @@ class Tracer:
             side.add(created, ForOp, args, regions=(Region(body),))
             side.open.append(body)
             variable.values[side] = body.args[0]
-        self.left += 1
         yield variable
-        self.left -= 1
         for side in self.sides:
-            side.add(YieldOp)
-            side.open.pop()
+            side.add(created, YieldOp)
+            side.close()
         variable.values.clear()
 
     def share(self, count: Scalar) -> Iterator[SharedIndex]:
@@ -165,15 +179,21 @@ class Tracer:
     @contextmanager
     def when(self, test: Condition | bool) -> Generator[None]:
         """`with c.when(j < n)`: only then."""
+        if (truth := truth_of(test)) is True:
+            yield
+            return
         for side in self.sides:
             body = Block()
-            regions = Region(body), Region(Block([YieldOp()]))
+            regions = Region(body), Region(Block([created(YieldOp)]))
             side.add(created, IfOp, (side.condition(test),), regions=regions)
             side.open.append(body)
         yield
         for side in self.sides:
-            side.add(YieldOp)
-            side.open.pop()
+            side.add(created, YieldOp)
+            body = side.close()
+            if truth is False and (op := body.parent_op()) is not None:
+                op.detach()
+                op.erase()
 
     def barrier(self) -> None:
         """Wait until all cores have come here, and what they did before is done."""

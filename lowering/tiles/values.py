@@ -22,7 +22,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.tile.buffers import SlotOp, ViewOp
 from ge.dialects.tile.types import Memory, TileType, tile_in
 from ge.lowering.tiles.arguments import Argument, Box, Shape, keys_of, span, start_of
-from ge.lowering.tiles.indices import Index, Scalar, SharedIndex
+from ge.lowering.tiles.indices import Index, Scalar, SharedIndex, number_of
 
 if TYPE_CHECKING:
     from ge.lowering.tiles.sides import Side
@@ -103,7 +103,8 @@ class Tile(Expression):
 
     def part(self, row: Scalar, col: Scalar, shape: Shape) -> "Tile":
         """A sub-tile from (row, col) on."""
-        return Part(self, row, col, shape)
+        is_all = shape == self.shape and number_of(row) == number_of(col) == 0
+        return self if is_all else Part(self, row, col, shape)
 
     def __getitem__(self, key: Any) -> "Tile":
         """`t[a:b]`, `t[:, a:b]`: a sub-tile whose bounds are known while the kernel is traced."""
@@ -143,7 +144,7 @@ class Slot(Tile):
 
     def value(self, side: "Side") -> SSAValue:
         ring, index = self.ring.allocated, side.index(self.index)
-        return side.value(("slot", ring, index), SlotOp, ring, index)
+        return side.value(("slot", id(ring), id(index)), SlotOp, ring, index)
 
 
 class Part(Tile):
@@ -157,7 +158,9 @@ class Part(Tile):
     def value(self, side: "Side") -> SSAValue:
         offsets = [side.index(self.row), side.index(self.col)]
         whole = self.whole.value(side)
-        return side.value((whole, *offsets, self.shape), ViewOp, whole, offsets, self.type)
+        return side.value(
+            (id(whole), *map(id, offsets), self.shape), ViewOp, whole, offsets, self.type
+        )
 
 
 @dataclass(frozen=True)

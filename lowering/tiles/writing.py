@@ -12,10 +12,10 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import CubeOp, KernelOp, ProgramOp, VectorOp
-from ge.lowering.tiles.sides import Side, has_barriers, has_instructions, line_of
+from ge.lowering.tiles.sides import Side, has_instructions, line_of
 from ge.lowering.tiles.tracing import Tracer
 from ge.lowering.tiles.values import Argument
-from ge.transforms.tiles.indices import NESTING, erase_unused
+from ge.transforms.tiles.indices import erase_unused
 from ge.transforms.tiles.tile_flags import TileFlagsPass
 from ge.transforms.tiles.tile_plan import TilePlanPass
 from ge.transforms.tiles.tile_split_loops import TileSplitLoopsPass
@@ -71,21 +71,7 @@ def finish(module: ModuleOp, target: str = "") -> None:
 def program_of(side: Side, kind: Callable[[Block], ProgramOp]) -> ProgramOp | None:
     """The program of one side, without loops, branches and numbers that it has no use for."""
     program = kind(side.block)
-    prune(side.block)
     erase_unused(side.block)
     if side.repeats:
         cse(program)
     return program if has_instructions(program) else None
-
-
-def prune(block: Block) -> None:
-    """Erase the loops and branches that do nothing."""
-    for op in list(block.ops):
-        if type(op) in NESTING:
-            if has_instructions(op) or has_barriers(op):
-                for region in op.regions:
-                    for inner in region.blocks:
-                        prune(inner)
-            else:
-                op.detach()
-                op.erase()

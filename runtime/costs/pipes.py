@@ -19,6 +19,8 @@ class TaskTime:
     total_us: float = 0.0
     bytes: int = 0  # bytes that cross HBM, read and written
     l2_bytes: int = 0  # bytes that cross between the cores and L2, read and written
+    start_us: float = 0.0  # of the kernel, before its first tile: a part of the total
+    hbm_us: float = 0.0  # what the bytes that cross HBM take at the rate of its cores
     # The parts of the operands that L2 holds, where a tile program says the time; None: formulas do
     held: tuple[float, ...] | None = None
 
@@ -104,6 +106,8 @@ class Pipes:
             total,
             missed + evicted,
             self.l2_bytes,
+            self.start_us,
+            memory,
         )
 
 

@@ -47,6 +47,8 @@ class Binding:
                 raise GeError(f"bound {what} are device arrays by name, not of type {kind}")
         self.session, self.inputs, self.outputs = session, dict(inputs), dict(outputs)
         self.module, self.target = session.module, session.target
+        self.gears, self.module_at = session.gears, session.module_at
+        self.input_names = session.input_names
         for what, arrays, ports in (
             ("input", self.inputs, session.inputs),
             ("output", self.outputs, session.outputs),
@@ -106,7 +108,7 @@ class Binding:
         results: dict[str, Any] = {}
         start = time.perf_counter()
         session.step(partial(self._compute, results=results), registers)
-        observe(self, time.perf_counter() - start)
+        observe(self, time.perf_counter() - start, arrays, results)
         return {name: results[name] for name in session.output_names}
 
     def _compute(self, registers: Registers, results: dict[str, Any]) -> None:

@@ -11,7 +11,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from ge.dialects.graph.ports import dims_of, name_of
-from ge.dialects.graph.state import BLOCK, STATE, STEP, growing_symbol, steps_beyond
+from ge.dialects.graph.state import (
+    BLOCK,
+    STATE,
+    STEP,
+    Typed,
+    growing_symbol,
+    steps_beyond,
+)
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
@@ -73,6 +80,11 @@ def input_ports(func: FuncOp) -> list[Port]:
     found = ports(func.function_type.inputs.data, func.arg_attrs, "arg")
     symbol = growing_symbol(func)
     return found if symbol is None else [opened(port, symbol) for port in found]
+
+
+def typed(found: Sequence[Port]) -> list[Typed]:
+    """Those that are no state yet."""
+    return [Typed(p.name, p.element, p.shape) for p in found if not p.state]
 
 
 def opened(port: Port, symbol: str) -> Port:

@@ -46,7 +46,7 @@ from ge.runtime.device.staged import Staged
 from ge.runtime.device.state import BlockTable, DeviceState, State, host_states, padded
 from ge.runtime.device.streaming import run_many
 from ge.runtime.device.tiled import Tiles
-from ge.runtime.profile.profiler import observe
+from ge.runtime.profile.profiler import observe, requested_files
 
 MOST_BOUND = 16  # programs for different shapes that a session keeps loaded
 
@@ -89,6 +89,9 @@ class Session:
     the module cannot be run, or is not safe."""
 
     absent: frozenset[Operation] = frozenset()  # no task is left out
+    # The program for shapes of inputs by name, where the module leaves them open and runs all the
+    # same: what profiles are of
+    module_at: Callable[[Mapping[str, Sequence[int]]], ModuleOp] | None = None
 
     def __init__(
         self,
@@ -102,6 +105,7 @@ class Session:
         bind: Callable[[Mapping[str, Shape]], ModuleOp] | None = None,
         tiles: str = "",
     ) -> None:
+        requested_files()  # a wrong request is told now, not after the first run
         main = main_of(module)
         planned = STREAMS in main.attributes
         if sanitize is None:
@@ -191,7 +195,7 @@ class Session:
             for kept in self._kept:
                 kept.take(results.pop(kept.result), self._rows)
             self.state.advance(self._rows)
-        observe(self, seconds)
+        observe(self, seconds, arrays, results)
         return results
 
     def _require(self, inputs: Sequence[Array]) -> None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 
-from ge.dialects.graph.state import Typed, likely_states
+from ge.dialects.graph.state import likely_states
 from ge.runtime.clock.timeline import DMA_IN, DMA_OUT, Timeline
-from ge.runtime.device.ports import Port, input_ports, output_ports
+from ge.runtime.device.ports import input_ports, output_ports, typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,6 @@ def propose_state(main: FuncOp, timeline: Timeline) -> StateProposal | None:
     if not (copies := max(busy.values())):
         return None
     return StateProposal(len(pairs), copies, timeline.latency_us, tuple(found))
-
-
-def typed(ports: list[Port]) -> list[Typed]:
-    return [Typed(p.name, p.element, p.shape) for p in ports if not p.state]
 
 
 def ends(op: Operation) -> list[object]:

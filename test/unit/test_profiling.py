@@ -7,6 +7,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
@@ -255,3 +256,38 @@ def test_profiler() -> None:
     assert sum(r["Count"] for r in rows) == 2 * len(launches)
     with pytest.raises(GeError, match="has not been started"):
         profiler.stop()
+
+
+BATCHES = """
+func.func @main(%x: tensor<?x64xf32> {graph.name = "x", graph.dims = ["batch", ""]})
+    -> (tensor<?x32xf32> {graph.name = "y"}) {
+  %w = graph.constant dense<0.5> : tensor<64x32xf32>
+  %0 = graph.matmul %x, %w : (tensor<?x64xf32>, tensor<64x32xf32>) -> tensor<?x32xf32>
+  func.return %0 : tensor<?x32xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"static_shape": False}, {"dynamic_batch": "1,512,3000"}], ids=str
+)
+def test_each_run_has_the_time_of_its_shapes(options: dict[str, Any], tmp_path: Path) -> None:
+    """Programs that are bound to the shapes of inputs, that run as they are, and of gears."""
+    (tmp_path / "m.mlir").write_text(BATCHES)
+    session = ge.compile(str(tmp_path / "m.mlir"), **options).session()
+    sizes = [1, 512, 3000, 512]
+    with ge.Profiler() as profiler:
+        for n in sizes:
+            session.run({"x": np.ones((n, 64), np.float32)})
+    report = profiler.report()
+    runs = report["per_run"]
+    assert [r["inputs"]["x"][0] for r in runs] == sizes
+    times = [r["latency_us"] for r in runs]
+    assert times[0] < times[1] == times[3] < times[2]
+    assert [r["runs"] for r in report["runs"]] == [1, 2, 1]
+    alone = ge.compile(str(tmp_path / "m.mlir"))
+    assert alone.bind is not None
+    bound = alone.bind({"batch": 3000}, {})
+    assert times[2] == pytest.approx(simulate(bound.module, session.target).latency_us, rel=0.02)
+    starts = [e.start for e in report.timeline_events]
+    assert starts == sorted(starts)

@@ -130,3 +130,112 @@ def test_graph_in_python():
     want = ge.Session(g.module, g.payload).run({"x": array})["result0"]
     (found,) = ge.compile(g).session().run({"x": array}).values()
     np.testing.assert_allclose(found, want, rtol=1e-2, atol=1e-3)
+
+
+@pytest.fixture
+def session(siblings: str):
+    return ge.compile(siblings).session()
+
+
+def inputs() -> dict[str, np.ndarray]:
+    return {"x": np.ones((8, 64), np.float32), "u": np.zeros((64, 32), np.float32)}
+
+
+def test_profiler(session, capsys: pytest.CaptureFixture[str]):
+    from ge import Profiler
+
+    profiler = Profiler()
+    profiler.start()
+    session.run(inputs())
+    profiler.stop()
+
+    report = profiler.report()
+    for event in report.timeline_events:
+        print(f"{event.name}: {event.duration} ms")
+    op_stats = profiler.operator_stats()
+    for op, stats in op_stats.items():
+        print(f"{op}: {stats}")
+
+    events = report.timeline_events
+    assert max(e.start + e.duration for e in events) == pytest.approx(report["latency_us"] / 1e3)
+    times = [stats.total_time for _, stats in op_stats.items()]
+    assert times == sorted(times, reverse=True)
+    assert sum(times) == pytest.approx(sum(e.duration for e in events), abs=1e-3 * len(events))
+    assert sum(stats.ratio for stats in op_stats.values()) == pytest.approx(1)
+    assert "copy: OperatorStats(count=3" in capsys.readouterr().out
+
+
+def test_memory_settings(siblings: str):
+    from ge.lowering.pipeline.settings import new_settings
+
+    with new_settings():
+        ge.set_memory_mode("pool", max_memory_gb=16)
+        ge.set_op_memory_reuse("MatMul", enabled=True)
+
+        options = ge.compile(siblings).report()["options"]
+        assert options["memory_limit"] == 16 << 30
+        assert "no_reuse" not in options
+        ge.set_op_memory_reuse("MatMul", enabled=False)
+        ge.set_op_memory_reuse("concat", enabled=False)
+        assert ge.Options.from_environment().no_reuse == ("graph.matmul", "graph.concat")
+        ge.set_op_memory_reuse("graph.concat")
+        variables = {"GE_NO_REUSE": "Conv,Softmax", "GE_MEMORY_OPTIMIZE": "0"}
+        options = ge.Options.from_environment(variables)
+        assert set(options.no_reuse) == {
+            "graph.conv", "fused_op.conv", "graph.softmax", "graph.matmul",
+        }  # fmt: skip
+        assert options.memory == 1
+        assert ge.Options.from_environment(variables, no_reuse=(), memory=3).memory == 3
+        ge.set_memory_mode("separate")
+        assert ge.Options.from_environment().memory == 0
+        assert ge.Options.from_environment().memory_limit == 0
+        with pytest.raises(ge.GeError, match=r"no memory mode 'pol'.*pool.*separate"):
+            ge.set_memory_mode("pol")
+        with pytest.raises(ge.GeError, match="max_memory_gb is a number above 0, not -1"):
+            ge.set_memory_mode("pool", max_memory_gb=-1)
+        with pytest.raises(ge.GeError, match=r"no op 'MatMull'.* 'matmul'"):
+            ge.set_op_memory_reuse("MatMull")
+
+
+def test_profiles_that_the_environment_asks_for(
+    siblings: str, tmp_path, monkeypatch: pytest.MonkeyPatch
+):
+    from ge.runtime.profile.requested import new_requests
+
+    monkeypatch.setenv("ASCEND_PROFILING_ENABLE", "1")
+    folder = tmp_path / "profile"
+    options = f"op_stats,trace,tensor_dump,output:{folder}"
+    monkeypatch.setenv("ASCEND_PROFILING_OPTIONS", options)
+    with new_requests() as requests:
+        session = ge.compile(siblings).session()
+        outputs = session.run(inputs())
+        session.run(inputs())
+        assert requests is not None
+        requests.write()
+    names = {file.name for file in folder.iterdir()}
+    assert names == {
+        "op_statistic.csv", "op_summary_0.csv", "trace_0.json", "tensors_0.npz", "tensors_1.npz",
+    }  # fmt: skip
+    rows = (folder / "op_statistic.csv").read_text().splitlines()
+    assert any(",graph.concat," in row or ",copy," in row for row in rows)
+    with np.load(folder / "tensors_1.npz") as tensors:
+        assert set(tensors) == {"input.x", "input.u", "output.y"}
+        np.testing.assert_array_equal(tensors["output.y"], outputs["y"])
+
+
+@pytest.mark.parametrize(
+    ("enable", "options", "error"),
+    [
+        ("1", "op_stat", "ASCEND_PROFILING_OPTIONS has no 'op_stat'; did you mean 'op_stats'"),
+        ("1", "output:/dev/null/x", "no folder '/dev/null/x'"),
+        ("perhaps", "", "ASCEND_PROFILING_ENABLE is 0 or 1, not 'perhaps'"),
+    ],
+)
+def test_profiles_that_there_are_not(
+    siblings: str, enable: str, options: str, error: str, monkeypatch: pytest.MonkeyPatch
+):
+    program = ge.compile(siblings)
+    monkeypatch.setenv("ASCEND_PROFILING_ENABLE", enable)
+    monkeypatch.setenv("ASCEND_PROFILING_OPTIONS", options)
+    with pytest.raises(ge.GeError, match=error):
+        program.session()

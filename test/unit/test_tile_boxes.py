@@ -65,7 +65,7 @@ def test_boxes_are_those_of_numpy(data: st.DataObject) -> None:
         t = c.ub(rows, cols)
         slices = [slice(a, None, s) for a, s in zip(starts, steps, strict=True)]
         box = x[tuple(slices)].sized(*sizes)
-        starts_of_core = [c.core * 0 + a for a in starts]  # not known before the core runs
+        starts_of_core = [c.core + a for a in starts]  # not known before the core runs
         box = replace(box, starts=tuple(starts_of_core))
         c.load(t, box, pad=LARGE)
         c.store(y[0:, 0:], t)
@@ -120,7 +120,7 @@ def test_boxes_and_rows_that_pass_an_end(at: int, pad: float | None) -> None:
     @ge.tile.kernel
     def load(c: Tracer, x: Any, y: Any) -> None:
         t = c.ub(16, 16)
-        first = c.core * 0 + at
+        first = c.core + at
         if pad is None:
             c.load(t, x[first:, 0:])
         else:

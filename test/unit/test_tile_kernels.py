@@ -233,6 +233,32 @@ def test_masks():
     assert not out[:, 100:].any()
 
 
+@tile.kernel
+def at_once(c: Any, x: Any, out: Any):
+    """Twice x, in a loop of one turn; what is for other turns is not run."""
+    t = c.ub(*x.shape)
+    for i in c.range(1):
+        with c.when((i < 1) & (i * 2 >= 0)):
+            c.load(t, x[i * 16 + 0 :])
+        with c.when(i == 1):
+            t[:] = 0
+        c.store(out[i // 3 % 2 :], t.part(i, 0, x.shape))
+        t[:] = t * 2
+        c.store(out[0 + i * 1 :], t)
+
+
+def test_what_is_known_while_it_is_traced():
+    x, out = normal(16, 32), np.zeros((16, 32), "f2")
+    program = at_once.on(x, out, cores=1)
+    assert not program.check().problems
+    program.run(x, out)
+    assert (out == x * 2).all()
+    arith = [line for line in program.mlir.splitlines() if " arith." in line]
+    assert all("arith.constant 0 " in line for line in arith)
+    for op in ("scf.for", "scf.if", "tile.fill", "!tile.tile<16x32xf16, ub> -> !tile.tile"):
+        assert op not in program.mlir
+
+
 def test_names_that_differ_in_a_number():
     def difference(c: Any, x_1: Any, x_2: Any, out: Any):
         s, t = c.ub(16, 64), c.ub(16, 64)

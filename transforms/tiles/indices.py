@@ -1,9 +1,8 @@
 """Index arithmetic of tile programs: what a value is a sum of, and sums of values."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import cast
+from typing import NamedTuple, cast
 
 from xdsl.builder import Builder
 from xdsl.dialects.arith import (
@@ -18,12 +17,11 @@ from xdsl.dialects.arith import (
     SubiOp,
 )
 from xdsl.dialects.builtin import IndexType, IntegerAttr
-from xdsl.dialects.scf import ForOp, IfOp
+from xdsl.dialects.scf import ForOp, IfOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint
 from xdsl.traits import Pure
 
-from ge.dialects.support.operation import created
+from ge.dialects.support.operation import created, operands_of, put_before, put_last
 from ge.dialects.tile.buffers import constant_index
 from ge.dialects.tile.kernel import CoreOp, CoresOp, PartOp, ProgramOp
 
@@ -37,8 +35,7 @@ Index = int | SSAValue
 """A number that is known, or a value."""
 
 
-@dataclass(frozen=True)
-class Sum:
+class Sum(NamedTuple):
     """The sum of `terms`, in order, and a number."""
 
     terms: tuple[SSAValue, ...]
@@ -55,27 +52,27 @@ def sum_of(value: SSAValue) -> Sum:
     """What a value adds up, through additions, and subtractions of constants."""
     terms, number, todo = list[SSAValue](), 0, [value]
     while todo:
-        match (value := todo.pop()).owner:
-            case AddiOp() as op:
-                todo += [op.rhs, op.lhs]
-            case SubiOp() as op if (known := constant_index(op.rhs)) is not None:
-                number -= known
-                todo.append(op.lhs)
-            case _:
-                if (known := constant_index(value)) is None:
-                    terms.append(value)
-                else:
-                    number += known
+        owner = (value := todo.pop()).owner
+        if type(owner) is AddiOp:
+            todo += reversed(operands_of(owner))
+        elif type(owner) is SubiOp and (known := constant_index(owner.rhs)) is not None:
+            number -= known
+            todo.append(owner.lhs)
+        elif (known := constant_index(value)) is None:
+            terms.append(value)
+        else:
+            number += known
     return Sum(tuple(terms), number)
 
 
 def is_outside(value: SSAValue, loop: ForOp) -> bool:
     """Whether a value is defined before a loop."""
-    block: Block | None = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    owner = value.owner
+    block = owner if isinstance(owner, Block) else owner.parent
     while block is not None:
-        if block is loop.body.block:
-            return False
         parent = block.parent_op()
+        if parent is loop:
+            return False
         block = None if parent is None else parent.parent
     return True
 
@@ -91,6 +88,14 @@ def constant_op(number: int, type: Attribute) -> ConstantOp:
     return created(ConstantOp, (), (type,), {"value": _attribute(number, type)})
 
 
+def index_constant(number: int) -> ConstantOp:
+    """A number of type index, with its name."""
+    op = constant_op(number, INDEX)
+    (result,) = op.results
+    result.name_hint = f"c{number}" if number >= 0 else f"cm{-number}"
+    return op
+
+
 @lru_cache(maxsize=4096)
 def _attribute(number: int, type: Attribute) -> Attribute:
     return IntegerAttr(number, cast(IndexType, type))
@@ -102,14 +107,19 @@ def arith_op(kind: type[Binary], a: SSAValue, b: SSAValue) -> Binary:
 
 
 def erase_unused(block: Block) -> None:
-    """Erase what nobody uses and has no effect, in loops and branches too."""
+    """Erase what nobody uses and has no effect, in loops and branches too, and those that then do
+    nothing."""
     op = block.last_op
     while op is not None:
         before = op.prev_op
         if type(op) in NESTING:
-            for inner in (b for region in op.regions for b in region.blocks):
+            blocks = [b for region in op.regions for b in region.blocks]
+            for inner in blocks:
                 erase_unused(inner)
-        elif op.results and _is_pure(type(op)) and not any(r.uses for r in op.results):
+            is_unused = not op.results and all(type(b.first_op) is YieldOp for b in blocks)
+        else:
+            is_unused = op.results and _is_pure(type(op)) and not any(r.uses for r in op.results)
+        if is_unused:
             op.detach()
             op.erase()
         op = before
@@ -121,23 +131,31 @@ def _is_pure(kind: type[Operation]) -> bool:
 
 
 class Constants:
-    """The constants of a program: those that stand before it, and new ones at its start."""
+    """The constants of a program: those before it or at its start, and new ones at its start."""
 
     def __init__(self, program: ProgramOp) -> None:
         self.block = program.body.block
         self.known: dict[int, SSAValue] = {}
         op = program.prev_op
         while op is not None:
-            if op.results and (number := constant_index(op.results[0])) is not None:
-                self.known[number] = op.results[0]
+            self._knows(op)
             op = op.prev_op
+        op = self.block.first_op
+        while op is not None and op.results and not operands_of(op):
+            self._knows(op)
+            op = op.next_op
+
+    def _knows(self, op: Operation) -> None:
+        if type(op) is ConstantOp:
+            (result,) = op.results
+            if result.type == INDEX and (number := constant_index(result)) is not None:
+                self.known.setdefault(number, result)
 
     def __call__(self, number: int) -> SSAValue:
         if number not in self.known:
-            op = constant_op(number, INDEX)
-            Builder(InsertPoint.at_start(self.block)).insert(op)
-            op.result.name_hint = f"c{number}"
-            self.known[number] = op.result
+            op, first = index_constant(number), self.block.first_op
+            put_last(self.block, op) if first is None else put_before(self.block, op, first)
+            (self.known[number],) = op.results
         return self.known[number]
 
 

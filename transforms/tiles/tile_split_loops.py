@@ -24,22 +24,30 @@ becomes
 
 A condition compares the loop's variable, plus constants and values from before the loop, with such
 a sum without the variable: slt, sle, sgt, sge, eq or ne. Where a bound is a value the loop is cut
-at the value, and a part may be empty when it runs. Other conditions stay as they are, and so do the
-loops that are nowhere cut.
+at the value, and a part may be empty when it runs; a part that has nothing to run is no loop. Other
+conditions stay as they are, and so do the loops that are nowhere cut.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects.arith import CmpiOp
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.scf import ForOp, IfOp, YieldOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from ge.dialects.support.operation import (
+    all_ops,
+    created,
+    initialize,
+    operands_of,
+    ops_of,
+    put_last,
+)
 from ge.dialects.tile.kernel import KernelOp
 from ge.transforms.tiles.indices import (
     Constants,
@@ -96,13 +104,15 @@ def condition_of(op: IfOp, loop: ForOp) -> Condition | None:
             return Condition(right.terms, bound, None)
 
 
+Conditions = dict[IfOp, Condition]  # of a loop, in the order of the program
+
+
 class Part:
     """A part of a loop: a loop, and what is known about its variable: for the terms of a bound the
-    largest number that it reaches and the smallest that it does not."""
+    largest number that it reaches and the smallest that it does not. Its body is filled last."""
 
-    def __init__(self, loop: ForOp, constants: Constants) -> None:
-        self.loop = loop
-        self.constants = constants
+    def __init__(self, loop: ForOp, constants: Constants, conditions: Conditions) -> None:
+        self.loop, self.constants, self.conditions = loop, constants, conditions
         self.least: dict[tuple[SSAValue, ...], int] = {}
         self.beyond: dict[tuple[SSAValue, ...], int] = {}
         if isinstance(first := known(loop.lb), int):
@@ -128,10 +138,9 @@ class Part:
 
     def undecided(self) -> Sum | None:
         """A bound at which the loop is to be cut."""
-        for op in self.loop.body.walk():
-            if isinstance(op, IfOp) and (condition := condition_of(op, self.loop)) is not None:
-                if self.truth(condition) is None:
-                    return next(b for b in condition.bounds if self.reaches(b) is None)
+        for condition in self.conditions.values():
+            if self.truth(condition) is None:
+                return next(b for b in condition.bounds if self.reaches(b) is None)
         return None
 
     def cut(self, bound: Sum) -> "Part | None":
@@ -142,15 +151,19 @@ class Part:
         end_before = dict(self.beyond)
         self.beyond[bound.terms] = bound.number
         at: Index = emit.sum(bound.terms, bound.number)
-        steps = emit.ceildiv(emit.sub(at, begin), step)
-        at = emit.max(emit.add(begin, emit.mul(steps, step)), begin)
+        if step != 1:
+            steps = emit.ceildiv(emit.sub(at, begin), step)
+            at = emit.add(begin, emit.mul(steps, step))
+        at = emit.max(at, begin)
         if isinstance(at, int) and isinstance(end, int) and at >= end:
             return None
-        other = loop.clone()
+        place = emit.value(at)
+        other = created(ForOp, (place, loop.ub, loop.step), regions=(Region(Block()),))
+        other.location = loop.location
         assert loop.parent is not None
         loop.parent.insert_op_after(other, loop)
-        other.operands[0] = loop.operands[1] = place = emit.value(at)
-        after = Part(other, self.constants)
+        loop.operands[1] = place
+        after = Part(other, self.constants, self.conditions)
         after.least.update(self.least)
         after.beyond.update(end_before)
         after.least[bound.terms] = bound.number
@@ -161,18 +174,22 @@ class Part:
             loop.operands[1] = emit.value(emit.min(place, end))
         return after
 
+    def branches(self) -> dict[Operation, Block | None]:
+        """What the ifs run whose conditions are decided."""
+        found: dict[Operation, Block | None] = {}
+        for op, condition in self.conditions.items():
+            if (truth := self.truth(condition)) is not None:
+                found[op] = (op.true_region if truth else op.false_region).blocks.first
+        return found
+
     def settle(self) -> None:
         """Replace the ifs whose conditions are decided by what they run."""
-        ifs = [op for op in self.loop.body.walk() if isinstance(op, IfOp)]
-        for op in reversed(ifs):  # inner ones first, before the outer one is erased with them
-            if (condition := condition_of(op, self.loop)) is None:
-                continue
-            if (truth := self.truth(condition)) is not None:
-                inline(op, (op.true_region if truth else op.false_region).blocks.first)
-        erase_unused(self.loop.body.block)
+        found = self.branches()
+        for op in reversed(found):  # inner ones first, before the outer one is erased with them
+            inline(op, found[op])
 
 
-def inline(op: IfOp, block: Block | None) -> None:
+def inline(op: Operation, block: Block | None) -> None:
     """Put what a branch runs in the place of the if."""
     assert op.parent is not None
     for inner in [] if block is None else list(block.ops):
@@ -182,16 +199,61 @@ def inline(op: IfOp, block: Block | None) -> None:
     Rewriter.erase_op(op)
 
 
+@dataclass(frozen=True)
+class Copier:
+    """Copies the body of a loop, of some ifs only what they run."""
+
+    branches: Mapping[Operation, Block | None]
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+
+    def fill(self, target: Block, source: Block) -> None:
+        """Make an empty block a copy of another one."""
+        for arg in source.args:
+            new = self.values[arg] = target.insert_arg(arg.type, arg.index)
+            new.name_hint = arg.name_hint
+        self.add(target, source)
+
+    def add(self, target: Block, source: Block) -> None:
+        """Add copies of the ops of a block to another one."""
+        for op in ops_of(source):
+            if op not in self.branches:
+                put_last(target, self.copy(op))
+            elif (branch := self.branches[op]) is not None:
+                self.add(target, branch)
+                if (last := target.last_op) is not None and isinstance(last, YieldOp):
+                    last.detach()
+                    last.erase()
+
+    def copy(self, op: Operation) -> Operation:
+        new, values = op.__new__(type(op)), self.values
+        regions = [Region([Block() for _ in region.blocks]) for region in op.regions]
+        types = [result.type for result in op.results]
+        operands = [values.get(v, v) for v in operands_of(op)]
+        initialize(new, operands, types, {**op.properties}, {**op.attributes}, regions)
+        new.location = op.location
+        for result, other in zip(op.results, new.results, strict=True):
+            values[result] = other
+            other.name_hint = result.name_hint
+        for region, other in zip(op.regions, regions, strict=True):
+            for block, empty in zip(region.blocks, other.blocks, strict=True):
+                self.fill(empty, block)
+        return new
+
+
 def split(loop: ForOp, constants: Constants) -> None:
-    if not any(isinstance(op, IfOp) for op in loop.body.walk()):
-        return
-    todo = [Part(loop, constants)]
+    ifs = [op for op in all_ops(loop.body.blocks) if type(op) is IfOp]
+    found = ((op, condition_of(op, loop)) for op in ifs)
+    conditions = {op: condition for op, condition in found if condition is not None}
+    first = Part(loop, constants, conditions)
+    parts, todo = list[Part](), [first]
     while todo:
-        part = todo.pop()
+        parts.append(part := todo.pop())
         while (bound := part.undecided()) is not None:
             if (after := part.cut(bound)) is not None:
                 todo.append(after)
-        part.settle()
+    for part in parts[1:]:
+        Copier(part.branches()).fill(part.loop.body.block, loop.body.block)
+    first.settle()
 
 
 @dataclass(frozen=True)
@@ -204,9 +266,11 @@ class TileSplitLoopsPass(ModulePass):
         for kernel in op.ops:
             if isinstance(kernel, KernelOp):
                 for program in kernel.programs:
-                    if not any(isinstance(op, IfOp) for op in program.walk()):
+                    ops = all_ops([program.body.block])
+                    if not any(type(op) is IfOp for op in ops):
                         continue
                     constants = Constants(program)
-                    loops = [o for o in program.walk() if isinstance(o, ForOp)]
+                    loops = [op for op in ops if type(op) is ForOp]
                     for loop in reversed(loops):  # inner ones first
                         split(loop, constants)
+                    erase_unused(program.body.block)

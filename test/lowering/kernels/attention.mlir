@@ -22,12 +22,12 @@ npu_task.kernel @plain on cube {
 // CHECK:             tile.mmad
 // CHECK:             tile.push
 // CHECK:         tile.vector split 2 {
+// CHECK:             tile.part
 // CHECK:             tile.index columns
 // CHECK:             graph.select
 // CHECK:             tile.reduce max
 // CHECK:             graph.exp
 // CHECK:             tile.reduce sum
-// CHECK:           tile.part
 // CHECK:           tile.store
 
 // -----

@@ -9,7 +9,6 @@
 // CHECK: tile.load [[BIAS]] to
 // CHECK: tile.move [[ONES]] to
 // CHECK: tile.mmad [[SUMS:%[0-9]+]], {{.*}} init
-// CHECK: scf.for
 // CHECK: tile.load {{.*}} pad 0.0
 // CHECK: scf.for
 // CHECK: [[BOX:%[0-9]+]] = tile.view %in0[{{.*}}] sizes [1, [[CHANNELS:[0-9]+]], [[LINES:[0-9]+]], 16] : memref<1x32x8x16xf32>

@@ -126,14 +126,14 @@ npu_task.kernel @softmax on cube {
 }
 
 // Numbers of matrices are read where a block begins.
-// CHECK-LABEL: tile.kernel @experts_tiles(%in0: memref<5x1x64xf16>, %in1: memref<4x64x32xf16>, %in2: memref<5xi64>, %out0: memref<5x1x32xf16>)
+// CHECK-LABEL: tile.kernel @experts_tiles(%in0: memref<5x1x8192xf16>, %in1: memref<4x8192x32xf16>, %in2: memref<5xi64>, %out0: memref<5x1x32xf16>)
 // CHECK: tile.read %in2
 // CHECK: scf.for
 // CHECK: tile.view %in1[
 
 npu_task.kernel @experts on cube {
-^bb0(%0: tensor<5x1x64xf16>, %1: tensor<4x64x32xf16>, %2: tensor<5xi64>):
-  %3 = graph.grouped_matmul %0, %1 groups %2 : (tensor<5x1x64xf16>, tensor<4x64x32xf16>, tensor<5xi64>) -> tensor<5x1x32xf16>
+^bb0(%0: tensor<5x1x8192xf16>, %1: tensor<4x8192x32xf16>, %2: tensor<5xi64>):
+  %3 = graph.grouped_matmul %0, %1 groups %2 : (tensor<5x1x8192xf16>, tensor<4x8192x32xf16>, tensor<5xi64>) -> tensor<5x1x32xf16>
   npu_task.return %3 : tensor<5x1x32xf16>
 }
 

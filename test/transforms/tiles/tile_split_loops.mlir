@@ -98,7 +98,7 @@ tile.kernel @nested(%x: memref<64x64xf32>) cores 1 {
 }
 // CHECK-LABEL: tile.kernel @nested
 // CHECK:         scf.for {{.*}} = %c0 to %c1 step %c1 {
-// CHECK:           scf.for {{.*}} = %c0 to {{.*}} {
+// CHECK-NEXT:      scf.for {{.*}} = %c0 to {{.*}} {
 // CHECK-NEXT:        tile.fill %t, 1.0
 // CHECK-NEXT:      }
 // CHECK-NEXT:      scf.for {{.*}} to %c3 step %c1 {
@@ -107,8 +107,6 @@ tile.kernel @nested(%x: memref<64x64xf32>) cores 1 {
 // CHECK-NEXT:      }
 // CHECK-NEXT:    }
 // CHECK-NEXT:    scf.for {{.*}} = %c1 to %c3 step %c1 {
-// CHECK:           scf.for {{.*}} = %c0 to {{.*}} {
-// CHECK-NEXT:      }
 // CHECK-NEXT:      scf.for {{.*}} to %c3 step %c1 {
 // CHECK-NEXT:        tile.fill %t, 2.0
 // CHECK-NEXT:      }
@@ -152,6 +150,7 @@ tile.kernel @both(%x: memref<64x64xf32>) cores 2 {
     %t = tile.alloc : !tile.tile<16x64xf32, ub>
     %n = tile.core
     scf.for %i = %c0 to %n step %c1 {
+      tile.fill %t, 3.0
       %0 = arith.cmpi sge, %i, %c1 : index
       scf.if %0 {
         tile.fill %t, 1.0
@@ -166,8 +165,10 @@ tile.kernel @both(%x: memref<64x64xf32>) cores 2 {
 // CHECK-LABEL: tile.kernel @both
 // CHECK:         %[[END:.*]] = arith.minsi {{.*}}, %n : index
 // CHECK-NEXT:    scf.for {{.*}} = %c0 to %[[END]] step %c1 {
+// CHECK-NEXT:      tile.fill %t, 3.0
 // CHECK-NEXT:    }
 // CHECK-NEXT:    scf.for {{.*}} = {{.*}} to %n step %c1 {
+// CHECK-NEXT:      tile.fill %t, 3.0
 // CHECK-NEXT:      tile.fill %t, 1.0
 // CHECK-NEXT:      tile.fill %t, 2.0
 // CHECK-NEXT:    }
