@@ -79,9 +79,9 @@ class Graph(Matcher):
         return op_text(self.module)
 
     def save(self, path: str | Path) -> None:
-        """Write the text, and its weights beside it (NAME.safetensors)."""
+        """Write the text, with the names of ops, and its weights beside it (NAME.safetensors)."""
         with Outputs(()) as out:
-            write_module(out, path, self.module, self.payload)
+            write_module(out, path, self.module, self.payload, locations=True)
 
     # ---- inputs, weights and outputs ---------------------------------------------------------
 

@@ -14,7 +14,9 @@ from ge.lowering.pipeline.options import TOLD
 if TYPE_CHECKING:
     from ge.dialects.support.diagnostics import Handler
     from ge.lowering.driver.compiler import Watch
+    from ge.lowering.driver.program import Program
     from ge.lowering.pipeline.options import Options
+    from ge.lowering.pipeline.pass_manager import Instrumentation
 
 EPILOG = """Options that are not given come from the environment variables named with them.
 
@@ -37,6 +39,8 @@ def build_parser() -> ArgumentParser:
     add("-o", "--output", metavar="P.mlir", help="the program; its weights go to a .safetensors "
         "file beside it (default: nothing is written)")  # fmt: skip
     add("--report", metavar="R.json", help="figures of the compilation as JSON; sizes in bytes")
+    add("--html", metavar="P.html", help="a page with the graph at every level, and the time and "
+        "memory of a run; also where compiling fails")  # fmt: skip
     add("--until", default=Level.PROGRAM, choices=[*Level],
         help="stop at this level (default program)")  # fmt: skip
     add("--mlir-print-debuginfo", action="store_true", help="write locations into the program")
@@ -60,7 +64,9 @@ def run(arguments: Sequence[str]) -> int:
 def compile_input(args: argparse.Namespace) -> int:
     from ge.dialects.support.errors import GeError
     from ge.dialects.targets.target import Target
+    from ge.lowering.cli.pages import watched, write_compiled
     from ge.lowering.cli.progress import progress_bar
+    from ge.lowering.cli.run import check_writable
     from ge.lowering.driver.cache import Request
 
     options = options_from(args)
@@ -76,31 +82,45 @@ def compile_input(args: argparse.Namespace) -> int:
     made_anew = options.print_liveness or options.print_core_plans or options.gear_histogram
     if args.remarks or made_anew:
         options = replace(options, cache_dir="")  # these are made while compiling
-    request = Request(
-        args.input, options, args.output, args.report, until=args.until,
-        debug_info=args.mlir_print_debuginfo,
-        watch=watcher(args, options) if args.validate else None,
-    )  # fmt: skip
-    with progress_bar() as progress:
-        summary = request.run(progress, printer(args.remarks))
+    inputs = [options.target, *options.plugins, *options.read_files]
+    if args.html:
+        check_writable([args.html], [args.input, *inputs])
+    seen: list[Program] = []
+    with watched(args, inputs) as watching:
+        request = Request(
+            args.input, options, args.output, args.report, until=args.until,
+            debug_info=args.mlir_print_debuginfo,
+            watch=watcher(args, options, watching, seen) if args.validate or watching else None,
+        )  # fmt: skip
+        with progress_bar() as progress:
+            summary = request.run(progress, printer(args.remarks))
+    for page in watching:
+        written = [path for path in (args.output, args.report) if path]
+        write_compiled(args.html, seen[0], options, page, [args.input, *inputs, *written])
     print(summary, file=sys.stderr)
     return 0
 
 
-def watcher(args: argparse.Namespace, options: "Options") -> "Watch":
+def watcher(
+    args: argparse.Namespace,
+    options: "Options",
+    more: "Sequence[Instrumentation]",
+    seen: "list[Program]",
+) -> "Watch":
+    """What watches the passes, and keeps the program that they run on in `seen`."""
     from ge.lowering.debugging.validation import Validation
     from ge.lowering.driver.compiler import context
-    from ge.lowering.driver.program import Program
-    from ge.lowering.pipeline.pass_manager import Instrumentation
     from ge.runtime.device.steps import runner_for
 
-    def watch(program: Program) -> list[Instrumentation]:
-        return [
-            Validation(
-                runner_for, context(options.plugins), program.payload,
-                args.validate_output, options.plugins,
-            )
-        ]  # fmt: skip
+    def watch(program: "Program") -> "list[Instrumentation]":
+        seen.append(program)
+        if not args.validate:
+            return [*more]
+        validation = Validation(
+            runner_for, context(options.plugins), program.payload,
+            args.validate_output, options.plugins,
+        )  # fmt: skip
+        return [validation, *more]
 
     return watch
 

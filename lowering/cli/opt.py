@@ -22,11 +22,11 @@ from ge.lowering.cli.pass_help import pass_help
 from ge.lowering.debugging.expected_diagnostics import EXPECTED, mismatches
 from ge.lowering.pipeline.instrumentation import (
     Between,
-    Dumps,
     IRPrinting,
     Reproducer,
     Timing,
     count_ops,
+    dumps_for,
     recorded_configuration,
     reproduce,
 )
@@ -127,8 +127,7 @@ class Driver:
             watching.append(Verification(args.verify_each))
         if args.time_passes or args.print_between_passes:
             watching.append(Between(args.time_passes, args.print_between_passes))
-        if self.options.dump_graph:
-            watching.append(Dumps(Path(self.options.dump_path), self.options.dump_graph))
+        watching += dumps_for(self.options)
         watching += self.printing()
         if args.mlir_timing:
             watching.append(self.timing)

@@ -1,6 +1,7 @@
 """What `ge-run` runs: the model of the command line, lowered as far as needed, at given sizes."""
 
 import argparse
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from ge.dialects.targets.target import Target
     from ge.lowering.driver.program import Compilation, Program
     from ge.lowering.pipeline.options import Options
+    from ge.lowering.pipeline.pass_manager import Instrumentation
     from ge.runtime.data.arrays import Array
 
 
@@ -75,7 +77,10 @@ def compiled_for(module: "ModuleOp") -> str | None:
 
 
 def lower_for(
-    args: argparse.Namespace, loaded: "Program", options: "Options"
+    args: argparse.Namespace,
+    loaded: "Program",
+    options: "Options",
+    watching: "Sequence[Instrumentation]" = (),
 ) -> "Compilation | None":
     """Lower the module as far as what is asked for needs; None where nothing was to be done."""
     from ge.dialects.support.errors import GeError
@@ -108,7 +113,7 @@ def lower_for(
             return None
     deciding = nullcontext() if options.precision == ORIGIN else decisions(loaded, options)
     with progress_bar() as progress, deciding:
-        return lower_program(loaded, options, progress, goal)
+        return lower_program(loaded, options, progress, goal, watching)
 
 
 def bind(

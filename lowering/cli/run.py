@@ -27,6 +27,7 @@ from ge.lowering.cli.explain import (
     explain,
     model_of,
 )
+from ge.lowering.cli.pages import watched, write_run
 from ge.lowering.cli.prepare import (
     bind,
     compiled_for,
@@ -100,6 +101,7 @@ def build_parser() -> ArgumentParser:
     add("--prefetch", type=argument(whole(1)), metavar="P",
         help="batches whose inputs are on the device or on the way (default 2)")  # fmt: skip
     add("--report", metavar="R.json", help="all figures as JSON; times in us, sizes in bytes")
+    add("--html", metavar="P.html", help="a page with graph, timeline and memory of the run")
 
     add_dispatch_arguments(parser)
 
@@ -142,7 +144,8 @@ def run(arguments: Sequence[str]) -> int:
     options = options_from(args)
     check_flags(args)
     written = (
-        args.outputs, args.save_state, args.trace, args.op_summary, args.op_statistic, args.report
+        args.outputs, args.save_state, args.trace, args.op_summary, args.op_statistic,
+        args.report, args.html,
     )  # fmt: skip
     read = (args.input, args.inputs, args.load_state)
     sources = [options.target, *options.plugins, *(path for path in read if path is not None)]
@@ -156,7 +159,8 @@ def run(arguments: Sequence[str]) -> int:
         options, target=flag_value(args, "target") or compiled_for(loaded.module) or options.target
     )
     check_changes(args, machine_of(args, loaded.module, options), loaded.module)
-    compilation = lower_for(args, loaded, options)
+    with watched(args, sources) as watching:
+        compilation = lower_for(args, loaded, options, watching)
     growing = loaded
     loaded, compilation, inputs = bind(args, loaded, compilation, options, inputs)
     if args.tiles:
@@ -186,6 +190,10 @@ def run(arguments: Sequence[str]) -> int:
             report["time"] |= tried(args, options, growing, loaded.module, timeline, again)
         if args.report:
             out.json(args.report, report)
+        for watcher in watching:
+            tiles, target = tile_times(args, loaded.module), options.target
+            write_run(out, args.html, loaded, timeline, watcher,
+                      report=report, target=target, rows=rows, tiles=tiles)  # fmt: skip
     for line in output_lines(outputs):
         print(line)
     return 0
@@ -333,7 +341,7 @@ def time_of(
     from ge.runtime.device.session import main_of
 
     required = wants_time(args)
-    if not required and (not args.report or level_of(module) is not Level.PROGRAM):
+    if not required and (not (args.report or args.html) or level_of(module) is not Level.PROGRAM):
         return None
     try:
         gears, taken = GearTable.of(main_of(module)), None

@@ -2,6 +2,7 @@
 chunk of samples as its batch, and every pass that needs data observes them there. What they decide
 is a table, by which the program itself is compiled, at any batch and without data."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from hashlib import file_digest
@@ -27,6 +28,7 @@ from ge.dialects.targets.target import Target
 from ge.lowering.driver.kept_types import kept_names
 from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level, level_of
+from ge.lowering.pipeline.instrumentation import dumps_for
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import PassManager
 from ge.lowering.pipeline.stages import Passes, enabled, to_calibrate, to_quantized
@@ -188,13 +190,16 @@ def run_quietly(
     ctx: Context,
     calibration: Calibration,
 ) -> None:
-    """Run passes on a module of the program that is not the one to be compiled."""
+    """Run passes on a module of the program that is not the one to be compiled; its dumps are in a
+    folder of their own."""
+    apart = replace(options, dump_path=os.path.join(options.dump_path, "calibration"))
     with (
         without_remarks(), remarks.collecting(), collecting(), outcome.collecting(),
         disabling(options.fusion_disable), weights_at_hand(program.payload),
         calibrating(calibration),
     ):  # fmt: skip
-        PassManager(list(enabled(passes, options.fusion_disable))).run(ctx, module)
+        chosen = list(enabled(passes, options.fusion_disable))
+        PassManager(chosen, dumps_for(apart)).run(ctx, module)
 
 
 def export_of(program: Program, options: Options, ctx: Context) -> Callable[[Outputs], object]:

@@ -32,7 +32,7 @@ from ge.lowering.driver.program import (
 from ge.lowering.driver.stepper import Stepper
 from ge.lowering.levels.dominance import verify
 from ge.lowering.levels.level import Level, level_of
-from ge.lowering.pipeline.instrumentation import Dumps, PassRecord, Progress, reproduce
+from ge.lowering.pipeline.instrumentation import PassRecord, Progress, dumps_for, reproduce
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.pipeline.stages import check_switches, stages
@@ -132,8 +132,7 @@ def lower_verified(
     levels = first.path_to(last)
     check_switches(options, universe(*options.plugins).all_passes)
     watching = list(instrumentations)
-    if options.dump_graph:
-        watching.append(Dumps(Path(options.dump_path), options.dump_graph))
+    watching += dumps_for(options)
     stepper = Stepper(options, context(options.plugins), watching, progress)
     with (
         paused_collector(), disabling(options.fusion_disable), weights_at_hand(payload),

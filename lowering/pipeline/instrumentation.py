@@ -16,10 +16,15 @@ from xdsl.passes import ModulePass
 from ge.dialects.support.diagnostics import diagnostic_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import regions_of
+from ge.lowering.levels.level import Level, level_of
+from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.pipeline.pass_options import pipeline_text
-from ge.lowering.text.files import write_text
+from ge.lowering.text.files import Outputs, write_text
 from ge.lowering.text.printing import dump_text, op_text
+from ge.runtime.data.weights import payload_at_hand
+
+ONNX = "onnx"  # form of dumps
 
 
 def count_ops(module: ModuleOp) -> int:
@@ -180,11 +185,13 @@ class Between(Instrumentation):
 
 @dataclass
 class Dumps(Instrumentation):
-    """Writes the module after each pass to a file of its own. Raises GeError where that cannot be
-    done."""
+    """Writes the module after each pass to a file of its own, `NUMBER-PASS.mlir`, or, at the graph
+    and the fused level where `form` is onnx, `NUMBER-PASS.onnx`. Raises GeError where that cannot
+    be done."""
 
     folder: Path
     detail: int  # see `Options.dump_graph`
+    form: str = "mlir"
     number: int = 0
 
     def __post_init__(self) -> None:
@@ -195,8 +202,28 @@ class Dumps(Instrumentation):
             raise GeError(what, hint="see GE_DUMP_PATH") from e
 
     def after(self, p: ModulePass, module: ModuleOp) -> None:
-        write_text(self.folder / f"{self.number:02d}-{p.name}.mlir", dump_text(module, self.detail))
+        stem = f"{self.number:02d}-{p.name}"
         self.number += 1
+        if self.form == ONNX and level_of(module) in (Level.GRAPH, Level.FUSED):
+            self._write_onnx(stem, module)
+        else:
+            write_text(self.folder / f"{stem}.mlir", dump_text(module, self.detail))
+
+    def _write_onnx(self, stem: str, module: ModuleOp) -> None:
+        from ge.lowering.onnx.export.dump import dump_model
+        from ge.lowering.onnx.export.exporter import write_model
+
+        payload = payload_at_hand() if self.detail == 1 else None
+        model, weights = dump_model(module, payload, "main")
+        with Outputs(()) as out:
+            write_model(out, str(self.folder / f"{stem}.onnx"), model, weights)
+
+
+def dumps_for(options: Options) -> list[Dumps]:
+    """What writes the dumps that options ask for."""
+    if not options.dump_graph:
+        return []
+    return [Dumps(Path(options.dump_path), options.dump_graph, options.dump_graph_format)]
 
 
 # ---- reproducer ------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ T = TypeVar("T")
 FUSION_MODES = ("off", "conservative", "default", "aggressive")
 MEMORY_LEVELS = range(4)
 
+DUMP_FORMS = ("mlir", "onnx")
 IMPORT, OPT, COMPILE, RUN, CHECK = "ge-import", "ge-opt", "ge-compile", "ge-run", "ge-check"
 CALIBRATE = "ge-calibrate"
 
@@ -348,12 +349,19 @@ class Options:
         0,
         "write the module after each pass: 1 (true) in full, 2 without the elements of large "
         "constants, 3 a line for each op; 0 (false): not at all; ge-opt takes the variable",
-        variable="GE_DUMP_GRAPH", metavar="DETAIL", tools=(COMPILE, RUN), read=detail,
+        variable="GE_DUMP_GRAPH", metavar="DETAIL", tools=(COMPILE, RUN, CALIBRATE), read=detail,
         choices=range(4), in_program=False,
     )  # fmt: skip
     dump_path: str = option(
         "ge_dump", "folder for what --dump-graph writes",
-        variable="GE_DUMP_PATH", metavar="DIR", tools=(COMPILE, RUN), in_program=False,
+        variable="GE_DUMP_PATH", metavar="DIR", tools=(COMPILE, RUN, CALIBRATE), in_program=False,
+    )  # fmt: skip
+    dump_graph_format: str = option(
+        "mlir",
+        "of what --dump-graph writes: mlir, or onnx: the graph and the fused level as ONNX "
+        "(fused ops are functions, from 2 on weights are inputs), all else as mlir",
+        variable="GE_DUMP_GRAPH_FORMAT", metavar="FORM", tools=(COMPILE, RUN, CALIBRATE),
+        choices=DUMP_FORMS, in_program=False,
     )  # fmt: skip
     custom_pass: str = option(
         "",

@@ -93,8 +93,8 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "transforms", "lowering/building", "lowering/levels", "lowering/text",
     },
     "lowering/pipeline": {
-        "dialects", "transforms", "lowering/kernels", "lowering/levels", "lowering/plugins",
-        "lowering/steps", "lowering/text",
+        "dialects", "runtime/data", "transforms", "lowering/kernels", "lowering/levels",
+        "lowering/onnx", "lowering/plugins", "lowering/steps", "lowering/text",
     },
     "lowering/tiles": {
         "dialects", "runtime/check", "runtime/data", "runtime/tiles", "transforms/tiles",
@@ -106,6 +106,11 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "runtime/clock", "runtime/costs", "runtime/data", "runtime/device",
         "runtime/tiles", "transforms", "lowering/building", "lowering/kernels", "lowering/levels",
         "lowering/onnx", "lowering/pipeline", "lowering/plugins", "lowering/text",
+    },
+    "lowering/views": {
+        "dialects", "runtime/clock", "runtime/costs", "runtime/device", "runtime/profile",
+        "runtime/tiles", "transforms/rewriting", "lowering/driver", "lowering/levels",
+        "lowering/onnx", "lowering/pipeline", "lowering/text",
     },
     "lowering/cli": {
         "dialects", "lowering", "runtime", "transforms/precision", "transforms/quantization",

@@ -8,8 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from ge.lowering.cli import calibrate, check, compile, import_model, opt_arguments, run, tune
-from ge.tools import ge_calibrate, ge_check, ge_compile, ge_import, ge_opt, ge_run, ge_tune
+from ge.lowering.cli import (
+    calibrate,
+    check,
+    compile,
+    import_model,
+    opt_arguments,
+    run,
+    tune,
+    visualize,
+)
+from ge.tools import (
+    ge_calibrate,
+    ge_check,
+    ge_compile,
+    ge_import,
+    ge_opt,
+    ge_run,
+    ge_tune,
+    ge_visualizer,
+)
 
 Main = Callable[[Sequence[str]], int]
 
@@ -21,6 +39,7 @@ PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "ge-opt": opt_arguments.build_parser,
     "ge-run": run.build_parser,
     "ge-tune": tune.build_parser,
+    "ge-visualizer": visualize.build_parser,
 }
 TOOLS: dict[str, Main] = {
     "ge-calibrate": ge_calibrate.main,
@@ -30,6 +49,7 @@ TOOLS: dict[str, Main] = {
     "ge-run": ge_run.main,
     "ge-opt": ge_opt.main,
     "ge-tune": ge_tune.main,
+    "ge-visualizer": ge_visualizer.main,
 }
 
 TEXT = """\

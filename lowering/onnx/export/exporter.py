@@ -61,14 +61,15 @@ def export_model(module: ModuleOp, payload: Payload | None, name: str = "main") 
 
 
 def model_and_weights(
-    module: ModuleOp, payload: Payload | None, name: str
+    module: ModuleOp, payload: Payload | None, name: str, writer: type[Writer] = Writer
 ) -> tuple[ModelProto, dict[str, Array]]:
     """The model, checked as ONNX, and its large weights if one file does not hold them. Raises
-    GeError for an op that ONNX has no form for, and for a weight that the payload does not have."""
+    GeError for an op that ONNX has no form for, and for a weight that the payload does not have,
+    unless the `writer` has one for them."""
     main = main_function(module)
     if main is None:
         raise GeError("there is no function @main to write as ONNX")
-    if len(functions(module)) > 1:
+    if writer.WHOLE and len(functions(module)) > 1:
         hint = "export the model that this was made from"
         raise GeError("weights are computed in a function of their own", hint=hint)
     block = main.body.block
@@ -80,7 +81,7 @@ def model_and_weights(
     names_out = [name_of(t) or f"result{i}" for i, t in enumerate(outputs)]
     if any(SEQUENCE in t for t in (*inputs, *outputs)):
         raise GeError("inputs and outputs that are sequences cannot be written as ONNX")
-    w = Writer(payload, (*names_in, *names_out))
+    w = writer(payload, (*names_in, *names_out))
     infos: list[Any] = []
     for arg, table, label in zip(block.args, inputs, names_in, strict=True):
         w.values[arg] = label
@@ -88,14 +89,16 @@ def model_and_weights(
     w.nodes = w.block(block)
     name_outputs(w, end.operands, names_out)
     results = [w.info(v, label) for v, label in zip(end.operands, names_out, strict=True)]
-    if w.fits:
-        for tensor in w.initializers:
-            if (data := w.large.pop(tensor.name, None)) is not None:
-                tensor.raw_data = data.tobytes()
-    graph = helper.make_graph(w.nodes, name, infos, results, w.initializers)
+    constants = w.constants_written() if w.fits else w.initializers
+    graph = helper.make_graph(w.nodes, name, [*infos, *w.inputs], results, constants)
     opsets = [helper.make_opsetid("", w.opset)]
+    opsets += [helper.make_opsetid(domain, 1) for domain in sorted(w.domains)]
     model = helper.make_model(
-        graph, producer_name="ge", ir_version=w.ir_version, opset_imports=opsets
+        graph,
+        producer_name="ge",
+        ir_version=w.ir_version,
+        opset_imports=opsets,
+        functions=list(w.functions.values()),
     )
     check(model, w.large)
     return model, w.large

@@ -11,16 +11,14 @@ is computed and stored; but of quantized weights the integers are, with a Dequan
 import importlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
-from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
-from xdsl.dialects.func import ReturnOp
+from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.traits import Pure
+from xdsl.traits import IsTerminator, Pure
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.control import YieldOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.support.diagnostics import location_of, read_location
 from ge.dialects.support.errors import GeError
@@ -43,6 +41,7 @@ Input: TypeAlias = SSAValue | str | None
 Write: TypeAlias = Callable[[Any, "Writer"], str | list[str]]
 
 _WRITES: dict[type[Operation], Write] = {}
+_loaded: list[bool] = []
 
 
 def writes(
@@ -65,6 +64,8 @@ class Writer:
     """The nodes and constants of one model. All names are different, those in branches and loops
     too, so that these see the values around them."""
 
+    WHOLE: ClassVar = True  # whether the module is all there is: its weights are not computed apart
+
     def __init__(self, payload: Payload | None, reserved: Sequence[str]) -> None:
         self.constants = Constants(payload)
         self.initializers: list[TensorProto] = []
@@ -72,10 +73,14 @@ class Writer:
         self.nodes: list[NodeProto] = []
         self.values: dict[SSAValue, str] = {}
         self.opset, self.ir_version = OPSET, IR_VERSION
+        # Beside the nodes: further inputs, functions by what they do, and domains of ops
+        self.inputs: list[ValueInfoProto] = []
+        self.functions: dict[bytes, FunctionProto] = {}
+        self.domains: set[str] = set()
         self._fixed: set[SSAValue] = set()
         self._vectors: dict[tuple[int, ...], str] = {}
         self._taken = Counter(reserved)
-        self._node_names = Counter[str]()
+        self.node_names = Counter[str]()
         self._bytes = self._kept = 0
         self._op: Operation | None = None
 
@@ -87,12 +92,12 @@ class Writer:
 
     def nodes_of(self, op_type: str, *inputs: Input, results: int, **attributes: Any) -> list[str]:
         prefix = f"{self.prefix()}/{op_type}"
-        outputs = [self._unique(f"{prefix}_output_{i}") for i in range(results)]
+        outputs = [self.unique(f"{prefix}_output_{i}") for i in range(results)]
         names = list(map(self.name, inputs))
         while names and not names[-1]:
             names.pop()
         given = {k: v for k, v in attributes.items() if v is not None}
-        name = numbered(prefix, self._node_names)
+        name = numbered(prefix, self.node_names)
         self.nodes.append(helper.make_node(op_type, names, outputs, name, **given))
         return outputs
 
@@ -104,14 +109,14 @@ class Writer:
             assert value in self._fixed
             op = cast(Operation, value.owner)
             key = op.key if isinstance(op, ConstantOp) else None
-            self.values[value] = self.array(self.constants.value(value), key or prefix_of(op))
+            self.values[value] = self.array(self.constants.value(value), key or self.label(op))
             if self._bytes > self._kept + KEPT:
                 self._kept = self._bytes
                 self.constants.forget()
         return self.values[value]
 
     def array(self, array: Array, name: str = "constant") -> str:
-        name = self._unique(name)
+        name = self.unique(name)
         data = packed(array.reshape(-1)) if is_packed(array.dtype) else np.ascontiguousarray(array)
         self._bytes += data.nbytes
         number = ONNX_NUMBERS[element_of(array.dtype)]
@@ -122,6 +127,21 @@ class Writer:
             self.large[name] = data
         self.initializers.append(tensor)
         return name
+
+    def constants_written(self) -> list[TensorProto]:
+        """The initializers, with their elements in them."""
+        for tensor in self.initializers:
+            if (data := self.large.pop(tensor.name, None)) is not None:
+                tensor.raw_data = data.tobytes()
+        return self.initializers
+
+    def forget_initializers(self, count: int) -> None:
+        """All but the first ones."""
+        dropped = {t.name for t in self.initializers[count:]}
+        del self.initializers[count:]
+        self.large = {n: data for n, data in self.large.items() if n not in dropped}
+        self.values = {v: n for v, n in self.values.items() if n not in dropped}
+        self._vectors = {v: n for v, n in self._vectors.items() if n not in dropped}
 
     @property
     def fits(self) -> bool:
@@ -151,7 +171,11 @@ class Writer:
         return value in self._fixed
 
     def prefix(self) -> str:
-        return "" if self._op is None else prefix_of(self._op)
+        return "" if self._op is None else self.label(self._op)
+
+    def label(self, op: Operation) -> str:
+        """What nodes and results of an op are called."""
+        return prefix_of(op)
 
     def refuse(self, why: str) -> NoReturn:
         """Raises GeError for the op that is being written."""
@@ -164,8 +188,8 @@ class Writer:
         """The nodes of a block's ops but for its end."""
         outer, self.nodes = self.nodes, []
         for op in block.ops:
-            if not isinstance(op, ReturnOp | YieldOp):
-                self._write(op)
+            if not op.has_trait(IsTerminator):
+                self.write(op)
         nodes, self.nodes = self.nodes, outer
         return nodes
 
@@ -180,7 +204,7 @@ class Writer:
         return helper.make_graph(nodes, self.prefix() or "graph", inputs, outputs)
 
     def argument(self, value: SSAValue, name: str) -> str:
-        self.values[value] = self._unique(name)
+        self.values[value] = self.unique(name)
         return self.values[value]
 
     def info(self, value: SSAValue, name: str, dims: Sequence[str] = ()) -> ValueInfoProto:
@@ -193,21 +217,22 @@ class Writer:
         known = [n or None if d == DYNAMIC else d for d, n in zip(shape, names, strict=True)]
         return helper.make_tensor_value_info(name, number, known)
 
-    def _write(self, op: Operation) -> None:
+    def write(self, op: Operation) -> None:
         if isinstance(op, ConstantOp) or self._is_expression(op):
             self._fixed.update(op.results)
             return
         outer, self._op = self._op, op
-        write = find(type(op))
-        if write is None:
-            self.refuse("ONNX has no form of it here")
         before = len(self.nodes)
-        written = write(op, self)
+        try:
+            if (write := find(type(op))) is None:
+                self.refuse("ONNX has no form of it here")
+            written = write(op, self)
+        finally:
+            self._op = outer
         names = [written] if isinstance(written, str) else written
         self.values.update(zip(op.results, names, strict=True))
         if len(self.nodes) > before:  # the last makes the result: it has the name of the layer
-            self.nodes[-1].name = numbered(prefix_of(op), self._node_names)
-        self._op = outer
+            self.nodes[-1].name = numbered(self.label(op), self.node_names)
 
     def _is_expression(self, op: Operation) -> bool:
         return (
@@ -218,13 +243,14 @@ class Writer:
             and all(o in self._fixed for o in op.operands)
         )
 
-    def _unique(self, name: str) -> str:
+    def unique(self, name: str) -> str:
         return numbered(name, self._taken)
 
 
 def find(kind: type[Operation]) -> Write | None:
     """The first call imports the modules with these functions."""
-    if not _WRITES:
+    if not _loaded:
+        _loaded.append(True)
         for module in ("table", "layers", "composites", "control", "recurrent"):
             importlib.import_module(f"ge.lowering.onnx.export.{module}")
     return _WRITES.get(kind)

@@ -1,0 +1,80 @@
+"""ge-visualizer: one HTML file with the graph at every level, the timeline, memory and what rules
+did; it opens from disk, without a network."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ge.lowering.cli.arguments import add_options, fixed_of, options_from
+from ge.lowering.cli.command_line import ArgumentParser
+
+if TYPE_CHECKING:
+    from ge.lowering.driver.program import Program
+    from ge.lowering.pipeline.options import Options
+    from ge.lowering.views.watch import Watcher
+
+EPILOG = """A model or a module is compiled as by ge-compile, with the same options.
+
+examples:
+  ge-visualizer model.onnx -o model.html
+  ge-visualizer program.mlir -o program.html     (the program level alone)
+  ge-visualizer ge_dump -o model.html            (the folder of GE_DUMP_GRAPH=1)
+"""
+
+
+def build_parser() -> ArgumentParser:
+    parser = ArgumentParser("ge-visualizer", __doc__, EPILOG)
+    parser.add_argument(
+        "input", metavar="IN", help="a .onnx model, a .mlir module of any level, or a folder of "
+        "dumps",
+    )  # fmt: skip
+    add = parser.section("what comes out")
+    add("-o", "--output", metavar="OUT.html", required=True, help="the page")
+    add_options(parser, "ge-compile")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    from ge.lowering.cli.pages import told, write_compiled
+    from ge.lowering.cli.run import check_writable
+    from ge.lowering.text.files import Outputs
+    from ge.lowering.views.dumps import seen_in
+    from ge.lowering.views.show import watching, write_page
+
+    args = build_parser().parse_args(arguments)
+    options = replace(options_from(args), cache_dir="")
+    inputs = [options.target, *options.plugins, *options.read_files]
+    if os.path.isdir(args.input):
+        with Outputs(inputs) as out:
+            write_page(out, args.output, seen_in(args.input, options))
+        return 0
+    check_writable([args.output], [args.input, *inputs])
+    with watching(args.input, args.output, inputs, told) as watcher:
+        program = compiled(args, options, watcher)
+    write_compiled(args.output, program, options, watcher, [args.input, *inputs])
+    print(program.summary(os.path.basename(args.input)), file=sys.stderr)
+    return 0
+
+
+def compiled(args: argparse.Namespace, options: "Options", watcher: "Watcher") -> "Program":
+    """The program; one that leaves sizes open, at those that are given."""
+    from ge.dialects.support.diagnostics import Diagnostic, Severity, diagnostic_handler
+    from ge.lowering.cli.progress import progress_bar
+    from ge.lowering.driver.binding import is_open
+    from ge.lowering.driver.compiler import compile_file
+
+    def tell(diagnostic: Diagnostic) -> None:
+        if diagnostic.severity is not Severity.REMARK:
+            print(diagnostic, file=sys.stderr)
+
+    with progress_bar() as progress, diagnostic_handler(tell):
+        program = compile_file(
+            args.input, options, progress=progress, watch=lambda program: [watcher]
+        )
+        shapes, dims = fixed_of(options)
+        if (shapes or dims) and is_open(program.module) and program.bind is not None:
+            program = program.bind(dims, shapes)
+    return program

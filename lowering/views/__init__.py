@@ -1,0 +1,1 @@
+"""Pages that show a compilation and its run: plain data, drawn by `page/` in a browser."""

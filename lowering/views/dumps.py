@@ -1,0 +1,50 @@
+"""Levels out of a folder that `GE_DUMP_GRAPH` wrote: a file after each pass."""
+
+import re
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import ParseError
+
+from ge.dialects.support.errors import GeError
+from ge.lowering.driver.context import context
+from ge.lowering.levels.level import level_of
+from ge.lowering.pipeline.instrumentation import PassRecord
+from ge.lowering.pipeline.options import Options
+from ge.lowering.text.reading import parse_module, read_source
+from ge.lowering.views.levels import level_graph
+from ge.lowering.views.make import Seen
+from ge.lowering.views.watch import Watcher
+
+NAMED = re.compile(r"(\d+)-([\w-]+)\.mlir")
+
+
+def seen_in(folder: str, options: Options) -> Seen:
+    """The last dump of each level. Raises GeError for a folder without dumps, and for dumps that
+    cannot be read."""
+    files = dumped(Path(folder))
+    watcher = Watcher(steps=[PassRecord(name, 0.0, 0) for name, _ in files])
+    for number, (name, file) in enumerate(files):
+        is_last = number == len(files) - 1
+        if name != "verify-level" and not is_last:
+            continue
+        module = parsed(file, options)
+        level = level_of(module)
+        watcher.levels[level], _ = level_graph(module, level, number + 1)
+    return Seen(folder, watcher, untimed="dumps have no time: compile the model")
+
+
+def dumped(folder: Path) -> list[tuple[str, Path]]:
+    found = [(match, f) for f in folder.iterdir() if (match := NAMED.fullmatch(f.name))]
+    if not found:
+        hint = "GE_DUMP_GRAPH=1 ge-compile MODEL writes one, ge_dump unless GE_DUMP_PATH says else"
+        raise GeError("no dumps (NN-PASS.mlir) in this folder", str(folder), hint)
+    return [(m[2], f) for m, f in sorted(found, key=lambda pair: int(pair[0][1]))]
+
+
+def parsed(file: Path, options: Options) -> ModuleOp:
+    try:
+        return parse_module(context(options.plugins), read_source(str(file)))
+    except ParseError as error:
+        hint = "dumps of GE_DUMP_GRAPH=2 and 3 leave out what a module needs: write them with 1"
+        raise GeError("this dump is no whole module", str(file), hint) from error

@@ -1,0 +1,127 @@
+"""The payload of a page, from what is known of a compilation, a module, and its run."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from ge.dialects.support.errors import GeError
+from ge.dialects.targets.target import Target
+from ge.lowering.views.data import LevelGraph, plain
+from ge.lowering.views.levels import Numbers
+from ge.lowering.views.links import link
+from ge.lowering.views.memory import memory_view
+from ge.lowering.views.model import model_level
+from ge.lowering.views.modules import Sourced, modules
+from ge.lowering.views.times import time_view
+from ge.lowering.views.verdict import verdict
+from ge.lowering.views.watch import Watcher, final_level
+from ge.runtime.clock.timeline import Timeline
+from ge.runtime.costs.pipes import CoreTimes
+from ge.runtime.profile.what_if import PARTS, WhatIf, what_if
+
+# What a page tells the time of: each part twice as fast
+CHANGES = tuple(f"{part}={'0.5x' if part == 'launch' else '2x'}" for part in PARTS)
+
+
+@dataclass
+class Seen:
+    """What there is to show. Without a timeline, `untimed` says why there is none; `failure` is
+    what stopped the compilation."""
+
+    path: str
+    watcher: Watcher = field(default_factory=Watcher)
+    module: ModuleOp | None = None
+    timeline: Timeline | None = None
+    untimed: str = ""
+    failure: str = ""
+    report: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    target: str = ""
+    rows: int | None = None  # of states that grow, as in `simulate`
+    tiles: Callable[[Target], Mapping[str, CoreTimes]] = lambda _: {}
+
+
+def payload(seen: Seen) -> dict[str, Any]:
+    """All that the page shows, as JSON."""
+    watcher = seen.watcher
+    levels = [*model_levels(seen), *watcher.levels.values()]
+    levels += [watcher.stopped] if watcher.stopped else []
+    sources = [*sources_in(levels[0])] if levels else []
+    numbers: Numbers = {}
+    if seen.module is not None:
+        last, numbers = final_level(seen.module, len(watcher.steps))
+        levels = [level for level in levels if level.name != last.name] + [last]
+    if seen.path.endswith(".onnx") and levels and levels[0].name == "model":
+        sources = _named_sources(seen.path)
+    link(levels, modules(sources))
+    shown: dict[str, Any] = {
+        "model": Path(seen.path).stem,
+        "path": Path(seen.path).name,
+        "target": seen.timeline.target.name if seen.timeline else seen.target,
+        "levels": levels,
+        "steps": [{"name": p.name} for p in watcher.steps],
+        "history": watcher.history,
+        "remarks": watcher.noted,
+        "report": seen.report,
+        "untimed": seen.untimed,
+        "tries": watcher.tries,
+    }
+    if seen.failure:
+        shown["failure"] = {"message": seen.failure, "pass": watcher.failed_in}
+    if seen.timeline is not None and seen.module is not None:
+        shown |= timed(seen, seen.module, seen.timeline, numbers, levels[-1])
+    return plain({k: v for k, v in shown.items() if v not in ("", [], {})})
+
+
+def timed(
+    seen: Seen, module: ModuleOp, timeline: Timeline, numbers: Numbers, program: LevelGraph
+) -> dict[str, Any]:
+    """What is known where a run was simulated."""
+    time = time_view(timeline, numbers)
+    memory = memory_view(module, timeline, numbers)
+    changes = changed_times(seen, module, timeline)
+    near = [n for n in seen.watcher.noted if not n.applied]
+    return {
+        "time": time,
+        "memory": memory,
+        "what_if": [asdict(w) for w in changes],
+        "verdict": verdict(time, program, memory, changes, near),
+    }
+
+
+def changed_times(seen: Seen, module: ModuleOp, timeline: Timeline) -> list[WhatIf]:
+    try:
+        return what_if(module, timeline.target, timeline.latency_us, CHANGES, seen.rows, seen.tiles)
+    except GeError:  # what the run was of cannot be simulated by itself: one gear of several
+        return []
+
+
+def model_levels(seen: Seen) -> list[LevelGraph]:
+    """The nodes of the model's file, or the module as it was read."""
+    if seen.path.endswith(".onnx"):
+        try:
+            return [model_level(seen.path)[0]]
+        except GeError:
+            return []
+    read = seen.watcher.read
+    if read is None:
+        return []
+    read.summary = f"{read.summary}, as read"
+    if read.name in seen.watcher.levels:
+        read.name = "model"
+    return [read]
+
+
+def _named_sources(path: str) -> list[Sourced]:
+    return model_level(path)[1]
+
+
+def sources_in(level: LevelGraph) -> Sequence[Sourced]:
+    """Of a module: its ops in order, with the constants that they read."""
+    return [
+        Sourced(name, [o.name for o in node.operands if o.node < 0 and o.name])
+        for node in level.nodes
+        for name in node.sources
+    ]

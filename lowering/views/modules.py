@@ -1,0 +1,107 @@
+"""Which part of a model a node belongs to: a path of modules (`encoder/layer.0/attention`).
+
+    node names with slashes        /m/encoder/layer.0/attention/Add    the path, without the last
+    names of weights               m.encoder.layer.0.query.bias        the node that reads it
+    scopes that exporters write    m.encoder.layer.0                   as they are
+    all other nodes                what the nodes before and after have in common
+
+Nodes are in the order of the model, which exporters write in the order of execution. That a node
+between two of one module belongs to it is an assumption: it may place a node one module too high.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+Path = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Sourced:
+    """A node as far as its module depends on it."""
+
+    name: str
+    weights: list[str] = field(default_factory=list[str])
+    scope: str = ""
+
+
+def modules(nodes: Sequence[Sourced]) -> dict[str, Path]:
+    """The module of each node, by name; without the modules that all of them are in."""
+    stated = [stated_path(node) for node in nodes]
+    filled = between(stated)
+    shared = _shared_prefix([path for path in stated if path])
+    return {
+        node.name: numbered(path[shared:] if len(path) >= shared else ())
+        for node, path in zip(nodes, filled, strict=True)
+    }
+
+
+def stated_path(node: Sourced) -> Path | None:
+    """The module that a node names, or whose weights it reads; None where nothing says it."""
+    if node.scope:
+        return tuple(node.scope.split("."))
+    if "/" in node.name:
+        return tuple(part for part in node.name.split("/")[:-1] if part)
+    for weight in node.weights:
+        *path, last = weight.split(".")
+        if path and not last.isdigit() and "::" not in weight:
+            return tuple(path)
+    return None
+
+
+def between(stated: Sequence[Path | None]) -> list[Path]:
+    """The paths, with those of the other nodes by what is before and after them."""
+    following: list[Path | None] = [None] * len(stated)
+    after: Path | None = None
+    for i in reversed(range(len(stated))):
+        after = following[i] = stated[i] if stated[i] is not None else after
+    found: list[Path] = []
+    before: Path | None = None
+    for own, after in zip(stated, following, strict=True):
+        if own is not None:
+            before = own
+        found.append(own if own is not None else common([p for p in (before, after) if p]))
+    return found
+
+
+def common(paths: Sequence[Path]) -> Path:
+    """What the paths begin with; where they go on in two numbered modules (layers 3 and 4), with
+    the one of the first."""
+    if not paths:
+        return ()
+    end = _shared_prefix(paths)
+    first = paths[0]
+    parts = {path[end] if end < len(path) else "" for path in paths}
+    if len(parts) > 1 and all(ends_in_number(part) for part in parts):
+        end += 1
+    return first[:end]
+
+
+def ends_in_number(part: str) -> bool:
+    return part.rpartition(".")[2].isdigit()
+
+
+def numbered(path: Path) -> Path:
+    """The path with numbers behind the names that they are of: `layers.3`."""
+    parts: list[str] = []
+    for part in path:
+        if part.isdigit() and parts and not ends_in_number(parts[-1]):
+            parts[-1] += f".{part}"
+        else:
+            parts.append(part)
+    return tuple(parts)
+
+
+def _shared_prefix(paths: Sequence[Path]) -> int:
+    """How many parts all of the paths begin with."""
+    least, most = min(paths, default=()), max(paths, default=())
+    count = 0
+    for one, other in zip(least, most, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
+
+
+def module_of(sources: Sequence[str], paths: Mapping[str, Path]) -> str:
+    """The module of an op that came from these nodes."""
+    return "/".join(common([paths[s] for s in sources if s in paths]))

@@ -1,0 +1,79 @@
+// What a run comes to: sentences, figures, the slowest tasks.
+
+import { bytes, card, h, share, short, table, time } from "views/text";
+
+const SLOWEST = 12;
+
+/** @param {import("views/app").App} app */
+export function overview(app) {
+  const { payload } = app.model;
+  const parts = [failure(payload), verdict(payload), tiles(app)];
+  const columns = [app.model.tasks.length ? slowest(app) : null, levels(app), passes(payload)];
+  const notes = [...(payload.time?.notes ?? []), ...tried(payload)];
+  return { element: h("div", { class: "sheet" }, parts, h("div", { class: "columns" }, columns),
+    notes.length ? card("Notes", h("ul", { style: "margin:0;padding-left:18px" }, notes.map((n) => h("li", {}, n)))) : null) };
+}
+
+/** @param {any} payload */
+function failure(payload) {
+  if (!payload.failure) return null;
+  const reached = (payload.levels ?? []).at(-1)?.name;
+  const where = payload.failure.pass ? `in pass ${payload.failure.pass}` : "before the first pass";
+  return h("section", { class: "card failure", style: "margin-bottom:16px" }, h("h2", {}, `The compilation stopped ${where}`),
+    h("p", {}, `${payload.steps?.length ?? 0} passes had run${reached ? `; the graph is shown down to the ${reached} level` : ""}.`), h("pre", {}, payload.failure.message));
+}
+
+/** @param {any} payload */
+function verdict(payload) {
+  if (payload.verdict) return h("section", { class: "card verdict" }, h("ol", {}, payload.verdict.map((/** @type {string} */ s) => h("li", {}, s))));
+  if (!payload.untimed || payload.failure) return null;
+  return h("section", { class: "card verdict" }, `There is no time: ${payload.untimed}`);
+}
+
+/** @param {import("views/app").App} app */
+function tiles(app) {
+  const { payload } = app.model, figures = payload.memory?.figures ?? payload.report?.memory ?? {}, run = payload.time;
+  const shown = run ? [
+    ["Latency", time(run.latency_us), `at least ${time(run.lower_bound_us)}`],
+    ...Object.entries(run.busy_us).map(([e, us]) => [`${e} busy`, share(us, run.latency_us), time(us)]),
+    ["Critical path", `${run.path_tasks} tasks`, `${time(run.latency_us - run.path_us)} of launches and waits`],
+  ] : [];
+  const named = { peak_bytes: "Arena", weight_bytes: "Weights", io_bytes: "Inputs, outputs", state_bytes: "State" };
+  for (const [key, title] of Object.entries(named)) {
+    if (typeof figures[key] === "number" && figures[key])
+      shown.push([title, bytes(figures[key]), key === "peak_bytes" && figures.lower_bound_bytes ? `at least ${bytes(figures.lower_bound_bytes)}` : ""]);
+  }
+  return shown.length ? h("div", { class: "tiles" }, shown.map(([name, value, more]) => h("div", { class: "card tile" }, h("span", {}, name), h("b", {}, value), more ? h("small", {}, more) : null))) : null;
+}
+
+/** @param {import("views/app").App} app */
+function slowest(app) {
+  const { model } = app;
+  const tasks = [...model.tasks].sort((a, b) => b.runs * b.duration_us - a.runs * a.duration_us).slice(0, SLOWEST);
+  const rows = tasks.map((t) => [t.name, short(app.times.kindOf(t)), t.bound, time(t.duration_us), share(t.runs * t.duration_us, model.latency)]);
+  return card(`The ${tasks.length} slowest tasks`, table(["Task", "Op", "Longest pipe", "#Time", "#Share"], rows, (i) => {
+    const node = tasks[i].node;
+    if (node !== undefined) app.goto({ level: model.program, node });
+  }));
+}
+
+/** @param {import("views/app").App} app */
+function levels(app) {
+  const rows = app.model.levels.map((l) => [l.name, l.summary, String(l.nodes.filter((n) => n.op !== "input" && n.op !== "output" && (n.parent ?? -1) < 0).length)]);
+  return rows.length ? card("Levels", table(["Level", "One op is", "#Ops"], rows, (i) => { app.graph.level = i; app.graph.tree = undefined; app.show("graph"); })) : null;
+}
+
+/** @param {any} payload */
+function passes(payload) {
+  const timed = payload.report?.compile?.passes ?? [];
+  if (!timed.length) return null;
+  const total = payload.report.compile.seconds;
+  const rows = [...timed].sort((a, b) => b.seconds - a.seconds).slice(0, 10).map((p) => [p.name, `${(1e3 * p.seconds).toFixed(1)} ms`, share(p.seconds, total)]);
+  return card(`Compiled in ${total.toFixed(2)} s, the longest of ${timed.length} steps`, table(["Pass", "#Time", "#Share"], rows));
+}
+
+/** @param {any} payload */
+function tried(payload) {
+  const several = Object.entries(payload.tries ?? {}).filter(([, n]) => n > 1);
+  return several.length ? [`Several ways down were tried (${several.map(([l, n]) => `${l} ${n} times`).join(", ")}); above the last level the graph shows the last of them.`] : [];
+}

@@ -1,0 +1,125 @@
+"""What a run comes to, in three sentences. Each says figures of the simulated run; where one is
+estimated, it says so."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from ge.lowering.views.data import LevelGraph, Noted
+from ge.lowering.views.memory import MemoryView
+from ge.lowering.views.times import TaskView, TimeView
+from ge.runtime.profile.what_if import WhatIf
+
+SMALL_GAIN = 0.98  # of the time: less than this is told as no gain
+
+
+def verdict(
+    time: TimeView, program: LevelGraph, memory: MemoryView | None, changes: Sequence[WhatIf],
+    near: Sequence[Noted],
+) -> list[str]:  # fmt: skip
+    return [length(time), largest(time, program), outlook(time, memory, changes, near)]
+
+
+def length(time: TimeView) -> str:
+    engine = max(time.busy_us, key=lambda e: time.busy_us[e], default="")
+    share = time.busy_us.get(engine, 0.0) / time.latency_us if time.latency_us else 0.0
+    idle = {c: us for c, us in time.idle_us.items() if us}
+    cause = max(idle, key=lambda c: idle[c], default="")
+    rest = (
+        f"the {time.idle_engine} cores wait {duration(sum(idle.values()))}, most of it for "
+        f"{CAUSES[cause]} ({duration(idle[cause])})"
+        if cause
+        else f"the {time.idle_engine} cores never wait"
+    )
+    return (
+        f"A run takes {duration(time.latency_us)} on {time.target} (simulated; no schedule of "
+        f"these tasks takes less than {duration(time.lower_bound_us)}): {ENGINE_NAMES[engine]} "
+        f"work {share:.0%} of it, and {rest}."
+        if engine
+        else "The program has no tasks."
+    )
+
+
+CAUSES = {
+    "compute": "the other engine",
+    "memory": "copies",
+    "schedule": "launches",
+    "sync": "the host",
+}
+ENGINE_NAMES = {
+    "cube": "the cube cores",
+    "vector": "the vector cores",
+    "dma_in": "copies to the device",
+    "dma_out": "copies to the host",
+    "host": "tasks of the host",
+}
+
+
+def largest(time: TimeView, program: LevelGraph) -> str:
+    groups: dict[str, list[TaskView]] = defaultdict(list)
+    for task in time.tasks:
+        groups[kind_of(task, program)].append(task)
+    sums = {k: sum(t.runs * t.duration_us for t in tasks) for k, tasks in groups.items()}
+    if not (total := sum(sums.values())):
+        return "None of the tasks takes any time."
+    kind = max(sums, key=lambda k: sums[k])
+    tasks = groups[kind]
+    bounds: dict[str, float] = defaultdict(float)
+    for t in tasks:
+        bounds[t.bound] += t.runs * t.duration_us
+    bound = max(bounds, key=lambda b: bounds[b])
+    longest = max(time.tasks, key=lambda t: t.duration_us)
+    count = sum(t.runs for t in tasks)
+    return (
+        f"{sums[kind] / total:.0%} of the tasks' time is in {count} {kind}, where "
+        f"{bound} take longest in {bounds[bound] / sums[kind]:.0%} of it; the longest single task "
+        f"is {longest.name} with {duration(longest.duration_us)} "
+        f"({longest.duration_us / time.latency_us:.1%} of the run)."
+    )
+
+
+def kind_of(task: TaskView, program: LevelGraph) -> str:
+    """What a task computes, as the name of an op; copies by their direction."""
+    if task.engine.startswith("dma"):
+        return {"dma_in": "copies to the device", "dma_out": "copies to the host"}[task.engine]
+    return program.nodes[task.node].attributes.get("computes", "copy") if task.node >= 0 else "copy"
+
+
+def outlook(
+    time: TimeView, memory: MemoryView | None, changes: Sequence[WhatIf], near: Sequence[Noted]
+) -> str:
+    parts: list[str] = []
+    best = min(changes, key=lambda c: c.ratio, default=None)
+    if best is not None and best.ratio < SMALL_GAIN:
+        parts.append(
+            f"of the changes to the machine that were simulated, {best.change} helps most "
+            f"({best.ratio:.2f} of the time)"
+        )
+    elif best is not None:
+        parts.append("none of the changes to the machine that were simulated saves 2% of the time")
+    lost = sum(n.loss_us or 0.0 for n in near)
+    if lost:
+        parts.append(
+            f"{sum(n.loss_us is not None for n in near)} near misses of rules cost "
+            f"{duration(lost)} by estimate"
+        )
+    if memory is not None and (peak := memory.figures.get("peak_bytes")):
+        bound = memory.figures.get("lower_bound_bytes", 0)
+        weights = memory.figures.get("weight_bytes", 0)
+        parts.append(
+            f"the arena takes {size(peak)} (at least {size(bound)}) beside {size(weights)} of "
+            "weights"
+        )
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}." if text else "Nothing else is known."
+
+
+def duration(us: float) -> str:
+    """Microseconds below ten milliseconds, then milliseconds."""
+    return f"{us:,.1f} us" if us < 1e4 else f"{us / 1e3:,.2f} ms"
+
+
+def size(count: int) -> str:
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= factor:
+            return f"{count / factor:,.2f} {unit}"
+    return f"{count} bytes"
