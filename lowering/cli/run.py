@@ -143,13 +143,8 @@ def run(arguments: Sequence[str]) -> int:
     args = build_parser().parse_args(with_values(arguments))
     options = options_from(args)
     check_flags(args)
-    written = (
-        args.outputs, args.save_state, args.trace, args.op_summary, args.op_statistic,
-        args.report, args.html,
-    )  # fmt: skip
-    read = (args.input, args.inputs, args.load_state)
-    sources = [options.target, *options.plugins, *(path for path in read if path is not None)]
-    check_writable([path for path in written if path is not None], sources)
+    sources = files_read(args, options)
+    check_writable(files_written(args), sources)
     if (source := kernel_source(args.input)) is not None:
         for line in output_lines(run_kernel(args, source, kernel_target(args, options))):
             print(line)
@@ -220,6 +215,20 @@ def tried(
             raise GeError(f"--what-if-recompile: {model.why}")
         report["what_if_compiled"] = compiled_anew(args, options, model, timeline, measure)
     return report
+
+
+def files_read(args: argparse.Namespace, options: "Options") -> list[str]:
+    read = (args.input, args.inputs, args.load_state, args.model)
+    named = [path for path in read if path is not None]
+    return [options.target, *options.plugins, *options.calibration_files, *named]
+
+
+def files_written(args: argparse.Namespace) -> list[str]:
+    written = (
+        args.outputs, args.save_state, args.trace, args.op_summary, args.op_statistic,
+        args.report, args.html,
+    )  # fmt: skip
+    return [path for path in written if path is not None]
 
 
 def check_flags(args: argparse.Namespace) -> None:
