@@ -66,6 +66,11 @@ class Unit:
         self.need[pair] = max(self.need.get(pair, 0), count)
 
     @property
+    def depth(self) -> int:
+        """In how many loops it is used."""
+        return max(len(a.loops) for a in self.accesses)
+
+    @property
     def names(self) -> str:
         return ", ".join(f"%{b.name_hint or '?'}" for b in self.buffers)
 
