@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from xdsl.dialects.builtin import DenseArrayBase, UnknownLoc, i32
 from xdsl.ir import (
     Attribute,
+    Block,
     BlockArgument,
     Operation,
     OpResult,
@@ -191,6 +192,58 @@ def _defaults(kind: type[GeOp]) -> list[tuple[bool, str, Attribute]]:
         for name, d in defs.items():
             if not isinstance(d, OptionalDef) and d.default_value is not None:
                 found.append((is_property, name, d.default_value))
+    return found
+
+
+# xDSL asks of each op that it puts into a block whether it is around that block. New ops are not.
+
+
+def put_last(block: Block, op: Operation) -> None:
+    """As `block.add_op(op)`, for a new op."""
+    if (last := block._last_op) is None:  # pyright: ignore[reportPrivateUsage]
+        block.add_op(op)
+    else:
+        put_after(block, op, last)
+
+
+def put_after(block: Block, op: Operation, last: Operation) -> None:
+    """As `block.insert_op_after(op, last)`, for a new op."""
+    op.parent = block
+    if last._next_op is None:  # pyright: ignore[reportPrivateUsage]
+        block._last_op = op  # pyright: ignore[reportPrivateUsage]
+    last._insert_next_op(op)  # pyright: ignore[reportPrivateUsage]
+
+
+def put_before(block: Block, op: Operation, after: Operation) -> None:
+    """As `block.insert_op_before(op, after)`, for a new op."""
+    op.parent = block
+    if after._prev_op is None:  # pyright: ignore[reportPrivateUsage]
+        block._first_op = op  # pyright: ignore[reportPrivateUsage]
+    after._insert_prev_op(op)  # pyright: ignore[reportPrivateUsage]
+
+
+def operands_of(op: Operation) -> tuple[SSAValue, ...]:
+    """`op.operands`, without what keeps track of changes."""
+    return op._operands  # pyright: ignore[reportPrivateUsage]
+
+
+def ops_of(block: Block) -> list[Operation]:
+    """The ops of a block."""
+    ops, op = list[Operation](), block._first_op  # pyright: ignore[reportPrivateUsage]
+    while op is not None:
+        ops.append(op)
+        op = op._next_op  # pyright: ignore[reportPrivateUsage]
+    return ops
+
+
+def all_ops(blocks: Iterable[Block]) -> list[Operation]:
+    """The ops of blocks and all ops in them, in the order of the text."""
+    found = list[Operation]()
+    for block in blocks:
+        for op in ops_of(block):
+            found.append(op)
+            for region in op.regions:
+                found += all_ops(region.blocks)
     return found
 
 

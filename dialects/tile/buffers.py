@@ -370,7 +370,7 @@ def memref_element(value: SSAValue) -> Attribute:
 
 def constant_index(value: SSAValue) -> int | None:
     """The value of an `arith.constant` of type index."""
-    if isinstance(value, OpResult) and isinstance(value.op, ConstantOp):
-        attr = value.op.value
+    if type(value) is OpResult and type(op := value.op) is ConstantOp:
+        attr = op.properties["value"]
         return attr.value.data if isinstance(attr, IntegerAttr) else None
     return None

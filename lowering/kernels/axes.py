@@ -233,7 +233,7 @@ class Axes:
     def families(self) -> dict[Node, list[Node]]:
         """For each group those that it stands in values with, the outermost first. Raises
         NotLowered where two values have them in another order."""
-        lists = [[a for a in axes if a in self.groups] for axes in self.lists.values()]
+        lists = {tuple([a for a in axes if a in self.groups]) for axes in self.lists.values()}
         families = {axis: {axis} for axis in self.groups}
         for axes in lists:
             whole = set[Node]().union(*(families[a] for a in axes))

@@ -8,9 +8,9 @@ Of the cuts that fit the fastest is taken, by an estimate from the target's fact
 sets the pace of a block; the first load and the last store stand alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil, lcm
 
 from xdsl.ir import Attribute
@@ -65,6 +65,17 @@ class Matrices:
     computing: tuple[Computing | None, Computing | None] = (None, None)
     splits: int = 1
     last_wave: bool = False
+
+    @cached_property
+    def shares(self) -> tuple[float, float]:
+        """Of the full rate, for rows of either."""
+        lhs, rhs = (share_of(stride, self.element) for stride in self.strides)
+        return lhs, rhs
+
+    @cached_property
+    def bits(self) -> int:
+        """Of an element."""
+        return bitwidth(self.element)
 
 
 @dataclass(frozen=True)
@@ -158,7 +169,10 @@ def all_cuts(ps: Sequence[Matrices], target: Target) -> Iterator[tuple[float, Cu
     """Those for all of these, of one m and k, and the cycles that they take by the estimate."""
     largest = max(ps, key=lambda p: (p.terms, p.n))
     m, n, k = (lcm(*sizes) for sizes in zip(*(p.units for p in ps), strict=True))
-    return ((cycles(cut, ps, target), cut) for cut in cuts(largest, (m, n, k), target))
+    number = {p: i for i, p in enumerate(dict.fromkeys(ps))}  # many are of the same sizes
+    different, numbers = list(number), [number[p] for p in ps]
+    found = cuts(largest, (m, n, k), target)
+    return ((cycles(cut, different, target, numbers), cut) for cut in found)
 
 
 def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[Cut]:
@@ -193,12 +207,14 @@ def extents(size: int, unit: int, sizes: tuple[int, ...] = SIZES) -> tuple[int, 
     return tuple(dict.fromkeys(align_up(s, unit) for s in even))
 
 
-def cycles(cut: Cut, ps: Sequence[Matrices], target: Target) -> float:
-    """Of the busiest core."""
-    paces = [pace(cut, p, target) for p in ps]
-    blocks = [cut.blocks(p) for p in ps]
+def cycles(
+    cut: Cut, ps: Sequence[Matrices], target: Target, numbers: Iterable[int] = (0,)
+) -> float:
+    """Of the busiest core. `numbers`: those of `ps` that there are, some more than once."""
+    once = [(pace(cut, p, target), cut.blocks(p)) for p in ps]
+    paces, blocks = zip(*(once[i] for i in numbers), strict=True)
     mean = sum(n * each for n, (each, _) in zip(blocks, paces, strict=True)) / sum(blocks)
-    merged = sum(merging(p, target) for p in ps if p.splits > 1)
+    merged = sum(merging(ps[i], target) for i in numbers if ps[i].splits > 1)
     return ceil(sum(blocks) / target.cube_cores) * mean + max(alone for _, alone in paces) + merged
 
 
@@ -214,7 +230,7 @@ def merging(p: Matrices, target: Target) -> float:
 
 def pace(cut: Cut, p: Matrices, target: Target) -> tuple[float, float]:
     """Cycles of a block, and of what no other work goes on beside."""
-    bits, steps = bitwidth(p.element), ceil(ceil(p.k / cut.k) / p.splits)
+    bits, steps = p.bits, ceil(ceil(p.k / cut.k) / p.splits)
     load = loads(cut, p, target)
     parts = p.terms * cut.k // cut.part
     feed = cut.m / target.l1_to_l0a_rate + cut.n / target.l1_to_l0b_rate
@@ -235,11 +251,10 @@ def pace(cut: Cut, p: Matrices, target: Target) -> tuple[float, float]:
 
 def computes(cut: Cut, p: Matrices, target: Target) -> float:
     """Cycles of the vector cores for the operands of a step that they compute."""
-    bits = bitwidth(p.element)
     cycles = 0.0
     for size, computing in zip((cut.m, p.terms * cut.n), p.computing, strict=True):
         if computing is not None:
-            cycles += size * cut.k * computing.instructions * CYCLES * bits / 8 / REPEAT_BYTES
+            cycles += size * cut.k * computing.instructions * CYCLES * p.bits / 8 / REPEAT_BYTES
     return cycles / target.vector_parts
 
 
@@ -247,16 +262,16 @@ def loads(cut: Cut, p: Matrices, target: Target) -> float:
     """Cycles of loading the operands of a step. What is computed is loaded by the vector cores, row
     by row, and once more from L2."""
     depth, counts = p.k / ceil(p.k / cut.k), cut.counts(p)
-    width = bitwidth(p.element) / 8
+    width = p.bits / 8
     lines = min(cut.m, p.m), p.terms * min(cut.n, p.n)
     hbm = target.hbm_rate * target.hbm_efficiency * target.hbm_read_efficiency
     load = (1 + p.terms) * target.mte2_start_cycles
-    sides = zip(lines, (1, p.terms), counts[::-1], p.batches, p.strides, p.computing, strict=True)
-    for line, terms, others, batch, stride, computing in sides:
+    sides = zip(lines, (1, p.terms), counts[::-1], p.batches, p.shares, p.computing, strict=True)
+    for line, terms, others, batch, kept, computing in sides:
         share, size = hbm * others * p.batch / batch, line * depth
         if computing is None:
             rate = target.l2_read_rate
-            rate *= share_of(stride, p.element) if target.split_cores else 1
+            rate *= kept if target.split_cores else 1
             load += size * width / min(rate, share)
         else:
             parts = target.vector_parts

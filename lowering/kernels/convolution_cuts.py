@@ -60,7 +60,7 @@ class Convolution(Windows):
     def bits(self) -> int:
         return bitwidth(self.element)
 
-    @property
+    @cached_property
     def depth(self) -> int:
         return self.ins * self.taps
 

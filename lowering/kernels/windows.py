@@ -41,7 +41,7 @@ class Windows:
     dilations: Shape
     pads: Shape
 
-    @property
+    @cached_property
     def taps(self) -> int:
         return prod(self.kernel)
 
@@ -49,7 +49,7 @@ class Windows:
     def has_planes(self) -> bool:
         return len(self.result) > 2
 
-    @property
+    @cached_property
     def planes(self) -> int:
         """Of the result."""
         return prod(self.result[:-2])

@@ -97,5 +97,5 @@ class Box:
         offsets = [side.index(i) for i in self.starts]
         steps = self.steps if any(step > 1 for step in self.steps) else None
         memref = self.argument.memref
-        key = memref, *offsets, shape, *sizes, steps
+        key = id(memref), *map(id, offsets), shape, *sizes, steps
         return side.value(key, ViewOp, memref, offsets, kind, sizes, steps)

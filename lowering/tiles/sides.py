@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.support.callers import source_line
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.operation import GeOp
+from ge.dialects.support.operation import GeOp, all_ops, put_after, put_before, put_last
 from ge.dialects.tile import buffers, kernel
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.reading import ReadOp
@@ -40,12 +40,12 @@ class Side:
 
     def __init__(self) -> None:
         self.block = Block()
-        self.first: dict[Any, Operation] = {}  # they stand at its beginning
+        self.first: dict[Any, SSAValue] = {}  # what ops at its beginning compute
         self.last: Operation | None = None  # of them
         self.allocs: list[buffers.AllocOp] = []  # they come next
         self.open = [self.block]
         self.aside: list[Block] = []  # open, too, but what is added now stands before them
-        self.known: dict[Block, dict[Any, SSAValue]] = {}
+        self.known: dict[int, dict[Any, SSAValue]] = {}  # by the ids of blocks that are open
         self.numbers: list[Index] = []  # those that `known` has by their ids
         self.repeats = False  # whether a loop repeats what is computed before it by now
 
@@ -54,43 +54,50 @@ class Side:
 
     def value(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
         """The result of an op without effects; of equal ones, which have the same key, there is
-        one in a scope."""
+        one in a scope. Keys have ids of values, since these are asked for their hashes often."""
         if (found := self._known(key)) is None:
-            found = self._keep(key, self._add(kind(*args)).results[0])
+            (result,) = self._add(kind(*args)).results
+            found = self._keep(key, result)
         return found
 
     def once(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
         """The result of an op of no operands, at the beginning of the program."""
-        if (op := self.first.get(key)) is None:
-            self.first[key] = op = kind(*args)
-            self._insert(op, self.last)
-            self.last = op
-        return op.results[0]
+        if (found := self.first.get(key)) is None:
+            self._insert(op := kind(*args), self.last)
+            (found,), self.last = op.results, op
+            self.first[key] = found
+        return found
 
     def _insert(self, op: Operation, last: Operation | None) -> None:
         """Put an op behind another one, or at the beginning of the program."""
         if last is not None:
-            self.block.insert_op_after(op, last)
+            put_after(self.block, op, last)
         elif (first := self.block.first_op) is not None:
-            self.block.insert_op_before(op, first)
+            put_before(self.block, op, first)
         else:
-            self.block.add_op(op)
+            put_last(self.block, op)
+
+    def close(self) -> Block:
+        """Leave the loop or branch that was opened last."""
+        block = self.open.pop()
+        self.known.pop(id(block), None)
+        return block
 
     def _add(self, op: Operation) -> Operation:
         op.location = source_line(HERE)
-        self.open[-1].add_op(op)
+        put_last(self.open[-1], op)
         if isinstance(op, GeOp):
             op.verify_more()  # its operands are of the kinds that its definition asks for
         return op
 
     def _known(self, key: Any) -> SSAValue | None:
         for block in self.open:
-            if (values := self.known.get(block)) is not None and key in values:
+            if (values := self.known.get(id(block))) is not None and key in values:
                 return values[key]
         return None
 
     def _keep(self, key: Any, value: SSAValue) -> SSAValue:
-        self.known.setdefault(self.open[-1], {})[key] = value
+        self.known.setdefault(id(self.open[-1]), {})[key] = value
         return value
 
     @contextmanager
@@ -101,12 +108,12 @@ class Side:
         last = block.last_op
         with self.aside_from(level + 1):
             yield
-        own = self.known.get(block, {}).keys()
-        self.repeats |= any(not own.isdisjoint(self.known.get(b, ())) for b in inner)
+        own = self.known.get(id(block), {}).keys()
+        self.repeats |= any(not own.isdisjoint(self.known.get(id(b), ())) for b in inner)
         if inner and last is not None:
             while (op := last.next_op) is not None:
                 op.detach()
-                block.insert_op_before(op, last)
+                put_before(block, op, last)
 
     @contextmanager
     def aside_from(self, level: int) -> Generator[None]:
@@ -151,10 +158,10 @@ class Side:
             offsets = [self.index(n) for n in number.box.starts]
             memref, span = number.box.argument.memref, number.span
             given = span.stop, span.start, number.distinct
-            key = kind, memref, *offsets, *given
+            key = kind, id(memref), *map(id, offsets), *given
             return self.value(key, ReadOp, memref, offsets, *given)
         a, b = (self.index(n) for n in number.args)
-        return self.value((kind, a, b), arith_op, ARITH[kind], a, b)
+        return self.value((kind, id(a), id(b)), arith_op, ARITH[kind], a, b)
 
     def constant(self, number: int) -> SSAValue:
         return self.once(number, index_constant, number)
@@ -165,9 +172,9 @@ class Side:
         assert isinstance(test, Condition)
         if test.kind == "andi":
             left, right = (self.condition(t) for t in test.args)
-            return self.value(("andi", left, right), arith.AndIOp, left, right)
+            return self.value(("andi", id(left), id(right)), arith.AndIOp, left, right)
         a, b = (self.index(n) for n in test.args)
-        return self.value((test.kind, a, b), arith.CmpiOp, a, b, test.kind)
+        return self.value((test.kind, id(a), id(b)), arith.CmpiOp, a, b, test.kind)
 
 
 NUMBERS: dict[str, Callable[[], Operation]] = {
@@ -198,4 +205,4 @@ def line_of(error: Exception) -> str:
 
 
 def has_instructions(op: Operation) -> bool:
-    return any(isinstance(o, Instruction) for o in op.walk())
+    return any(isinstance(o, Instruction) for r in op.regions for o in all_ops(r.blocks))

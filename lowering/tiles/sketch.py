@@ -29,7 +29,7 @@ class SketchedSide(Side):
     """A program that has buffers only, of which nothing but their bytes is known. With `limited`
     the first one for which there is no room raises Full."""
 
-    def __init__(self, room: Mapping[Memory, int], limited: bool) -> None:
+    def __init__(self, room: Mapping[str, int], limited: bool) -> None:
         super().__init__()
         self.is_empty = True
         self.room, self.limited = room, limited

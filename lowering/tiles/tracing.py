@@ -158,8 +158,8 @@ class Tracer:
             variable.values[side] = body.args[0]
         yield variable
         for side in self.sides:
-            side.add(YieldOp)
-            side.open.pop()
+            side.add(created, YieldOp)
+            side.close()
         variable.values.clear()
 
     def share(self, count: Scalar) -> Iterator[SharedIndex]:
@@ -184,13 +184,13 @@ class Tracer:
             return
         for side in self.sides:
             body = Block()
-            regions = Region(body), Region(Block([YieldOp()]))
+            regions = Region(body), Region(Block([created(YieldOp)]))
             side.add(created, IfOp, (side.condition(test),), regions=regions)
             side.open.append(body)
         yield
         for side in self.sides:
-            side.add(YieldOp)
-            body = side.open.pop()
+            side.add(created, YieldOp)
+            body = side.close()
             if truth is False and (op := body.parent_op()) is not None:
                 op.detach()
                 op.erase()

@@ -144,7 +144,7 @@ class Slot(Tile):
 
     def value(self, side: "Side") -> SSAValue:
         ring, index = self.ring.allocated, side.index(self.index)
-        return side.value(("slot", ring, index), SlotOp, ring, index)
+        return side.value(("slot", id(ring), id(index)), SlotOp, ring, index)
 
 
 class Part(Tile):
@@ -158,7 +158,9 @@ class Part(Tile):
     def value(self, side: "Side") -> SSAValue:
         offsets = [side.index(self.row), side.index(self.col)]
         whole = self.whole.value(side)
-        return side.value((whole, *offsets, self.shape), ViewOp, whole, offsets, self.type)
+        return side.value(
+            (id(whole), *map(id, offsets), self.shape), ViewOp, whole, offsets, self.type
+        )
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ Otherwise the buffer passes on as a whole, and iterations run one after the othe
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import NamedTuple
 
 from xdsl.builder import Builder
 from xdsl.dialects.arith import MaxSIOp
@@ -27,6 +28,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.operation import ops_of
 from ge.dialects.tile.buffers import AllocOp, buffer_of, constant_index, slot_of
 from ge.dialects.tile.compute import FlagOp
 from ge.dialects.tile.instruction import Instruction, Program
@@ -38,8 +40,7 @@ Pair = tuple[Pipe, Pipe]
 """Who sets a flag, and who waits for it."""
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """One of a buffer, by an instruction; `index` is that of the slot, None for the whole buffer.
     Instructions of a `run` follow each other on one pipe, nothing between."""
 
@@ -122,11 +123,11 @@ def _collect(
     """Add the accesses of a block and of its loops; runs and instructions have numbers."""
     last: Pipe | None = None
     run = -1
-    for op in block.ops:
+    for op in ops_of(block):
         if type(op) in NESTING:
             last = None
-            if isinstance(op, ForOp):
-                _collect(op.body.block, (*loops, op), accesses, runs, orders)
+            if type(op) is ForOp:
+                _collect(op.regions[0].block, (*loops, op), accesses, runs, orders)
             elif any(isinstance(o, Instruction) for o in op.walk()):
                 message = "this branch has instructions, and flags are not set in branches"
                 raise error_at(
@@ -152,8 +153,7 @@ def _collect(
 # ---- the sequence of a unit's accesses ---------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """A flag to set or to wait for; `slot` is a sum of which the remainder by the unit's copies
     counts."""
 

@@ -1,9 +1,8 @@
 """Index arithmetic of tile programs: what a value is a sum of, and sums of values."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import cast
+from typing import NamedTuple, cast
 
 from xdsl.builder import Builder
 from xdsl.dialects.arith import (
@@ -20,10 +19,9 @@ from xdsl.dialects.arith import (
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.dialects.scf import ForOp, IfOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint
 from xdsl.traits import Pure
 
-from ge.dialects.support.operation import created
+from ge.dialects.support.operation import created, operands_of, put_before, put_last
 from ge.dialects.tile.buffers import constant_index
 from ge.dialects.tile.kernel import CoreOp, CoresOp, PartOp, ProgramOp
 
@@ -37,8 +35,7 @@ Index = int | SSAValue
 """A number that is known, or a value."""
 
 
-@dataclass(frozen=True)
-class Sum:
+class Sum(NamedTuple):
     """The sum of `terms`, in order, and a number."""
 
     terms: tuple[SSAValue, ...]
@@ -55,27 +52,27 @@ def sum_of(value: SSAValue) -> Sum:
     """What a value adds up, through additions, and subtractions of constants."""
     terms, number, todo = list[SSAValue](), 0, [value]
     while todo:
-        match (value := todo.pop()).owner:
-            case AddiOp() as op:
-                todo += [op.rhs, op.lhs]
-            case SubiOp() as op if (known := constant_index(op.rhs)) is not None:
-                number -= known
-                todo.append(op.lhs)
-            case _:
-                if (known := constant_index(value)) is None:
-                    terms.append(value)
-                else:
-                    number += known
+        owner = (value := todo.pop()).owner
+        if type(owner) is AddiOp:
+            todo += reversed(operands_of(owner))
+        elif type(owner) is SubiOp and (known := constant_index(owner.rhs)) is not None:
+            number -= known
+            todo.append(owner.lhs)
+        elif (known := constant_index(value)) is None:
+            terms.append(value)
+        else:
+            number += known
     return Sum(tuple(terms), number)
 
 
 def is_outside(value: SSAValue, loop: ForOp) -> bool:
     """Whether a value is defined before a loop."""
-    block: Block | None = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    owner = value.owner
+    block = owner if isinstance(owner, Block) else owner.parent
     while block is not None:
-        if block is loop.body.block:
-            return False
         parent = block.parent_op()
+        if parent is loop:
+            return False
         block = None if parent is None else parent.parent
     return True
 
@@ -94,7 +91,8 @@ def constant_op(number: int, type: Attribute) -> ConstantOp:
 def index_constant(number: int) -> ConstantOp:
     """A number of type index, with its name."""
     op = constant_op(number, INDEX)
-    op.result.name_hint = f"c{number}" if number >= 0 else f"cm{-number}"
+    (result,) = op.results
+    result.name_hint = f"c{number}" if number >= 0 else f"cm{-number}"
     return op
 
 
@@ -143,20 +141,21 @@ class Constants:
             self._knows(op)
             op = op.prev_op
         op = self.block.first_op
-        while op is not None and op.results and not op.operands:
+        while op is not None and op.results and not operands_of(op):
             self._knows(op)
             op = op.next_op
 
     def _knows(self, op: Operation) -> None:
-        if isinstance(op, ConstantOp) and op.result.type == INDEX:
-            if (number := constant_index(op.result)) is not None:
-                self.known.setdefault(number, op.result)
+        if type(op) is ConstantOp:
+            (result,) = op.results
+            if result.type == INDEX and (number := constant_index(result)) is not None:
+                self.known.setdefault(number, result)
 
     def __call__(self, number: int) -> SSAValue:
         if number not in self.known:
-            op = index_constant(number)
-            Builder(InsertPoint.at_start(self.block)).insert(op)
-            self.known[number] = op.result
+            op, first = index_constant(number), self.block.first_op
+            put_last(self.block, op) if first is None else put_before(self.block, op, first)
+            (self.known[number],) = op.results
         return self.known[number]
 
 

@@ -42,6 +42,7 @@ from xdsl.rewriter import InsertPoint
 
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import all_ops, put_after, put_before
 from ge.dialects.targets.target import target_for
 from ge.dialects.tile.compute import FlagOp, SetOp, WaitOp
 from ge.dialects.tile.kernel import KernelOp, ProgramOp
@@ -105,11 +106,11 @@ class Writer:
         block = op.parent
         assert block is not None
         for m in before:
-            block.insert_op_before(self.flag(m, op, block), op)
+            put_before(block, self.flag(m, op, block), op)
         last = op
         for m in after:
             flag = self.flag(m, op, block)
-            block.insert_op_after(flag, last)
+            put_after(block, flag, last)
             last = flag
 
     def flag(self, m: Mark, op: Operation, block: Block) -> FlagOp:
@@ -120,7 +121,9 @@ class Writer:
     def number(self, m: Mark, block: Block) -> SSAValue:
         """Of the flag: the slot, counted from the first flag of its unit."""
         first, copies = self.first[id(m.unit), m.pair], m.unit.copies
-        slot = Sum((), 0) if m.slot is None else Sum(m.slot.terms, m.slot.number % copies)
+        if m.slot is None:
+            return self.constant(first)
+        slot = Sum(m.slot.terms, m.slot.number % copies)
         if not slot.terms:
             return self.constant(first + slot.number)
         key = block, slot, copies, first
@@ -149,7 +152,7 @@ def after_all(values: Iterable[SSAValue], block: Block) -> InsertPoint:
 
 
 def add_flags(program: ProgramOp, most: int) -> None:
-    if any(isinstance(op, FlagOp) for op in program.walk()):
+    if any(isinstance(op, FlagOp) for op in all_ops([program.body.block])):
         return
     accesses = accesses_of(program)
     sharing = Sharing({buffer: copies_of(buffer) for buffer in accesses})

@@ -40,7 +40,14 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ge.dialects.support.operation import created, initialize
+from ge.dialects.support.operation import (
+    all_ops,
+    created,
+    initialize,
+    operands_of,
+    ops_of,
+    put_last,
+)
 from ge.dialects.tile.kernel import KernelOp
 from ge.transforms.tiles.indices import (
     Constants,
@@ -208,9 +215,9 @@ class Copier:
 
     def add(self, target: Block, source: Block) -> None:
         """Add copies of the ops of a block to another one."""
-        for op in source.ops:
+        for op in ops_of(source):
             if op not in self.branches:
-                target.add_op(self.copy(op))
+                put_last(target, self.copy(op))
             elif (branch := self.branches[op]) is not None:
                 self.add(target, branch)
                 if (last := target.last_op) is not None and isinstance(last, YieldOp):
@@ -221,7 +228,7 @@ class Copier:
         new, values = op.__new__(type(op)), self.values
         regions = [Region([Block() for _ in region.blocks]) for region in op.regions]
         types = [result.type for result in op.results]
-        operands = [values.get(v, v) for v in op.operands]
+        operands = [values.get(v, v) for v in operands_of(op)]
         initialize(new, operands, types, {**op.properties}, {**op.attributes}, regions)
         new.location = op.location
         for result, other in zip(op.results, new.results, strict=True):
@@ -234,7 +241,7 @@ class Copier:
 
 
 def split(loop: ForOp, constants: Constants) -> None:
-    ifs = [op for op in loop.body.walk() if isinstance(op, IfOp)]
+    ifs = [op for op in all_ops(loop.body.blocks) if type(op) is IfOp]
     found = ((op, condition_of(op, loop)) for op in ifs)
     conditions = {op: condition for op, condition in found if condition is not None}
     first = Part(loop, constants, conditions)
@@ -259,10 +266,11 @@ class TileSplitLoopsPass(ModulePass):
         for kernel in op.ops:
             if isinstance(kernel, KernelOp):
                 for program in kernel.programs:
-                    if not any(isinstance(op, IfOp) for op in program.walk()):
+                    ops = all_ops([program.body.block])
+                    if not any(type(op) is IfOp for op in ops):
                         continue
                     constants = Constants(program)
-                    loops = [o for o in program.walk() if isinstance(o, ForOp)]
+                    loops = [op for op in ops if type(op) is ForOp]
                     for loop in reversed(loops):  # inner ones first
                         split(loop, constants)
                     erase_unused(program.body.block)
