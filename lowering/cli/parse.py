@@ -150,16 +150,24 @@ def chain_lines(facts: "Facts", most: int) -> list[str]:
 # ---- two of them -----------------------------------------------------------------------------
 
 
-def level_of_file(path: str) -> "LevelGraph":
-    """The ops of a file, those of the ONNX nodes as they stand there."""
+def level_of_file(path: str, as_nodes: bool = False) -> "LevelGraph":
+    """The ops of a file; of an ONNX one the nodes that it has, where that is wanted or it cannot be
+    read as a graph."""
+    from ge.dialects.support.errors import GeError
     from ge.lowering.driver.compiler import load
     from ge.lowering.levels.level import level_of
     from ge.lowering.views.levels import level_graph
     from ge.lowering.views.model import model_level
 
-    if path.endswith(".onnx"):
+    is_onnx = path.endswith(".onnx")
+    if is_onnx and as_nodes:
         return model_level(path)[0]
-    module = load(path).module
+    try:
+        module = load(path).module
+    except GeError:
+        if not is_onnx:
+            raise
+        return model_level(path)[0]
     return level_graph(module, level_of(module))[0]
 
 
@@ -168,7 +176,9 @@ def compare(args: argparse.Namespace) -> int:
     from ge.lowering.views.difference import difference
 
     first, second = args.diff
-    found = difference(level_of_file(first), level_of_file(second), (first, second))
+    as_nodes = first.endswith(".onnx") and second.endswith(".onnx")
+    levels = level_of_file(first, as_nodes), level_of_file(second, as_nodes)
+    found = difference(*levels, (first, second))
     if args.json:
         changes = [
             {"kind": c.kind, "before": c.before, "after": c.after, "why": c.why}

@@ -6,6 +6,7 @@ one; many and one are joined (fused); one and many are split. Where a text state
 are matched in order, by kind and type.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from difflib import SequenceMatcher
 from ge.dialects.support.errors import GeError
 from ge.lowering.views.data import LevelGraph, Node
 
+PLACE = re.compile(r"(:\d+){1,2}$")
 PORTS = ("input", "output")
 LEAST_SHARED = 0.1  # of the sources of the smaller side; models that share less are different ones
 
@@ -61,17 +63,24 @@ def text_of(nodes: Sequence[Node], most: int = 6) -> str:
         kinds = Counter(n.op for n in nodes)
         listed = ", ".join(f"{count} {op}" for op, count in kinds.most_common(most))
         return f"{len(nodes)} ops ({listed}{', ...' if len(kinds) > most else ''})"
-    return ", ".join(f"{n.op} {n.name}" if n.name not in n.op else n.op for n in nodes)
+    return ", ".join(n.op if is_named_by(n) else f"{n.op} {n.name}" for n in nodes)
+
+
+def is_named_by(node: Node) -> bool:
+    """Whether its op is all that a node is named by."""
+    return node.name in (node.op, node.op.partition(".")[2], node.op.removeprefix("launch @"))
 
 
 def difference(a: LevelGraph, b: LevelGraph, own: Iterable[str] = ()) -> Difference:
-    """`own` are the files that the graphs were read from: a place in one of these is no source of
-    the other. Raises GeError for graphs of different models."""
-    files = {f.rpartition("/")[2] for f in own} | set(own)
+    """`own` are the files that the graphs were read from: where one side alone names places in one
+    of these, they are no sources, for the text states no locations. Raises GeError for graphs of
+    different models."""
     before, after = (top(level) for level in (a, b))
+    named_files = [{file_of(s) for n in nodes for s in n.sources} for nodes in (before, after)]
+    files = {f for f in own if not all(f in names for names in named_files)}
     sources = [{s for n in nodes for s in named(n, files)} for nodes in (before, after)]
+    check_inputs(a, b)
     if not all(sources):
-        check_ports(a, b)
         return in_order(before, after)
     shared = sources[0] & sources[1]
     if len(shared) < LEAST_SHARED * min(map(len, sources)):
@@ -79,6 +88,11 @@ def difference(a: LevelGraph, b: LevelGraph, own: Iterable[str] = ()) -> Differe
         what = f"they share {len(shared)} of {counts} nodes of the model"
         raise GeError(f"these are of different models: {what}", hint="compare two of one model")
     return by_sources(before, after, files)
+
+
+def file_of(source: str) -> str:
+    """Of a place in a text, FILE:LINE:COLUMN, the file."""
+    return PLACE.sub("", source)
 
 
 def top(level: LevelGraph) -> list[Node]:
@@ -89,15 +103,15 @@ def top(level: LevelGraph) -> list[Node]:
 
 
 def named(node: Node, files: Iterable[str]) -> list[str]:
-    return [s for s in node.sources if s.partition(":")[0] not in files]
+    return [s for s in node.sources if file_of(s) not in files]
 
 
-def check_ports(a: LevelGraph, b: LevelGraph) -> None:
-    """Raises GeError where no input and output has the name of one of the other graph."""
-    names = [{n.name for n in level.nodes if n.op in PORTS} for level in (a, b)]
+def check_inputs(a: LevelGraph, b: LevelGraph) -> None:
+    """Raises GeError where no input has the name of one of the other graph."""
+    names = [{n.name for n in level.nodes if n.op == "input"} for level in (a, b)]
     if all(names) and not names[0] & names[1]:
         listed = " and ".join(", ".join(sorted(n)[:4]) for n in names)
-        what = f"their inputs and outputs are {listed}"
+        what = f"their inputs are {listed}"
         raise GeError(f"these are of different models: {what}", hint="compare two of one model")
 
 
@@ -121,7 +135,7 @@ def by_sources(before: Sequence[Node], after: Sequence[Node], files: Iterable[st
     result = Difference(0)
     for ours, theirs in sides.values():
         compare(ours, theirs, result)
-    pair_up(result)
+    pair_up(result, files)
     return result
 
 
@@ -172,17 +186,18 @@ def what_differs(a: Node, b: Node) -> str:
     return "; ".join(parts)
 
 
-def pair_up(result: Difference) -> None:
+def pair_up(result: Difference, files: Iterable[str]) -> None:
     """Ops without a source, which are alike on both sides, are the same."""
-    removed = [c for c in result.changes if c.kind == "removed" and not c.before[0].sources]
-    for change in removed:
-        for other in result.changes:
-            if other.kind == "added" and not other.after[0].sources:
-                if alike_as(other.after[0]) == alike_as(change.before[0]):
-                    result.changes.remove(change)
-                    result.changes.remove(other)
-                    result.same += 1
-                    break
+    added = [c for c in result.changes if c.kind == "added" and not named(c.after[0], files)]
+    for change in list(result.changes):
+        if change.kind != "removed" or named(change.before[0], files):
+            continue
+        alike = next((c for c in added if alike_as(c.after[0]) == alike_as(change.before[0])), None)
+        if alike is not None:
+            added.remove(alike)
+            result.changes.remove(change)
+            result.changes.remove(alike)
+            result.same += 1
 
 
 def in_order(before: Sequence[Node], after: Sequence[Node]) -> Difference:

@@ -6,6 +6,7 @@ import subprocess
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.views.data import LevelGraph, Node
+from ge.lowering.views.difference import is_named_by
 
 # Colours by what computes: names that graphviz knows
 FILLS = {"input": "lightgrey", "output": "lightgrey"}
@@ -29,9 +30,7 @@ def dot_text(level: LevelGraph) -> str:
     return "\n".join(lines) + "\n"
 
 
-def boxes(
-    level: LevelGraph, children: dict[int, list[int]], parent: int, indent: str
-) -> list[str]:
+def boxes(level: LevelGraph, children: dict[int, list[int]], parent: int, indent: str) -> list[str]:
     """The nodes in the body of one, those with bodies as clusters."""
     lines: list[str] = []
     for number in children.get(parent, ()):
@@ -68,7 +67,7 @@ def edges(level: LevelGraph, children: dict[int, list[int]]) -> list[str]:
 
 
 def title(node: Node) -> str:
-    return node.op if node.name in node.op else f"{node.op}\\n{node.name}"
+    return node.op if is_named_by(node) else f"{node.op}\\n{node.name}"
 
 
 def fill(node: Node) -> str:

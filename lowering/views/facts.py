@@ -9,7 +9,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ge.dialects.fused_op import Body, FusedOp
-from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.ports import argument_attributes, dims_of, name_of
 from ge.dialects.npu_task.attributes import Engine, data_type
 from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
@@ -128,7 +128,7 @@ def body_of(op: Operation, kernels: dict[str, KernelOp]) -> Computed | None:
     """None for what computes nothing: copies, branches, views."""
     if isinstance(op, LaunchOp):
         kernel = kernels.get(op.callee)
-        if kernel is None or not isinstance(kernel.main, TensorOp):
+        if kernel is None:
             return None
         main = kernel.main
         return Computed(Body.of(main), kernel.engine.data, isinstance(main, FusedOp))
@@ -175,8 +175,7 @@ def element_text(value: SSAValue) -> str:
 def weights_in(module: ModuleOp) -> dict[str, Attribute]:
     """The types of weights by key."""
     constants = (op for op in module.walk() if isinstance(op, ConstantOp | TaskConstantOp))
-    keyed = ((op.key, op.results[0].type) for op in constants)
-    return {key: t for key, t in keyed if key is not None}
+    return {op.value.data: op.result.type for op in constants if isinstance(op.value, WeightAttr)}
 
 
 def ports_of(main: FuncOp) -> tuple[dict[str, str], dict[str, str], list[str]]:
@@ -190,10 +189,11 @@ def ports_of(main: FuncOp) -> tuple[dict[str, str], dict[str, str], list[str]]:
         dims |= dict.fromkeys(n for n in names if n)
     end = main.body.block.last_op
     values = end.operands if isinstance(end, ReturnOp) else ()
-    tables = [t.data for t in main.res_attrs.data] if main.res_attrs else [{}] * len(values)
+    tables = main.res_attrs.data if main.res_attrs is not None else ()
+    named = [name_of(t.data) for t in tables] or [None] * len(values)
     outputs = {
-        name_of(t) or f"result{i}": type_text(v.type)
-        for i, (t, v) in enumerate(zip(tables, values, strict=True))
+        name or f"result{i}": type_text(v.type)
+        for i, (name, v) in enumerate(zip(named, values, strict=True))
     }
     return inputs, outputs, list(dims)
 
