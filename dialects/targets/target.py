@@ -5,6 +5,7 @@
 """
 
 import dataclasses
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -329,6 +330,26 @@ def target_for(func: Operation, name: str = "") -> Target:
         hint = "compile the program again, or name the target with --target"
         raise GeError("the target has changed since the program was compiled for it", name, hint)
     return _from_text(text.data, name)
+
+
+def stated_facts(target: Target) -> dict[str, Any]:
+    """What a target states, by key: `Target.of` reads it."""
+    facts = {f.name: (getattr(target, f.name), f.default) for f in dataclasses.fields(target)}
+    return {key: value for key, (value, default) in facts.items() if value != default}
+
+
+def toml_text(target: Target) -> str:
+    """A target as the text of a file that `Target.load` reads."""
+    facts = stated_facts(target)
+    tables = {k: cast(dict[str, Any], v) for k, v in facts.items() if isinstance(v, dict)}
+    lines = [f"{key} = {_toml(value)}" for key, value in facts.items() if key not in tables]
+    for key, table in tables.items():
+        lines += [f"[{key}]", *(f"{k} = {_toml(v)}" for k, v in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(list(cast(Sequence[Any], value)) if isinstance(value, tuple) else value)
 
 
 def _read(name: str) -> str:

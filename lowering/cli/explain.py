@@ -37,17 +37,19 @@ def add_explain_arguments(parser: ArgumentParser) -> None:
     add("--explain-variants", type=argument(chosen), metavar="LIST", help="changes that are "
         f"tried: all, none or names: {', '.join(NAMES)} (default: {', '.join(DEFAULT)})",
     )  # fmt: skip
-    add("--model", metavar="MODEL", help="with --explain, the model that the program IN was "
-        "compiled from: changes are tried on it, compiled by the options given here")  # fmt: skip
+    add("--model", metavar="MODEL", help="with --explain and --what-if-recompile, the model "
+        "that the program IN was compiled from: changes are tried on it, compiled by the options "
+        "given here")  # fmt: skip
 
 
 def check_explain_flags(args: argparse.Namespace) -> None:
     """Raise GeError for flags that have nothing to do."""
     from ge.dialects.support.errors import GeError
 
-    for flag, value in (("--explain-variants", args.explain_variants), ("--model", args.model)):
-        if value is not None and not args.explain:
-            raise GeError(f"{flag} is of --explain", hint="add --explain")
+    if args.explain_variants is not None and not args.explain:
+        raise GeError("--explain-variants is of --explain", hint="add --explain")
+    if args.model is not None and not (args.explain or args.what_if_recompile):
+        raise GeError("--model is of --explain and --what-if-recompile", hint="add one of them")
     if args.explain and args.dispatch:
         raise GeError("--explain is of sunk programs", hint="drop --dispatch")
 

@@ -25,6 +25,7 @@ from ge.lowering.cli.explain import (
     add_explain_arguments,
     check_explain_flags,
     explain,
+    model_of,
 )
 from ge.lowering.cli.pages import watched, write_run
 from ge.lowering.cli.prepare import (
@@ -38,6 +39,12 @@ from ge.lowering.cli.prepare import (
     wants_time,
 )
 from ge.lowering.cli.run_kernel import kernel_source, run_kernel
+from ge.lowering.cli.what_if import (
+    Measure,
+    add_what_if_arguments,
+    check_changes,
+    compiled_anew,
+)
 from ge.lowering.levels.level import Level
 from ge.lowering.text.values import whole
 
@@ -88,9 +95,7 @@ def build_parser() -> ArgumentParser:
     add_explain_arguments(parser)
     add("--op-summary", metavar="S.csv", help="a row for each task, times in us")
     add("--op-statistic", metavar="S.csv", help="a row for each kind of op, times in us")
-    add("--what-if", action="append", default=[], metavar="NAME=2x",
-        help="also the time on a target that differs in one respect: hbm_bandwidth, l2_bandwidth, "
-        "cube, vector, host_link, launch, or a field of the target (a rate, a time)")  # fmt: skip
+    add_what_if_arguments(parser)
     add("--runs", type=argument(whole(1)), default=0, metavar="N", help="also simulate N runs that "
         "overlap, as Session.run_many has them; --trace then shows these")  # fmt: skip
     add("--prefetch", type=argument(whole(1)), metavar="P",
@@ -138,13 +143,8 @@ def run(arguments: Sequence[str]) -> int:
     args = build_parser().parse_args(with_values(arguments))
     options = options_from(args)
     check_flags(args)
-    written = (
-        args.outputs, args.save_state, args.trace, args.op_summary, args.op_statistic,
-        args.report, args.html,
-    )  # fmt: skip
-    read = (args.input, args.inputs, args.load_state)
-    sources = [options.target, *options.plugins, *(path for path in read if path is not None)]
-    check_writable([path for path in written if path is not None], sources)
+    sources = files_read(args, options)
+    check_writable(files_written(args), sources)
     if (source := kernel_source(args.input)) is not None:
         for line in output_lines(run_kernel(args, source, kernel_target(args, options))):
             print(line)
@@ -153,7 +153,7 @@ def run(arguments: Sequence[str]) -> int:
     options = replace(
         options, target=flag_value(args, "target") or compiled_for(loaded.module) or options.target
     )
-    check_changes(args.what_if, machine_of(args, loaded.module, options))
+    check_changes(args, machine_of(args, loaded.module, options), loaded.module)
     with watched(args, sources) as watching:
         compilation = lower_for(args, loaded, options, watching)
     growing = loaded
@@ -181,10 +181,8 @@ def run(arguments: Sequence[str]) -> int:
         if timeline is not None:
             model = report["model"]
             report["time"] = write_profile(args, out, loaded.module, timeline, model, rows)
-            if args.explain:
-                again = partial(measured, args, inputs)
-                found = explain(args, options, growing, loaded.module, timeline, again)
-                report["time"]["explained"] = found.report()
+            again = partial(measured, args, inputs)
+            report["time"] |= tried(args, options, growing, loaded.module, timeline, again)
         if args.report:
             out.json(args.report, report)
         for watcher in watching:
@@ -194,6 +192,43 @@ def run(arguments: Sequence[str]) -> int:
     for line in output_lines(outputs):
         print(line)
     return 0
+
+
+def tried(
+    args: argparse.Namespace,
+    options: "Options",
+    source: "Program",
+    module: "ModuleOp",
+    timeline: "Timeline",
+    measure: Measure,
+) -> dict[str, Any]:
+    """What is found by compiling anew, where that is asked for, as parts of the report."""
+    from ge.dialects.support.errors import GeError
+    from ge.lowering.driver.variants import Refused
+
+    report: dict[str, Any] = {}
+    if args.explain:
+        report["explained"] = explain(args, options, source, module, timeline, measure).report()
+    if args.what_if_recompile:
+        model = model_of(args, options, source)
+        if isinstance(model, Refused):
+            raise GeError(f"--what-if-recompile: {model.why}")
+        report["what_if_compiled"] = compiled_anew(args, options, model, timeline, measure)
+    return report
+
+
+def files_read(args: argparse.Namespace, options: "Options") -> list[str]:
+    read = (args.input, args.inputs, args.load_state, args.model)
+    named = [path for path in read if path is not None]
+    return [options.target, *options.plugins, *options.calibration_files, *named]
+
+
+def files_written(args: argparse.Namespace) -> list[str]:
+    written = (
+        args.outputs, args.save_state, args.trace, args.op_summary, args.op_statistic,
+        args.report, args.html,
+    )  # fmt: skip
+    return [path for path in written if path is not None]
 
 
 def check_flags(args: argparse.Namespace) -> None:
@@ -226,15 +261,6 @@ def check_writable(paths: Iterable[str], inputs: Iterable[str]) -> None:
             raise InterruptedError  # nothing is to be put in place yet
     except InterruptedError:
         pass
-
-
-def check_changes(changes: Sequence[str], target: "Target") -> None:
-    """Raise GeError for a change of the target that cannot be made, before work is done for it."""
-    if changes:
-        from ge.runtime.profile.what_if import changed
-
-        for change in changes:
-            changed(target, change)
 
 
 def describe(loaded: "Program", compilation: "Compilation | None") -> dict[str, Any]:
@@ -389,7 +415,7 @@ def write_profile(
     from ge.runtime.profile.opened import explained, opened, pipe_events
     from ge.runtime.profile.proposal import propose_state
     from ge.runtime.profile.trace import chrome_trace
-    from ge.runtime.profile.what_if import what_if
+    from ge.runtime.profile.what_if import KEPT, needs_compiling, what_if
 
     several = None
     if args.runs:
@@ -418,9 +444,11 @@ def write_profile(
         report["runs"] = several.report()
         print(several, file=sys.stderr)
     tiles, latency = tile_times(args, module), timeline.latency_us
-    if changes := what_if(module, timeline.target, latency, args.what_if, read, tiles):
+    kept = [text for text in args.what_if if not needs_compiling(text)]
+    if changes := what_if(module, timeline.target, latency, kept, read, tiles):
         report["what_if"] = [dataclasses.asdict(w) for w in changes]
-        print(*changes, sep="\n", file=sys.stderr)
+        print(*changes, *([] if args.what_if_recompile else [f"note: {KEPT}"]), sep="\n",
+              file=sys.stderr)  # fmt: skip
     return report
 
 

@@ -11,7 +11,7 @@ sets the pace of a block; the first load and the last store stand alone.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from math import ceil, lcm
+from math import ceil, gcd, lcm
 
 from xdsl.ir import Attribute
 
@@ -178,26 +178,38 @@ def all_cuts(ps: Sequence[Matrices], target: Target) -> Iterator[tuple[float, Cu
 def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[Cut]:
     """Those that fit on a core, of multiples of these sizes."""
     bits, room = bitwidth(p.element), target.core_memories
-    inner = BLOCK * 8 // bits  # a fractal is 16 x 32 bytes: columns of either operand may be inner
-    rows, cols, unit = (lcm(max(FRACTAL, inner), size) for size in units)
+    inner = max(FRACTAL, BLOCK * 8 // bits)  # a fractal is 16 x 32 bytes, and columns may be inner
+    rows, cols, unit = (lcm(inner, size) for size in units)
     for m in extents(p.m, rows):
         for n in extents(p.n, cols, WIDE + SIZES if p.computing[1] else SIZES):
             sums = room["l0c"] // (p.terms * m * n * SUM_BYTES)
-            part = min(room["l0a"] // m, room["l0b"] // n) * 8 // (2 * bits) // unit * unit
-            if not sums or not part:
+            deepest = min(room["l0a"] // m, room["l0b"] // n) * 8 // (2 * bits)
+            if not sums or deepest < inner:
                 continue
-            # an even number of parts, so that the two tiles of L0 take turns over steps as well
-            parts, most = 2, room["l1"] * 8 // (2 * (m + p.terms * n) * part * bits)
-            if any(c is not None and not c.by_terms for c in p.computing):
-                most = min(most, max(LONGEST // part, 2))
-            while parts <= most:
-                steps = ceil(p.k / (parts * part))
-                even = align_up(ceil(p.k / (parts * steps)), unit)
-                if steps >= p.splits:
-                    yield Cut(m, n, parts * even, even, min(sums, 2))
-                if steps <= p.splits:
-                    break
-                parts *= 2
+            longest = room["l1"] * 8 // (2 * (m + p.terms * n) * bits)
+            for parts, part in depths(p, (inner, unit), deepest, longest):
+                yield Cut(m, n, parts * part, part, min(sums, 2))
+
+
+def depths(
+    p: Matrices, units: tuple[int, int], deepest: int, longest: int
+) -> Iterator[tuple[int, int]]:
+    """How many parts a step may have, and how deep they are. Parts are multiples of the first of
+    `units` and at most `deepest`, steps multiples of the second and at most `longest`."""
+    # an even number of parts, so that the two tiles of L0 take turns over steps as well
+    parts, (inner, unit) = 2, units
+    few = any(c is not None and not c.by_terms for c in p.computing)
+    while parts * inner <= longest:
+        grain = lcm(inner, unit // gcd(unit, parts))
+        part = deepest // grain * grain
+        most = min(longest, max(LONGEST, 2 * part)) if few else longest
+        if part and parts * part <= most:
+            steps = ceil(p.k / (parts * part))
+            if steps >= p.splits:
+                yield parts, align_up(ceil(p.k / (parts * steps)), grain)
+            if steps <= p.splits:
+                break
+        parts *= 2
 
 
 @lru_cache(4096)
@@ -225,7 +237,8 @@ def merging(p: Matrices, target: Target) -> float:
     rate = target.gm_to_ub_rate or target.l0c_to_ub_rate
     starts = (p.m + 2) * target.mte2_start_cycles + 2 * target.vector_start_cycles
     each = SUM_BYTES / rate + CYCLES * SUM_BYTES / REPEAT_BYTES
-    return 2 * target.cross_flag_cycles + p.splits * (starts + p.m * ceil(p.n / cores) * each)
+    parts = p.splits * p.terms
+    return 2 * target.cross_flag_cycles + parts * (starts + p.m * ceil(p.n / cores) * each)
 
 
 def pace(cut: Cut, p: Matrices, target: Target) -> tuple[float, float]:

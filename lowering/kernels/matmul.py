@@ -10,7 +10,7 @@ terms of few rows, and those of the blocks that are left where all cores have ha
 estimate says that this takes less time (`split_sums.py`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, gcd, lcm
 
@@ -100,35 +100,44 @@ def with_splits(
     target: Target, sections: Sequence[Section], cut: Cut
 ) -> tuple[list[Section], Cut] | None:
     """With cores that share the terms of sums; None where that takes no less time."""
-    (section, *others) = sections
-    if others or not may_share(section):
+    if not all(map(may_share, sections)):
         return None
-    start, p = target.kernel_start_us, section.p
-    least = cycles(cut, (p,), target)
-    if not section.has_vector_cores:  # they would have to be started
+    start, ps = target.kernel_start_us, tuple(s.p for s in sections)
+    least = cycles(cut, ps, target)
+    if not any(s.has_vector_cores for s in sections):  # they would have to be started
         least -= (start.get("mixed", 0) - start.get("cube", 0)) * target.cycles_per_us
-    if p.m > FRACTAL:
-        if (wave := best_shared_wave(p, target, (1 - UNSURE) * least)) is None:
-            return None
-        return [replace(section, splits=wave[1], last_wave=True)], wave[0]
+    if ps[0].m > FRACTAL:
+        return with_last_wave(target, sections, least)
     found = None
     for splits in SPLITS:
-        shared_terms = replace(section, splits=splits)
-        p = shared_terms.p
-        new = best_cut((p,), target)
-        if new is not None and (time := cycles(new, (p,), target)) < least:
-            least, found = time, ([shared_terms], new)
+        shared_terms = [replace(s, splits=splits) for s in sections]
+        ps = tuple(s.p for s in shared_terms)
+        new = best_cut(ps, target)
+        if new is not None and (time := cycles(new, ps, target)) < least:
+            least, found = time, (shared_terms, new)
     return found
 
 
+def with_last_wave(
+    target: Target, sections: Sequence[Section], least: float
+) -> tuple[list[Section], Cut] | None:
+    """With cores that share what is left where all of them have had as many blocks."""
+    (section, *others) = sections
+    if others or len(section.terms) > 1:
+        return None
+    if (wave := best_shared_wave(section.p, target, (1 - UNSURE) * least)) is None:
+        return None
+    return [replace(section, splits=wave[1], last_wave=True)], wave[0]
+
+
 def may_share(section: Section) -> bool:
-    """Whether cores may share the terms of its sums: one matmul, of few rows if it has its columns
-    side by side in the results."""
+    """Whether cores may share the terms of its sums: of few rows if these are side by side in the
+    results."""
     p = section.p
-    one = len(section.terms) == 1 and not section.reduces and p.n > 1 and p.element != i8
     rotated = any(isinstance(op, RotaryEmbeddingOp) for op in section.ops)
-    apart = p.batch > 1 or section.part_cols or section.part_rows
-    return one and not rotated and not (p.m <= FRACTAL and apart)
+    if section.reduces or p.n == 1 or p.element == i8:
+        return False
+    return not (p.batch > 1 or section.part_rows) if p.m <= FRACTAL else not rotated
 
 
 def part_of(size: int, most: int, unit: int) -> int:
@@ -186,18 +195,25 @@ class Writer:
             c.split()
 
     def write_all(self) -> None:
-        before = 0
+        before, shared, tiles = 0, list[tuple[Section, SplitSums]](), dict[Hashable, Tile]()
         for section in self.blocks.sections:
-            self.write(section, before)
+            if section.last_wave:
+                self.write_waves(section)
+                continue
+            parts = SplitSums(self.c, section.p, tiles) if section.splits > 1 else None
+            self.write(section, before, parts)
             before += self.cut.blocks(section.p)
+            if parts is not None:
+                shared.append((section, parts))
+        if shared:
+            self.c.barrier()
+        for section, parts in shared:
+            self.merge(section, parts)
 
-    def write(self, section: Section, before: int) -> None:
+    def write(self, section: Section, before: int, shared_sums: SplitSums | None) -> None:
         """A section: `before` blocks are those of the cores already."""
-        if section.last_wave:
-            return self.write_waves(section)
         c, cut, p = self.c, self.cut, section.p
         sums, splits = self.sums_of(section), section.splits
-        shared_sums = SplitSums(c, section.p, splits) if splits > 1 else None
         me = (
             c.now((c.core + (-before % self.blocks.cores)) % self.blocks.cores)
             if before
@@ -209,11 +225,10 @@ class Writer:
             place = self.place(section, i)
             self.sum_up(section, place, turn, split if splits > 1 else None)
             if shared_sums is not None:
-                shared_sums.store(split, place.row, place.col, sums[0][turn])
+                blocks = [ring[turn] for ring in sums]
+                shared_sums.store(split, place.row, place.col, blocks)
             else:
                 self.bring_out(section, place, turn)
-        if shared_sums is not None:
-            self.merge(section, shared_sums)
 
     def write_waves(self, section: Section) -> None:
         """Whole blocks, as many for each core, and the parts of those that are left."""
@@ -282,12 +297,13 @@ class Writer:
             self.pass_on(section, place, sums, turn)
 
     def merge(self, section: Section, shared_sums: SplitSums) -> None:
-        """What follows the matmul, of sums that several cores have parts of."""
-        ((term, first),) = section.terms
-        value = term.op.result
-        for col, tile in shared_sums.merged(element_type(value)):
-            rows, cols = tile.shape
-            self.pull.terms[value, first] = tile
+        """What follows the matmuls, of sums that several cores have parts of."""
+        values = [term.op.result for term, _ in section.terms]
+        elements = [element_type(value) for value in values]
+        for col, tiles in shared_sums.merged(elements, section.part_cols):
+            rows, cols = tiles[0].shape
+            for value, (_, first), tile in zip(values, section.terms, tiles, strict=True):
+                self.pull.terms[value, first] = tile
             self.pull.col, self.pull.columns = col, cols
             at = Place(1, section.p.m, 0, 0, col)
             for out in section.outputs:

@@ -14,7 +14,7 @@ that vector cores load are many and short. Of many rows the last blocks are shar
     vector core:           some rows of these blocks: the parts added, and what follows
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from math import ceil
 
 from xdsl.dialects.builtin import f32
@@ -31,34 +31,47 @@ from ge.lowering.tiles.values import Tile
 
 
 class SplitSums:
-    """The parts of sums in a workspace."""
+    """The parts of sums in a workspace: of each matmul whose blocks are computed together. `tiles`
+    are those that sums of other matmuls are added in, too."""
 
-    def __init__(self, c: Tracer, p: Matrices, splits: int) -> None:
-        self.c, self.p, self.splits = c, p, splits
-        self.parts = c.workspace(splits, p.m, p.n, dtype=f32)
+    def __init__(self, c: Tracer, p: Matrices, tiles: dict[Hashable, Tile]) -> None:
+        self.c, self.p, self.tiles = c, p, tiles
+        self.parts = c.workspace(p.splits, p.terms, p.m, p.n, dtype=f32)
 
-    def store(self, split: Scalar, row: Scalar, col: Scalar, sums: Tile) -> None:
-        """The sums of a block, of a part of the terms."""
-        self.c.store(self.parts[split, row:, col:], sums)
+    def tile(self, shape: tuple[int, int], element: Attribute, number: int) -> Tile:
+        """The tile with this number; a ring of two where that is 0."""
+        key = shape, element, number
+        if key not in self.tiles:
+            self.tiles[key] = self.c.ub(*shape, element, copies=None if number else 2)
+        return self.tiles[key]
 
-    def merged(self, element: Attribute) -> Iterator[tuple[Index, Tile]]:
-        """Wait for all cores; then the columns that are this vector core's, as its element type,
-        each with the first of them."""
+    def store(self, split: Scalar, row: Scalar, col: Scalar, sums: Sequence[Tile]) -> None:
+        """The sums of a block of each matmul, of a part of the terms."""
+        for term, tile in enumerate(sums):
+            self.c.store(self.parts[split, term, row:, col:], tile)
+
+    def merged(
+        self, elements: Sequence[Attribute], part_cols: int
+    ) -> Iterator[tuple[Index, list[Tile]]]:
+        """Behind a barrier: columns that are this vector core's, of each matmul as its element
+        type, with the first of them; `part_cols` at a time unless that is 0."""
         c, p = self.c, self.p
-        c.barrier()
-        unit = BLOCK * 8 // min(bitwidth(element), 8)
-        cols = align_up(ceil(p.n / c.target.vector_cores), unit)
-        total, part = c.ub(p.m, cols, f32), c.ub(p.m, cols, f32, copies=2)
-        out = total if element == f32 else c.ub(p.m, cols, element)
+        unit = BLOCK * 8 // min(8, *map(bitwidth, elements))
+        cols = part_cols or align_up(ceil(p.n / c.target.vector_cores), unit)
+        part = self.tile((p.m, cols), f32, 0)
+        outs = [self.tile((p.m, cols), element, i) for i, element in enumerate(elements, 1)]
+        totals = [self.tile((p.m, cols), f32, i) for i, _ in enumerate(elements, 1)]
         me, all_of_them = c.core * c.parts + c.part, c.cores * c.parts
         for turn in c.range(ceil_div(ceil(p.n / cols) - me, all_of_them)):
             col = c.now((me + turn * all_of_them) * cols)
-            c.load(total, self.parts[0, 0:, col:], pad=0)
-            for split in c.range(1, self.splits):
-                total[:] = total + c.load(part[split], self.parts[split, 0:, col:], pad=0)
-            if out is not total:
-                out[:] = v.cast(total, element)
-            yield col, out
+            for term, (total, out) in enumerate(zip(totals, outs, strict=True)):
+                c.load(total, self.parts[0, term, 0:, col:], pad=0)
+                for split in c.range(1, p.splits):
+                    more = c.load(part[split], self.parts[split, term, 0:, col:], pad=0)
+                    total[:] = total + more
+                if out is not total:
+                    out[:] = v.cast(total, out.element)
+            yield col, outs
 
 
 class SharedWave:

@@ -3,11 +3,12 @@
     ge-run model.onnx --timing-only --what-if hbm_bandwidth=2x --what-if launch_us=0.5
 
 A change names a field of the target (`clock_ghz`, `ub_out_rate`, ...) or one of `PARTS`, and
-gives a factor (`2x`) or, for a field, a value. The program stays as it was compiled: its tilings
-and its schedule are those for the target as it is. So what they were made for (`COMPILED_FOR`)
-cannot change; and as the order is fixed, a program may get a little slower where its tasks get
-faster, because they meet others than before (Graham, "Bounds on multiprocessing timing anomalies",
-SIAM J. Appl. Math. 17, 1969).
+gives a factor (`2x`) or, for a field, a value; several, with commas between them, are made at once.
+The program stays as it was compiled: its tilings and its schedule are those for the target as it
+is. So what they were made for (`COMPILED_FOR`) cannot change; and as the order is fixed, a program
+may get a little slower where its tasks get faster, because they meet others than before (Graham,
+"Bounds on multiprocessing timing anomalies", SIAM J. Appl. Math. 17, 1969). With
+`--what-if-recompile` the model is compiled for the other target too, which may differ in any field.
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.support.errors import GeError
-from ge.dialects.targets.target import Target
+from ge.dialects.targets.target import Target, stated_facts
 from ge.runtime.clock.clock import simulate
 from ge.runtime.costs.pipes import CoreTimes
 
@@ -55,9 +56,44 @@ class WhatIf:
         return f"what if {self.change}: {self.latency_us:,.1f} us, {self.ratio:.3f} of the time"
 
 
-def changed(target: Target, change: str) -> Target:
-    """The target with a change, `name=2x` or `field=value`. Raises GeError for one that cannot be
-    read, for a name that the target does not have, and for what programs are compiled for."""
+KEPT = (
+    "the program is kept as it was compiled, with its tilings and its schedule; "
+    "--what-if-recompile compiles it anew"
+)
+
+
+def changes_of(text: str) -> list[str]:
+    """The changes that are made at once."""
+    return [part for piece in text.split(",") if (part := piece.strip())]
+
+
+def needs_compiling(text: str) -> bool:
+    """Whether a program follows from what the changes are of."""
+    return any(change.partition("=")[0].strip() in COMPILED_FOR for change in changes_of(text))
+
+
+def changed(target: Target, text: str, anew: bool = False) -> Target:
+    """The target with changes, `name=2x` or `field=value`, with commas between them. Raises GeError
+    for one that cannot be read, for a name that the target does not have, for a target that cannot
+    be, and, unless programs are compiled anew, for what they are compiled for."""
+    fields, names = dict[str, Any](), list[str]()
+    for change in changes_of(text) or [text]:
+        name, new = _change(target, change, anew)
+        if twice := fields.keys() & new.keys():
+            raise GeError(f"'{min(twice)}' is changed twice in '{text}'")
+        fields |= new
+        names.append(change)
+    for field, value in fields.items():
+        if field.endswith("_efficiency") and value > 1:
+            raise GeError(f"'{field}' is a share, at most 1, not {value:g}")
+    name = f"{target.name} with {', '.join(names)}"
+    if not anew:
+        return dataclasses.replace(target, name=name, **fields)
+    return Target.of(stated_facts(target) | fields | {"name": name}, f"what if {text}")
+
+
+def _change(target: Target, change: str, anew: bool) -> tuple[str, dict[str, Any]]:
+    """What a change is of, and the fields of the target that it makes others."""
     match = re.fullmatch(r"(\w+)=([0-9.eE+-]+)(x?)", change.replace(" ", ""))
     if match is None:
         raise GeError(f"cannot read the change '{change}'", hint="write name=2x or field=value")
@@ -68,8 +104,8 @@ def changed(target: Target, change: str) -> Target:
         near = get_close_matches(name, [*PARTS, *numeric], 1)
         hint = f"did you mean {near[0]}?" if near else f"parts: {', '.join(PARTS)}"
         raise GeError(f"target {target.name} has no '{name}'", hint=hint)
-    if name in COMPILED_FOR:
-        hint = f"compile it for a target file with another {name}"
+    if name in COMPILED_FOR and not anew:
+        hint = "--what-if-recompile compiles the model for another one"
         raise GeError(f"the program was made for the '{name}' that its target has", hint=hint)
     if not factor and (name in PARTS or isinstance(known[name], dict)):
         raise GeError(f"'{name}' takes a factor", hint=f"write {name}=2x")
@@ -77,10 +113,15 @@ def changed(target: Target, change: str) -> Target:
     new: dict[str, Any] = {f: _scaled(known[f], number) if factor else number for f in fields}
     if name == "vector":  # cycles of a faster part are fewer
         new["vector_cycles"] = _scaled(known["vector_cycles"], 1 / number)
-    for field, value in new.items():
-        if field.endswith("_efficiency") and value > 1:
-            raise GeError(f"'{field}' is a share, at most 1, not {value:g}")
-    return dataclasses.replace(target, name=f"{target.name} with {change}", **new)
+    if anew:  # a target's file has whole numbers where it asks for them
+        new = {f: _like(known[f], v) for f, v in new.items()}
+    return name, new
+
+
+def _like(old: Any, new: Any) -> Any:
+    """A number, whole where the old one is and this one can be."""
+    whole = isinstance(old, int) and not isinstance(old, bool) and float(new).is_integer()
+    return int(new) if whole else new
 
 
 def _number(change: str, text: str) -> float:

@@ -146,13 +146,13 @@ def test_dumps(tmp_path: Path, small: str, capsys: pytest.CaptureFixture[str]):
 
 def test_modules_by_scopes_weights_and_neighbours():
     nodes = [
-        Sourced("a", ["m.layers.0.norm.weight"]),
+        Sourced("a", ["m.layers.0.norm.weight", "m.layers.0.norm.bias"]),
         Sourced("b"),
         Sourced("c", ["m.layers.0.mlp.up.weight"]),
-        Sourced("d"),
+        Sourced("d", ["m.layers.0.norm.bias", "a.scale"]),  # read by others too, of a node
         Sourced("e", ["m.layers.1.norm.weight"]),
         Sourced("/m/head/Add"),
-        Sourced("f", scope="m.head.act"),
+        Sourced("f", ["m.layers.0.norm.bias", "a.scale"], scope="m.head.act"),
     ]
     assert modules(nodes) == {
         "a": ("layers.0", "norm"),

@@ -54,6 +54,47 @@ def test_parts_are_added_in_their_order(text: str) -> None:
     assert is_shared(compare(text, all_lowered=True, orders=2))
 
 
+GATED = [  # two matmuls that meet
+    "%0 = graph.matmul %x0, %x1 : (#3x2000xf16, #2000x200xf16) -> #3x200xf16",
+    "%1 = graph.matmul %x0, %x2 : (#3x2000xf16, #2000x200xf16) -> #3x200xf16",
+    "%2 = graph.mul %0, %1 : (#3x200xf16, #3x200xf16) -> #3x200xf16",
+]
+BESIDE = [  # and two that do not
+    "%0 = graph.matmul %x0, %x1 : (#3x2000xf16, #2000x200xf16) -> #3x200xf16",
+    "%1 = graph.matmul %x0, %x2 : (#3x2000xf16, #2000x72xf16) -> #3x72xf16",
+    "%2 = graph.add %1, %x3 : (#3x72xf16, #72xf16) -> #3x72xf16",
+]
+
+HEADS_OF_A_ROW = [  # rotated ones, and others beside them
+    "%0 = graph.matmul %x0, %x1 : (#1x1x2000xf16, #2000x96xf16) -> #1x1x96xf16",
+    "%1 = graph.reshape %0 shape [1, 1, 3, 32] : #1x1x96xf16 -> #1x1x3x32xf16",
+    "%2 = graph.transpose %1 permutation [0, 2, 1, 3] : #1x1x3x32xf16 -> #1x3x1x32xf16",
+    "%3 = graph.rotary_embedding %2, %x3, %x3 : "
+    "(#1x3x1x32xf16, #1x1x1x16xf16, #1x1x1x16xf16) -> #1x3x1x32xf16",
+    "%4 = graph.matmul %x0, %x2 : (#1x1x2000xf16, #2000x200xf16) -> #1x1x200xf16",
+]
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize(
+    "module",
+    [
+        linear(["3x2000xf16", "2000x200xf16", "2000x200xf16"], GATED, ["%2"]),
+        linear(
+            ["1x1x2000xf16", "2000x96xf16", "2000x200xf16", "1x1x1x16xf16"],
+            HEADS_OF_A_ROW,
+            ["%3", "%4"],
+        ),
+        linear(["3x2000xf16", "2000x200xf16", "2000x72xf16", "72xf16"], BESIDE, ["%0", "%2"]),
+    ],
+)
+def test_several_matmuls_share_their_terms_and_wait_once(module: ModuleOp) -> None:
+    result = compare(module, all_lowered=True, orders=2)
+    ((_, program),) = result.pairs
+    assert is_shared(result)
+    assert len(program.barriers) == len(program.programs)  # one in each
+
+
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("dtype", ["f16", "f32"])
 def test_sums_that_would_be_stored_as_they_are(dtype: str) -> None:

@@ -40,7 +40,8 @@ Pair = tuple[Pipe, Pipe]
 """Who sets a flag, and who waits for it."""
 
 
-class Access(NamedTuple):
+@dataclass(eq=False, slots=True)
+class Access:
     """One of a buffer, by an instruction; `index` is that of the slot, None for the whole buffer.
     Instructions of a `run` follow each other on one pipe, nothing between."""
 
@@ -63,6 +64,11 @@ class Unit:
 
     def take(self, pair: Pair, count: int = 1) -> None:
         self.need[pair] = max(self.need.get(pair, 0), count)
+
+    @property
+    def depth(self) -> int:
+        """In how many loops it is used."""
+        return max(len(a.loops) for a in self.accesses)
 
     @property
     def names(self) -> str:

@@ -24,8 +24,8 @@ becomes
 `hazards.py` says where. A memref that a program both loads and stores counts as one buffer. Flags
 of a pair of pipes are numbered from 0 on. Where the target has fewer, rings get flags for fewer
 slots than they have copies, a part of them (4 copies: 2, then 1): slots that have one flag are used
-one after the other. Where that is not enough, two buffers share flags, as if they were one: the
-pipes then take turns with both. A program that has flags stays as it is.
+one after the other. Or two buffers share flags, as if they were one: the pipes then take turns with
+both. What is in the fewest loops does so first. A program that has flags stays as it is.
 So do fifos: a push and its pop need no flags.
 """
 
@@ -76,16 +76,16 @@ def number_flags(units: Iterable[Unit]) -> tuple[Numbers, Counter[Pair]]:
 def fewer(
     program: ProgramOp, sharing: Sharing, units: Iterable[Unit], over: Pair, what: str
 ) -> None:
-    """Let units share flags of the pair: the slots of a ring; else two buffers, of those that are
-    used in the fewest loops."""
-    users = [u for u in units if over in u.need]
-    unit = max(users, key=lambda u: u.need[over])
-    if unit.need[over] > 1:
+    """Let units share flags of the pair: the slots of a ring, or two buffers. Those in the fewest
+    loops do so first."""
+    users = sorted((u for u in units if over in u.need), key=lambda u: (u.depth, len(u.accesses)))
+    rings = [u for u in users if u.need[over] > 1]
+    unit = min(rings, key=lambda u: (u.depth, -u.need[over]), default=None)
+    if unit is not None and (len(users) == 1 or unit.depth <= users[1].depth):
         slots = max(n for n in range(1, unit.copies) if unit.copies % n == 0)
         sharing.copies.update(dict.fromkeys(unit.buffers, slots))
         text = f"flags for {slots} of {unit.copies} copies of {unit.names}"
     else:
-        users.sort(key=lambda u: (max(len(a.loops) for a in u.accesses), len(u.accesses)))
         both = [*users[0].buffers, *users[1].buffers]
         sharing.together.append(both)
         sharing.copies.update(dict.fromkeys(both, 1))
