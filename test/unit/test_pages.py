@@ -85,7 +85,7 @@ def test_passes_that_touched_an_op(bert: dict[str, Any]):
     steps = [step["name"] for step in bert["steps"]]
     touched = [(steps[t["step"]], t["what"]) for t in bert["history"]["node_linear"]]
     assert ("fuse-linear", "made") in touched
-    assert touched[-1] == ("lower-to-tasks", "changed")  # it is in the body of a kernel
+    assert ("lower-to-tasks", "made") in touched  # the launch names all that it computes
     assert ("find-activations", "made") not in touched
     assert steps[bert["history"]["node_Erf_113"][0]["step"]] == "find-activations"
 
