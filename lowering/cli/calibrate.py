@@ -47,6 +47,7 @@ def calibrate_input(args: argparse.Namespace) -> int:
     from ge.dialects.support.diagnostics import diagnostic_handler
     from ge.dialects.support.errors import GeError
     from ge.lowering.cli.compile import printer
+    from ge.lowering.cli.remarks import Remarks
     from ge.lowering.driver.calibration import table_for
     from ge.lowering.driver.compiler import context, load
     from ge.lowering.text.files import Outputs
@@ -61,12 +62,16 @@ def calibrate_input(args: argparse.Namespace) -> int:
         options = options_from(args, calibration=options.calibration, quantize=INT8)
     if args.sensitivity and not options.quantize:
         raise GeError("sensitivity is that to quantization", hint="give --quantize int8 too")
-    with diagnostic_handler(printer(remarks=False)):
+    with diagnostic_handler(printer(Remarks())):
         program = load(args.model, plugins=options.plugins)
         wanted = Calibration(sensitivity=args.sensitivity)
         table = table_for(program, options, context(options.plugins), wanted)
-    with Outputs([args.model, *args.data, *options.plugins, *files_of(program.payload)]) as out:
-        out.text(args.output, table.text())
+    if args.output == "-":
+        print(table.text(), end="")
+    else:
+        inputs = [args.model, *args.data, *options.plugins, *files_of(program.payload)]
+        with Outputs(inputs) as out:
+            out.text(args.output, table.text())
     if args.sensitivity:
         print(listing(wanted.layers.values()), end="", file=sys.stderr)
     return 0

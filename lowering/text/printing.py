@@ -229,10 +229,10 @@ def op_text(
 
 
 def dump_text(module: ModuleOp, detail: int) -> str:
-    """A module for `GE_DUMP_GRAPH`: 1 in full, 2 without the elements of large constants, 3 a line
-    for each op of each function."""
+    """A module for `GE_DUMP_GRAPH`: 1 in full, with locations, 2 without them and the elements of
+    large constants, 3 a line for each op of each function."""
     if detail < 3:
-        return op_text(module, elide=16 if detail == 2 else None)
+        return op_text(module, elide=16 if detail == 2 else None, debuginfo=detail == 1)
     return "\n".join(map(head_text, module.walk()))
 
 

@@ -20,13 +20,13 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
 
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.support.locations import fuse_locations
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, is_refinement, set_type
 from ge.runtime.data.arrays import dense, dtype_of, type_of
 from ge.transforms.graph.infer_shapes import refine
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count
-from ge.transforms.rewriting.driver import fuse_locations
 from ge.transforms.rewriting.losses import loss_us
 from ge.transforms.rewriting.matching import Match, Miss, Op
 
@@ -59,12 +59,17 @@ class Emit:
 
 
 def substitute(
-    rule: str, op: Operation, rewriter: PatternRewriter, old: SSAValue, new: SSAValue
+    rule: str,
+    op: Operation,
+    rewriter: PatternRewriter,
+    old: SSAValue,
+    new: SSAValue,
+    gain_us: float | None = None,
 ) -> None:
     """Use `new`, a result of a new op, for `old`, and erase what is dead then; count the rule and
-    remark it at `op`."""
+    remark it at `op`, with what it saves."""
     count(rule)
-    remarks.applied(rule, op)
+    remarks.applied(rule, op, gain_us=gain_us)
     if new.type != old.type and isinstance(new.owner, Operation):
         set_type(new, refine(old.type, new.type))
     rewriter.replace_all_uses_with(old, new)
@@ -117,9 +122,11 @@ class Rule(Search):
             if miss.depth >= self.nearly and remarks.wanted():
                 remarks.missed(self.name, op, miss.why, loss_us(miss.ops))
             return
+        # rules that tell of near misses make one op, and one launch, of several
+        gain = loss_us(match.ops) if self.nearly <= len(match.ops) else None
         new = self.replace(match, Emit(rewriter, op, match.ops))
         if new is None:
             count(self.name, applied=0)
             return
         assert is_refinement(new.type, op.results[0].type), f"{self.name} changes the type"
-        substitute(self.name, op, rewriter, op.results[0], new)
+        substitute(self.name, op, rewriter, op.results[0], new, gain)
