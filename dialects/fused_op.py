@@ -37,6 +37,7 @@ from ge.dialects.support.access import MOVING, Access
 from ge.dialects.support.boxes import Box, hull
 from ge.dialects.support.in_place import same_bytes
 from ge.dialects.support.interfaces import SplitInterface, split_axes
+from ge.dialects.support.locations import fuse_locations
 from ge.dialects.support.operation import GeOp
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_shape_like, is_static, numel, set_type, shape_of
@@ -199,7 +200,7 @@ class FusedOp(SplitInterface, ABC):
             properties=properties,
             regions=[Region(block)],
         )
-        fused.location = worker(ops).location
+        fused.location = fuse_locations((worker(ops), *ops))
         return fused
 
     @property

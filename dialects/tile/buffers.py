@@ -31,7 +31,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.operation import GeOp
+from ge.dialects.support.operation import GeOp, initialize
 from ge.dialects.support.types import align_up, array_ints, int_array
 from ge.dialects.tile.instruction import Program, print_end
 from ge.dialects.tile.types import (
@@ -74,7 +74,7 @@ class AllocOp(GeOp):
 
     def __init__(self, t: TileType | RingType, at: Sequence[int] | None = None):
         offsets = None if at is None else int_array(tuple(at))
-        super().__init__(result_types=[t], properties={"at": offsets})
+        initialize(self, (), (t,), {} if offsets is None else {"at": offsets})
 
     @property
     def tile(self) -> TileType:
@@ -126,7 +126,7 @@ class SlotOp(GeOp):
     traits = traits_def(Pure())
 
     def __init__(self, ring: SSAValue, index: SSAValue):
-        super().__init__(operands=[ring, index], result_types=[cast(RingType, ring.type).tile])
+        initialize(self, (ring, index), (cast(RingType, ring.type).tile,))
 
     @classmethod
     def parse(cls, parser: Parser) -> "SlotOp":
@@ -197,13 +197,10 @@ class ViewOp(GeOp):
         steps: Sequence[int] | None = None,
     ):
         numbers = {"sizes": sizes, "steps": steps}
-        super().__init__(
-            operands=[source, offsets],
-            result_types=[t],
-            properties={
-                name: None if n is None else int_array(tuple(n)) for name, n in numbers.items()
-            },
-        )
+        given: dict[str, Attribute] = {
+            name: int_array(tuple(n)) for name, n in numbers.items() if n is not None
+        }
+        initialize(self, (source, *offsets), (t,), given)
 
     @property
     def box_sizes(self) -> tuple[int, ...]:

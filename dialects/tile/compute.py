@@ -54,7 +54,7 @@ class MmadOp(Instruction):
     init = opt_operand_def(i1)
 
     def __init__(self, acc: SSAValue, lhs: SSAValue, rhs: SSAValue, init: SSAValue | None = None):
-        super().__init__(operands=[acc, lhs, rhs, init])
+        initialize(self, (acc, lhs, rhs) if init is None else (acc, lhs, rhs, init))
 
     def pipe(self) -> Pipe:
         return Pipe.M

@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.element_types import is_float
+from ge.dialects.support.operation import initialize
 from ge.dialects.tile.buffers import box_of, constant_index
 from ge.dialects.tile.instruction import (
     Instruction,
@@ -70,9 +71,12 @@ class LoadOp(Instruction):
         pad: Number | None = None,
         rows: tuple[SSAValue, int] | None = None,
     ):
-        value = None if pad is None else number_attr(pad, tile_type(target).element)
-        first, step = (None, None) if rows is None else (rows[0], number(rows[1]))
-        super().__init__(operands=[source, target, first], properties={"pad": value, "step": step})
+        given: dict[str, Attribute] = {}
+        if pad is not None:
+            given["pad"] = number_attr(pad, tile_type(target).element)
+        if rows is not None:
+            given["step"] = number(rows[1])
+        initialize(self, (source, target) if rows is None else (source, target, rows[0]), (), given)
 
     @property
     def row_step(self) -> int:
@@ -223,15 +227,11 @@ class MoveOp(Instruction):
         transposed: bool = False,
         columns: Sequence[int] = (),
     ):
-        numbers = [*map(number, columns), *[None] * (4 - len(columns))]
-        turned = UnitAttr() if transposed else None
-        super().__init__(
-            operands=[source, target],
-            properties={
-                "transposed": turned,
-                **dict(zip(("first", "step", "each", "further"), numbers, strict=True)),
-            },
-        )
+        names = ("first", "step", "each", "further")
+        given: dict[str, Attribute] = dict(zip(names, map(number, columns), strict=False))
+        if transposed:
+            given["transposed"] = UnitAttr()
+        initialize(self, (source, target), (), given)
 
     @property
     def columns(self) -> tuple[int, ...]:

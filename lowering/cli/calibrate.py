@@ -65,8 +65,12 @@ def calibrate_input(args: argparse.Namespace) -> int:
         program = load(args.model, plugins=options.plugins)
         wanted = Calibration(sensitivity=args.sensitivity)
         table = table_for(program, options, context(options.plugins), wanted)
-    with Outputs([args.model, *args.data, *options.plugins, *files_of(program.payload)]) as out:
-        out.text(args.output, table.text())
+    if args.output == "-":
+        print(table.text(), end="")
+    else:
+        inputs = [args.model, *args.data, *options.plugins, *files_of(program.payload)]
+        with Outputs(inputs) as out:
+            out.text(args.output, table.text())
     if args.sensitivity:
         print(listing(wanted.layers.values()), end="", file=sys.stderr)
     return 0

@@ -75,6 +75,7 @@ def compiled(args: argparse.Namespace, options: "Options", watcher: "Watcher") -
             args.input, options, progress=progress, watch=lambda program: [watcher]
         )
         shapes, dims = fixed_of(options)
-        if (shapes or dims) and is_open(program.module) and program.bind is not None:
+        is_program = not args.input.endswith(".onnx")  # of models sizes are fixed as they are read
+        if is_program and (shapes or dims) and is_open(program.module) and program.bind:
             program = program.bind(dims, shapes)
     return program

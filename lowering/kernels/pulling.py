@@ -42,7 +42,7 @@ from ge.lowering.kernels.places import is_pointwise, long_dims, place_of, tile_s
 from ge.lowering.kernels.rotary import rotated
 from ge.lowering.kernels.running import accumulated
 from ge.lowering.tiles import values as v
-from ge.lowering.tiles.indices import Index, LoopIndex, ReadIndex, Scalar, minimum
+from ge.lowering.tiles.indices import Index, LoopIndex, Scalar, minimum
 from ge.lowering.tiles.tracing import Tracer
 
 Side: TypeAlias = Literal["rows", "columns"]
@@ -56,20 +56,7 @@ Key: TypeAlias = tuple[Any, ...]
 
 def key_of(number: Scalar) -> Any:
     """Equal for equal expressions."""
-    if isinstance(number, LoopIndex):
-        return ("loop", id(number))
-    if isinstance(number, ReadIndex):
-        return ("read", id(number.box.argument), *map(key_of, number.box.starts))
-    return (number.kind, *map(key_of, number.args)) if isinstance(number, Index) else number
-
-
-def loops_of(number: Scalar) -> list[LoopIndex]:
-    """The loops whose variables a number depends on."""
-    if isinstance(number, LoopIndex):
-        return [number]
-    args = number.args if isinstance(number, Index) else ()
-    args = number.box.starts if isinstance(number, ReadIndex) else args
-    return [loop for arg in args for loop in loops_of(arg)]
+    return number.key if isinstance(number, Index) else number
 
 
 @dataclass
@@ -439,7 +426,7 @@ class Pull:
         return self.open[-1]
 
     def _loops(self, box: Box) -> list[LoopIndex]:
-        return [loop for at in box.offsets for loop in loops_of(at)]
+        return [loop for at in box.offsets if isinstance(at, Index) for loop in at.loops]
 
     def _key(self, value: SSAValue, box: Box, column: bool) -> Key:
         return (

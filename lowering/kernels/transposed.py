@@ -24,6 +24,7 @@ does not: an infinite weight gives nan there.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from math import ceil, gcd, prod
 from typing import Any
@@ -82,7 +83,7 @@ class Phases(Convolution):
     def unfolds(self) -> bool:
         return False
 
-    @property
+    @cached_property
     def planes(self) -> int:
         """Planes of all phases: each is an image of its own."""
         return prod(self.result[:-2]) * prod(self.steps)

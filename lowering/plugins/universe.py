@@ -48,9 +48,11 @@ PASSES = {
     "transforms.schedule": "assign-streams split-launches",
     "transforms.state": "grow-state mark-state update-state",
     "transforms.tiles": "tile-flags tile-plan tile-split-loops",
+    "lowering.debugging": "print-op-stats",
     "lowering.kernels": "lower-kernels",
     "lowering.levels": "verify-level verify-plan verify-schedule",
     "lowering.steps": " ".join(level.step for level in Level),
+    "lowering.views": "view-op-graph",
 }
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from io import StringIO
 from itertools import takewhile
 from operator import attrgetter
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -19,6 +19,8 @@ from xdsl.irdl import IRDLOperation, VariadicDef
 from xdsl.irdl import declarative_assembly_format as xdsl
 from xdsl.printer import Printer
 
+from ge.dialects.support.accessors import item
+from ge.dialects.support.operation import operands_of
 from ge.dialects.support.types import array_ints
 
 SILENT = (xdsl.AttrDictDirective, xdsl.OptionalUnitAttrVariable)  # where there is nothing
@@ -35,7 +37,8 @@ class Texts(Protocol):
     def variable_text(self, variable: xdsl.AttributeVariable, attribute: Attribute) -> str: ...
 
 
-Part: TypeAlias = str | Callable[[Texts, Operation], str]
+Write: TypeAlias = Callable[[Texts, Operation], str]
+Part: TypeAlias = str | Write
 IsPresent: TypeAlias = Callable[[Any], bool]
 
 
@@ -52,6 +55,18 @@ def format_of(kind: type[Operation]) -> "Format | None":
     return None
 
 
+class Parts(NamedTuple):
+    """The text of an op, and what writes the places that are left open in it."""
+
+    text: str
+    open: tuple[Write, ...]
+
+    @classmethod
+    def of(cls, parts: Sequence[Part]) -> "Parts":
+        texts = [p.replace("%", "%%") if isinstance(p, str) else "%s" for p in parts]
+        return cls("".join(texts), tuple(p for p in parts if not isinstance(p, str)))
+
+
 class Format:
     """The declared format of a class of ops."""
 
@@ -65,19 +80,20 @@ class Format:
         self.choices: list[IsPresent] = []
         self.numbers: dict[int, int] = {}  # of choices, by the ids of directives
         self.listed: set[str] = set()  # properties that stand among the attributes
-        self.parts: dict[tuple[bool, ...], list[Part] | None] = {}
+        self.parts: dict[tuple[bool, ...], Parts | None] = {}
         self._collect(directives)
 
     def text(self, op: Operation, texts: Texts) -> str | None:
         """What stands behind the name of an op; None where xDSL has to print it."""
-        if op.attributes or not self.listed.isdisjoint(op.properties):
+        if op.attributes or (self.listed and not self.listed.isdisjoint(op.properties)):
             return None
         choice = tuple([is_present(op) for is_present in self.choices])
         if choice not in self.parts:
             self.parts[choice] = self._parts(choice)
         if (parts := self.parts[choice]) is None:
             return None
-        return "".join([part if isinstance(part, str) else part(texts, op) for part in parts])
+        text, places = parts
+        return text % tuple([write(texts, op) for write in places])
 
     def _collect(self, directives: Sequence[xdsl.FormatDirective]) -> None:
         """Number the choices of directives, and of those in them."""
@@ -90,20 +106,14 @@ class Format:
             if isinstance(d, xdsl.OptionalGroupDirective):
                 self._collect((d.then_first, *d.then_elements, *d.else_elements))
 
-    def _parts(self, choice: Sequence[bool]) -> list[Part] | None:
+    def _parts(self, choice: Sequence[bool]) -> Parts | None:
         found, state = list[Part](), xdsl.PrintingState()  # which knows where spaces stand
         try:
             for d in self.directives:
                 self._add(d, choice, state, found)
         except Unknown:
             return None
-        joined = found[:1]
-        for part in found[1:]:
-            if isinstance(part, str) and isinstance(last := joined[-1], str):
-                joined[-1] = last + part
-            else:
-                joined.append(part)
-        return joined
+        return Parts.of(found)
 
     def _add(
         self,
@@ -136,6 +146,9 @@ def choice_of(d: xdsl.FormatDirective) -> IsPresent | None:
         case xdsl.OptionalGroupDirective():
             return choice_of(cast(Any, d.anchor)) or d.anchor.is_present
         case xdsl.AttributeVariable():
+            attributes, name = attributes_of(d), d.name
+            if d.default_value is None:
+                return lambda op: name in attributes(op)
             return lambda op: is_said(d, op)
         case xdsl.VariadicOperandVariable():
             return d.is_present
@@ -179,11 +192,11 @@ def value_of(
     """The value of an op that a variable names."""
     at = d.index
     if isinstance(d, xdsl.OperandVariable) and at < singles:
-        return lambda op: op.operands[at]
+        return lambda op: item(operands_of(op), at)
     if isinstance(d, xdsl.ResultVariable) and at == 0:
-        return lambda op: op.results[0]
+        return lambda op: item(op.results, 0)
     return attrgetter(d.name)
 
 
 def attributes_of(d: xdsl.AttributeVariable) -> Callable[[Operation], dict[str, Attribute]]:
-    return (lambda op: op.properties) if d.is_property else (lambda op: op.attributes)
+    return attrgetter("properties" if d.is_property else "attributes")

@@ -18,6 +18,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator
 
 from ge.dialects.support.diagnostics import location_of
+from ge.dialects.support.operation import ops_of
 from ge.lowering.text.formats import format_of
 
 LAUNCH = "npu_task.launch"  # by name: the dialect is not needed to print others
@@ -61,26 +62,39 @@ class TextPrinter(Printer):
         super().__init__(**options)
         self.limit = limit
         self.attributes: dict[Any, str] = {} if attributes is None else attributes
-        self.by_id: dict[int, tuple[Attribute, str]] = {}  # a structure's hash takes longest
+        # by ids, and with what has them: hashes of structures, and of values, take longest
+        self.by_id: dict[int, tuple[Attribute, str]] = {}
+        self.variables: dict[tuple[int, int], tuple[Attribute, str]] = {}
+        self.names: dict[int, tuple[SSAValue, str]] = {}
 
     def print_op(self, op: Operation) -> None:
         kind, others = type(op), self.print_debuginfo or self.diagnostic.op_messages
         if self.print_generic_format or others or not has_syntax(kind):
             super().print_op(op)
-            return
-        head = f"{', '.join(map(self.name_of, op.results))} = " if op.results else ""
-        form = format_of(kind)
-        if form is not None and (text := form.text(op, self)) is not None:
-            self.print_string(f"{head}{op.name}{text}{self.node_text(op)}", indent=0)
-            return
-        self.print_string(head + op.name)
-        if is_isolated(kind):
-            self.enter_scope()
-            op.print(self)
-            self.exit_scope()
+        elif (line := self.line(op)) is not None:
+            self.print_string(line, indent=0)
         else:
-            op.print(self)
-            self.print_string(self.node_text(op))
+            self.print_string(self.head(op))
+            if is_isolated(kind):
+                self.enter_scope()
+                op.print(self)
+                self.exit_scope()
+            else:
+                op.print(self)
+                self.print_string(self.node_text(op))
+
+    def head(self, op: Operation) -> str:
+        """The names of an op's results, and its own."""
+        results = ", ".join(map(self.name_of, op.results))
+        return f"{results} = {op.name}" if results else op.name
+
+    def line(self, op: Operation) -> str | None:
+        """The text of an op whose format is declared; None where it prints itself."""
+        if (form := format_of(type(op))) is None:
+            return None
+        head = self.head(op)  # its results have the first names
+        text = form.text(op, self)
+        return None if text is None else f"{head}{text}{self.node_text(op)}"
 
     def node_text(self, op: Operation) -> str:
         """The node of the model that a launch comes from: what a profile calls it, whether or not
@@ -97,7 +111,7 @@ class TextPrinter(Printer):
             super().print_block(block, print_block_args, print_block_terminator)
             return
         self._indent += 1
-        for op in block.ops:
+        for op in ops_of(block):
             if print_block_terminator or not is_terminator(type(op)):
                 self._print_new_line()
                 self.print_op(op)
@@ -120,15 +134,16 @@ class TextPrinter(Printer):
 
     def name_of(self, value: SSAValue) -> str:
         """The name of a value, which it has from now on."""
-        if (name := self._ssa_values.get(value)) is None:
-            if hint := value.name_hint:
-                number = self.ssa_names.get(hint, 0)
-                self.ssa_names[hint] = number + 1
-                name = f"{hint}_{number}" if number else hint
-            else:
-                name = self._get_new_valid_name_id()
-            self._ssa_values[value] = name
-        return f"%{name}"
+        if (known := self.names.get(id(value))) is not None:
+            return known[1]
+        if hint := value.name_hint:
+            number = self.ssa_names.get(hint, 0)
+            self.ssa_names[hint] = number + 1
+            name = f"%{hint}_{number}" if number else f"%{hint}"
+        else:
+            name = f"%{self._get_new_valid_name_id()}"
+        self.names[id(value)] = value, name
+        return name
 
     def print_ssa_value(self, value: SSAValue) -> str:
         name = self.name_of(value)
@@ -155,11 +170,16 @@ class TextPrinter(Printer):
 
     def variable_text(self, variable: AttributeVariable, attribute: Attribute) -> str:
         """The text of an attribute as a format's variable has it."""
+        ids = id(variable), id(attribute)
+        if (known := self.variables.get(ids)) is not None:
+            return known[1]
         key = type(variable), attribute
         if (text := self.attributes.get(key)) is None:
             text = self._apart(lambda: variable.print_attr(self, attribute))
-            if "\n" not in text:
-                self.attributes[key] = text
+            if "\n" in text:
+                return text
+            self.attributes[key] = text
+        self.variables[ids] = attribute, text
         return text
 
     def _apart(self, write: Callable[[], object]) -> str:
@@ -209,10 +229,10 @@ def op_text(
 
 
 def dump_text(module: ModuleOp, detail: int) -> str:
-    """A module for `GE_DUMP_GRAPH`: 1 in full, 2 without the elements of large constants, 3 a line
-    for each op of each function."""
+    """A module for `GE_DUMP_GRAPH`: 1 in full, with locations, 2 without them and the elements of
+    large constants, 3 a line for each op of each function."""
     if detail < 3:
-        return op_text(module, elide=16 if detail == 2 else None)
+        return op_text(module, elide=16 if detail == 2 else None, debuginfo=detail == 1)
     return "\n".join(map(head_text, module.walk()))
 
 

@@ -6,6 +6,7 @@ They are expressions, and become `arith` ops where an instruction uses them.
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import gcd, prod
 from typing import Any, NoReturn, TypeAlias
 
@@ -42,12 +43,27 @@ class Index:
         """A number that divides this one, whatever it is when the core runs."""
         parts = [divisor_of(a) for a in self.args]
         match self.kind:
-            case "addi" | "subi" | "minsi" | "known" | "constant":
+            case "addi" | "subi" | "minsi" | "remsi" | "known" | "constant":
                 return gcd(*parts)
             case "muli":
                 return prod(parts)
             case _:
                 return 1
+
+    @cached_property
+    def key(self) -> Any:
+        """Equal for equal expressions."""
+        return self.kind, *(a.key if isinstance(a, Index) else a for a in self.args)
+
+    @cached_property
+    def loops(self) -> "tuple[LoopIndex, ...]":
+        """Those whose variables the number depends on."""
+        return tuple(loop for a in self.args if isinstance(a, Index) for loop in a.loops)
+
+    @cached_property
+    def is_natural(self) -> bool:
+        """Whether it is known to be at least 0."""
+        return self.kind != "subi" and all(map(is_natural, self.args))
 
     def __add__(self, other: Scalar) -> "Index":
         return arithmetic("addi", self, other)
@@ -72,6 +88,8 @@ class Index:
 
     def __mod__(self, other: Scalar) -> "Index":
         """The rest with the sign of the divisor, as Python has it."""
+        if self.is_natural and isinstance(other, int) and other > 0:
+            return arithmetic("remsi", self, other)
         return self - self // other * other
 
     def __lt__(self, other: Scalar) -> "Condition":
@@ -105,6 +123,11 @@ class Index:
 ZERO = Index("constant", (0,))
 
 
+def is_natural(number: Scalar) -> bool:
+    """Whether a number is known to be at least 0."""
+    return number.is_natural if isinstance(number, Index) else number >= 0
+
+
 def number_of(scalar: Scalar) -> int | None:
     """The number, where it is known while the kernel is traced."""
     if isinstance(scalar, Index):
@@ -117,6 +140,7 @@ KNOWN: dict[str, Callable[[int, int], int]] = {
     "subi": operator.sub,
     "muli": operator.mul,
     "floordivsi": lambda a, b: a // b,
+    "remsi": lambda a, b: a % b,  # of a number that is at least 0
     "slt": operator.lt,
     "sle": operator.le,
     "sgt": operator.gt,
@@ -131,14 +155,14 @@ def arithmetic(kind: str, a: Scalar, b: Scalar) -> Index:
     """`kind` of two numbers: a number where both are known, and one of them where the other changes
     nothing."""
     x, y = number_of(a), number_of(b)
-    if x is not None and y is not None and (y or kind != "floordivsi"):
+    if x is not None and y is not None and (y or kind not in ("floordivsi", "remsi")):
         return Index("constant", (KNOWN[kind](x, y),))
     match kind, x, y:
         case ("addi" | "subi", _, 0) | ("muli" | "floordivsi", _, 1) if isinstance(a, Index):
             return a
         case ("addi", 0, _) | ("muli", 1, _) if isinstance(b, Index):
             return b
-        case ("muli", 0, _) | ("muli", _, 0) | ("floordivsi", 0, _):
+        case ("muli", 0, _) | ("muli", _, 0) | ("floordivsi" | "remsi", 0, _) | ("remsi", _, 1):
             return ZERO
         case _:
             return ZERO if kind == "subi" and a is b else Index(kind, (a, b))
@@ -149,7 +173,20 @@ class LoopIndex(Index):
     """The variable of a loop, and its value in each program that has the loop."""
 
     kind: str = "loop"
+    first: Scalar = 0
     values: dict[Any, Any] = field(default_factory=dict[Any, Any])
+
+    @cached_property
+    def key(self) -> Any:
+        return "loop", id(self)
+
+    @cached_property
+    def loops(self) -> "tuple[LoopIndex, ...]":
+        return (self,)
+
+    @cached_property
+    def is_natural(self) -> bool:
+        return is_natural(self.first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +210,19 @@ class ReadIndex(Index):
     box: Any = field(kw_only=True)  # a `values.Box` of one element
     span: range = field(kw_only=True)
     distinct: bool = field(kw_only=True)
+
+    @cached_property
+    def key(self) -> Any:
+        starts = (a.key if isinstance(a, Index) else a for a in self.box.starts)
+        return "read", id(self.box.argument), *starts
+
+    @cached_property
+    def loops(self) -> "tuple[LoopIndex, ...]":
+        return tuple(loop for a in self.box.starts if isinstance(a, Index) for loop in a.loops)
+
+    @cached_property
+    def is_natural(self) -> bool:
+        return self.span.start >= 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -191,6 +191,7 @@ ARITH: dict[str, type[Binary]] = {
     "subi": arith.SubiOp,
     "muli": arith.MuliOp,
     "floordivsi": arith.FloorDivSIOp,
+    "remsi": arith.RemSIOp,
     "ceildivsi": arith.CeilDivSIOp,
     "minsi": arith.MinSIOp,
     "maxsi": arith.MaxSIOp,

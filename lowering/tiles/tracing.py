@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import (
-    IndexType,
     MemRefType,
     TensorType,
     f32,
@@ -58,6 +57,7 @@ from ge.lowering.tiles.indices import (
 )
 from ge.lowering.tiles.sides import HERE, Side
 from ge.lowering.tiles.unfolded import Unfolded
+from ge.transforms.tiles.indices import INDEX
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,9 +149,9 @@ class Tracer:
         self.left -= 1
 
     def loop(self, low: Scalar, high: Scalar, step: Scalar) -> Iterator[Index]:
-        variable = LoopIndex()
+        variable = LoopIndex(first=low)
         for side in self.sides:
-            body = Block(arg_types=[IndexType()])
+            body = Block(arg_types=[INDEX])
             args = (side.index(low), side.index(high), side.index(step))
             side.add(created, ForOp, args, regions=(Region(body),))
             side.open.append(body)

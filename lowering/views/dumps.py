@@ -16,7 +16,7 @@ from ge.lowering.views.levels import level_graph
 from ge.lowering.views.make import Seen
 from ge.lowering.views.watch import Watcher
 
-NAMED = re.compile(r"(\d+)-([\w-]+)\.mlir")
+NAMED = re.compile(r"(\d+)-([\w-]+)\.(?:mlir|onnx)")
 
 
 def seen_in(folder: str, options: Options) -> Seen:

@@ -154,8 +154,8 @@ def ends_of(op: Operation) -> tuple[list[SSAValue], list[SSAValue]]:
 def label(op: Operation, sources: list[str]) -> str:
     """A name for people: that of the source, else of the kernel or the op."""
     named = [s for s in sources if not s.rpartition(":")[2].isdigit()]
-    if named:
-        return named[-1]
+    if named:  # the op that does the work of a launch is the first of its sources
+        return named[0] if isinstance(op, FusedOp | task.LaunchOp) else named[-1]
     if isinstance(op, task.CopyOp):
         return f"copy of {value_name(op.source) or value_name(op.target)}".removesuffix(" of ")
     return op.callee if isinstance(op, task.LaunchOp) else op.name.partition(".")[2]

@@ -5,11 +5,13 @@
     scopes that exporters write    m.encoder.layer.0                   as they are
     all other nodes                what the nodes before and after have in common
 
-Nodes are in the order of the model, which exporters write in the order of execution. That a node
-between two of one module belongs to it is an assumption: it may place a node one module too high.
+Weights that several nodes read say nothing: exporters keep one of several equal ones. Nodes are in
+the order of the model, which exporters write in the order of execution. That a node between two of
+one module belongs to it, and one between two layers to the first, is an assumption.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 Path = tuple[str, ...]
@@ -26,7 +28,10 @@ class Sourced:
 
 def modules(nodes: Sequence[Sourced]) -> dict[str, Path]:
     """The module of each node, by name; without the modules that all of them are in."""
-    stated = [stated_path(node) for node in nodes]
+    readers = Counter(weight for node in nodes for weight in node.weights)
+    names = {node.name for node in nodes}
+    own = {w for w, count in readers.items() if count == 1 and w.split(".")[0] not in names}
+    stated = [stated_path(node, own) for node in nodes]
     filled = between(stated)
     shared = _shared_prefix([path for path in stated if path])
     return {
@@ -35,13 +40,13 @@ def modules(nodes: Sequence[Sourced]) -> dict[str, Path]:
     }
 
 
-def stated_path(node: Sourced) -> Path | None:
-    """The module that a node names, or whose weights it reads; None where nothing says it."""
+def stated_path(node: Sourced, own: Collection[str]) -> Path | None:
+    """The module that a node names, or whose weights it alone reads; None where nothing says it."""
     if node.scope:
         return tuple(node.scope.split("."))
     if "/" in node.name:
         return tuple(part for part in node.name.split("/")[:-1] if part)
-    for weight in node.weights:
+    for weight in (w for w in node.weights if w in own):
         *path, last = weight.split(".")
         if path and not last.isdigit() and "::" not in weight:
             return tuple(path)

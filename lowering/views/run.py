@@ -38,5 +38,5 @@ def simulated(
         taken = None if gears is None else gears.chosen(shapes, dims)
         seen.timeline = simulate(module, target, taken, tiles=tiles(target))
     except GeError as error:
-        seen.untimed = f"{error.message}. {error.hint}" if error.hint else error.message
+        seen.untimed = f"{error.message}; {error.hint}" if error.hint else error.message
     return seen

@@ -10,13 +10,11 @@ from ge.dialects.support.types import element_type
 from ge.lowering.views.levels import Numbers
 from ge.runtime.clock.timeline import COMPUTE, ENGINES, IdleGap, Task, Timeline, bandwidth
 from ge.runtime.costs.cube import peak_macs
-from ge.runtime.costs.pipes import TaskTime, whole_l2_bytes_per_us
+from ge.runtime.costs.pipes import whole_l2_bytes_per_us
 from ge.runtime.costs.tiling import static_work
 from ge.runtime.profile.critical_path import critical_path, slack
+from ge.runtime.profile.limits import limits_of, made_of
 from ge.runtime.profile.trace import engine_lanes
-
-# What may bound a launch, by the pipe that works longest
-PIPES = {"cube": "products", "vector": "vector work", "in": "loads", "out": "stores"}
 
 
 @dataclass(slots=True)
@@ -37,8 +35,8 @@ class TaskView:
     slack_us: float
     bytes: int
     l2_bytes: int
-    pipes_us: dict[str, float]
-    bound: str
+    limits_us: dict[str, float]  # by cause, see `profile/limits.py`
+    bound: str  # the cause of the largest
     cores: dict[str, int]
     macs: int = 0
     vector_ops: int = 0
@@ -72,6 +70,7 @@ class TimeView:
     tasks: list[TaskView]
     gaps: list[IdleGap]
     roofs: list[Roof]
+    made_of_us: dict[str, float]  # the latency by cause, along the critical path
     notes: list[str]
 
 
@@ -86,7 +85,7 @@ def time_view(timeline: Timeline, numbers: Numbers) -> TimeView:
         TaskView(
             numbers.get(t.op, -1), t.kind, t.name, t.engine, lanes[t], t.stream, t.start_us,
             t.duration_us, t.ready_us, t.runs, t in on_path, slacks[t], t.time.bytes,
-            t.time.l2_bytes, pipes_of(t.time), bound_of(t.time, t.duration_us), dict(t.cores),
+            t.time.l2_bytes, *limited(t, timeline), dict(t.cores),
             *work_of(t.kernel, works), timed_by(t), [places[e] for e in t.events],
         )
         for t in order
@@ -97,19 +96,15 @@ def time_view(timeline: Timeline, numbers: Numbers) -> TimeView:
         {e: timeline.busy_us[e] for e in ENGINES if timeline.busy_us[e]}, timeline.idle_us,
         max(COMPUTE, key=lambda e: timeline.busy_us[e]), len(path),
         sum(t.runs * t.duration_us for t in path), tasks, timeline.gaps, roofs_of(timeline),
+        made_of(timeline),
         list(dict.fromkeys(timeline.notes)),
     )  # fmt: skip
 
 
-def pipes_of(time: TaskTime) -> dict[str, float]:
-    return {"cube": time.cube_us, "vector": time.vector_us, "in": time.in_us, "out": time.out_us}
-
-
-def bound_of(time: TaskTime, duration_us: float) -> str:
-    """The pipe that works longest; for launches of which it works less than half, their start."""
-    pipes = pipes_of(time)
-    longest = max(pipes, key=lambda p: pipes[p])
-    return PIPES[longest] if pipes[longest] >= duration_us / 2 else "start and waits"
+def limited(task: Task, timeline: Timeline) -> tuple[dict[str, float], str]:
+    """What each cause asks of a task, and the one that bounds it."""
+    limits = limits_of(task, timeline.target.launch_us)
+    return {c: us for c, us in limits.items() if us}, max(limits, key=lambda c: limits[c])
 
 
 def work_of(

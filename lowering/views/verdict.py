@@ -10,6 +10,7 @@ from ge.lowering.views.times import TaskView, TimeView
 from ge.runtime.profile.what_if import WhatIf
 
 SMALL_GAIN = 0.98  # of the time: less than this is told as no gain
+SHOWN = 0.005  # of the time: what takes less is left out
 
 
 def verdict(
@@ -20,37 +21,28 @@ def verdict(
 
 
 def length(time: TimeView) -> str:
-    engine = max(time.busy_us, key=lambda e: time.busy_us[e], default="")
-    share = time.busy_us.get(engine, 0.0) / time.latency_us if time.latency_us else 0.0
-    idle = {c: us for c, us in time.idle_us.items() if us}
-    cause = max(idle, key=lambda c: idle[c], default="")
-    rest = (
-        f"the {time.idle_engine} cores wait {duration(sum(idle.values()))}, most of it for "
-        f"{CAUSES[cause]} ({duration(idle[cause])})"
-        if cause
-        else f"the {time.idle_engine} cores never wait"
-    )
+    total = sum(time.made_of_us.values())
+    if not total:
+        return "The program has no tasks that take time."
+    causes = [c for c, us in time.made_of_us.items() if us >= SHOWN * total][:3]
+    shares = ", ".join(f"{NAMES[c]} {time.made_of_us[c] / total:.0%}" for c in causes)
     return (
-        f"A run takes {duration(time.latency_us)} on {time.target} (simulated; no schedule of "
-        f"these tasks takes less than {duration(time.lower_bound_us)}): {ENGINE_NAMES[engine]} "
-        f"work {share:.0%} of it, and {rest}."
-        if engine
-        else "The program has no tasks."
+        f"A run takes {duration(time.latency_us)} on {time.target} (simulated), and no schedule of "
+        f"these tasks takes less than {duration(time.lower_bound_us)}; along the critical path it "
+        f"is made of {shares}."
     )
 
 
-CAUSES = {
-    "compute": "the other engine",
-    "memory": "copies",
-    "schedule": "launches",
-    "sync": "the host",
-}
-ENGINE_NAMES = {
-    "cube": "the cube cores",
-    "vector": "the vector cores",
-    "dma_in": "copies to the device",
-    "dma_out": "copies to the host",
-    "host": "tasks of the host",
+# The causes of `profile/limits.py` in a sentence
+NAMES = {
+    "products": "products",
+    "vector": "vector work",
+    "loads": "loads",
+    "stores": "stores",
+    "memory": "HBM traffic both ways",
+    "link": "copies over the host link",
+    "launch": "launches",
+    "waiting": "waiting",
 }
 
 
@@ -70,10 +62,10 @@ def largest(time: TimeView, program: LevelGraph) -> str:
     longest = max(time.tasks, key=lambda t: t.duration_us)
     count = sum(t.runs for t in tasks)
     return (
-        f"{sums[kind] / total:.0%} of the tasks' time is in {count} {kind}, where "
-        f"{bound} take longest in {bounds[bound] / sums[kind]:.0%} of it; the longest single task "
-        f"is {longest.name} with {duration(longest.duration_us)} "
-        f"({longest.duration_us / time.latency_us:.1%} of the run)."
+        f"{sums[kind] / total:.0%} of the tasks' time is in {count} {kind}, of which "
+        f"{bounds[bound] / sums[kind]:.0%} is bound by {NAMES[bound]}; the longest single task is "
+        f"{longest.name} ({kind_of(longest, program)}) with {duration(longest.duration_us)}, "
+        f"{longest.duration_us / time.latency_us:.1%} of the run."
     )
 
 
@@ -92,7 +84,7 @@ def outlook(
     if best is not None and best.ratio < SMALL_GAIN:
         parts.append(
             f"of the changes to the machine that were simulated, {best.change} helps most "
-            f"({best.ratio:.2f} of the time)"
+            f"({best.ratio:.2f} of the time, as the program is)"
         )
     elif best is not None:
         parts.append("none of the changes to the machine that were simulated saves 2% of the time")

@@ -119,7 +119,7 @@ def test_dumps_are_in_the_order_of_the_passes(tmp_path: Path, monkeypatch: pytes
     dump, output = tmp_path / "dump", tmp_path / "out.mlir"
     monkeypatch.setenv("GE_DUMP_GRAPH", "1")
     monkeypatch.setenv("GE_DUMP_PATH", str(dump))
-    assert ge_compile.main([str(MODEL), "-o", str(output)]) == 0
+    assert ge_compile.main([str(MODEL), "-o", str(output), "--mlir-print-debuginfo"]) == 0
     files = sorted(dump.iterdir())
     names = [p.name for p in pipeline(Options())]
     assert [f.name for f in files] == [f"{i:02d}-{name}.mlir" for i, name in enumerate(names)]

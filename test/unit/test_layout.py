@@ -109,8 +109,8 @@ ROOMS: dict[str, set[str]] = {
     },
     "lowering/views": {
         "dialects", "runtime/clock", "runtime/costs", "runtime/device", "runtime/profile",
-        "runtime/tiles", "transforms/rewriting", "lowering/driver", "lowering/levels",
-        "lowering/onnx", "lowering/pipeline", "lowering/text",
+        "runtime/tiles", "transforms/analysis", "transforms/rewriting", "lowering/driver",
+        "lowering/levels", "lowering/onnx", "lowering/pipeline", "lowering/text",
     },
     "lowering/cli": {
         "dialects", "lowering", "runtime", "transforms/precision", "transforms/quantization",

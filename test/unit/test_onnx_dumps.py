@@ -104,7 +104,10 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(stored), [-1, -2, -3, -4])
 
 
-def test_tools_that_run_passes_dump(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_tools_that_run_passes_dump(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
     dumps(model, tmp_path / "compiled", monkeypatch, "1")
     np.savez(tmp_path / "x.npz", x=X)
     for name, run, files in (
@@ -120,3 +123,5 @@ def test_tools_that_run_passes_dump(model: Path, tmp_path: Path, monkeypatch: py
         assert run() == 0
         for file in files:
             assert (tmp_path / name / file).exists(), (name, list((tmp_path / name).rglob("*")))
+    assert "[ranges]" in capsys.readouterr().out
+    assert not (tmp_path / "-").exists()  # standard output is no file

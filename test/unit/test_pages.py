@@ -85,7 +85,7 @@ def test_passes_that_touched_an_op(bert: dict[str, Any]):
     steps = [step["name"] for step in bert["steps"]]
     touched = [(steps[t["step"]], t["what"]) for t in bert["history"]["node_linear"]]
     assert ("fuse-linear", "made") in touched
-    assert touched[-1] == ("lower-to-tasks", "changed")  # it is in the body of a kernel
+    assert ("lower-to-tasks", "made") in touched  # the launch names all that it computes
     assert ("find-activations", "made") not in touched
     assert steps[bert["history"]["node_Erf_113"][0]["step"]] == "find-activations"
 
@@ -146,13 +146,13 @@ def test_dumps(tmp_path: Path, small: str, capsys: pytest.CaptureFixture[str]):
 
 def test_modules_by_scopes_weights_and_neighbours():
     nodes = [
-        Sourced("a", ["m.layers.0.norm.weight"]),
+        Sourced("a", ["m.layers.0.norm.weight", "m.layers.0.norm.bias"]),
         Sourced("b"),
         Sourced("c", ["m.layers.0.mlp.up.weight"]),
-        Sourced("d"),
+        Sourced("d", ["m.layers.0.norm.bias", "a.scale"]),  # read by others too, of a node
         Sourced("e", ["m.layers.1.norm.weight"]),
         Sourced("/m/head/Add"),
-        Sourced("f", scope="m.head.act"),
+        Sourced("f", ["m.layers.0.norm.bias", "a.scale"], scope="m.head.act"),
     ]
     assert modules(nodes) == {
         "a": ("layers.0", "norm"),

@@ -10,8 +10,9 @@ from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.locations import MOST_LOCATIONS, fuse_locations
 from ge.lowering.text.reading import Source, parse_module
-from ge.transforms.rewriting.driver import MOST_LOCATIONS, fuse_locations, op_classes, rewrite
+from ge.transforms.rewriting.driver import op_classes, rewrite
 
 
 def parse(text: str) -> ModuleOp:

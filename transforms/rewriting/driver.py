@@ -10,12 +10,12 @@ A pattern is a RewritePattern whose `match_and_rewrite` is decorated with `op_ty
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from types import UnionType
 from typing import Union, cast, get_args, get_origin
 
-from xdsl.dialects.builtin import ArrayAttr, FusedLoc, LocationAttr, ModuleOp, NoneAttr, UnknownLoc
-from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.dialects.builtin import ModuleOp, UnknownLoc
+from xdsl.ir import Block, Operation, Region
 from xdsl.pattern_rewriter import (
     PatternRewriter,
     PatternRewriterListener,
@@ -25,14 +25,11 @@ from xdsl.pattern_rewriter import (
 
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.locations import fuse_locations
 from ge.dialects.support.types import NotStatic
 from ge.transforms.rewriting.counts import is_enabled
 
 REWRITES_PER_OP = 100  # more rewrites than this for each op of the input are an endless loop
-
-# Locations that one op keeps of those that became it: an op that thousands are folded into, one
-# after the other, would name all of them each time.
-MOST_LOCATIONS = 32
 
 
 def op_classes(pattern: RewritePattern) -> tuple[type[Operation], ...]:
@@ -50,24 +47,6 @@ def op_classes(pattern: RewritePattern) -> tuple[type[Operation], ...]:
     if get_origin(expected) in (Union, UnionType):
         return get_args(expected)
     return (cast(type[Operation], expected),)
-
-
-def fuse_locations(ops: Iterable[Operation]) -> LocationAttr:
-    """The distinct locations of the ops in order, `MOST_LOCATIONS` at most, as one."""
-    parts: dict[Attribute, None] = {}
-    for op in ops:
-        location = op.location
-        inner = (
-            cast(ArrayAttr[Attribute], location.locations)
-            if isinstance(location, FusedLoc)
-            else [location]
-        )
-        parts.update((part, None) for part in inner if not isinstance(part, UnknownLoc))
-        if len(parts) >= MOST_LOCATIONS:
-            break
-    if len(parts) > 1:
-        return FusedLoc(tuple(parts)[:MOST_LOCATIONS], NoneAttr())
-    return cast(LocationAttr, next(iter(parts), UnknownLoc()))
 
 
 class _Failure(BaseException):

@@ -20,13 +20,13 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
 
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.support.locations import fuse_locations
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, is_refinement, set_type
 from ge.runtime.data.arrays import dense, dtype_of, type_of
 from ge.transforms.graph.infer_shapes import refine
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count
-from ge.transforms.rewriting.driver import fuse_locations
 from ge.transforms.rewriting.losses import loss_us
 from ge.transforms.rewriting.matching import Match, Miss, Op
 

@@ -40,7 +40,8 @@ Pair = tuple[Pipe, Pipe]
 """Who sets a flag, and who waits for it."""
 
 
-class Access(NamedTuple):
+@dataclass(eq=False, slots=True)
+class Access:
     """One of a buffer, by an instruction; `index` is that of the slot, None for the whole buffer.
     Instructions of a `run` follow each other on one pipe, nothing between."""
 

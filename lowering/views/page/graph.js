@@ -7,6 +7,7 @@ const { d3, dagre } = /** @type {any} */ (globalThis);
 const WIDTH = 196, HEIGHT = 44, END = 26, TITLE = 20;
 const MOST_AT_FIRST = 48; // boxes that are shown before anything is opened
 const MOST = 420; // boxes that are laid out at once
+const USERS = 8, MAKERS = 14; // an edge of more users of one value, or to a box that reads more, is drawn when it is chosen
 const FAR = 0.38; // below this scale texts are left out
 
 /** Kind of an op -> colour. @param {string} op */
@@ -18,6 +19,12 @@ export function colorOf(op) {
   if (/reshape|transpose|slice|concat|split|gather|pad|expand|squeeze|copy|cast|identity/.test(name)) return "var(--faint)";
   if (/quantize/.test(name)) return "var(--host)";
   return "var(--vector)";
+}
+
+/** What the colours of ops stand for. */
+export function kindsOf() {
+  const kinds = [["matmul", "products"], ["attention", "attention, softmax"], ["norm", "norms, sums"], ["add", "elementwise"], ["reshape", "movement"]];
+  return kinds.map(([op, text]) => h("span", {}, h("i", { class: "swatch", style: `background:${colorOf(op)}` }), text));
 }
 
 export class GraphView {
@@ -46,10 +53,8 @@ export class GraphView {
   }
 
   legend() {
-    const kinds = [["matmul", "products"], ["attention", "attention, softmax"], ["norm", "norms, sums"], ["add", "elementwise"], ["reshape", "movement"]];
-    const swatches = kinds.map(([op, text]) => h("span", {}, h("i", { class: "swatch", style: `background:${colorOf(op)}` }), text));
     const heat = this.model.tasks.length ? h("span", {}, h("i", { class: "swatch", style: "background:rgb(var(--heat))" }), "bar: share of the time") : null;
-    return h("div", { class: "legend" }, swatches, heat);
+    return h("div", { class: "legend" }, kindsOf(), heat);
   }
 
   zoomButtons() {
@@ -124,7 +129,15 @@ export class GraphView {
   draw() {
     const started = performance.now();
     this.drawn = true;
-    const { leaves, clusters, edges } = this.tree.visible(this.root, this.open);
+    const { leaves, clusters, edges: all } = this.tree.visible(this.root, this.open);
+    const users = d3.rollup(all, (/** @type {any[]} */ e) => e.length, (/** @type {any} */ e) => e.from), makers = d3.rollup(all, (/** @type {any[]} */ e) => e.length, (/** @type {any} */ e) => e.to);
+    const order = new Map(leaves.map((id, i) => [id, i]));
+    const first = d3.rollup(all, (/** @type {any[]} */ es) => d3.least(es, (/** @type {any} */ e) => order.get(e.to)), (/** @type {any} */ e) => e.from);
+    const last = d3.rollup(all, (/** @type {any[]} */ es) => d3.greatest(es, (/** @type {any} */ e) => order.get(e.from)), (/** @type {any} */ e) => e.to);
+    const isWide = (/** @type {any} */ e) => (users.get(e.from) > USERS || makers.get(e.to) > MAKERS) && first.get(e.from) !== e && last.get(e.to) !== e;
+    const edges = all.filter((e) => !isWide(e));
+    this.wide = all.filter(isWide);
+    this.users = users;
     this.leaves = leaves;
     const layout = this.layout(leaves, clusters, edges);
     this.places = layout;
@@ -134,7 +147,7 @@ export class GraphView {
     this.drawLeaves(leaves, layout);
     this.mark();
     const ops = this.tree.get(this.root).ops;
-    this.shownText = `${leaves.length} boxes of ${ops} ops`;
+    this.shownText = `${leaves.length} boxes of ${ops} ops${this.wide.length ? `; ${this.wide.length} edges of values with many users show when chosen` : ""}`;
     this.tools();
     this.took = performance.now() - started;
   }
@@ -242,9 +255,10 @@ export class GraphView {
     if (op) g.append("rect").attr("width", 5).attr("height", HEIGHT - 2).attr("x", 1).attr("y", 1).attr("rx", 2.5).attr("fill", colorOf(op.attributes?.computes ?? op.op));
     const title = container ? `▸ ${container.kind === "module" ? container.title : short(op?.op ?? "")}` : short(op?.op ?? "");
     const sub = container?.kind === "module" ? `${container.ops} ops` : op?.name ?? "";
-    const room = us ? 17 : 26;
+    const room = us ? 17 : 26, users = this.users.get(id) ?? 0;
+    if (users > USERS) g.append("text").attr("class", "sub").attr("x", WIDTH - 8).attr("y", 34).attr("text-anchor", "end").text(`→ ${users}`);
     g.append("text").attr("class", "title").attr("x", 12).attr("y", 18).text(clipped(title, room));
-    g.append("text").attr("class", "sub").attr("x", 12).attr("y", 34).text(clipped(sub, 28));
+    g.append("text").attr("class", "sub").attr("x", 12).attr("y", 34).text(clipped(sub, users > USERS ? 22 : 28));
     if (us) {
       g.append("text").attr("class", "time").attr("x", WIDTH - 8).attr("y", 18).text(time(us));
       g.append("rect").attr("class", "heat").attr("y", HEIGHT - 3).attr("x", 6).attr("height", 3).attr("rx", 1.5).attr("width", Math.max(1, (WIDTH - 12) * Math.min(1, us / whole)));
@@ -291,7 +305,7 @@ export class GraphView {
   described(id) {
     const container = this.tree.containers.get(id), op = this.opOf(id), us = this.timeOf(id);
     const timed = us ? h("span", {}, `${time(us)}, ${share(us, this.model.latency)} of the run`) : null;
-    if (container?.kind === "module") return [h("b", {}, container.path), h("span", {}, `${container.ops} ops`), timed];
+    if (container?.kind === "module") return [h("b", {}, container.path || container.title), h("span", {}, `${container.ops} ops`), timed];
     return [h("b", {}, op?.op ?? ""), h("span", {}, op?.name ?? ""), h("span", {}, (op?.results ?? []).join(", ")), timed];
   }
 
@@ -300,7 +314,7 @@ export class GraphView {
     const container = this.tree.containers.get(id), place = this.placeOf(id);
     if (toggle && container) this.toggle(id);
     if (place) this.app.select(place, false);
-    else if (container) this.app.selectModule(container.path);
+    else if (container?.path) this.app.selectModule(container.path);
     this.at = id;
     this.mark();
   }
@@ -357,11 +371,21 @@ export class GraphView {
     this.scene.selectAll(".node, .cluster").classed("chosen", (/** @type {string} */ d) => chosen.has(d));
     this.edges?.classed("near", (/** @type {any} */ e) => e.from === at || e.to === at);
     this.scene.selectAll("text.tensor").remove();
+    this.scene.selectAll("path.wide").remove();
+    const wide = (this.wide ?? []).filter((/** @type {any} */ e) => e.from === at || e.to === at).slice(0, 80);
+    this.scene.selectAll("path.wide").data(wide).join("path").attr("class", "edge wide near").attr("d", (/** @type {any} */ e) => this.direct(e));
     const near = (this.edges?.data() ?? []).filter((/** @type {any} */ e) => e.from === at || e.to === at);
     for (const e of near.slice(0, 12)) {
       const points = this.places.edge(e.from, e.to).points, middle = points[Math.floor(points.length / 2)];
       this.scene.append("text").attr("class", "tensor").attr("x", middle.x).attr("y", middle.y + 3).text(clipped([...e.types].join(", "), 34));
     }
+  }
+
+  /** A curve from one box to another, over whatever is between. @param {{from: string, to: string}} edge */
+  direct({ from, to }) {
+    const a = this.places.node(from), b = this.places.node(to);
+    return this.down ? d3.linkVertical()({ source: [a.x, a.y + a.height / 2], target: [b.x, b.y - b.height / 2] })
+      : d3.linkHorizontal()({ source: [a.x + a.width / 2, a.y], target: [b.x - b.width / 2, b.y] });
   }
 
   clear() { this.at = undefined; this.mark(); }

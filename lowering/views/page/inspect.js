@@ -1,8 +1,6 @@
 // The panel beside the views: all that is known of an op, or of a module.
 
-import { bar, bytes, h, share, short, time } from "views/text";
-
-const PIPES = /** @type {Record<string, string>} */ ({ cube: "products", vector: "vector work", in: "loads", out: "stores" });
+import { bar, bytes, cause, causeColor, h, share, short, time } from "views/text";
 
 export class Inspector {
   /** @param {import("views/app").App} app @param {HTMLElement} element */
@@ -71,10 +69,10 @@ export class Inspector {
       ["Critical path", longest.critical ? "yes: the run is as much longer as this takes" : `no: it may end ${time(longest.slack_us)} later`],
     ];
     if (longest.timed_by) rows.push(["Timed by", longest.timed_by]);
-    const pipes = Object.entries(longest.pipes_us ?? {}).filter(([, v]) => v > 0);
-    return [h("h3", {}, title), list(rows), pipes.length && longest.engine !== "dma_in" && longest.engine !== "dma_out" ? [
-      h("h3", {}, `Longest: ${longest.bound}`), pipes.map(([p, v]) => h("div", { style: "display:grid;grid-template-columns:86px 1fr 76px;gap:8px" },
-        h("span", {}, PIPES[p]), bar(v / longest.duration_us), h("span", { class: "number" }, time(v))))] : null];
+    const limits = Object.entries(longest.limits_us ?? {}).sort((a, b) => b[1] - a[1]);
+    return [h("h3", {}, title), list(rows), h("h3", {}, `Bound by ${cause(longest.bound)}: what each asks of it`),
+      limits.map(([name, v]) => h("div", { style: "display:grid;grid-template-columns:104px 1fr 76px;gap:8px" },
+        h("span", {}, cause(name)), bar(v / limits[0][1], causeColor(name)), h("span", { class: "number" }, time(v))))];
   }
 
   /** @param {import("views/model").Place} place */

@@ -1,6 +1,6 @@
 // Time by module, as a picture that one goes into, and by kind of op.
 
-import { bar, card, clipped, h, share, short, table, time, tip } from "views/text";
+import { bar, card, cause, causeColor, clipped, h, share, table, time, tip } from "views/text";
 
 const { d3 } = /** @type {any} */ (globalThis);
 const ROW = 27, DEPTH = 6;
@@ -15,7 +15,7 @@ export class LayersView {
     this.crumbs = h("div", { class: "crumbs", style: "margin-bottom:8px" });
     this.rows = h("div");
     this.element = h("div", { class: "sheet" },
-      card("Time by module", h("p", { class: "note" }, "Width is the time of tasks; they may overlap. Modules come from names of nodes and weights: a launch that is of several is counted where these meet."), this.crumbs, this.picture),
+      card("Time by module", h("p", { class: "note" }, "Width is the time of tasks; they may overlap. Modules come from names of nodes and weights; a launch of several modules counts where they meet, and what lies between two layers for the first: an assumption."), this.crumbs, this.picture),
       h("div", { class: "columns", style: "margin-top:16px" }, card("In this module", this.rows), this.kinds(), this.bounds()));
   }
 
@@ -25,9 +25,9 @@ export class LayersView {
   draw() {
     const width = this.picture.getBoundingClientRect().width;
     if (!width) return;
-    const depth = Math.min(DEPTH, this.at.height + 1);
-    d3.partition().size([1, this.at.height + 1])(this.at.copy());
     const local = d3.partition().size([width, this.at.height + 1])(this.at.copy());
+    const wide = local.descendants().filter((/** @type {any} */ d) => d.x1 - d.x0 > 3);
+    const depth = Math.min(DEPTH, 1 + Math.max(...wide.map((/** @type {any} */ d) => d.depth - local.depth)));
     const svg = d3.create("svg").attr("class", "icicle").attr("width", width).attr("height", depth * ROW).attr("role", "img").attr("aria-label", "Time by module; the table below has the same figures");
     const shown = local.descendants().filter((/** @type {any} */ d) => d.depth - local.depth < depth && d.x1 - d.x0 > 0.5);
     const cells = svg.selectAll("g").data(shown).join("g").attr("transform", (/** @type {any} */ d) => `translate(${d.x0},${(d.depth - local.depth) * ROW})`);
@@ -35,10 +35,17 @@ export class LayersView {
       .attr("fill", (/** @type {any} */ d) => `rgba(var(--heat), ${(0.1 + 0.6 * (d.value / this.root.value) ** 0.6).toFixed(3)})`)
       .on("mousemove", (/** @type {MouseEvent} */ e, /** @type {any} */ d) => tip(e, h("b", {}, d.data.path || "model"), h("span", {}, `${time(d.value)}, ${share(d.value, this.root.value)} of all tasks`)))
       .on("mouseleave", () => tip(null)).on("click", (/** @type {MouseEvent} */ e, /** @type {any} */ d) => { tip(null); this.go(this.find(d.data.path)); });
-    cells.append("text").attr("x", 6).attr("y", ROW / 2 + 3).text((/** @type {any} */ d) => (d.x1 - d.x0 > 44 ? clipped(`${d.data.name}  ${time(d.value)}`, Math.floor((d.x1 - d.x0 - 8) / 6.6)) : ""));
+    cells.append("text").attr("x", 6).attr("y", ROW / 2 + 3).text((/** @type {any} */ d) => this.label(d, Math.floor((d.x1 - d.x0 - 10) / 6.4)));
     this.picture.replaceChildren(svg.node());
     this.path();
     this.inside();
+  }
+
+  /** A name, with the time where there is room. @param {any} d @param {number} room in characters */
+  label(d, room) {
+    const name = d.data.name, us = time(d.value);
+    if (name.length + us.length + 2 <= room) return `${name}  ${us}`;
+    return room < 5 ? "" : clipped(name, room);
   }
 
   /** @param {string} path */
@@ -62,14 +69,14 @@ export class LayersView {
 
   kinds() {
     const found = this.app.times.by((t) => this.app.times.kindOf(t));
-    const rows = found.map((k) => [short(k.name), String(k.count), time(k.us), share(k.us, this.app.times.total), bar(k.us / found[0].us)]);
+    const rows = found.map((k) => [k.name, String(k.count), time(k.us), share(k.us, this.app.times.total), bar(k.us / found[0].us)]);
     return card("By kind of op", table(["Op", "#Tasks", "#Time", "#Share", ""], rows, (i) => this.app.goto({ level: this.app.model.program, node: this.slowest(found[i].tasks) })));
   }
 
   bounds() {
     const found = this.app.times.by((t) => t.bound);
-    const rows = found.map((k) => [k.name, String(k.count), time(k.us), share(k.us, this.app.times.total), bar(k.us / found[0].us)]);
-    return card("By what takes longest in a task", table(["Pipe", "#Tasks", "#Time", "#Share", ""], rows));
+    const rows = found.map((k) => [cause(k.name), String(k.count), time(k.us), share(k.us, this.app.times.total), bar(k.us / found[0].us, causeColor(k.name))]);
+    return card("By what bounds the tasks", table(["Bound by", "#Tasks", "#Time", "#Share", ""], rows));
   }
 
   /** @param {import("views/model").Task[]} tasks */

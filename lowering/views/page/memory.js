@@ -1,10 +1,12 @@
 // Which bytes are used when: address against time, a rectangle for each buffer.
 
+import { colorOf, kindsOf } from "views/graph";
 import { Plot, color } from "views/plot";
 import { bytes, h, share, time } from "views/text";
 
 const { d3 } = /** @type {any} */ (globalThis);
 const LEFT = 92, TOP = 30, CURVE = 74;
+const SHADES = [1, 0.78, 0.9, 0.68];
 
 export class MemoryView {
   /** @param {import("views/app").App} app */
@@ -34,7 +36,7 @@ export class MemoryView {
       h("div", { class: "segmented", role: "group", "aria-label": "Segment" }, this.segments.map((/** @type {any} */ s) =>
         h("button", { type: "button", "aria-pressed": String(s === segment), onclick: () => { this.choose(s); this.plot.draw(); } }, s.name))),
       h("span", {}, `${this.buffers.length} buffers in ${bytes(segment.bytes)}; at most ${bytes(segment.peak_bytes)} in use, first at ${time(segment.peak_us ?? 0)}`),
-      h("span", { class: "space" }), act("The peak", () => this.peak()), act("All", () => this.plot.reset()));
+      h("span", { class: "space" }), h("span", { class: "note row" }, "made by", kindsOf()), act("The peak", () => this.peak()), act("All", () => this.plot.reset()));
   }
 
   peak() {
@@ -57,15 +59,22 @@ export class MemoryView {
   draw(plot) {
     const c = plot.context, bottom = plot.height - CURVE - 22;
     const y = d3.scaleLinear([0, Math.max(this.segment.bytes, 1)], [bottom, TOP + 6]);
-    const palette = ["--cube", "--vector", "--dma_in", "--dma_out", "--host"].map(color);
+    /** @type {Map<string, string>} */ const fills = new Map();
+    const fill = (/** @type {string} */ op) => {
+      const name = colorOf(op).slice(4, -1);
+      if (!fills.has(name)) fills.set(name, color(name));
+      return fills.get(name) ?? "";
+    };
     c.save();
     c.beginPath();
     c.rect(LEFT, TOP, plot.width, plot.height);
     c.clip();
     this.buffers.forEach((/** @type {any} */ b, /** @type {number} */ i) => {
+      c.globalAlpha = SHADES[i % SHADES.length]; // neighbours differ
       const top = y(b.offset + b.bytes), height = Math.max(y(b.offset) - top - 0.6, 1);
-      plot.bar(b, b.start_us, b.end_us, top, height, palette[i % palette.length], b.name || b.type || "");
+      plot.bar(b, b.start_us, b.end_us, top, height, fill(this.kindOf(b)), b.name || b.type || "");
     });
+    c.globalAlpha = 1;
     this.curve(plot, bottom + 22);
     this.peakLine(plot, bottom);
     c.restore();
@@ -117,9 +126,16 @@ export class MemoryView {
     c.fillRect(0, bottom + 0.5, plot.width, 1);
     c.fillStyle = color("--muted");
     c.textAlign = "right";
-    for (const at of y.ticks(7)) if (at <= this.segment.bytes) c.fillText(bytes(at), LEFT - 8, Math.max(y(at), TOP + 8));
+    const step = 2 ** Math.ceil(Math.log2(Math.max(this.segment.bytes, 8) / 8));
+    for (let at = 0; at <= this.segment.bytes; at += step) c.fillText(bytes(at).replace(/\.0+ /, " "), LEFT - 8, Math.max(y(at), TOP + 8));
     c.fillText("in use", LEFT - 8, bottom + 22 + CURVE / 2);
     c.textAlign = "left";
+  }
+
+  /** The op that makes what is in a buffer. @param {any} b */
+  kindOf(b) {
+    const { model } = this.app, op = model.levels[model.program].nodes[b.nodes?.[0]];
+    return op?.attributes?.computes ?? op?.op ?? "copy";
   }
 
   /** @param {any} b */

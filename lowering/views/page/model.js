@@ -7,7 +7,7 @@
  * @typedef {{name: string, summary: string, after?: number, nodes: Op[]}} Level
  * @typedef {{node?: number, kind: string, name: string, engine: string, lane: number, stream: number,
  *   start_us: number, duration_us: number, ready_us: number, runs: number, critical: boolean,
- *   slack_us: number, bytes: number, l2_bytes: number, pipes_us: Record<string, number>,
+ *   slack_us: number, bytes: number, l2_bytes: number, limits_us: Record<string, number>,
  *   bound: string, cores: Record<string, number>, macs: number, vector_ops: number,
  *   element?: string, timed_by?: string, events?: number[], number: number}} Task
  * @typedef {{level: number, node: number}} Place

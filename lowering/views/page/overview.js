@@ -1,26 +1,26 @@
 // What a run comes to: sentences, figures, the slowest tasks.
 
-import { bytes, card, h, share, short, table, time } from "views/text";
+import { bytes, card, cause, causeColor, h, share, short, table, time } from "views/text";
 
 const SLOWEST = 12;
 
 /** @param {import("views/app").App} app */
 export function overview(app) {
   const { payload } = app.model;
-  const parts = [failure(payload), verdict(payload), tiles(app)];
+  const parts = [failure(payload), verdict(payload), madeOf(payload), tiles(app)];
   const columns = [app.model.tasks.length ? slowest(app) : null, levels(app), passes(payload)];
   const notes = [...(payload.time?.notes ?? []), ...tried(payload)];
   return { element: h("div", { class: "sheet" }, parts, h("div", { class: "columns" }, columns),
-    notes.length ? card("Notes", h("ul", { style: "margin:0;padding-left:18px" }, notes.map((n) => h("li", {}, n)))) : null) };
+    notes.length ? h("div", { style: "margin-top:16px" }, card("Notes", h("ul", { style: "margin:0;padding-left:18px" }, notes.map((n) => h("li", {}, n))))) : null) };
 }
 
 /** @param {any} payload */
 function failure(payload) {
   if (!payload.failure) return null;
-  const reached = (payload.levels ?? []).at(-1)?.name;
+  const reached = (payload.levels ?? []).filter((l) => l.name !== "stopped").at(-1)?.name;
   const where = payload.failure.pass ? `in pass ${payload.failure.pass}` : "before the first pass";
   return h("section", { class: "card failure", style: "margin-bottom:16px" }, h("h2", {}, `The compilation stopped ${where}`),
-    h("p", {}, `${payload.steps?.length ?? 0} passes had run${reached ? `; the graph is shown down to the ${reached} level` : ""}.`), h("pre", {}, payload.failure.message));
+    h("p", {}, `${payload.steps?.length ?? 0} passes had run${reached ? `; ${reached} is the last level that was reached` : ""}. The graph shows how far it got.`), h("pre", {}, payload.failure.message));
 }
 
 /** @param {any} payload */
@@ -28,6 +28,16 @@ function verdict(payload) {
   if (payload.verdict) return h("section", { class: "card verdict" }, h("ol", {}, payload.verdict.map((/** @type {string} */ s) => h("li", {}, s))));
   if (!payload.untimed || payload.failure) return null;
   return h("section", { class: "card verdict" }, `There is no time: ${payload.untimed}`);
+}
+
+/** The latency by cause, as one bar. @param {any} payload */
+function madeOf(payload) {
+  const parts = Object.entries(payload.time?.made_of_us ?? {}), total = parts.reduce((s, [, us]) => s + us, 0);
+  if (!total) return null;
+  const strip = h("div", { class: "strip", role: "img", "aria-label": parts.map(([c, us]) => `${cause(c)} ${share(us, total)}`).join(", ") },
+    parts.map(([c, us]) => h("i", { style: `flex-grow:${us / total};background:${causeColor(c)}`, title: `${cause(c)} ${time(us)}` })));
+  const keys = parts.filter(([, us]) => us / total >= 0.0005).map(([c, us]) => h("span", {}, h("i", { class: "swatch", style: `background:${causeColor(c)}` }), `${cause(c)} ${share(us, total)}`, h("small", {}, ` ${time(us)}`)));
+  return h("section", { class: "card", style: "margin-bottom:16px" }, h("h2", {}, "What the latency is made of, along the critical path"), strip, h("div", { class: "keys" }, keys));
 }
 
 /** @param {import("views/app").App} app */
@@ -50,8 +60,8 @@ function tiles(app) {
 function slowest(app) {
   const { model } = app;
   const tasks = [...model.tasks].sort((a, b) => b.runs * b.duration_us - a.runs * a.duration_us).slice(0, SLOWEST);
-  const rows = tasks.map((t) => [t.name, short(app.times.kindOf(t)), t.bound, time(t.duration_us), share(t.runs * t.duration_us, model.latency)]);
-  return card(`The ${tasks.length} slowest tasks`, table(["Task", "Op", "Longest pipe", "#Time", "#Share"], rows, (i) => {
+  const rows = tasks.map((t) => [t.name, short(app.times.kindOf(t)), cause(t.bound), time(t.duration_us), share(t.runs * t.duration_us, model.latency)]);
+  return card(`The ${tasks.length} slowest tasks`, table(["Task", "Op", "Bound by", "#Time", "#Share"], rows, (i) => {
     const node = tasks[i].node;
     if (node !== undefined) app.goto({ level: model.program, node });
   }));
@@ -60,7 +70,7 @@ function slowest(app) {
 /** @param {import("views/app").App} app */
 function levels(app) {
   const rows = app.model.levels.map((l) => [l.name, l.summary, String(l.nodes.filter((n) => n.op !== "input" && n.op !== "output" && (n.parent ?? -1) < 0).length)]);
-  return rows.length ? card("Levels", table(["Level", "One op is", "#Ops"], rows, (i) => { app.graph.level = i; app.graph.tree = undefined; app.show("graph"); })) : null;
+  return rows.length ? card("Levels", table(["Level", "An op is", "#Ops"], rows, (i) => { app.graph.level = i; app.graph.tree = undefined; app.show("graph"); })) : null;
 }
 
 /** @param {any} payload */

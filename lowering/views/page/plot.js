@@ -148,14 +148,14 @@ export class Plot {
       c.lineWidth = 2;
       c.strokeRect(x0 - 1, y - 1, width + 2, height + 2);
     }
-    if (width > 34 && height > 9) this.name(name, x0 + 5, y + height / 2, width - 8);
+    if (width > 26 && height > 9) this.name(name, x0 + 5, y + height / 2, width - 8);
     this.spots.push({ x0, x1: x0 + width, y0: y, y1: y + height, item });
   }
 
   /** @param {string} text @param {number} x @param {number} y @param {number} room */
   name(text, x, y, room) {
     const c = this.context, most = Math.floor(room / 6.1);
-    if (most < 4) return;
+    if (most < 8 && text.length > most) return;
     c.fillStyle = "#fff";
     c.fillText(text.length > most ? `${text.slice(0, most - 1)}…` : text, x, y);
   }

@@ -4,7 +4,8 @@ import { bytes, h, rate, share, short, table, time, tip } from "views/text";
 import { groups } from "views/model";
 
 const { d3 } = /** @type {any} */ (globalThis);
-const MARGIN = { left: 84, right: 26, top: 20, bottom: 46 };
+const MARGIN = { left: 84, right: 64, top: 20, bottom: 46 };
+const EDGE = 32; // from the right edge: kernels that move no bytes
 
 export class RooflineView {
   /** @param {import("views/app").App} app */
@@ -13,9 +14,9 @@ export class RooflineView {
     this.from = "bytes";
     this.kernels = [...groups(app.model.tasks.filter((t) => t.macs || t.vector_ops), (t) => t.kind)].map(([name, tasks]) => {
       const sum = (/** @type {(t: any) => number} */ f) => tasks.reduce((s, t) => s + t.runs * f(t), 0);
-      return { name, tasks, us: sum((t) => t.duration_us), ops: sum((t) => 2 * t.macs + t.vector_ops), bytes: sum((t) => t.bytes), l2_bytes: sum((t) => t.l2_bytes),
+      return { name, tasks, us: sum((t) => t.duration_us), ops: sum((t) => (t.engine === "cube" ? 2 * t.macs : t.vector_ops)), bytes: sum((t) => t.bytes), l2_bytes: sum((t) => t.l2_bytes),
         engine: tasks[0].engine, count: sum(() => 1), kind: app.times.kindOf(tasks[0]), element: tasks[0].element };
-    }).filter((k) => k.us > 0).sort((a, b) => b.us - a.us);
+    }).filter((k) => k.us > 0 && k.ops > 0).sort((a, b) => b.us - a.us);
     this.roofs = app.model.payload.time.roofs;
     this.canvas = h("div", { class: "canvas", style: "min-height:380px" });
     this.list = h("div", { style: "overflow:auto;max-height:34%;border-top:1px solid var(--line);background:var(--surface);flex:none" });
@@ -35,7 +36,7 @@ export class RooflineView {
   fill() {
     const { latency } = this.app.model;
     const rows = this.kernels.map((k) => [k.name, short(k.kind), String(k.count), time(k.us), share(k.us, latency), rate((1e6 * k.ops) / k.us, "op/s"),
-      k.bytes ? (k.ops / k.bytes).toPrecision(3) : "no bytes", share(k.ops / k.us, this.roofOf(k) / 1e6)]);
+      k.bytes ? d3.format(",.3~r")(k.ops / k.bytes) : "no bytes", share(k.ops / k.us, this.roofOf(k) / 1e6)]);
     this.list.replaceChildren(table(["Kernel", "Op", "#Launches", "#Time", "#Share", "#Reached", "#op / HBM byte", "#Of the roof of its engine"], rows, (i) => this.pick(this.kernels[i])));
   }
 
@@ -58,11 +59,11 @@ export class RooflineView {
     if (!width) return;
     const shown = this.kernels.map((k) => ({ k, bytes: k[this.from], y: (1e6 * k.ops) / k.us })).filter((d) => d.y > 0);
     const known = shown.filter((d) => d.bytes > 0), without = shown.filter((d) => !(d.bytes > 0));
-    this.note.textContent = without.length ? `${without.length} kernels move no byte of this memory: at the right edge` : "area: time of all launches of a kernel";
+    this.note.textContent = `${this.kernels.length} kernels, area by time; of the cube multiplications and additions alone${without.length ? `; ${without.length} move no byte of this memory: at the right edge` : ""}`;
     const roofs = this.roofs.filter((/** @type {any} */ r) => r.unit === "op"), memory = this.roofs.find((/** @type {any} */ r) => r.name === (this.from === "bytes" ? "HBM" : "L2"));
     if (!memory) return;
     const xs = known.map((d) => d.k.ops / d.bytes), most = Math.max(...roofs.map((/** @type {any} */ r) => r.per_second));
-    const x = d3.scaleLog([Math.min(0.1, ...xs) / 1.5, Math.max((most / memory.per_second) * 4, ...xs) * 1.5], [MARGIN.left, width - MARGIN.right]);
+    const x = d3.scaleLog([Math.min(0.1, ...xs) / 1.5, Math.max((most / memory.per_second) * 4, ...xs) * 2], [MARGIN.left, width - MARGIN.right]);
     const y = d3.scaleLog([Math.max(Math.min(...shown.map((d) => d.y)) / 2, most / 1e7), most * 2.2], [height - MARGIN.bottom, MARGIN.top]);
     const svg = d3.create("svg").attr("class", "plot").attr("role", "img").attr("aria-label", "Roofline of all kernels; the table below has the same figures");
     this.axes(svg, x, y, width, height);
@@ -70,7 +71,7 @@ export class RooflineView {
     const r = d3.scaleSqrt([0, Math.max(...shown.map((d) => d.k.us))], [2.5, 26]);
     const dots = [...shown].sort((a, b) => b.k.us - a.k.us);
     svg.append("g").selectAll("circle").data(dots).join("circle").attr("class", (/** @type {any} */ d) => `dot ${d.k === this.chosen ? "chosen" : ""}`)
-      .attr("cx", (/** @type {any} */ d) => (d.bytes > 0 ? x(d.k.ops / d.bytes) : width - MARGIN.right)).attr("cy", (/** @type {any} */ d) => y(Math.max(d.y, y.domain()[0])))
+      .attr("cx", (/** @type {any} */ d) => (d.bytes > 0 ? x(d.k.ops / d.bytes) : width - EDGE)).attr("cy", (/** @type {any} */ d) => y(Math.max(d.y, y.domain()[0])))
       .attr("r", (/** @type {any} */ d) => r(d.k.us)).attr("fill", (/** @type {any} */ d) => `var(--${d.k.engine})`)
       .on("mousemove", (/** @type {MouseEvent} */ e, /** @type {any} */ d) => tip(e, ...this.describe(d))).on("mouseleave", () => tip(null))
       .on("click", (/** @type {MouseEvent} */ e, /** @type {any} */ d) => this.pick(d.k));

@@ -28,6 +28,17 @@ export function rate(value, unit) {
   return `${value.toPrecision(3)} ${prefixes[prefix]}${unit}`;
 }
 
+const CAUSES = /** @type {Record<string, [string, string]>} */ ({
+  products: ["products", "--cube"], vector: ["vector work", "--vector"], loads: ["loads", "--dma_in"], stores: ["stores", "--dma_out"],
+  memory: ["HBM both ways", "--host"], link: ["host link", "--host"], launch: ["launch", "--faint"], waiting: ["waiting", "--idle"],
+});
+
+/** What bounds a task, for people. @param {string} name */
+export function cause(name) { return CAUSES[name]?.[0] ?? name; }
+
+/** @param {string} name */
+export function causeColor(name) { return `var(${CAUSES[name]?.[1] ?? "--accent"})`; }
+
 /** The name of an op without its dialect. @param {string} op */
 export function short(op) {
   return op.replace(/^(graph|fused_op|npu_task)\./, "");

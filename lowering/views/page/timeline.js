@@ -1,7 +1,7 @@
 // When tasks run: rows of engines with what they wait for, and of streams.
 
 import { Plot, color } from "views/plot";
-import { bytes, h, share, short, time } from "views/text";
+import { bytes, cause, h, rate, share, short, time } from "views/text";
 
 const LEFT = 118, TOP = 30, ROW = 24, GAP = 6, IDLE = 8;
 const CAUSES = /** @type {Record<string, string>} */ ({ compute: "other engine", memory: "copies", schedule: "launches", sync: "host" });
@@ -49,6 +49,8 @@ export class TimelineView {
     this.split = y;
     y += 14;
     for (const stream of [...new Set(tasks.map((t) => t.stream ?? -1))].sort((a, b) => a - b)) add(`s ${stream}`, stream < 0 ? "host thread" : `stream ${stream}`);
+    this.bottom = y;
+    this.rates = this.traffics();
     /** @type {Map<string, any>} */ this.at = new Map(this.rows.map((r) => [r.key, r]));
   }
 
@@ -72,8 +74,37 @@ export class TimelineView {
       }
     }
     this.arrows(plot);
+    this.traffic(plot);
     c.restore();
     this.heads(plot);
+  }
+
+  /** How fast HBM is read and written: bytes of each task, evenly over its time. @param {Plot} plot */
+  traffic(plot) {
+    const top = (this.bottom ?? 0) + 14 - plot.scroll, height = Math.min(110, plot.height - top - 50);
+    if (height < 40 || !this.rates?.length) return;
+    const c = plot.context, most = Math.max(...this.rates.map((r) => r[1]), 1e-9), y = (/** @type {number} */ v) => top + height - (v / most) * (height - 8);
+    c.fillStyle = color("--accent-soft");
+    c.strokeStyle = color("--accent");
+    c.lineWidth = 1;
+    c.beginPath();
+    c.moveTo(plot.x(0), y(0));
+    let last = 0;
+    for (const [at, rate] of this.rates) { c.lineTo(plot.x(at), y(last)); c.lineTo(plot.x(at), y(rate)); last = rate; }
+    c.lineTo(plot.x(this.app.model.latency), y(0));
+    c.fill();
+    c.stroke();
+    this.trafficAt = { top, height, most };
+  }
+
+  /** Times, and bytes a microsecond from each on. */
+  traffics() {
+    /** @type {[number, number][]} */ const steps = [];
+    for (const t of this.app.model.tasks)
+      if (t.bytes && t.duration_us > 0) steps.push([t.start_us, t.bytes / t.duration_us], [t.start_us + t.duration_us, -t.bytes / t.duration_us]);
+    steps.sort((a, b) => a[0] - b[0]);
+    let sum = 0;
+    return steps.map(([at, change]) => [at, Math.max(0, (sum += change))]);
   }
 
   /** Events that the chosen task waits for. @param {Plot} plot */
@@ -104,6 +135,11 @@ export class TimelineView {
     c.fillRect(LEFT - 2, 0, 1, plot.height);
     c.fillRect(0, (this.split ?? 0) + 4 - plot.scroll, plot.width, 1);
     c.fillStyle = color("--muted");
+    if (this.trafficAt) {
+      const { top, height, most } = this.trafficAt;
+      c.fillText("HBM", 14, top + height / 2 - 8);
+      c.fillText(`to ${rate(most * 1e6, "B/s")}`, 14, top + height / 2 + 8);
+    }
     const { busy_us } = this.app.model.payload.time;
     for (const row of this.rows ?? []) {
       const y = row.y + row.height / 2 - plot.scroll;
@@ -120,7 +156,7 @@ export class TimelineView {
     if (item.cause) return [h("b", {}, `${item.engine} waits ${time(item.end_us - item.start_us)}`), h("span", {}, `for ${CAUSES[item.cause] ?? item.cause}, from ${time(item.start_us)}`)];
     return [h("b", {}, item.name), h("span", {}, `${short(this.app.times.kindOf(item))}, ${item.engine}`),
       h("span", {}, `${time(item.duration_us)} from ${time(item.start_us)}, after ${time(item.start_us - item.ready_us)} of launch and waiting`),
-      h("span", {}, `longest: ${item.bound}; ${bytes(item.bytes)} cross HBM`),
+      h("span", {}, `bound by ${cause(item.bound)}; ${bytes(item.bytes)} cross HBM`),
       item.runs > 1 ? h("span", {}, `stands for ${item.runs} runs`) : null];
   }
 

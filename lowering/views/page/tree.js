@@ -2,8 +2,11 @@
 
 /**
  * @typedef {{id: string, kind: "module" | "kernel" | "op", title: string, path: string, parent: string,
- *   node: number, items: string[], ops: number}} Container
+ *   node: number, items: string[], ops: number, first?: number}} Container
  */
+
+const { d3 } = /** @type {any} */ (globalThis);
+const ENDS = 6; // inputs, and outputs, that are shown one by one at first
 
 export class Tree {
   /** @param {import("views/model").Model} model @param {number} level @param {boolean} kernels whether ops of one kernel are put together */
@@ -16,6 +19,10 @@ export class Tree {
     this.containers.set("", { id: "", kind: "module", title: "", path: "", parent: "", node: -1, items: [], ops: 0 });
     /** Container of each op. @type {string[]} */ this.home = [];
     const children = model.children[level];
+    for (const end of ["input", "output"]) {
+      const count = this.nodes.filter((n) => n.op === end).length;
+      if (count > ENDS) this.add({ id: `io:${end}`, kind: "module", title: `${count} ${end}s`, path: "", parent: "", node: -1 });
+    }
     this.nodes.forEach((node, i) => {
       const home = this.homeOf(node, kernels);
       this.home.push(home);
@@ -29,6 +36,7 @@ export class Tree {
   /** @param {import("views/model").Op} node @param {boolean} kernels */
   homeOf(node, kernels) {
     if ((node.parent ?? -1) >= 0) return `n:${node.parent}`;
+    if (this.containers.has(`io:${node.op}`)) return `io:${node.op}`;
     if (!kernels || node.group === undefined || !this.fused) return this.module(node.module ?? "");
     const group = this.fused.nodes[node.group], id = `k:${node.group}`;
     if (!this.containers.has(id))
@@ -83,6 +91,15 @@ export class Tree {
     return container.ops;
   }
 
+  /** The number of the first op of a container, of outputs the last one; or of an op. @param {string} item @returns {number} */
+  first(item) {
+    const container = this.containers.get(item);
+    if (!container) return Number(item);
+    if (item === "io:output") return Infinity;
+    container.first ??= Math.min(container.node < 0 || container.kind === "kernel" ? Infinity : container.node, ...container.items.map((i) => this.first(i)));
+    return container.first;
+  }
+
   /** @param {string} id @returns {Container} */
   get(id) { return /** @type {Container} */ (this.containers.get(id)); }
 
@@ -97,7 +114,7 @@ export class Tree {
     const open = new Set();
     let shown = this.get(root).items;
     for (;;) {
-      const next = shown.filter((i) => this.get(i)?.kind === "module");
+      const next = shown.filter((i) => this.get(i)?.kind === "module" && !i.startsWith("io:"));
       const size = shown.length - next.length + next.reduce((sum, i) => sum + this.get(i).items.length, 0);
       if (!next.length || size > most) return open;
       next.forEach((i) => open.add(i));
@@ -118,7 +135,7 @@ export class Tree {
       container.items.forEach((i) => mark(i, as));
     };
     const walk = (/** @type {string} */ id) => {
-      for (const item of this.get(id).items) {
+      for (const item of d3.sort(this.get(id).items, (/** @type {string} */ i) => this.first(i))) {
         if (this.containers.has(item) && open.has(item)) { clusters.push(item); walk(item); }
         else { leaves.push(item); mark(item, item); }
       }

@@ -43,13 +43,14 @@ from xdsl.rewriter import InsertPoint
 from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as g
 from ge.dialects.support.element_types import is_float, is_narrow
+from ge.dialects.support.locations import fuse_locations
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, is_static, numel, shape_of
 from ge.transforms.analysis import polynomials as poly
 from ge.transforms.graph.composites.narrow_computation import NarrowComputation
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import is_enabled
-from ge.transforms.rewriting.driver import fuse_locations, rewrite
+from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.losses import loss_us
 from ge.transforms.rewriting.matching import Match, Number, Op, Pattern, Value, near, number_of
 from ge.transforms.rewriting.relations import Relation, Ulps

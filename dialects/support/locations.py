@@ -1,0 +1,29 @@
+"""Locations of ops that are made of several."""
+
+from collections.abc import Iterable
+from typing import cast
+
+from xdsl.dialects.builtin import ArrayAttr, FusedLoc, LocationAttr, NoneAttr, UnknownLoc
+from xdsl.ir import Attribute, Operation
+
+# Locations that one op keeps of those that became it: an op that thousands are folded into, one
+# after the other, would name all of them each time.
+MOST_LOCATIONS = 32
+
+
+def fuse_locations(ops: Iterable[Operation]) -> LocationAttr:
+    """The distinct locations of the ops in order, `MOST_LOCATIONS` at most, as one."""
+    parts: dict[Attribute, None] = {}
+    for op in ops:
+        location = op.location
+        inner = (
+            cast(ArrayAttr[Attribute], location.locations)
+            if isinstance(location, FusedLoc)
+            else [location]
+        )
+        parts.update((part, None) for part in inner if not isinstance(part, UnknownLoc))
+        if len(parts) >= MOST_LOCATIONS:
+            break
+    if len(parts) > 1:
+        return FusedLoc(tuple(parts)[:MOST_LOCATIONS], NoneAttr())
+    return cast(LocationAttr, next(iter(parts), UnknownLoc()))
