@@ -5,12 +5,14 @@ from collections.abc import Iterable, Sequence
 
 from ge.lowering.levels.level import Level
 from ge.lowering.views.data import LevelGraph, Node
-from ge.lowering.views.modules import Path, module_of
+from ge.lowering.views.modules import Modules
 
 Key = tuple[str, ...]
 
+COPIES = ("npu_task.copy", "npu_task.batch_copy", "npu_task.transfer")
 
-def link(levels: Sequence[LevelGraph], paths: dict[str, Path]) -> None:
+
+def link(levels: Sequence[LevelGraph], modules: Modules) -> None:
     """Set module, group and task of all nodes."""
     by_name = {level.name: level for level in levels}
     fused, program = by_name.get(Level.FUSED), by_name.get(Level.PROGRAM)
@@ -21,7 +23,7 @@ def link(levels: Sequence[LevelGraph], paths: dict[str, Path]) -> None:
     if fused is not None and (graph := by_name.get(Level.GRAPH)) is not None:
         set_groups(graph.nodes, fused.nodes)
     for level in levels:
-        set_modules(level.nodes, paths)
+        set_modules(level.nodes, modules)
     if fused is not None and program is not None:
         inherit(fused.nodes, program.nodes)
         for name in (Level.TASKS, Level.BUFFERS):
@@ -64,13 +66,16 @@ def set_groups(graph: Iterable[Node], fused: Sequence[Node]) -> None:
             node.task = fused[number].task
 
 
-def set_modules(nodes: Sequence[Node], paths: dict[str, Path]) -> None:
+def set_modules(nodes: Sequence[Node], modules: Modules) -> None:
     inner: dict[int, list[str]] = defaultdict(list)
     for node in nodes:
         if node.parent >= 0:
             inner[node.parent] += node.sources
     for number, node in enumerate(nodes):
-        node.module = module_of(dict_order(inner.get(number, []), node.sources), paths)
+        node.module = modules.module_of(dict_order(inner.get(number, []), node.sources))
+        if not node.module and node.op in COPIES and node.operands:  # of what is copied
+            maker = node.operands[0].node
+            node.module = nodes[maker].module if maker >= 0 else ""
 
 
 def inherit(fused: Sequence[Node], program: Sequence[Node]) -> None:

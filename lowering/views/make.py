@@ -14,7 +14,7 @@ from ge.lowering.views.levels import Numbers
 from ge.lowering.views.links import link
 from ge.lowering.views.memory import memory_view
 from ge.lowering.views.model import model_level
-from ge.lowering.views.modules import Sourced, modules
+from ge.lowering.views.modules import Modules, Sourced
 from ge.lowering.views.times import time_view
 from ge.lowering.views.verdict import verdict
 from ge.lowering.views.watch import Watcher, final_level
@@ -55,7 +55,7 @@ def payload(seen: Seen) -> dict[str, Any]:
         levels = [level for level in levels if level.name != last.name] + [last]
     if seen.path.endswith(".onnx") and levels and levels[0].name == "model":
         sources = _named_sources(seen.path)
-    link(levels, modules(sources))
+    link(levels, Modules.of(sources))
     shown: dict[str, Any] = {
         "model": Path(seen.path).stem,
         "path": Path(seen.path).name,

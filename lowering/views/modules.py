@@ -1,6 +1,7 @@
 """Which part of a model a node belongs to: a path of modules (`encoder/layer.0/attention`).
 
     node names with slashes        /m/encoder/layer.0/attention/Add    the path, without the last
+                                   (where several nodes begin so)
     names of weights               m.encoder.layer.0.query.bias        the node that reads it
     scopes that exporters write    m.encoder.layer.0                   as they are
     all other nodes                what the nodes before and after have in common
@@ -11,7 +12,7 @@ one module belongs to it, and one between two layers to the first, is an assumpt
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 Path = tuple[str, ...]
@@ -26,25 +27,46 @@ class Sourced:
     scope: str = ""
 
 
-def modules(nodes: Sequence[Sourced]) -> dict[str, Path]:
-    """The module of each node, by name; without the modules that all of them are in."""
-    readers = Counter(weight for node in nodes for weight in node.weights)
-    names = {node.name for node in nodes}
-    own = {w for w, count in readers.items() if count == 1 and w.split(".")[0] not in names}
-    stated = [stated_path(node, own) for node in nodes]
-    filled = between(stated)
-    shared = _shared_prefix([path for path in stated if path])
-    return {
-        node.name: numbered(path[shared:] if len(path) >= shared else ())
-        for node, path in zip(nodes, filled, strict=True)
-    }
+@dataclass(slots=True)
+class Modules:
+    """The module of each node, by name, without the modules that all of them are in; the nodes of
+    which something says it."""
+
+    paths: dict[str, Path]
+    stated: set[str] = field(default_factory=set[str])
+
+    @classmethod
+    def of(cls, nodes: Sequence[Sourced]) -> "Modules":
+        readers = Counter(weight for node in nodes for weight in node.weights)
+        names = {node.name for node in nodes}
+        own = {w for w, count in readers.items() if count == 1 and w.split(".")[0] not in names}
+        counts = Counter(folder_of(node.name) for node in nodes)
+        folders = {f for f, count in counts.items() if f and count > 1}
+        stated = [stated_path(node, own, folders) for node in nodes]
+        shared = _shared_prefix([path for path in stated if path])
+        found = cls({}, {node.name for node, path in zip(nodes, stated, strict=True) if path})
+        for node, path in zip(nodes, between(stated), strict=True):
+            found.paths[node.name] = numbered(path[shared:])
+        return found
+
+    def module_of(self, sources: Sequence[str]) -> str:
+        """The module of an op that came from these nodes; those of which something says it count,
+        if there are any."""
+        known = [s for s in sources if s in self.stated] or sources
+        return "/".join(common([self.paths[s] for s in known if s in self.paths]))
 
 
-def stated_path(node: Sourced, own: Collection[str]) -> Path | None:
-    """The module that a node names, or whose weights it alone reads; None where nothing says it."""
+def folder_of(name: str) -> str:
+    """The first part of a name with slashes; of others, none."""
+    return name.lstrip("/").partition("/")[0] if "/" in name else ""
+
+
+def stated_path(node: Sourced, own: Collection[str], folders: Collection[str]) -> Path | None:
+    """The module that a node names, in one of `folders`, or whose weights, of those in `own`, it
+    reads; None where nothing says it."""
     if node.scope:
         return tuple(node.scope.split("."))
-    if "/" in node.name:
+    if folder_of(node.name) in folders:
         return tuple(part for part in node.name.split("/")[:-1] if part)
     for weight in (w for w in node.weights if w in own):
         *path, last = weight.split(".")
@@ -105,8 +127,3 @@ def _shared_prefix(paths: Sequence[Path]) -> int:
             break
         count += 1
     return count
-
-
-def module_of(sources: Sequence[str], paths: Mapping[str, Path]) -> str:
-    """The module of an op that came from these nodes."""
-    return "/".join(common([paths[s] for s in sources if s in paths]))

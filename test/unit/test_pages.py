@@ -12,7 +12,7 @@ import pytest
 import ge.lowering.views.page as pages
 from ge.lowering.views.data import plain
 from ge.lowering.views.memory import covered
-from ge.lowering.views.modules import Sourced, common, modules
+from ge.lowering.views.modules import Modules, Sourced, common
 from ge.tools import ge_compile, ge_run, ge_visualizer
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
@@ -152,18 +152,26 @@ def test_modules_by_scopes_weights_and_neighbours():
         Sourced("d", ["m.layers.0.norm.bias", "a.scale"]),  # read by others too, of a node
         Sourced("e", ["m.layers.1.norm.weight"]),
         Sourced("/m/head/Add"),
+        Sourced("/m/head/Mul"),
+        Sourced("e/Fusion"),  # of no other node
         Sourced("f", ["m.layers.0.norm.bias", "a.scale"], scope="m.head.act"),
     ]
-    assert modules(nodes) == {
+    modules = Modules.of(nodes)
+    assert modules.paths == {
         "a": ("layers.0", "norm"),
         "b": ("layers.0",),
         "c": ("layers.0", "mlp", "up"),
         "d": ("layers.0",),  # between two layers: of the first
         "e": ("layers.1", "norm"),
         "/m/head/Add": ("head",),
+        "/m/head/Mul": ("head",),
+        "e/Fusion": ("head",),
         "f": ("head", "act"),
     }
     assert common([]) == ()
+    assert modules.module_of(["b", "c"]) == "layers.0/mlp/up"  # b is a guess
+    assert modules.module_of(["a", "c"]) == "layers.0"
+    assert modules.module_of(["nobody"]) == ""
 
 
 def test_bytes_that_share_places_count_once():

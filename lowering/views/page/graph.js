@@ -1,9 +1,10 @@
 // The graph of a level: laid out by dagre, drawn as SVG; what is not open is one box.
 
+import { Layout } from "views/layout";
 import { Tree } from "views/tree";
 import { clipped, h, short, share, time, tip } from "views/text";
 
-const { d3, dagre } = /** @type {any} */ (globalThis);
+const { d3 } = /** @type {any} */ (globalThis);
 const WIDTH = 196, HEIGHT = 44, END = 26, TITLE = 20;
 const MOST_AT_FIRST = 48; // boxes that are shown before anything is opened
 const MOST = 420; // boxes that are laid out at once
@@ -100,7 +101,7 @@ export class GraphView {
     const act = (/** @type {string} */ name, /** @type {string} */ title, /** @type {() => void} */ f) =>
       h("button", { class: "act", type: "button", title, onclick: f }, name);
     this.bar.replaceChildren(...[levels, grouped, crumbs, h("span", { class: "space" }),
-      h("span", { class: "note" }, `${this.shownText ?? ""}`),
+      h("span", { class: "note", title: "Edges of values with many users are drawn when one of their ends is chosen." }, this.shownText ?? ""),
       act("Open all", `Open modules, as far as ${MOST} boxes go`, () => this.openAll()),
       act("Close all", "Close all modules", () => { this.open.clear(); this.draw(); this.fit(false); }),
       act(this.down ? "↓" : "→", "Direction of the layout", () => { this.down = !this.down; this.draw(); this.fit(false); }),
@@ -147,43 +148,20 @@ export class GraphView {
     this.drawLeaves(leaves, layout);
     this.mark();
     const ops = this.tree.get(this.root).ops;
-    this.shownText = `${leaves.length} boxes of ${ops} ops${this.wide.length ? `; ${this.wide.length} edges of values with many users show when chosen` : ""}`;
+    this.shownText = `${leaves.length} boxes, ${ops} ops${this.wide.length ? ` · ${this.wide.length} edges on demand` : ""}`;
     this.tools();
     this.took = performance.now() - started;
   }
 
-  /** @param {string[]} leaves @param {string[]} clusters @param {{from: string, to: string}[]} edges */
+  /** @param {string[]} leaves @param {string[]} clusters @param {import("views/layout").Edge[]} edges */
   layout(leaves, clusters, edges) {
-    const graph = new dagre.graphlib.Graph({ compound: true });
-    graph.setGraph({ rankdir: this.down ? "TB" : "LR", nodesep: 18, ranksep: 34, marginx: 30, marginy: 30, ranker: leaves.length > 150 ? "longest-path" : "network-simplex" });
-    graph.setDefaultEdgeLabel(() => ({}));
-    for (const id of leaves) graph.setNode(id, { width: WIDTH, height: this.isEnd(id) ? END : HEIGHT });
-    for (const id of clusters) graph.setNode(id, {});
-    const held = new Set([...leaves, ...clusters]);
-    for (const id of held) {
-      const parent = this.tree.containers.has(id) ? this.tree.get(id).parent : this.tree.home[Number(id)];
-      if (parent && parent !== this.root && held.has(parent)) graph.setParent(id, parent);
-    }
-    for (const { from, to } of edges) graph.setEdge(from, to);
-    dagre.layout(graph);
-    this.makeRoom(graph, clusters);
-    return graph;
-  }
-
-  /** Room for the titles of clusters: all that is below the upper end of one moves down.
-   * @param {any} graph @param {string[]} clusters */
-  makeRoom(graph, clusters) {
-    const top = (/** @type {any} */ n) => n.y - n.height / 2;
-    const tops = [...new Set(clusters.map((c) => Math.round(top(graph.node(c)))))].sort((a, b) => a - b);
-    const shift = (/** @type {number} */ y) => TITLE * d3.bisectRight(tops, y);
-    for (const id of graph.nodes()) {
-      const node = graph.node(id), upper = top(node), cluster = clusters.includes(id);
-      const moved = upper + shift(cluster ? Math.round(upper) - 1 : upper), lower = upper + node.height + shift(upper + node.height);
-      node.height = cluster ? lower - moved : node.height;
-      node.y = moved + node.height / 2;
-    }
-    for (const e of graph.edges()) for (const point of graph.edge(e).points) point.y += shift(point.y);
-    graph.graph().height += shift(graph.graph().height);
+    const held = new Set(clusters);
+    const parent = (/** @type {string} */ id) => {
+      const around = this.tree.containers.has(id) ? this.tree.get(id).parent : this.tree.home[Number(id)];
+      return held.has(around) ? around : this.root;
+    };
+    const size = (/** @type {string} */ id) => ({ width: WIDTH, height: this.isEnd(id) ? END : HEIGHT });
+    return new Layout({ leaves, clusters, edges, parent, size, root: this.root, down: this.down, title: TITLE });
   }
 
   /** @param {string} id */
@@ -196,7 +174,7 @@ export class GraphView {
       .attr("data-id", (/** @type {string} */ d) => d);
     const self = this;
     groups.each(function (/** @type {string} */ id) {
-      const { x, y, width, height } = layout.node(id);
+      const { x, y, width, height } = layout.box(id);
       const left = x - width / 2, top = y - height / 2;
       const g = d3.select(this);
       g.append("rect").attr("x", left).attr("y", top).attr("width", width).attr("height", height).attr("rx", 7);
@@ -218,13 +196,15 @@ export class GraphView {
   /** @param {{from: string, to: string, types: Set<string>}[]} edges @param {any} layout */
   drawEdges(edges, layout) {
     const line = d3.line().curve(d3.curveMonotoneY);
+    const back = d3.line().curve(d3.curveCatmullRom.alpha(0.7)); // of loops
     const across = d3.line().curve(d3.curveMonotoneX);
     this.scene.append("defs").append("marker").attr("id", "arrow").attr("viewBox", "0 0 8 8").attr("refX", 7).attr("refY", 4)
       .attr("markerWidth", 7).attr("markerHeight", 7).attr("orient", "auto").append("path").attr("d", "M0,0.8 L7,4 L0,7.2 z").attr("fill", "var(--edge)");
     this.edges = this.scene.selectAll("path.edge").data(edges).join("path").attr("class", "edge").attr("marker-end", "url(#arrow)")
       .attr("d", (/** @type {any} */ e) => {
-        const points = layout.edge(e.from, e.to).points.map((/** @type {any} */ p) => [p.x, p.y]);
-        return (this.down ? line : across)(points);
+        const points = layout.points(e), axis = this.down ? 1 : 0;
+        const ahead = points.every((p, i) => !i || p[axis] >= points[i - 1][axis] - 0.5);
+        return ahead ? (this.down ? line : across)(points) : back(points);
       });
   }
 
@@ -233,7 +213,7 @@ export class GraphView {
     const self = this;
     const groups = this.scene.selectAll("g.node").data(leaves, (/** @type {string} */ d) => d).join("g")
       .attr("data-id", (/** @type {string} */ d) => d)
-      .attr("transform", (/** @type {string} */ d) => `translate(${layout.node(d).x - WIDTH / 2},${layout.node(d).y - layout.node(d).height / 2})`);
+      .attr("transform", (/** @type {string} */ d) => `translate(${layout.box(d).x - WIDTH / 2},${layout.box(d).y - layout.box(d).height / 2})`);
     groups.each(function (/** @type {string} */ id) { self.drawLeaf(d3.select(this), id); });
     this.listen(groups);
   }
@@ -333,7 +313,7 @@ export class GraphView {
 
   /** The middle of the upper edge of a box. @param {string} id */
   spot(id) {
-    const place = this.places?.node(id);
+    const place = this.places?.boxes.get(id);
     return place ? [place.x, place.y - place.height / 2] : null;
   }
 
@@ -376,14 +356,14 @@ export class GraphView {
     this.scene.selectAll("path.wide").data(wide).join("path").attr("class", "edge wide near").attr("d", (/** @type {any} */ e) => this.direct(e));
     const near = (this.edges?.data() ?? []).filter((/** @type {any} */ e) => e.from === at || e.to === at);
     for (const e of near.slice(0, 12)) {
-      const points = this.places.edge(e.from, e.to).points, middle = points[Math.floor(points.length / 2)];
-      this.scene.append("text").attr("class", "tensor").attr("x", middle.x).attr("y", middle.y + 3).text(clipped([...e.types].join(", "), 34));
+      const points = this.places.points(e), middle = points[Math.floor(points.length / 2)];
+      this.scene.append("text").attr("class", "tensor").attr("x", middle[0]).attr("y", middle[1] + 3).text(clipped([...e.types].join(", "), 34));
     }
   }
 
   /** A curve from one box to another, over whatever is between. @param {{from: string, to: string}} edge */
   direct({ from, to }) {
-    const a = this.places.node(from), b = this.places.node(to);
+    const a = this.places.box(from), b = this.places.box(to);
     return this.down ? d3.linkVertical()({ source: [a.x, a.y + a.height / 2], target: [b.x, b.y - b.height / 2] })
       : d3.linkHorizontal()({ source: [a.x + a.width / 2, a.y], target: [b.x - b.width / 2, b.y] });
   }
@@ -406,17 +386,25 @@ export class GraphView {
 
   /** @param {boolean} whole at any scale; else at one that can be read, from the beginning */
   fit(whole) {
-    const { width, height } = this.places.graph(), box = this.size;
+    const { width, height } = this.places, box = this.size;
     let k = Math.min(box.width / width, (box.height - 30) / height, 1.15);
     if (!whole && k < 0.6) k = Math.min(0.85, Math.max(0.6, (this.down ? box.width / width : box.height / height)));
-    const x = this.down || k * width < box.width ? (box.width - k * width) / 2 : 0;
+    let x = this.down || k * width < box.width ? (box.width - k * width) / 2 : 0;
+    if (this.down && k * width > box.width) x = Math.min(20, Math.max(box.width - k * width - 20, box.width / 2 - k * this.begin()));
     const y = !this.down || k * height < box.height ? (box.height - k * height) / 2 : 0;
     this.svg.call(this.zoom.transform, d3.zoomIdentity.translate(x, Math.max(y, 0)).scale(k));
   }
 
+  /** Where the first of the boxes is that something is read from. */
+  begin() {
+    const ends = new Set(this.edges.data().map((/** @type {any} */ e) => e.to));
+    const first = this.leaves?.find((id) => ends.has(id)) ?? this.leaves?.[0];
+    return first === undefined ? 0 : this.places.box(first).x;
+  }
+
   /** @param {string} id */
   center(id) {
-    const place = this.places.node(id);
+    const place = this.places.boxes.get(id);
     if (!place) return;
     const box = this.size, k = Math.max(this.transform?.k ?? 0.9, 0.8);
     this.svg.call(this.zoom.transform, d3.zoomIdentity.translate(box.width / 2 - k * place.x, box.height / 2 - k * place.y).scale(k));
@@ -438,11 +426,11 @@ export class GraphView {
 
   /** Choose the nearest box in a direction. @param {number[]} direction */
   step([dx, dy]) {
-    const here = this.at === undefined ? null : this.places.node(this.at);
+    const here = this.at === undefined ? null : this.places.boxes.get(this.at);
     if (!here) { if (this.leaves?.length) { this.chosen(this.leaves[0], false); this.center(this.leaves[0]); } return; }
     let best = null, least = Infinity;
     for (const id of this.leaves ?? []) {
-      const { x, y } = this.places.node(id), ahead = dx * (x - here.x) + dy * (y - here.y), aside = Math.abs(dy * (x - here.x) + dx * (y - here.y));
+      const { x, y } = this.places.box(id), ahead = dx * (x - here.x) + dy * (y - here.y), aside = Math.abs(dy * (x - here.x) + dx * (y - here.y));
       const distance = ahead + 2.5 * aside;
       if (ahead > 4 && distance < least) { least = distance; best = id; }
     }

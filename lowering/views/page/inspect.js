@@ -66,10 +66,10 @@ export class Inspector {
       ["Duration", `${time(us)}, ${share(us, model.latency)} of the run`],
       ...(tasks.length === 1 ? [["Runs", `from ${time(longest.start_us)} to ${time(longest.start_us + longest.duration_us)}, after ${time(longest.start_us - longest.ready_us)} of launch and waiting`]] : [["Tasks", String(tasks.length)]]),
       ["On", `${longest.engine}${longest.cores?.[longest.engine] > 1 ? `, ${longest.cores[longest.engine]} cores` : ""}, stream ${longest.stream ?? "of the host"}`],
-      ["Critical path", longest.critical ? "yes: the run is as much longer as this takes" : `no: it may end ${time(longest.slack_us)} later`],
+      ["Critical path", longest.critical ? "it is on it" : `not on it: it may end ${time(longest.slack_us)} later`],
     ];
     if (longest.timed_by) rows.push(["Timed by", longest.timed_by]);
-    const limits = Object.entries(longest.limits_us ?? {}).sort((a, b) => b[1] - a[1]);
+    const limits = Object.entries(longest.limits_us ?? {}).filter(([, us]) => us >= 0.005).sort((a, b) => b[1] - a[1]);
     return [h("h3", {}, title), list(rows), h("h3", {}, `Bound by ${cause(longest.bound)}: what each asks of it`),
       limits.map(([name, v]) => h("div", { style: "display:grid;grid-template-columns:104px 1fr 76px;gap:8px" },
         h("span", {}, cause(name)), bar(v / limits[0][1], causeColor(name)), h("span", { class: "number" }, time(v))))];

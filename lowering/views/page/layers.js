@@ -59,7 +59,7 @@ export class LayersView {
 
   inside() {
     const parts = (this.at.children ?? []).map((/** @type {any} */ d) => ({ name: d.data.name, path: d.data.path, us: d.value }));
-    if (this.at.data.own) parts.push({ name: "(itself)", path: this.at.data.path, us: this.at.data.own });
+    if (this.at.data.own) parts.push({ name: "(directly)", path: this.at.data.path, us: this.at.data.own });
     parts.sort((/** @type {any} */ a, /** @type {any} */ b) => b.us - a.us);
     const rows = parts.map((/** @type {any} */ p) => [p.name, time(p.us), share(p.us, this.root.value), bar(p.us / (parts[0].us || 1), "rgb(var(--heat))")]);
     this.rows.replaceChildren(table(["Module", "#Time", "#Share", ""], rows, (i) => {

@@ -68,7 +68,7 @@ export class RooflineView {
     const svg = d3.create("svg").attr("class", "plot").attr("role", "img").attr("aria-label", "Roofline of all kernels; the table below has the same figures");
     this.axes(svg, x, y, width, height);
     this.lines(svg, x, y, roofs, memory);
-    const r = d3.scaleSqrt([0, Math.max(...shown.map((d) => d.k.us))], [2.5, 26]);
+    const r = d3.scaleSqrt([0, this.app.model.latency], [2.5, 68]);
     const dots = [...shown].sort((a, b) => b.k.us - a.k.us);
     svg.append("g").selectAll("circle").data(dots).join("circle").attr("class", (/** @type {any} */ d) => `dot ${d.k === this.chosen ? "chosen" : ""}`)
       .attr("cx", (/** @type {any} */ d) => (d.bytes > 0 ? x(d.k.ops / d.bytes) : width - EDGE)).attr("cy", (/** @type {any} */ d) => y(Math.max(d.y, y.domain()[0])))

@@ -6,6 +6,7 @@
  */
 
 const { d3 } = /** @type {any} */ (globalThis);
+const LARGEST = 160, PART = 40; // ops in one container, and in each part of a larger one
 const ENDS = 6; // inputs, and outputs, that are shown one by one at first
 
 export class Tree {
@@ -30,6 +31,7 @@ export class Tree {
       else this.containers.get(home)?.items.push(`${i}`);
     });
     this.dissolve("");
+    for (const id of [...this.containers.keys()]) this.split(id);
     this.count("");
   }
 
@@ -82,6 +84,19 @@ export class Tree {
       });
       return inner.items;
     });
+  }
+
+  /** Where too many ops are in one container, for no modules are known, some that follow each other are put together. @param {string} id */
+  split(id) {
+    const container = this.get(id), ops = container.items.filter((i) => !this.containers.has(i) && !["input", "output"].includes(this.nodes[Number(i)].op));
+    if (ops.length <= LARGEST) return;
+    for (let at = 0; at < ops.length; at += PART) {
+      const part = ops.slice(at, at + PART), name = `part:${id}:${at}`;
+      this.containers.set(name, { id: name, kind: "module", title: `ops ${at + 1} to ${at + part.length}`, path: "", parent: id, node: -1, items: part, ops: 0 });
+      part.forEach((i) => { this.home[Number(i)] = name; });
+    }
+    const moved = new Set(ops);
+    container.items = [...container.items.filter((i) => !moved.has(i)), ...[...this.containers.keys()].filter((c) => c.startsWith(`part:${id}:`))];
   }
 
   /** @param {string} id @returns {number} */

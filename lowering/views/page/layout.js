@@ -1,0 +1,139 @@
+// Where boxes are and how edges run. Each open container is laid out by itself, by dagre, and is a
+// box of that size in the one around it: so the time grows with the largest container, not with all.
+// An edge that leaves a container passes a port in the middle of its lower side, and enters another
+// through one in the middle of the upper side (to the right, right and left).
+
+const { dagre } = /** @type {any} */ (globalThis);
+
+const IN = "(in)", OUT = "(out)";
+const PAD = 12; // between a container and what is in it
+
+/**
+ * @typedef {{x: number, y: number, width: number, height: number}} Box the middle, and the size
+ * @typedef {[number, number]} Point
+ * @typedef {{from: string, to: string, types: Set<string>}} Edge
+ */
+
+export class Layout {
+  /**
+   * @param {{leaves: string[], clusters: string[], edges: Edge[], parent: (id: string) => string,
+   *   size: (leaf: string) => {width: number, height: number}, root: string, down: boolean, title: number}} given
+   *   `parent`: the open container around a leaf or container; `title`: room above what is in a container
+   */
+  constructor(given) {
+    this.given = given;
+    /** @type {Map<string, Box>} */ this.boxes = new Map();
+    /** @type {Map<string, any>} */ this.graphs = new Map();
+    /** @type {Map<string, Map<number, number>>} */ this.ranks = new Map();
+    this.collect();
+    const { width, height } = this.arrange(given.root);
+    this.width = width;
+    this.height = height;
+    this.place(given.root, 0, 0);
+  }
+
+  /** What is in each container, and which edges run there. */
+  collect() {
+    const { leaves, clusters, edges, root } = this.given;
+    /** @type {Map<string, string[]>} */ this.items = new Map([[root, []], ...clusters.map((c) => /** @type {[string, string[]]} */ ([c, []]))]);
+    for (const id of [...leaves, ...clusters]) this.items.get(this.given.parent(id))?.push(id);
+    /** @type {Map<string, Map<string, [string, string]>>} */ this.runs = new Map([...this.items.keys()].map((id) => [id, new Map()]));
+    /** @type {Map<Edge, [string, string, string][]>} */ this.ways = new Map();
+    for (const edge of edges) {
+      const way = this.way(edge);
+      for (const [container, from, to] of way) this.runs.get(container)?.set(`${from} ${to}`, [from, to]);
+      this.ways.set(edge, way);
+    }
+  }
+
+  /** A leaf, and the open containers around it, the innermost first. @param {string} leaf */
+  chain(leaf) {
+    const chain = [leaf];
+    for (let at = this.given.parent(leaf); at !== this.given.root; at = this.given.parent(at)) chain.push(at);
+    return chain;
+  }
+
+  /** The parts of an edge: container, and the items between which it runs there. @param {Edge} edge @returns {[string, string, string][]} */
+  way({ from, to }) {
+    const a = this.chain(from), b = this.chain(to);
+    while (a.length > 1 && b.length > 1 && a[a.length - 1] === b[b.length - 1]) { a.pop(); b.pop(); }
+    const leaving = a.slice(1).map((container, i) => /** @type {[string, string, string]} */ ([container, a[i], OUT]));
+    const entering = b.slice(1).map((container, i) => /** @type {[string, string, string]} */ ([container, IN, b[i]])).reverse();
+    return [...leaving, [this.given.parent(a[a.length - 1]), a[a.length - 1], b[b.length - 1]], ...entering];
+  }
+
+  /** Lay out a container, what is in it first. @param {string} id */
+  arrange(id) {
+    const { down, size } = this.given, items = this.items.get(id) ?? [], runs = [...(this.runs.get(id)?.values() ?? [])];
+    const graph = new dagre.graphlib.Graph();
+    graph.setGraph({ rankdir: down ? "TB" : "LR", nodesep: 18, ranksep: down ? 34 : 46, marginx: id === this.given.root ? 30 : PAD, marginy: id === this.given.root ? 30 : PAD,
+      ranker: items.length > 120 ? "longest-path" : "network-simplex" });
+    graph.setDefaultEdgeLabel(() => ({}));
+    for (const item of items) graph.setNode(item, this.items.has(item) ? this.arrange(item) : size(item));
+    for (const port of [IN, OUT]) if (runs.some((r) => r.includes(port))) graph.setNode(port, { width: 1, height: 1 });
+    for (const [from, to] of runs) if (from !== to) graph.setEdge(from, to);
+    // ports are above and below everything
+    if (graph.hasNode(IN)) for (const item of items) if (!graph.inEdges(item).length) graph.setEdge(IN, item, { weight: 0 });
+    if (graph.hasNode(OUT)) for (const item of items) if (!graph.outEdges(item).length) graph.setEdge(item, OUT, { weight: 0 });
+    dagre.layout(graph);
+    this.graphs.set(id, graph);
+    const { width, height } = graph.graph(), title = id === this.given.root ? 0 : this.given.title;
+    return { width: Math.max(width, 0) || 10, height: (Math.max(height, 0) || 10) + title };
+  }
+
+  /** Give what is in a container its place. @param {string} id @param {number} left @param {number} top */
+  place(id, left, top) {
+    const graph = this.graphs.get(id), y0 = top + (id === this.given.root ? 0 : this.given.title);
+    for (const name of graph.nodes()) {
+      const { x, y, width, height } = graph.node(name);
+      const box = { x: left + x, y: y0 + y, width, height };
+      this.boxes.set(name === IN || name === OUT ? `${name} ${id}` : name, box);
+      if (this.items.has(name)) this.place(name, box.x - width / 2, box.y - height / 2);
+    }
+    graph.offset = [left, y0];
+  }
+
+  /** @param {string} id @returns {Box} */
+  box(id) { return /** @type {Box} */ (this.boxes.get(id)); }
+
+  /** The points of an edge. @param {Edge} edge @returns {Point[]} */
+  points(edge) {
+    /** @type {Point[]} */ const points = [];
+    for (const [container, from, to] of this.ways.get(edge) ?? []) {
+      const graph = this.graphs.get(container), [dx, dy] = graph.offset;
+      const inner = graph.edge(from, to).points.map((/** @type {Point & {x: number, y: number}} */ p) => /** @type {Point} */ ([p.x + dx, p.y + dy]));
+      const first = this.items.has(from) ? this.port(from, true) : from === IN ? this.port(container, false) : inner[0];
+      const last = this.items.has(to) ? this.port(to, false) : to === OUT ? this.port(container, true) : inner[inner.length - 1];
+      points.push(first, ...inner.slice(1, -1).flatMap((/** @type {Point} */ p) => this.along(container, p)), last);
+    }
+    return points.filter((p, i) => !i || Math.hypot(p[0] - points[i - 1][0], p[1] - points[i - 1][1]) > 0.5);
+  }
+
+  /** Past the boxes of a rank an edge runs straight, so that it does not cut their corners.
+   * @param {string} container @param {Point} point in the middle of the rank @returns {Point[]} */
+  along(container, [x, y]) {
+    const axis = this.given.down ? y : x, half = (this.ranksOf(container).get(Math.round(axis)) ?? 0) / 2;
+    return this.given.down ? [[x, y - half], [x, y + half]] : [[x - half, y], [x + half, y]];
+  }
+
+  /** Where the middle of each rank of a container is, and its extent. @param {string} container @returns {Map<number, number>} */
+  ranksOf(container) {
+    let ranks = this.ranks.get(container);
+    if (!ranks) {
+      this.ranks.set(container, (ranks = new Map()));
+      for (const item of this.items.get(container) ?? []) {
+        const box = this.box(item), [middle, extent] = this.given.down ? [box.y, box.height] : [box.x, box.width];
+        ranks.set(Math.round(middle), Math.max(ranks.get(Math.round(middle)) ?? 0, extent));
+      }
+    }
+    return ranks;
+  }
+
+  /** The port of a container where edges leave it, or enter. @param {string} id @param {boolean} leaves @returns {Point} */
+  port(id, leaves) {
+    const { x, y, width, height } = this.box(id), side = leaves ? 0.5 : -0.5;
+    const port = this.boxes.get(`${leaves ? OUT : IN} ${id}`);
+    if (this.given.down) return [port ? port.x : x, y + side * height];
+    return [x + side * width, port ? port.y : y];
+  }
+}
