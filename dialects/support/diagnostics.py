@@ -9,14 +9,22 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    NameLoc,
+    StringAttr,
+)
 from xdsl.ir import Attribute, Operation
 
 from ge.dialects.support.context import setting
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.remark_kinds import RemarkKind
 
 
 class Severity(StrEnum):
@@ -45,13 +53,27 @@ class SourceLocation:
 
 
 @dataclass(frozen=True, slots=True)
+class RemarkFacts:
+    """What a remark is about. `us`: microseconds, by an estimate, that were won by what passed, or
+    are lost by what was missed; None: there is no estimate. Names are empty where there is none."""
+
+    kind: RemarkKind = RemarkKind.ANALYSIS
+    rule: str = ""
+    why: str = ""  # without rule, kind and time
+    us: float | None = None
+    running: str = ""  # the pass
+    function: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A message to the user: `file:1:2: error: message`."""
+    """A message to the user: `file:1:2: error: message`; `remark` is of remarks alone."""
 
     severity: Severity
     message: str
     location: SourceLocation = SourceLocation()
     notes: "tuple[Diagnostic, ...]" = ()
+    remark: RemarkFacts | None = None
 
     def __str__(self) -> str:
         location = f"{self.location}: " if str(self.location) else ""
@@ -124,8 +146,31 @@ def warning(op: Operation, message: str) -> None:
     emit(Severity.WARNING, op, message)
 
 
-def remark(op: Operation, message: str) -> None:
-    emit(Severity.REMARK, op, message)
+def remark(op: Operation, message: str, about: RemarkFacts | None = None) -> None:
+    """Tell of an op; without `about` it is an analysis."""
+    if (handler := _handler.get()) is not None:
+        facts = RemarkFacts(why=message) if about is None else about
+        facts = replace(facts, running=_running.get(), function=function_around(op))
+        handler(Diagnostic(Severity.REMARK, message, location_of(op), remark=facts))
+
+
+_running: ContextVar[str] = ContextVar("running_pass", default="")
+
+
+def running(name: str) -> AbstractContextManager[str]:
+    """Within the context remarks are of the pass of that name."""
+    return setting(_running, name)
+
+
+def function_around(op: Operation) -> str:
+    """The name of the function, or kernel, that an op is in or is; empty where there is none."""
+    current: Operation | None = op
+    while current is not None:
+        name = current.properties.get("sym_name")
+        if isinstance(name, StringAttr):
+            return name.data
+        current = current.parent_op()
+    return ""
 
 
 # controls, marks of direction and other ends of lines

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ge.lowering.cli.arguments import add_options, options_from
+from ge.lowering.cli.arguments import add_options, argument, options_from
 from ge.lowering.cli.command_line import ArgumentParser
+from ge.lowering.cli.remark_flags import FLAGS as REMARK_FLAGS
+from ge.lowering.cli.remark_flags import READERS, with_form
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import TOLD
 
 if TYPE_CHECKING:
     from ge.dialects.support.diagnostics import Handler
+    from ge.lowering.cli.remarks import Remarks
     from ge.lowering.driver.compiler import Watch
     from ge.lowering.driver.program import Program
     from ge.lowering.pipeline.options import Options
@@ -49,7 +52,8 @@ def build_parser() -> ArgumentParser:
     add_options(parser, "ge-compile")
 
     add = parser.section(TOLD)
-    add("--remarks", action="store_true", help="print what each rule did, or why it did not")
+    for flag, (metavar, text) in REMARK_FLAGS.items():
+        add(flag, metavar=metavar, type=argument(READERS.get(flag, str)), help=text)
     add("--validate", action="store_true", help="run the module before and after each pass on "
         "random and edge inputs; stop at the first that changes the numbers")  # fmt: skip
     add("--validate-output", metavar="FILE",
@@ -58,7 +62,7 @@ def build_parser() -> ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    return compile_input(build_parser().parse_args(arguments))
+    return compile_input(build_parser().parse_args(with_form(arguments)))
 
 
 def compile_input(args: argparse.Namespace) -> int:
@@ -66,6 +70,7 @@ def compile_input(args: argparse.Namespace) -> int:
     from ge.dialects.targets.target import Target
     from ge.lowering.cli.pages import watched, write_compiled
     from ge.lowering.cli.progress import progress_bar
+    from ge.lowering.cli.remarks import Remarks
     from ge.lowering.cli.run import check_writable
     from ge.lowering.driver.cache import Request
 
@@ -80,6 +85,7 @@ def compile_input(args: argparse.Namespace) -> int:
     if not args.input:
         raise GeError("no input", hint="give a .onnx or .mlir file; see ge-compile --help")
     made_anew = options.print_liveness or options.print_core_plans or options.gear_histogram
+    remarks = Remarks.asked_for(args, known_names(options) if args.remarks_pass else ())
     if args.remarks or made_anew:
         options = replace(options, cache_dir="")  # these are made while compiling
     inputs = [options.target, *options.plugins, *options.read_files]
@@ -93,7 +99,8 @@ def compile_input(args: argparse.Namespace) -> int:
             watch=watcher(args, options, watching, seen) if args.validate or watching else None,
         )  # fmt: skip
         with progress_bar() as progress:
-            summary = request.run(progress, printer(args.remarks))
+            summary = request.run(progress, printer(remarks))
+    remarks.finish(list(map(str, request.inputs())))
     for page in watching:
         written = [path for path in (args.output, args.report) if path]
         write_compiled(args.html, seen[0], options, page, [args.input, *inputs, *written])
@@ -125,17 +132,25 @@ def watcher(
     return watch
 
 
-def printer(remarks: bool) -> "Handler":
-    """Prints diagnostics to standard error; remarks only if asked for. A warning of a pass that
-    runs in several tries is printed once."""
+def known_names(options: "Options") -> set[str]:
+    """Of all passes and rules."""
+    from ge.lowering.plugins.extensions import universe
+    from ge.lowering.plugins.universe import rules
+
+    return {*universe(*options.plugins).all_passes, *rules()}
+
+
+def printer(remarks: "Remarks") -> "Handler":
+    """Prints diagnostics to standard error; remarks as asked for. A warning of a pass that runs in
+    several tries is printed once."""
     from ge.dialects.support.diagnostics import Diagnostic, Severity
 
     told: set[str] = set()
 
-    def handle(diagnostic: Diagnostic) -> None:
-        is_remark = diagnostic.severity is Severity.REMARK
-        if remarks if is_remark else str(diagnostic) not in told:
-            told.add(str(diagnostic))
-            print(diagnostic, file=sys.stderr)
+    def show(diagnostic: Diagnostic) -> None:
+        text = str(diagnostic)
+        if diagnostic.severity is Severity.REMARK or text not in told:
+            told.add(text)
+            print(text, file=sys.stderr)
 
-    return handle
+    return lambda diagnostic: remarks.tell(diagnostic, show)

@@ -19,6 +19,7 @@ from ge.dialects.support.diagnostics import Diagnostic, Severity, SourceLocation
 from ge.dialects.support.errors import GeError
 from ge.lowering.cli.opt_arguments import plugin_files, read_arguments
 from ge.lowering.cli.pass_help import pass_help
+from ge.lowering.cli.remarks import Remarks
 from ge.lowering.debugging.expected_diagnostics import EXPECTED, mismatches
 from ge.lowering.pipeline.instrumentation import (
     Between,
@@ -103,7 +104,11 @@ class Driver:
         self.sources = Sources(self.source)
         passes = build_pipeline(self.pipeline(), self.passes)
         self.manager = PassManager(passes, self.instrumentations(passes))
-        return self.process_parts()
+        known = {*self.passes, *rules()} if self.args.remarks_pass else ()
+        self.remarks = Remarks.asked_for(self.args, known)
+        status = self.process_parts()
+        self.remarks.finish([self.source.name, *self.plugins])
+        return status
 
     def pipeline(self) -> Sequence[PassText]:
         """The passes asked for: by flags, by a pipeline text, or by the input's own header."""
@@ -242,9 +247,9 @@ class Driver:
         tolerant = args.verify_diagnostics or args.parsing_diagnostics
         if args.verify_diagnostics and EXPECTED.search(self.source.text) is not None:
             diagnostics, tolerant = mismatches(part, diagnostics), False
+        file = sys.stdout if tolerant else sys.stderr
         for d in diagnostics:
-            if d.severity is not Severity.REMARK or args.remarks:
-                print(self.sources.render(d), file=sys.stdout if tolerant else sys.stderr)
+            self.remarks.tell(d, lambda d: print(self.sources.render(d), file=file))
         return not tolerant and any(d.severity is Severity.ERROR for d in diagnostics)
 
     def text_of(self, module: ModuleOp) -> str:

@@ -10,6 +10,8 @@ from xdsl.utils.exceptions import ArgSpecParseError
 from ge.dialects.support.environment import truth
 from ge.lowering.cli.arguments import argument
 from ge.lowering.cli.command_line import ArgumentParser
+from ge.lowering.cli.remark_flags import FLAGS as REMARK_FLAGS
+from ge.lowering.cli.remark_flags import READERS, with_form
 from ge.lowering.pipeline.pass_options import PassText, read_options
 from ge.lowering.text.values import names
 
@@ -44,7 +46,7 @@ OPTIONS = {
         {{text}}`: status 0 if these and no others come; without such comments, print errors and
         exit with 0""",
     "--parsing-diagnostics": "print errors of the parser and exit with 0",
-    "--remarks": "print what passes have to say",
+    **{f"{flag} {metavar}": text for flag, (metavar, text) in REMARK_FLAGS.items()},
     "--debug": "print Python's traceback with an error",
     "--mlir-print-ir-before PASS,...": "print the IR before these passes, on stderr",
     "--mlir-print-ir-before-all": "print the IR before every pass, on stderr",
@@ -95,6 +97,7 @@ def build_parser(targets: Collection[str] = ()) -> ArgumentParser:
         "--mlir-print-ir-before": names_of_passes,
         "--mlir-print-ir-after": names_of_passes,
         "--list-passes": {"nargs": "?", "const": ""},
+        **{flag: {"type": argument(read)} for flag, read in READERS.items()},
     }
     parser = ArgumentParser("ge-opt", DESCRIPTION, EPILOG, allow_abbrev=False)
     parser.add_argument("input_file", nargs="?", help="a .mlir module of any level (default: -)")
@@ -133,4 +136,4 @@ def read_arguments(
             texts.append(PassText(name, read_options(value, f"--{name}")))
         else:
             rest.append(arg)
-    return parser.parse_args([*rest, *args[end:]]), texts
+    return parser.parse_args(with_form([*rest, *args[end:]])), texts

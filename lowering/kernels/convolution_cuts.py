@@ -1,10 +1,10 @@
 """How convolutions are cut into blocks of the result, and blocks into steps over input channels."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import ceil, gcd, prod
-from typing import TypeAlias
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import bf16, f16, f32, i8
 from xdsl.ir import Attribute, SSAValue
@@ -135,7 +135,7 @@ class ImagePart:
 
 @dataclass(frozen=True)
 class Cut:
-    """Blocks of m channels by `lines` x `cols` pixels; steps of `channels` input channels, in parts
+    """Sizes of m channels by `lines` x `cols` pixels; steps of `channels` input channels, in parts
     of `part`; how many `sums`. `image`: where windows are unfolded in L1."""
 
     m: int
@@ -152,7 +152,7 @@ class Cut:
         return self.lines * self.cols
 
     def counts(self, w: Convolution) -> tuple[int, int, int]:
-        """Blocks of channels, of lines and of columns."""
+        """Sizes of channels, of lines and of columns."""
         lines, cols = w.result[-2:]
         return ceil(w.outs / self.m), ceil(lines / self.lines), ceil(cols / self.cols)
 
@@ -168,37 +168,54 @@ class Cut:
         return room - count * w.bits // 8
 
 
-MayBe: TypeAlias = Callable[[int, int, int, ImagePart | None], bool]
+class Sizes(NamedTuple):
+    """Sizes of m channels by `lines` x `cols` pixels; `image`: what L1 has of an image, where
+    windows are unfolded; `counts`: the channels that steps may have."""
+
+    m: int
+    lines: int
+    cols: int
+    image: ImagePart | None
+    counts: list[int]
 
 
-def cuts(w: Convolution, target: Target, may_be: MayBe | None = None) -> Iterator[Cut]:
-    """Those that fit on a core. `may_be`: whether blocks of so many channels, lines and columns are
-    asked for, with windows that are unfolded of a part of an image or not."""
-    bits, room = w.bits, target.core_memories
-    unit = max(FRACTAL, BLOCK * 8 // min(bits, w.narrowest))
-    steps = channel_steps(w, unit)
+def block_sizes(w: Convolution, target: Target) -> Iterator[Sizes]:
+    """Those whose sums fit into L0C."""
+    unit, most = unit_of(w), target.core_memories["l0c"] // SUM_BYTES
+    plain, unfolded = channel_steps(w, unit)
     for high, wide in pixel_blocks(w, unit):
-        n = high * wide
         image = None if not w.unfolds else image_in_l1(w, high, wide, unit * w.parts(target))
         for m in extents(w.outs, unit):
-            sums = room["l0c"] // (m * n * SUM_BYTES)
-            if not sums:
-                continue
-            left, right = (n, m) if w.turned else (m, n)
-            # beside two parts there may be two of the bias
-            most = min(room["l0a"] // left, room["l0b"] // right) * 8 // (2 * bits) - unit
-            for known, counts in ((None, steps[0]), (image, steps[1])):
-                if counts and may_be is not None and not may_be(m, high, wide, known):
-                    continue
-                for count in counts:
-                    depth = align_up(min(count, w.ins) * w.taps, unit)
-                    pixels = known.pixels * count if known else n * depth
-                    if 2 * (m * depth + pixels + (m + n) * unit) * bits // 8 > room["l1"]:
-                        continue
-                    if part := best_part(depth // unit, most // unit) * unit:
-                        cut = Cut(m, high, wide, count, depth, part, min(sums, 2), known)
-                        if cut.room(w, target) >= 0:
-                            yield cut
+            if m * high * wide <= most:
+                if plain:
+                    yield Sizes(m, high, wide, None, plain)
+                if unfolded:
+                    yield Sizes(m, high, wide, image, unfolded)
+
+
+def cuts(w: Convolution, target: Target, block: Sizes) -> Iterator[Cut]:
+    """Those of blocks that fit on a core."""
+    bits, room, unit = w.bits, target.core_memories, unit_of(w)
+    m, high, wide, image, counts = block
+    n = high * wide
+    sums = room["l0c"] // (m * n * SUM_BYTES)
+    left, right = (n, m) if w.turned else (m, n)
+    # beside two parts there may be two of the bias
+    most = min(room["l0a"] // left, room["l0b"] // right) * 8 // (2 * bits) - unit
+    for count in counts:
+        depth = align_up(min(count, w.ins) * w.taps, unit)
+        pixels = image.pixels * count if image else n * depth
+        if 2 * (m * depth + pixels + (m + n) * unit) * bits // 8 > room["l1"]:
+            continue
+        if part := best_part(depth // unit, most // unit) * unit:
+            cut = Cut(m, high, wide, count, depth, part, min(sums, 2), image)
+            if cut.room(w, target) >= 0:
+                yield cut
+
+
+def unit_of(w: Convolution) -> int:
+    """Sizes and steps have multiples of so many."""
+    return max(FRACTAL, BLOCK * 8 // min(w.bits, w.narrowest))
 
 
 def pixel_blocks(w: Convolution, unit: int) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.blocks import SUM_BYTES
-from ge.lowering.kernels.convolution_cuts import Convolution, Cut, ImagePart, cuts
+from ge.lowering.kernels.convolution_cuts import Convolution, Cut, Sizes, block_sizes, cuts
 from ge.runtime.costs.cube import peak_macs
 from ge.runtime.costs.instructions import REPEAT_BYTES
 from ge.runtime.costs.split_cores import share_of, window_rate
@@ -19,22 +19,25 @@ ROUNDED = 1 - 1e-9  # sums of floats in another order
 
 
 def fastest(w: Convolution, target: Target, fits: Callable[[Cut], bool]) -> Cut | None:
-    """Of the cuts that fit, the first of those that take the fewest cycles."""
-    best, least, times = None, inf, Times(w, target)
-
-    def may_be(m: int, lines: int, cols: int, image: ImagePart | None) -> bool:
-        return times.least(m, lines, cols, image) < least
-
-    for cut in cuts(w, target, may_be):
-        if (found := times.cycles(cut, least)) < least and fits(cut):
-            best, least = cut, found
+    """Of the cuts that fit, the first of those that take the fewest cycles. Blocks are looked at
+    by the cycles that they take at least, until those are more than a cut was found to take."""
+    times, listed = Times(w, target), list(block_sizes(w, target))
+    best, least, place = None, inf, (0, 0)
+    for bound, number in sorted((times.least(b), i) for i, b in enumerate(listed)):
+        if bound > least:
+            break
+        for step, cut in enumerate(cuts(w, target, listed[number])):
+            found = times.cycles(cut, least)
+            if (found, (number, step)) < (least, place) and fits(cut):
+                best, least, place = cut, found, (number, step)
     return best
 
 
 def all_cuts(w: Convolution, target: Target) -> Iterator[tuple[float, Cut]]:
     """Those that there are, and the cycles that they take by the estimate."""
     times = Times(w, target)
-    return ((times.cycles(cut), cut) for cut in cuts(w, target))
+    found = (cut for sizes in block_sizes(w, target) for cut in cuts(w, target, sizes))
+    return ((times.cycles(cut), cut) for cut in found)
 
 
 class Block(NamedTuple):
@@ -123,9 +126,10 @@ class Times:
         rate = unfolded if unfolds else a
         return n / min(a, rate) + m / b if self.w.turned else m / a + n / min(b, rate)
 
-    def least(self, m: int, lines: int, cols: int, image: ImagePart | None) -> float:
+    def least(self, sizes: Sizes) -> float:
         """No cut into such blocks takes less, whatever its steps are: together they have all terms,
         which are multiplied, moved and loaded."""
+        m, lines, cols, image, _ = sizes
         w, block, n = self.w, self.block(m, lines, cols), lines * cols
         load = min(m, w.outs) * w.depth * self.size / block.weight_rate
         if image is None:
@@ -136,8 +140,8 @@ class Times:
         return block.rounds * max(load, moves, m * n * w.depth / self.peak, block.out) * ROUNDED
 
     def cycles(self, cut: Cut, most: float = inf) -> float:
-        """Of the busiest core, by the busiest of its pipes. Where its cube alone takes `most`, that
-        is an answer: how the operands come there is not asked."""
+        """Of the busiest core, by the busiest of its pipes. Where its cube alone takes `most`, they
+        are any number: how the operands come there is not asked."""
         w, target = self.w, self.target
         block, steps = self.block(cut.m, cut.lines, cut.cols), ceil(w.ins / cut.channels)
         parts, out = cut.depth // cut.part, block.out
@@ -145,8 +149,8 @@ class Times:
         moves = parts * 2 * target.mte1_start_cycles + cut.depth * self.size * each
         macs = parts * target.mmad_start_cycles + cut.m * cut.n * cut.depth / self.peak
         cube = steps * macs + (out if cut.sums == 1 else 0)
-        if (least := block.rounds * max(steps * moves, cube, out)) >= most:
-            return least
+        if block.rounds * max(steps * moves, cube, out) >= most:
+            return inf
         windows, before, start = self.brought(cut, block)
         load = target.mte2_start_cycles + windows
         load += min(cut.m, w.outs) * min(cut.depth, w.depth) * self.size / block.weight_rate

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import ShrinkException
 
+from ge.dialects.support.diagnostics import running
 from ge.lowering.levels.dominance import verify
 from ge.lowering.text.errors import diagnose
 
@@ -49,7 +50,8 @@ class PassManager:
                 self.running, self.has_run = p, False
                 for i in self.instrumentations:
                     i.before(p, module)
-                p.apply(ctx, module)
+                with running(p.name):
+                    p.apply(ctx, module)
                 self.has_run = True
                 for i in reversed(self.instrumentations):
                     i.after(p, module)

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute
 
 from ge.dialects.targets.target import Target
 from ge.lowering.kernels import convolution, convolution_times
-from ge.lowering.kernels.convolution_cuts import Convolution, Cut, cuts
+from ge.lowering.kernels.convolution_cuts import Convolution, Cut, Sizes, block_sizes, cuts
 from ge.lowering.kernels.convolution_times import Times, fastest
 from ge.runtime.device.random_inputs import random_array
 from ge.runtime.tiles.kernel import TileKernel
@@ -54,13 +54,13 @@ def conv(
     )
 
 
-def unfolding(w: Convolution, target: Target, *_: object) -> list[Cut]:
-    """The cuts whose windows are unfolded in L1, but for where there are none."""
-    found = list(cuts(w, target))
-    return [cut for cut in found if cut.image] or found
+def unfolding(w: Convolution, target: Target) -> list[Sizes]:
+    """Blocks whose windows are unfolded in L1, but for where no cut of such blocks fits."""
+    found = list(block_sizes(w, target))
+    return [b for b in found if b.image and any(cuts(w, target, b))] or found
 
 
-@pytest.mark.parametrize("way", [cuts, unfolding])
+@pytest.mark.parametrize("way", [block_sizes, unfolding])
 @settings(max_examples=5, deadline=None)
 @given(st.data())
 def test_numbers(way: Callable[..., Any], data: st.DataObject) -> None:
@@ -82,8 +82,15 @@ def test_numbers(way: Callable[..., Any], data: st.DataObject) -> None:
     x, w = (batch, ins * group, *image), (outs * group, ins, *kernel)
     out = batch, outs * group, *result
     text = conv(x, w, out, flags, element, bias and element != "i8")
-    with patch.object(convolution_times, "cuts", way):
+    with patch.object(convolution_times, "block_sizes", way):
         compare(text, all_lowered=True, proved=group == 1)
+
+
+def test_an_element_of_the_kernel_may_lie_in_the_padding_alone() -> None:
+    flags = "strides [1, 1, 1] pads [0, 0, 0, 0, 0, 1] dilations [1, 1, 2]"
+    text = conv((1, 1, 3, 3, 4), (1, 1, 1, 1, 3), (1, 1, 3, 3, 1), flags, "f16")
+    with patch.object(convolution_times, "block_sizes", unfolding):
+        compare(text, all_lowered=True)
 
 
 AFTER = {
@@ -93,13 +100,13 @@ AFTER = {
 }
 
 
-@pytest.mark.parametrize("way", [cuts, unfolding])
+@pytest.mark.parametrize("way", [block_sizes, unfolding])
 @pytest.mark.parametrize("after", AFTER)
 def test_ops_on_the_result(after: str, way: Callable[..., Any]) -> None:
     text = conv(
         (1, 20, 5, 9), (40, 20, 3, 3), (1, 40, 5, 9), "pads [1, 1, 1, 1]", after=AFTER[after]
     )
-    with patch.object(convolution_times, "cuts", way):
+    with patch.object(convolution_times, "block_sizes", way):
         compare(text, all_lowered=True, orders=1)
 
 
@@ -110,7 +117,7 @@ def test_the_first_of_the_fastest_cuts_that_fit_is_taken(after: str, target: str
     searches: list[bool] = []
 
     def watched(w: Convolution, on: Target, fits: Callable[[Cut], bool]) -> Cut | None:
-        every = [cut for cut in cuts(w, on) if fits(cut)]
+        every = [cut for b in block_sizes(w, on) for cut in cuts(w, on, b) if fits(cut)]
         found = fastest(w, on, fits)
         searches.append(found == min(every, key=Times(w, on).cycles))
         return found
@@ -208,7 +215,7 @@ def test_channels_of_the_result_are_last(kernel: int, relu: bool) -> None:
     assert len(found.pairs) == 1
 
 
-@pytest.mark.parametrize("way", [cuts, unfolding])
+@pytest.mark.parametrize("way", [block_sizes, unfolding])
 @pytest.mark.parametrize("group", [1, 20])
 def test_integers_with_bias_and_scales(group: int, way: Callable[..., Any]) -> None:
     """On the cube, or on vector cores where each channel is one of its own; the bias and the scales
@@ -231,7 +238,7 @@ def test_integers_with_bias_and_scales(group: int, way: Callable[..., Any]) -> N
         array = random_array(rng, element, shape)
         return abs(array) / 1000 if array.dtype == np.float32 else array
 
-    with patch.object(convolution_times, "cuts", way):
+    with patch.object(convolution_times, "block_sizes", way):
         compare(text, all_lowered=True, exact=True, make=few, orders=1)
 
 

@@ -184,7 +184,7 @@ class Merger:
             return Missed("a path around them would become a cycle", gain, final=True)
         self._times[group] = len(group.ops), together
         count(rule)
-        remarks.applied(rule, at, "" if gain is None else f"{gain:.1f} us saved")
+        remarks.applied(rule, at, gain_us=gain)
         return None
 
     def join(self, group: Group, other: Group, rule: str) -> bool:

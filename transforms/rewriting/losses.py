@@ -1,4 +1,5 @@
-"""What a missed chance costs, for remarks of the rules that find composites and of user rules.
+"""What a chance costs that is missed, and saves that is taken, for remarks of the rules that find
+composites and of user rules.
 
     graph.exp, graph.add, graph.log     nearly softplus: three launches instead of one
 

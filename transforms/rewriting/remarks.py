@@ -8,12 +8,13 @@ Test `wanted()` before computing a costly text.
 
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation
 
 from ge.dialects.support import diagnostics
 from ge.dialects.support.context import setting
+from ge.dialects.support.diagnostics import RemarkFacts, RemarkKind
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,13 @@ class Remark:
     where: str  # its source location
     why: str  # what was done, or the condition that failed
     loss_us: float | None = None  # time that the missed chance costs, where it was estimated
+    gain_us: float | None = None  # time that what was done saves, where it was estimated
 
     def __str__(self) -> str:
         state = "applied" if self.applied else "missed"
         loss = "" if self.loss_us is None else f" (about {self.loss_us:.1f} us)"
-        why = f": {self.why}" if self.why else ""
+        gain = "" if self.gain_us is None else f"{self.gain_us:.1f} us saved"
+        why = f": {self.why or gain}" if self.why or gain else ""
         return f"{self.rule} {state}{why}{loss}"
 
 
@@ -47,18 +50,20 @@ def wanted() -> bool:
     return _remarks.get() is not None or diagnostics.listening()
 
 
-def applied(rule: str, op: Operation, why: str = "") -> None:
-    _add(rule, True, op, why, None)
+def applied(rule: str, op: Operation, why: str = "", gain_us: float | None = None) -> None:
+    _add(op, Remark(rule, True, op.name, "", why, gain_us=gain_us))
 
 
 def missed(rule: str, op: Operation, why: str, loss_us: float | None = None) -> None:
-    _add(rule, False, op, why, loss_us)
+    _add(op, Remark(rule, False, op.name, "", why, loss_us))
 
 
-def _add(rule: str, done: bool, op: Operation, why: str, loss_us: float | None) -> None:
+def _add(op: Operation, remark: Remark) -> None:
     if not wanted():
         return
-    remark = Remark(rule, done, op.name, str(diagnostics.location_of(op)), why, loss_us)
-    diagnostics.remark(op, str(remark))
+    kind = RemarkKind.PASSED if remark.applied else RemarkKind.MISSED
+    us = remark.gain_us if remark.applied else remark.loss_us
+    facts = RemarkFacts(kind, remark.rule, remark.why, us)
+    diagnostics.remark(op, str(remark), facts)
     if (remarks := _remarks.get()) is not None:
-        remarks.append(remark)
+        remarks.append(replace(remark, where=str(diagnostics.location_of(op))))

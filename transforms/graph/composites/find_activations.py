@@ -277,7 +277,7 @@ class FindActivation(Search):
         kind, params = composite
         new = kind.of(x, location=fuse_locations(reversed(ops)), **params)
         rewriter.insert(new, InsertPoint.before(ops[0]))
-        substitute(rule_of(composite), new, rewriter, end, new.results[0])
+        substitute(rule_of(composite), new, rewriter, end, new.results[0], loss_us(ops))
 
 
 # ---- patterns of other ops -------------------------------------------------------------------

@@ -222,7 +222,7 @@ class FindTrailingNorm(Search):
         kind = RmsNormOp if statistics.mean is None else LayerNormOp
         operands = (statistics.x, scale) if statistics.mean is None else (statistics.x, scale, bias)
         new = emit(kind, *operands, axis=-statistics.axes, epsilon=statistics.epsilon)
-        substitute(statistics.rule, ops[0], rewriter, end, new)
+        substitute(statistics.rule, ops[0], rewriter, end, new, loss_us(ops))
 
 
 def fits(statistics: Statistics, parts: Affine) -> bool:

@@ -459,7 +459,7 @@ class FindAttention(Search):
         builder.emit = Emit(rewriter, last, ops)
         new = builder.build()
         assert new is not None
-        substitute(RULE, op, rewriter, last.result, new)
+        substitute(RULE, op, rewriter, last.result, new, loss_us(ops))
 
 
 @dataclass(frozen=True)
