@@ -253,6 +253,11 @@ class ViewOp(GeOp):
         steps = self.box_steps
         if len(steps) != len(shape) or min(steps, default=1) < 1:
             raise VerifyException(f"a memref of rank {len(shape)} has as many steps, at least 1")
+
+    def check_meets(self) -> None:
+        """Raises VerifyException if no element of a box can exist: that is no mistake of a load
+        that pads, but of all else."""
+        shape, sizes, steps = memref_shape(self.source), self.box_sizes, self.box_steps
         for offset, size, count, step in zip(self.offsets, shape, sizes, steps, strict=True):
             at = constant_index(offset)
             if at is not None and not -(count - 1) * step <= at < size:

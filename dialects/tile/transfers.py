@@ -130,7 +130,9 @@ class LoadOp(Instruction):
                 text = f"{rows} rows from {at} on, {step} apart"
                 raise VerifyException(f"{source} does not fit into {target}: {text}")
         check_same_element(source, target)
-        if self.pad is not None:
+        if self.pad is None:
+            box_of(self.source).check_meets()
+        else:
             check_number(self.pad, target.element)
 
 
@@ -192,6 +194,7 @@ class StoreOp(Instruction):
     def verify_(self) -> None:
         source, target = tile_type(self.source), box_type(self.target)
         check_way_out("a store", source, target)
+        box_of(self.target).check_meets()
         if any(step > 1 for step in box_of(self.target).box_steps):
             raise VerifyException("a store is to elements side by side: its box has no steps")
         if self.has_relu and source.space is not Memory.L0C:

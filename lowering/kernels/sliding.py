@@ -90,6 +90,8 @@ class Sliding(Windows):
         op = self.op
         if not isinstance(op, PoolOp) or op.kind.data != "average":
             return []
+        if self.taps == 1 and self.image == self.result:  # each window is an element
+            return []
         window = op.window().resolved(shape_of(op.input)[2:])
         pads = op.count_include_pad.value.data
         behind = [0] * (len(self.image) - window.rank) + [*window.pads[window.rank :]]

@@ -22,7 +22,6 @@ from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.pipeline.pass_options import pipeline_text
 from ge.lowering.text.files import Outputs, write_text
 from ge.lowering.text.printing import dump_text, op_text
-from ge.runtime.data.weights import payload_at_hand
 
 ONNX = "onnx"  # form of dumps
 
@@ -212,6 +211,7 @@ class Dumps(Instrumentation):
     def _write_onnx(self, stem: str, module: ModuleOp) -> None:
         from ge.lowering.onnx.export.dump import dump_model
         from ge.lowering.onnx.export.exporter import write_model
+        from ge.runtime.data.weights import payload_at_hand
 
         payload = payload_at_hand() if self.detail == 1 else None
         model, weights = dump_model(module, payload, "main")

@@ -144,7 +144,11 @@ class Side:
                 raise GeError("a loop's variable is used after its loop")
             return number.values[self]
         if isinstance(number, KnownIndex):
-            return number.values[self]
+            value = number.values[self]
+            if not self.aside or block_of(value) not in self.aside:
+                return value
+            (number,) = number.args  # it stands behind what is added now
+            return self.index(number)
         if (found := self._known(id(number))) is None:
             self.numbers.append(number)  # or its id might become another one's
             found = self._keep(id(number), self._computed(number))
@@ -192,6 +196,12 @@ ARITH: dict[str, type[Binary]] = {
     "minsi": arith.MinSIOp,
     "maxsi": arith.MaxSIOp,
 }
+
+
+def block_of(value: SSAValue) -> Block | None:
+    """The block in which a value is known."""
+    owner = value.owner
+    return owner if isinstance(owner, Block) else owner.parent
 
 
 def line_of(error: Exception) -> str:

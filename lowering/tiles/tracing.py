@@ -173,6 +173,8 @@ class Tracer:
 
     def now(self, number: Index) -> Index:
         """The number, computed here and not where it is used, such as in a loop."""
+        if number_of(number) is not None:
+            return number
         values = {side: side.index(number) for side in self.sides}
         return KnownIndex("known", (number,), values=values)
 

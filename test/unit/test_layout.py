@@ -11,6 +11,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from setuptools import Distribution
 
 sys.path.insert(0, str(Path(__file__).parent))
 from source_trees import ROOT, statements, tree
@@ -217,6 +218,35 @@ def test_a_pass_is_named_like_its_file_and_class():
         assert sys.modules[cls.__module__].__doc__
 
 
+def modules() -> list[str]:
+    return sorted(
+        module_of(path).removesuffix(".__init__").replace("ge.ge", "ge")
+        for folder in FOLDERS
+        for path in sources(folder)
+    )
+
+
+def test_every_module_and_data_file_is_packaged(monkeypatch: pytest.MonkeyPatch):
+    """By the lists from which setuptools builds a wheel."""
+    monkeypatch.chdir(ROOT)
+    distribution = Distribution({"script_name": "setup.py"})
+    distribution.parse_config_files(["pyproject.toml"])
+    distribution.include_package_data = False  # the project lists it, without a manifest
+    build = distribution.get_command_obj("build_py")
+    build.ensure_finalized()
+    packaged = {
+        f"{package}.{name}".removesuffix(".__init__"): Path(file)
+        for package, name, file in build.find_all_modules()
+    }
+    assert sorted(packaged) == modules()
+    assert all((ROOT / file).is_file() for file in packaged.values())
+    data = {Path(source) / name for _, source, _, names in build.data_files for name in names}
+    targets = {path.relative_to(ROOT) for path in (ROOT / "dialects").rglob("*.toml")}
+    assert targets
+    assert targets <= {path.relative_to(ROOT) if path.is_absolute() else path for path in data}
+
+
+@pytest.mark.soak
 def test_wheel_has_every_module(tmp_path: Path):
     """Build sdist and wheel, unpack the wheel elsewhere, find every module there."""
     code = (
@@ -230,16 +260,10 @@ def test_wheel_has_every_module(tmp_path: Path):
     home = tmp_path / "installed"
     with ZipFile(wheel) as archive:
         archive.extractall(home)
-    modules = sorted(
-        ("ge." if folder != "ge" else "")
-        + ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for folder in FOLDERS
-        for path in sources(folder)
-    )
     code = (
         f"import sys; sys.path.insert(0, {str(home)!r}); import importlib.util, ge\n"
         f"assert ge.__file__.startswith({str(home)!r}), ge.__file__\n"
-        f"assert [m for m in {modules!r} if importlib.util.find_spec(m) is None] == []\n"
+        f"assert [m for m in {modules()!r} if importlib.util.find_spec(m) is None] == []\n"
         "import ge.tools.ge_opt, ge.lowering.driver.compiler\n"
         "from ge.dialects.targets.target import Target; Target.load('310p3')"
     )

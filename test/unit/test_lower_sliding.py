@@ -109,6 +109,12 @@ def test_elements_of_windows_that_pass_the_image(data: st.DataObject) -> None:
     compare(text, data.draw(st.sampled_from(["910b2", "310p3"])), all_lowered=True)
 
 
+@pytest.mark.parametrize("image", [(9,), (4, 5), (4, 4, 4)])
+def test_windows_that_are_elements(image: tuple[int, ...]) -> None:
+    shape, ones = (2, 7, *image), [1] * len(image)
+    compare(pool("average", shape, shape, f"kernel {ones} strides {ones}"), all_lowered=True)
+
+
 def test_what_has_no_program() -> None:
     found = lowered(pool("max", (1, 2, *[3] * 4), (1, 2, *[2] * 4), "kernel [2, 2, 2, 2]"))
     assert not found.pairs

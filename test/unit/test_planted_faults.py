@@ -44,8 +44,18 @@ def test_edits_that_do_harm_are_refused() -> None:
     assert tally.harmless.total() > 0
 
 
-@pytest.mark.parametrize("options", [Options(fusion="off"), Options(), Options(share_io=True)])
-@pytest.mark.parametrize("model", ["bert_base", "llama_7b_decode.fp16", "if_cond", "loop_greedy"])
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        pytest.param(model, options, marks=[] if some else pytest.mark.soak)
+        for model in ("bert_base", "llama_7b_decode.fp16", "if_cond", "loop_greedy")
+        for options, some in (
+            (Options(), True),
+            (Options(fusion="off"), model in ("bert_base", "if_cond")),
+            (Options(share_io=True), model == "loop_greedy"),
+        )
+    ],
+)
 def test_random_timings_give_the_same_bits(model: str, options: Options) -> None:
     """And no event is there in vain."""
     loaded = load(str(MODELS / f"{model}.tiny.onnx"))

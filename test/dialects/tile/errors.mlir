@@ -237,8 +237,10 @@ tile.kernel @k(%x: memref<64x64xf32>) cores 1 {
   %c0 = arith.constant 0 : index
   %c64 = arith.constant 64 : index
   tile.vector {
-    // expected-error@+1 {{offset 64 is outside of a dimension of 64}}
+    %t = tile.alloc : !tile.tile<16x16xf32, ub>
     %e = tile.view %x[%c0, %c64] : memref<64x64xf32> -> !tile.box<16x16xf32>
+    // expected-error@+1 {{offset 64 is outside of a dimension of 64}}
+    tile.load %e to %t
   }
 }
 
@@ -248,8 +250,23 @@ tile.kernel @k(%x: memref<64x64xf32>) cores 1 {
   %c0 = arith.constant 0 : index
   %before = arith.constant -31 : index
   tile.vector {
-    // expected-error@+1 {{offset -31 is outside of a dimension of 64}}
+    %t = tile.alloc : !tile.tile<16x16xf32, ub>
     %e = tile.view %x[%c0, %before] steps [1, 2] : memref<64x64xf32> -> !tile.box<16x16xf32>
+    // expected-error@+1 {{offset -31 is outside of a dimension of 64}}
+    tile.load %e to %t
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64x64xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  tile.vector {
+    %t = tile.alloc : !tile.tile<16x16xf32, ub>
+    %e = tile.view %x[%c64, %c0] : memref<64x64xf32> -> !tile.box<16x16xf32>
+    // expected-error@+1 {{offset 64 is outside of a dimension of 64}}
+    tile.store %t to %e
   }
 }
 
