@@ -6,6 +6,7 @@
 const { dagre } = /** @type {any} */ (globalThis);
 
 const IN = "(in)", OUT = "(out)";
+const CLOSER = 24; // how much less room there is between a port and the boxes
 const PAD = 12; // between a container and what is in it
 
 /**
@@ -76,9 +77,20 @@ export class Layout {
     if (graph.hasNode(IN)) for (const item of items) if (!graph.inEdges(item).length) graph.setEdge(IN, item, { weight: 0 });
     if (graph.hasNode(OUT)) for (const item of items) if (!graph.outEdges(item).length) graph.setEdge(item, OUT, { weight: 0 });
     dagre.layout(graph);
+    this.closer(graph);
     this.graphs.set(id, graph);
     const { width, height } = graph.graph(), title = id === this.given.root ? 0 : this.given.title;
     return { width: Math.max(width, 0) || 10, height: (Math.max(height, 0) || 10) + title };
+  }
+
+  /** Ports take as little room as they can. @param {any} graph */
+  closer(graph) {
+    const axis = this.given.down ? "y" : "x", extent = this.given.down ? "height" : "width", info = graph.graph();
+    if (graph.hasNode(OUT)) info[extent] -= CLOSER;
+    if (!graph.hasNode(IN)) return;
+    info[extent] -= CLOSER;
+    for (const name of graph.nodes()) if (name !== IN) graph.node(name)[axis] -= CLOSER;
+    for (const edge of graph.edges()) for (const point of graph.edge(edge).points) point[axis] -= CLOSER;
   }
 
   /** Give what is in a container its place. @param {string} id @param {number} left @param {number} top */
