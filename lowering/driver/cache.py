@@ -279,6 +279,7 @@ def _recall(request: Request, entry: Path, record: Mapping[str, Any]) -> "Progra
             request.options, passes, report["compile"]["seconds"], report["ops"], report["fusion"],
             memory_figures(module), report.get("quantization", {}),
             precision=report.get("precision", {}), unknown=report["memory"].get("unknown", {}),
+            engines=report.get("engines", {}),
         )  # fmt: skip
     except (GeError, *WRONG):
         raise Unsound from None

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute
 
 from ge.dialects.npu_task.attributes import is_dynamic
-from ge.dialects.support.diagnostics import warning
+from ge.dialects.support.diagnostics import diagnostic_handler, warning
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
@@ -130,6 +131,8 @@ def lower_verified(
         flag = "--dynamic-fallback" if options.dynamic_fallback else "--gear-histogram"
         raise GeError(f"{flag} is beside gears", hint="give --dynamic-dims too")
     levels = first.path_to(last)
+    by_hand = options.engine and Level.FUSED in levels and last is Level.PROGRAM
+    unmarked = module.clone() if by_hand else None
     check_switches(options, universe(*options.plugins).all_passes)
     watching = list(instrumentations)
     watching += dumps_for(options)
@@ -166,7 +169,27 @@ def lower_verified(
         compilation.tiles = Coverage.of(module, target)
     for counts in stepper.rules.values():
         compilation.add_counts(counts)
+    if unmarked is not None:
+        compilation.engines = cost_of_engines(module, unmarked, options, payload)
     return compilation
+
+
+def cost_of_engines(
+    module: ModuleOp, unmarked: ModuleOp, options: Options, payload: Payload | None
+) -> dict[str, Any]:
+    """The time of a program with engines that were chosen by hand, and of the same without, which
+    is compiled for that; empty where sizes are open."""
+    from ge.runtime.clock.clock import UnknownShapes, simulate
+
+    plain = replace(options, engine=(), dump_graph=0, print_liveness=False, print_core_plans=False)
+    with diagnostic_handler(lambda _: None):
+        lower_verified(unmarked, plain, None, Level.PROGRAM, (), payload)
+    target = Target.load(options.target)
+    try:
+        times = [simulate(m, target).latency_us for m in (module, unmarked)]
+    except UnknownShapes:
+        return {}
+    return {"by_hand": list(options.engine), "latency_us": times[0], "without_us": times[1]}
 
 
 def load(

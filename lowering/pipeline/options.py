@@ -171,6 +171,14 @@ class Options:
         (), "leave out these passes and rules of the optimizer",
         variable="GE_FUSION_DISABLE", metavar="NAME,...", group=LAUNCHES,
     )  # fmt: skip
+    engine: tuple[str, ...] = option(
+        (),
+        "engines chosen by hand: a regular expression that is found in the name of a node of the "
+        "model or of an op (graph.gelu), and cube, vector or host (or AI_CORE, AI_VECTOR_CORE, "
+        "AI_CPU); what multiplies shares no launch with what is for vector cores. The report says "
+        "what that costs",
+        variable="GE_ENGINE", metavar="REGEX=ENGINE,...", tools=(COMPILE, RUN), group=LAUNCHES,
+    )  # fmt: skip
     quantize: str = option(
         "",
         "int8 (activations and weights of matmuls and convolutions; needs calibration), int16 "

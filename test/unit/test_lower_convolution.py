@@ -89,7 +89,7 @@ def test_numbers(way: Callable[..., Any], data: st.DataObject) -> None:
 def test_an_element_of_the_kernel_may_lie_in_the_padding_alone() -> None:
     flags = "strides [1, 1, 1] pads [0, 0, 0, 0, 0, 1] dilations [1, 1, 2]"
     text = conv((1, 1, 3, 3, 4), (1, 1, 1, 1, 3), (1, 1, 3, 3, 1), flags, "f16")
-    with patch.object(convolution_times, "cuts", unfolding):
+    with patch.object(convolution_times, "block_sizes", unfolding):
         compare(text, all_lowered=True)
 
 
