@@ -9,17 +9,18 @@ from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, UnitAttr, f32, i3
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def
 from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.element_types import is_float
-from ge.dialects.support.lines import LineOp, Names
 from ge.dialects.support.operation import initialize
 from ge.dialects.tile.buffers import box_of, constant_index
 from ge.dialects.tile.instruction import (
     Instruction,
     parse_end,
     parse_value,
+    print_end,
     program_of,
 )
 from ge.dialects.tile.scalars import Number, check_number, number_attr, parse_scalar, scalar_text
@@ -47,7 +48,7 @@ OUT = {Memory.L0C: Pipe.FIX, Memory.UB: Pipe.MTE3}  # the ways out of a core
 
 
 @irdl_op_definition
-class LoadOp(Instruction, LineOp):
+class LoadOp(Instruction):
     """Copies a box to a tile in L1 or UB. What lies outside of the memref becomes `pad`; without it
     the tile's bytes there stay as they are, and the box begins within the memref. With `rows` the
     box's rows become those of the tile from `first` on, `step` apart, and others stay.
@@ -104,13 +105,15 @@ class LoadOp(Instruction, LineOp):
         parse_end(parser, op)
         return op
 
-    def line(self, names: Names, attributes: str) -> str:
-        text = ends_text(names, self.source, self.target)
+    def print(self, printer: Printer) -> None:
+        print_ends(printer, self.source, self.target)
         if self.first is not None:
-            text += f" rows {names.name_of(self.first)} step {self.row_step}"
+            printer.print_string(" rows ")
+            printer.print_operand(self.first)
+            printer.print_string(f" step {self.row_step}")
         if self.pad is not None:
-            text += f" pad {scalar_text(self.pad)}"
-        return text + attributes
+            printer.print_string(f" pad {scalar_text(self.pad)}")
+        print_end(printer, self)
 
     def verify_(self) -> None:
         source, target = box_type(self.source), tile_type(self.target)
@@ -134,7 +137,7 @@ class LoadOp(Instruction, LineOp):
 
 
 @irdl_op_definition
-class StoreOp(Instruction, LineOp):
+class StoreOp(Instruction):
     """Copies a tile in L0C or UB to a box; only what lies within the memref is written. From L0C
     sums become the box's element type, after `relu`. `add` adds to what is there, at one time for
     all cores.
@@ -183,9 +186,10 @@ class StoreOp(Instruction, LineOp):
         parse_end(parser, op)
         return op
 
-    def line(self, names: Names, attributes: str) -> str:
-        text = ends_text(names, self.source, self.target)
-        return text + " relu" * self.has_relu + " add" * self.is_atomic + attributes
+    def print(self, printer: Printer) -> None:
+        print_ends(printer, self.source, self.target)
+        printer.print_string(" relu" * self.has_relu + " add" * self.is_atomic)
+        print_end(printer, self)
 
     def verify_(self) -> None:
         source, target = tile_type(self.source), box_type(self.target)
@@ -198,7 +202,7 @@ class StoreOp(Instruction, LineOp):
 
 
 @irdl_op_definition
-class MoveOp(Instruction, LineOp):
+class MoveOp(Instruction):
     """Copies a tile to another memory of the core, or within UB: `transposed`, rows become
     columns. Within UB columns of the source may be taken, from `first` on, `step` apart: all, or
     `each` so many, from `further` columns further on the next ones. Sums of L0C become the element
@@ -272,11 +276,12 @@ class MoveOp(Instruction, LineOp):
         parse_end(parser, op)
         return op
 
-    def line(self, names: Names, attributes: str) -> str:
-        text = ends_text(names, self.source, self.target) + " transposed" * self.is_transposed
+    def print(self, printer: Printer) -> None:
+        print_ends(printer, self.source, self.target)
+        printer.print_string(" transposed" * self.is_transposed)
         for word, count in zip(("columns", "step", "each", "further"), self.columns, strict=False):
-            text += f" {word} {count}"
-        return text + attributes
+            printer.print_string(f" {word} {count}")
+        print_end(printer, self)
 
     def verify_(self) -> None:
         source, target = tile_type(self.source), tile_type(self.target)
@@ -305,7 +310,7 @@ class MoveOp(Instruction, LineOp):
             check_same_element(source, target)
 
 
-class FifoInstruction(Instruction, LineOp, ABC):
+class FifoInstruction(Instruction, ABC):
     """One end of a queue: its first operand goes to its second one."""
 
     def __init__(self, source: SSAValue, target: SSAValue):
@@ -323,8 +328,9 @@ class FifoInstruction(Instruction, LineOp, ABC):
         parse_end(parser, op)
         return op
 
-    def line(self, names: Names, attributes: str) -> str:
-        return ends_text(names, *self.operands) + attributes
+    def print(self, printer: Printer) -> None:
+        print_ends(printer, *self.operands)
+        print_end(printer, self)
 
 
 @irdl_op_definition
@@ -390,9 +396,12 @@ def parse_ends(parser: Parser) -> tuple[SSAValue, SSAValue]:
     return source, parse_value(parser)
 
 
-def ends_text(names: Names, source: SSAValue, target: SSAValue) -> str:
+def print_ends(printer: Printer, source: SSAValue, target: SSAValue) -> None:
     """As `parse_ends` reads them: `%source to %target`."""
-    return f" {names.name_of(source)} to {names.name_of(target)}"
+    printer.print_string(" ")
+    printer.print_operand(source)
+    printer.print_string(" to ")
+    printer.print_operand(target)
 
 
 def check_same_shape(source: Shaped, target: Shaped) -> None:
