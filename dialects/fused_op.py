@@ -46,6 +46,14 @@ from ge.dialects.support.work import Work
 # attribute of ops: a number, 0 where absent; ops of two phases do not share a launch
 PHASE = "fused_op.phase"
 
+# attribute of ops: the engine that the user chose; what multiplies shares no launch with "vector"
+ENGINE = "fused_op.engine"
+
+
+def multiplies(op: Operation) -> bool:
+    """Whether an op needs the cube."""
+    return isinstance(op, TensorOp) and (op.IS_MATMUL or op.ALWAYS_MACS)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Body:

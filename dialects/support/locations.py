@@ -1,9 +1,9 @@
 """Locations of ops that are made of several."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, FusedLoc, LocationAttr, NoneAttr, UnknownLoc
+from xdsl.dialects.builtin import ArrayAttr, FusedLoc, LocationAttr, NameLoc, NoneAttr, UnknownLoc
 from xdsl.ir import Attribute, Operation
 
 # Locations that one op keeps of those that became it: an op that thousands are folded into, one
@@ -27,3 +27,15 @@ def fuse_locations(ops: Iterable[Operation]) -> LocationAttr:
     if len(parts) > 1:
         return FusedLoc(tuple(parts)[:MOST_LOCATIONS], NoneAttr())
     return cast(LocationAttr, next(iter(parts), UnknownLoc()))
+
+
+def names_in(location: Attribute) -> Iterator[str]:
+    """The names of nodes of the model in a location."""
+    match location:
+        case NameLoc():
+            yield location.desc.data
+        case FusedLoc():
+            for part in cast(ArrayAttr[Attribute], location.locations):
+                yield from names_in(part)
+        case _:
+            pass

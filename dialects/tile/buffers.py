@@ -24,16 +24,16 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.lines import LineOp, Names
 from ge.dialects.support.operation import GeOp, initialize
 from ge.dialects.support.types import align_up, array_ints, int_array
-from ge.dialects.tile.instruction import Program, print_end
+from ge.dialects.tile.instruction import Program
 from ge.dialects.tile.types import (
     BLOCK,
     BoxType,
@@ -80,11 +80,11 @@ class AllocOp(GeOp):
     def tile(self) -> TileType:
         """The type of one copy."""
         t = self.result.type
-        return t.tile if isinstance(t, RingType) else cast(TileType, t)
+        return t.tile if type(t) is RingType else cast(TileType, t)
 
     @property
     def copies(self) -> int:
-        return t.copies if isinstance(t := self.result.type, RingType) else 1
+        return t.copies if type(t := self.result.type) is RingType else 1
 
     @property
     def copy_bytes(self) -> int:
@@ -113,7 +113,7 @@ class AllocOp(GeOp):
 
 
 @irdl_op_definition
-class SlotOp(GeOp):
+class SlotOp(LineOp):
     """A copy of a ring: number `index` mod copies (-1 is the last).
 
     %s = tile.slot %a[%k] : !tile.ring<2 x 128x64xf16, l1>
@@ -143,14 +143,9 @@ class SlotOp(GeOp):
         op.attributes.update(attributes)
         return op
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.ring)
-        with printer.in_square_brackets():
-            printer.print_operand(self.index)
-        print_end(printer, self)
-        printer.print_string(" : ")
-        printer.print_attribute(self.ring.type)
+    def line(self, names: Names, attributes: str) -> str:
+        place = f" {names.name_of(self.ring)}[{names.name_of(self.index)}]"
+        return f"{place}{attributes} : {names.attribute_text(self.ring.type)}"
 
     def verify_(self) -> None:
         ring = cast(RingType, self.ring.type)

@@ -26,22 +26,22 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import row_of
+from ge.dialects.support.lines import LineOp, Names
 from ge.dialects.support.operation import GeOp, initialize
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.tile.instruction import (
     Instruction,
     parse_end,
     parse_value,
-    print_end,
     program_of,
 )
 from ge.dialects.tile.scalars import Number, check_number, number_attr, parse_scalar, scalar_text
-from ge.dialects.tile.transfers import check_same_element, parse_ends, print_ends
+from ge.dialects.tile.transfers import check_same_element, ends_text, parse_ends
 from ge.dialects.tile.types import PIPES, Memory, Pipe, PipeAttr, TileType, tile_type
 
 
 @irdl_op_definition
-class MmadOp(Instruction):
+class MmadOp(Instruction, LineOp):
     """acc = (init ? 0 : acc) + lhs rhs. Without `init` it adds to acc.
 
     tile.mmad %acc, %a, %b init %first
@@ -80,13 +80,11 @@ class MmadOp(Instruction):
         parse_end(parser, op)
         return op
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list((self.acc, self.lhs, self.rhs), printer.print_operand)
+    def line(self, names: Names, attributes: str) -> str:
+        text = " " + ", ".join(map(names.name_of, (self.acc, self.lhs, self.rhs)))
         if self.init is not None:
-            printer.print_string(" init ")
-            printer.print_operand(self.init)
-        print_end(printer, self)
+            text += f" init {names.name_of(self.init)}"
+        return text + attributes
 
     def verify_(self) -> None:
         acc, lhs, rhs = (tile_type(v) for v in (self.acc, self.lhs, self.rhs))
@@ -224,7 +222,7 @@ class MapOp(VectorInstruction):
 
 
 @irdl_op_definition
-class ReduceOp(VectorInstruction):
+class ReduceOp(VectorInstruction, LineOp):
     """The largest, the smallest or the sum: of each row where the target is a column, of each
     column where it is a row.
 
@@ -258,10 +256,8 @@ class ReduceOp(VectorInstruction):
         parse_end(parser, op)
         return op
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.kind.data}")
-        print_ends(printer, self.source, self.target)
-        print_end(printer, self)
+    def line(self, names: Names, attributes: str) -> str:
+        return f" {self.kind.data}" + ends_text(names, self.source, self.target) + attributes
 
     def verify_(self) -> None:
         super().verify_()
@@ -273,7 +269,7 @@ class ReduceOp(VectorInstruction):
 
 
 @irdl_op_definition
-class IndexOp(VectorInstruction):
+class IndexOp(VectorInstruction, LineOp):
     """target[r, c] = base + r (`rows`) or base + c (`columns`): masks compare it with a bound.
 
     tile.index columns %base to %t
@@ -298,10 +294,8 @@ class IndexOp(VectorInstruction):
         parse_end(parser, op)
         return op
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.axis.data}")
-        print_ends(printer, self.base, self.target)
-        print_end(printer, self)
+    def line(self, names: Names, attributes: str) -> str:
+        return f" {self.axis.data}" + ends_text(names, self.base, self.target) + attributes
 
     def verify_(self) -> None:
         super().verify_()
@@ -313,7 +307,7 @@ FILLS = {Memory.UB: Pipe.V, Memory.L1: Pipe.MTE2}
 
 
 @irdl_op_definition
-class FillOp(Instruction):
+class FillOp(Instruction, LineOp):
     """One number in all elements of a tile in UB or L1.
 
     tile.fill %m, -inf
@@ -341,11 +335,8 @@ class FillOp(Instruction):
         parse_end(parser, op)
         return op
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.target)
-        printer.print_string(f", {scalar_text(self.value)}")
-        print_end(printer, self)
+    def line(self, names: Names, attributes: str) -> str:
+        return f" {names.name_of(self.target)}, {scalar_text(self.value)}" + attributes
 
     def verify_(self) -> None:
         if (t := tile_type(self.target)).space not in FILLS:

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.parser import Parser
-from xdsl.printer import Printer
 
 from ge.dialects.support.operation import GeOp
 from ge.dialects.tile.types import Memory, Pipe
@@ -69,7 +68,3 @@ def parse_value(parser: Parser) -> SSAValue:
 def parse_end(parser: Parser, op: GeOp) -> None:
     """The attributes of an op, where any are."""
     op.attributes.update(parser.parse_optional_attr_dict())
-
-
-def print_end(printer: Printer, op: GeOp) -> None:
-    printer.print_op_attributes(op.attributes)

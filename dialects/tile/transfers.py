@@ -9,18 +9,17 @@ from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, UnitAttr, f32, i3
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def
 from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.element_types import is_float
+from ge.dialects.support.lines import LineOp, Names
 from ge.dialects.support.operation import initialize
 from ge.dialects.tile.buffers import box_of, constant_index
 from ge.dialects.tile.instruction import (
     Instruction,
     parse_end,
     parse_value,
-    print_end,
     program_of,
 )
 from ge.dialects.tile.scalars import Number, check_number, number_attr, parse_scalar, scalar_text
@@ -48,7 +47,7 @@ OUT = {Memory.L0C: Pipe.FIX, Memory.UB: Pipe.MTE3}  # the ways out of a core
 
 
 @irdl_op_definition
-class LoadOp(Instruction):
+class LoadOp(Instruction, LineOp):
     """Copies a box to a tile in L1 or UB. What lies outside of the memref becomes `pad`; without it
     the tile's bytes there stay as they are, and the box begins within the memref. With `rows` the
     box's rows become those of the tile from `first` on, `step` apart, and others stay.
@@ -105,15 +104,13 @@ class LoadOp(Instruction):
         parse_end(parser, op)
         return op
 
-    def print(self, printer: Printer) -> None:
-        print_ends(printer, self.source, self.target)
+    def line(self, names: Names, attributes: str) -> str:
+        text = ends_text(names, self.source, self.target)
         if self.first is not None:
-            printer.print_string(" rows ")
-            printer.print_operand(self.first)
-            printer.print_string(f" step {self.row_step}")
+            text += f" rows {names.name_of(self.first)} step {self.row_step}"
         if self.pad is not None:
-            printer.print_string(f" pad {scalar_text(self.pad)}")
-        print_end(printer, self)
+            text += f" pad {scalar_text(self.pad)}"
+        return text + attributes
 
     def verify_(self) -> None:
         source, target = box_type(self.source), tile_type(self.target)
@@ -137,7 +134,7 @@ class LoadOp(Instruction):
 
 
 @irdl_op_definition
-class StoreOp(Instruction):
+class StoreOp(Instruction, LineOp):
     """Copies a tile in L0C or UB to a box; only what lies within the memref is written. From L0C
     sums become the box's element type, after `relu`. `add` adds to what is there, at one time for
     all cores.
@@ -186,10 +183,9 @@ class StoreOp(Instruction):
         parse_end(parser, op)
         return op
 
-    def print(self, printer: Printer) -> None:
-        print_ends(printer, self.source, self.target)
-        printer.print_string(" relu" * self.has_relu + " add" * self.is_atomic)
-        print_end(printer, self)
+    def line(self, names: Names, attributes: str) -> str:
+        text = ends_text(names, self.source, self.target)
+        return text + " relu" * self.has_relu + " add" * self.is_atomic + attributes
 
     def verify_(self) -> None:
         source, target = tile_type(self.source), box_type(self.target)
@@ -202,7 +198,7 @@ class StoreOp(Instruction):
 
 
 @irdl_op_definition
-class MoveOp(Instruction):
+class MoveOp(Instruction, LineOp):
     """Copies a tile to another memory of the core, or within UB: `transposed`, rows become
     columns. Within UB columns of the source may be taken, from `first` on, `step` apart: all, or
     `each` so many, from `further` columns further on the next ones. Sums of L0C become the element
@@ -276,12 +272,11 @@ class MoveOp(Instruction):
         parse_end(parser, op)
         return op
 
-    def print(self, printer: Printer) -> None:
-        print_ends(printer, self.source, self.target)
-        printer.print_string(" transposed" * self.is_transposed)
+    def line(self, names: Names, attributes: str) -> str:
+        text = ends_text(names, self.source, self.target) + " transposed" * self.is_transposed
         for word, count in zip(("columns", "step", "each", "further"), self.columns, strict=False):
-            printer.print_string(f" {word} {count}")
-        print_end(printer, self)
+            text += f" {word} {count}"
+        return text + attributes
 
     def verify_(self) -> None:
         source, target = tile_type(self.source), tile_type(self.target)
@@ -310,7 +305,7 @@ class MoveOp(Instruction):
             check_same_element(source, target)
 
 
-class FifoInstruction(Instruction, ABC):
+class FifoInstruction(Instruction, LineOp, ABC):
     """One end of a queue: its first operand goes to its second one."""
 
     def __init__(self, source: SSAValue, target: SSAValue):
@@ -328,9 +323,8 @@ class FifoInstruction(Instruction, ABC):
         parse_end(parser, op)
         return op
 
-    def print(self, printer: Printer) -> None:
-        print_ends(printer, *self.operands)
-        print_end(printer, self)
+    def line(self, names: Names, attributes: str) -> str:
+        return ends_text(names, *self.operands) + attributes
 
 
 @irdl_op_definition
@@ -396,12 +390,9 @@ def parse_ends(parser: Parser) -> tuple[SSAValue, SSAValue]:
     return source, parse_value(parser)
 
 
-def print_ends(printer: Printer, source: SSAValue, target: SSAValue) -> None:
+def ends_text(names: Names, source: SSAValue, target: SSAValue) -> str:
     """As `parse_ends` reads them: `%source to %target`."""
-    printer.print_string(" ")
-    printer.print_operand(source)
-    printer.print_string(" to ")
-    printer.print_operand(target)
+    return f" {names.name_of(source)} to {names.name_of(target)}"
 
 
 def check_same_shape(source: Shaped, target: Shaped) -> None:

@@ -273,9 +273,9 @@ def _memory(parser: AttrParser) -> "MemoryAttr":
 
 def tile_type(value: SSAValue) -> TileType:
     """Raises VerifyException for any other type."""
-    if not isinstance(value.type, TileType):
-        raise VerifyException(f"expected a tile, got {value.type}")
-    return value.type
+    if type(t := value.type) is not TileType:  # `isinstance` of attributes takes much longer
+        raise VerifyException(f"expected a tile, got {t}")
+    return t
 
 
 def box_type(value: SSAValue) -> BoxType:

@@ -8,14 +8,14 @@ from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def
 from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
+from ge.dialects.support.lines import LineOp, Names
 from ge.dialects.support.types import array_ints, int_array
-from ge.dialects.tile.instruction import Instruction, parse_end, print_end
+from ge.dialects.tile.instruction import Instruction, parse_end
 from ge.dialects.tile.scalars import Number, check_number, number_attr, parse_scalar, scalar_text
-from ge.dialects.tile.transfers import check_same_element, parse_ends, print_ends
+from ge.dialects.tile.transfers import check_same_element, ends_text, parse_ends
 from ge.dialects.tile.types import Memory, Pipe, TileType, tile_type
 
 Pair = tuple[int, int]
@@ -45,7 +45,7 @@ class Unfolding:
 
 
 @irdl_op_definition
-class UnfoldOp(Instruction):
+class UnfoldOp(Instruction, LineOp):
     """Windows of an image in L1, whose rows are pixels (line by line, `width` each) and columns
     channels, become a part of a matrix in L0: there is a window for each pixel of the result
     (`pixels` in a line), and each has the `kernel` elements of one channel after those of another.
@@ -134,15 +134,14 @@ class UnfoldOp(Instruction):
         parse_end(parser, op)
         return op
 
-    def print(self, printer: Printer) -> None:
-        w = self.windows
-        print_ends(printer, self.source, self.target)
-        printer.print_string(f" width {w.width} pixels {w.pixels} kernel {[*w.kernel]}")
-        printer.print_string(f" strides {[*w.strides]} dilations {[*w.dilations]}")
-        printer.print_string(f" from {self.begin}" + f" left {w.left}" * (w.left != 0))
+    def line(self, names: Names, attributes: str) -> str:
+        w, text = self.windows, ends_text(names, self.source, self.target)
+        text += f" width {w.width} pixels {w.pixels} kernel {[*w.kernel]}"
+        text += f" strides {[*w.strides]} dilations {[*w.dilations]}"
+        text += f" from {self.begin}" + f" left {w.left}" * (w.left != 0)
         if self.pad is not None:
-            printer.print_string(f" pad {scalar_text(self.pad)}")
-        print_end(printer, self)
+            text += f" pad {scalar_text(self.pad)}"
+        return text + attributes
 
     def verify_(self) -> None:
         source, target, w = tile_type(self.source), tile_type(self.target), self.windows

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute
 
 from ge.dialects.npu_task.attributes import is_dynamic
-from ge.dialects.support.diagnostics import warning
+from ge.dialects.support.diagnostics import diagnostic_handler, warning
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
@@ -130,6 +131,9 @@ def lower_verified(
         flag = "--dynamic-fallback" if options.dynamic_fallback else "--gear-histogram"
         raise GeError(f"{flag} is beside gears", hint="give --dynamic-dims too")
     levels = first.path_to(last)
+    has_program = last is Level.PROGRAM
+    by_hand = options.engine and Level.FUSED in levels and has_program
+    unmarked = module.clone() if by_hand else None
     check_switches(options, universe(*options.plugins).all_passes)
     watching = list(instrumentations)
     watching += dumps_for(options)
@@ -149,24 +153,47 @@ def lower_verified(
     compilation.seconds = time.perf_counter() - start
     compilation.precision = precision.report()
     if compilation.gears is not None:
-        if last is not Level.PROGRAM:
-            compilation.gears = None
-        else:
-            names = [r.name for r in stepper.records]
-            bodies = stepper.records[names.index("expand-gears") :]
-            compilation.gears.seconds = sum(r.seconds for r in bodies)
+        compilation.gears = timed_gears(compilation.gears, stepper) if has_program else None
     if options.quantize or stepper.layers.get("integer"):
         compilation.quantization = {**stepper.layers, "layers": layer_entries()}
     if last.depth >= Level.PROGRAM.depth:
         compilation.ops["launches"] = count_launches(module)
         compilation.memory, compilation.unknown = memory_figures(module), unknown_sizes(module)
-    if options.tiles and last is Level.PROGRAM:
+    if options.tiles and has_program:
         from ge.lowering.driver.tiles import Coverage
 
         compilation.tiles = Coverage.of(module, target)
     for counts in stepper.rules.values():
         compilation.add_counts(counts)
+    if unmarked is not None:
+        compilation.engines = cost_of_engines(module, unmarked, options, payload)
     return compilation
+
+
+def timed_gears(gears: GearReport, stepper: Stepper) -> GearReport:
+    """The report with the seconds that the bodies of all gears took to compile."""
+    names = [r.name for r in stepper.records]
+    bodies = stepper.records[names.index("expand-gears") :]
+    gears.seconds = sum(r.seconds for r in bodies)
+    return gears
+
+
+def cost_of_engines(
+    module: ModuleOp, unmarked: ModuleOp, options: Options, payload: Payload | None
+) -> dict[str, Any]:
+    """The time of a program with engines that were chosen by hand, and of the same without, which
+    is compiled for that; empty where sizes are open."""
+    from ge.runtime.clock.clock import UnknownShapes, simulate
+
+    plain = replace(options, engine=(), dump_graph=0, print_liveness=False, print_core_plans=False)
+    with diagnostic_handler(lambda _: None):
+        lower_verified(unmarked, plain, None, Level.PROGRAM, (), payload)
+    target = Target.load(options.target)
+    try:
+        times = [simulate(m, target).latency_us for m in (module, unmarked)]
+    except UnknownShapes:
+        return {}
+    return {"by_hand": list(options.engine), "latency_us": times[0], "without_us": times[1]}
 
 
 def load(

@@ -69,6 +69,8 @@ class Compilation:
     # What was done about the memory limit
     remedies: list[Tried] = field(default_factory=list[Tried])
     precision: dict[str, Any] = field(default_factory=dict[str, Any])
+    # What engines chosen by hand cost
+    engines: dict[str, Any] = field(default_factory=dict[str, Any])
     # What the plan does not hold (see `unknown_sizes`)
     unknown: dict[str, Any] = field(default_factory=dict[str, Any])
     gears: GearReport | None = None
@@ -98,6 +100,7 @@ class Compilation:
             **quantization,
             "memory": {**self.memory_part, **remedies},
             **({"precision": self.precision} if self.precision else {}),
+            **({"engines": self.engines} if self.engines else {}),
             **({"tiles": self.tiles.report()} if self.tiles else {}),
         }
 
@@ -184,6 +187,10 @@ class Program:
             parts.append(f"weights {c.memory['weight_bytes'] / mib:.2f} MiB")
         if c.tiles:
             parts.append(str(c.tiles))
+        if c.engines:
+            by_hand, without = c.engines["latency_us"], c.engines["without_us"]
+            cost = f"{by_hand:,.1f} us, {without:,.1f} us without ({by_hand - without:+,.1f})"
+            parts.append(f"engines by hand: {cost}")
         gears = [] if c.gears is None else lines(c.gears.of(self.module))
         return "\n".join((", ".join(parts), *gears))
 

@@ -94,12 +94,16 @@ class Cut:
         return ceil(p.m / self.m), ceil(p.n / self.n)
 
     def blocks(self, p: Matrices) -> int:
+        return self.places(p) * (1 if p.last_wave else p.splits)
+
+    def places(self, p: Matrices) -> int:
+        """Blocks, however many cores share one."""
         down, across = self.counts(p)
-        return p.batch * down * across * (1 if p.last_wave else p.splits)
+        return p.batch * down * across
 
     def waves(self, p: Matrices, cores: int) -> tuple[int, int]:
         """Waves in which each core has a block, and the blocks that are left."""
-        return divmod(self.blocks(replace(p, splits=1)), cores)
+        return divmod(self.places(p), cores)
 
 
 GROUPS = (96, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)  # columns of blocks, walked down together

@@ -135,7 +135,7 @@ class ImagePart:
 
 @dataclass(frozen=True)
 class Cut:
-    """Sizes of m channels by `lines` x `cols` pixels; steps of `channels` input channels, in parts
+    """Blocks of m channels by `lines` x `cols` pixels; steps of `channels` input channels, in parts
     of `part`; how many `sums`. `image`: where windows are unfolded in L1."""
 
     m: int
@@ -152,7 +152,7 @@ class Cut:
         return self.lines * self.cols
 
     def counts(self, w: Convolution) -> tuple[int, int, int]:
-        """Sizes of channels, of lines and of columns."""
+        """Blocks of channels, of lines and of columns."""
         lines, cols = w.result[-2:]
         return ceil(w.outs / self.m), ceil(lines / self.lines), ceil(cols / self.cols)
 
@@ -169,7 +169,7 @@ class Cut:
 
 
 class Sizes(NamedTuple):
-    """Sizes of m channels by `lines` x `cols` pixels; `image`: what L1 has of an image, where
+    """Blocks of m channels by `lines` x `cols` pixels; `image`: what L1 has of an image, where
     windows are unfolded; `counts`: the channels that steps may have."""
 
     m: int
@@ -214,7 +214,7 @@ def cuts(w: Convolution, target: Target, block: Sizes) -> Iterator[Cut]:
 
 
 def unit_of(w: Convolution) -> int:
-    """Sizes and steps have multiples of so many."""
+    """Blocks and steps have multiples of so many."""
     return max(FRACTAL, BLOCK * 8 // min(w.bits, w.narrowest))
 
 

@@ -10,11 +10,20 @@ from typing import Any, TypeVar, cast
 from ge.dialects.support import environment
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
+from ge.lowering.pipeline.option_values import (
+    bound,
+    capacity,
+    detail,
+    kept,
+    layout,
+    memory_level,
+    ranges,
+    several,
+)
 from ge.lowering.pipeline.settings import settings_at_hand
 from ge.lowering.text.values import did_you_mean, names, quantity, whole
 from ge.transforms.precision.modes import MODES, ORIGIN, mode_name
-from ge.transforms.quantization.accuracy import Accuracy
-from ge.transforms.quantization.schemes import CACHE_TYPES, SCHEMES, SEARCH, RangeMethod
+from ge.transforms.quantization.schemes import CACHE_TYPES, SCHEMES, SEARCH
 
 T = TypeVar("T")
 
@@ -92,63 +101,6 @@ def flags_of(field: "dataclasses.Field[Any]") -> list[str]:
     return facts_of(field).flags.split() or ["--" + field.name.replace("_", "-")]
 
 
-def memory_level(text: str) -> int:
-    return whole()(text.removeprefix("level:"))
-
-
-def detail(text: str) -> int:
-    """A level of detail, 0 to 3, or a switch."""
-    try:
-        return int(text) if text in ("2", "3") else int(environment.truth(text))
-    except ValueError:
-        raise ValueError("0, 1, 2 or 3") from None
-
-
-def ranges(text: str) -> str:
-    RangeMethod.parsed(text)
-    return text
-
-
-def several(text: str) -> tuple[str, ...]:
-    return tuple(part for piece in text.split(";") if (part := piece.strip()))
-
-
-def capacity(text: str) -> str:
-    from ge.dialects.graph.state import split_capacity  # not needed for --help
-
-    try:
-        split_capacity(text)
-    except GeError:
-        raise ValueError("a dimension and its size, NAME=2048") from None
-    return text
-
-
-def layout(text: str) -> str:
-    from ge.dialects.graph.state import split_layout  # not needed for --help
-
-    try:
-        split_layout(text)
-    except GeError:
-        raise ValueError("contiguous, or paged:128 (rows of a block)") from None
-    return text
-
-
-def bound(text: str) -> str:
-    Accuracy.parsed(text)
-    return text
-
-
-def kept(text: str) -> tuple[str, ...]:
-    """Names, or the lines of a file."""
-    if not os.path.isfile(text):
-        return names(text)
-    try:
-        with open(text, encoding="utf-8") as file:
-            return tuple(filter(None, map(str.strip, file)))
-    except (OSError, UnicodeDecodeError):
-        raise ValueError("a file with a name on each line") from None
-
-
 @dataclass(frozen=True)
 class Options:
     """Options of the compiler."""
@@ -170,6 +122,14 @@ class Options:
     fusion_disable: tuple[str, ...] = option(
         (), "leave out these passes and rules of the optimizer",
         variable="GE_FUSION_DISABLE", metavar="NAME,...", group=LAUNCHES,
+    )  # fmt: skip
+    engine: tuple[str, ...] = option(
+        (),
+        "engines chosen by hand: a regular expression that is found in the name of a node of the "
+        "model or of an op (graph.gelu), and cube, vector or host (or AI_CORE, AI_VECTOR_CORE, "
+        "AI_CPU); what multiplies shares no launch with what is for vector cores. The report says "
+        "what that costs",
+        variable="GE_ENGINE", metavar="REGEX=ENGINE,...", tools=(COMPILE, RUN), group=LAUNCHES,
     )  # fmt: skip
     quantize: str = option(
         "",

@@ -16,6 +16,7 @@ from ge.lowering.plugins.extensions import passes_at_levels
 from ge.lowering.plugins.universe import rules
 from ge.lowering.steps.bufferize_tasks import BufferizeTasksPass
 from ge.lowering.steps.lower_to_tasks import LowerToTasksPass
+from ge.transforms.fusion.assign_engines import AssignEnginesPass
 from ge.transforms.fusion.fuse_attention import FuseAttentionPass
 from ge.transforms.fusion.fuse_conv import FuseConvPass
 from ge.transforms.fusion.fuse_linear import FuseLinearPass
@@ -294,7 +295,8 @@ def to_fused(options: Options, remedies: Remedies) -> Passes:
             fusion.insert(0, RecomputeElementwisePass())
     fallback = options.dynamic_fallback
     gears = [ExpandGearsPass(*options.gears, fallback)] if any(options.gears) else []
-    return [*fusion, *gears, *([ExtractConcatsPass()] if options.memory else [])]
+    engines = [AssignEnginesPass(options.engine)] if options.engine else []
+    return [*engines, *fusion, *gears, *([ExtractConcatsPass()] if options.memory else [])]
 
 
 def recomputes(options: Options, remedies: Remedies) -> bool:

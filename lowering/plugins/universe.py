@@ -20,8 +20,8 @@ DIALECTS = {
 # Room -> its passes: `fuse-linear` is the class FuseLinearPass in the file fuse_linear.py
 PASSES = {
     "transforms.fusion": """
-        fuse-attention fuse-conv fuse-linear fuse-norm fuse-region fuse-shape-arithmetic
-        fuse-vector-ops recompute-in-users relieve-peak sort-groups
+        assign-engines fuse-attention fuse-conv fuse-linear fuse-norm fuse-region
+        fuse-shape-arithmetic fuse-vector-ops recompute-in-users relieve-peak sort-groups
     """,
     "transforms.graph": """
         absorb-transposes deduplicate-constants eliminate-dead-code expand-einsum fold-batch-norm

@@ -28,13 +28,13 @@ from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.fused_op import PHASE
+from ge.dialects.fused_op import ENGINE, PHASE, FusedOp
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
-from ge.dialects.npu_task.attributes import is_dynamic
+from ge.dialects.npu_task.attributes import Engine, is_dynamic
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, ReturnOp
-from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.diagnostics import error_at, warning
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, constant_value, number_of
@@ -65,6 +65,8 @@ def structure(op: Operation, wiring: Hashable) -> Hashable:
     types and bodies."""
     bodies = tuple([_body_structure(b) for r in op.regions for b in r.blocks])
     properties = frozenset([(n, number_of(a)) for n, a in op.properties.items()])
+    if (engine := op.attributes.get(ENGINE)) is not None:
+        properties |= {(ENGINE, number_of(engine))}
     return type(op), properties, wiring, tuple([number_of(r.type) for r in op.results]), bodies
 
 
@@ -159,6 +161,7 @@ class Lowering:
         block.add_op(op)
         block.add_op(ReturnOp(*op.results))
         engine = choose_engine(op)
+        warn_of_engine(op, engine)
         kernel = KernelOp(name, engine, choose_tiling(op, engine, self.target), block)
         kernel.location = op.location
         return kernel
@@ -181,6 +184,14 @@ class Lowering:
             op.result.replace_all_uses_with(self.constants[key].result)
         op.detach()
         op.erase()
+
+
+def warn_of_engine(op: TensorOp, engine: Engine) -> None:
+    """Warn where fusion has put an op elsewhere than its user chose."""
+    for member in op.members if isinstance(op, FusedOp) else (op,):
+        chosen = member.attributes.get(ENGINE)
+        if isinstance(chosen, StringAttr) and chosen.data != engine:
+            warning(member, f"{member.name} runs on the {engine}, not on the {chosen.data}")
 
 
 def check_ranked(op: Operation) -> None:

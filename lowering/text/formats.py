@@ -20,6 +20,7 @@ from xdsl.irdl import declarative_assembly_format as xdsl
 from xdsl.printer import Printer
 
 from ge.dialects.support.accessors import item
+from ge.dialects.support.lines import Names
 from ge.dialects.support.operation import operands_of
 from ge.dialects.support.types import array_ints
 
@@ -27,12 +28,8 @@ SILENT = (xdsl.AttrDictDirective, xdsl.OptionalUnitAttrVariable)  # where there 
 LITERAL = (xdsl.WhitespaceDirective, xdsl.PunctuationDirective, xdsl.KeywordDirective)
 
 
-class Texts(Protocol):
-    """Who knows the texts of values and attributes."""
-
-    def name_of(self, value: SSAValue) -> str: ...
-
-    def attribute_text(self, attribute: Attribute) -> str: ...
+class Texts(Names, Protocol):
+    """Who knows also the texts that variables give attributes."""
 
     def variable_text(self, variable: xdsl.AttributeVariable, attribute: Attribute) -> str: ...
 

@@ -18,6 +18,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator
 
 from ge.dialects.support.diagnostics import location_of
+from ge.dialects.support.lines import LineOp
 from ge.dialects.support.operation import ops_of
 from ge.lowering.text.formats import format_of
 
@@ -89,12 +90,16 @@ class TextPrinter(Printer):
         return f"{results} = {op.name}" if results else op.name
 
     def line(self, op: Operation) -> str | None:
-        """The text of an op whose format is declared; None where it prints itself."""
-        if (form := format_of(type(op))) is None:
-            return None
-        head = self.head(op)  # its results have the first names
-        text = form.text(op, self)
-        return None if text is None else f"{head}{text}{self.node_text(op)}"
+        """The text of an op that is one line, and whose format is declared or that knows it; None
+        where it prints itself."""
+        form = format_of(type(op))
+        if form is not None:
+            head = self.head(op)  # its results have the first names
+            text = form.text(op, self)
+            return None if text is None else f"{head}{text}{self.node_text(op)}"
+        if isinstance(op, LineOp) and not op.attributes:
+            return self.head(op) + op.line(self, "")
+        return None
 
     def node_text(self, op: Operation) -> str:
         """The node of the model that a launch comes from: what a profile calls it, whether or not

@@ -1,5 +1,6 @@
 """The payload of a page, from what is known of a compilation, a module, and its run."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,6 +25,9 @@ from ge.runtime.profile.what_if import PARTS, WhatIf, what_if
 
 # What a page tells the time of: each part twice as fast
 CHANGES = tuple(f"{part}={'0.5x' if part == 'launch' else '2x'}" for part in PARTS)
+
+
+QUOTED = re.compile(r"'([^']+)'")  # names in messages
 
 
 @dataclass
@@ -56,6 +60,7 @@ def payload(seen: Seen) -> dict[str, Any]:
     if seen.path.endswith(".onnx") and levels and levels[0].name == "model":
         sources = _named_sources(seen.path)
     link(levels, Modules.of(sources))
+    blame(levels[:1], seen.failure)
     shown: dict[str, Any] = {
         "model": Path(seen.path).stem,
         "path": Path(seen.path).name,
@@ -73,6 +78,14 @@ def payload(seen: Seen) -> dict[str, Any]:
     if seen.timeline is not None and seen.module is not None:
         shown |= timed(seen, seen.module, seen.timeline, numbers, levels[-1])
     return plain({k: v for k, v in shown.items() if v not in ("", [], {})})
+
+
+def blame(levels: Sequence[LevelGraph], failure: str) -> None:
+    """Mark the nodes of the model that an error names, with the line that does."""
+    named = {name: line for line in failure.splitlines() for name in QUOTED.findall(line)}
+    for level in levels:
+        for node in level.nodes:
+            node.broken = named.get(node.name, "") if node.sources else ""
 
 
 def timed(

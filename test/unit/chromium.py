@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -94,6 +95,8 @@ class Browser:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
+            if not select.select([self.read], [], [], SECONDS)[0]:
+                raise TimeoutError(f"no answer in {SECONDS} s; {self.errors}")
             data = os.read(self.read, 1 << 16)
             if not data:
                 raise RuntimeError("the browser has ended")
@@ -117,13 +120,18 @@ class Browser:
 
     def open(self, path: Path, fragment: str = "") -> float:
         """Seconds until the page has drawn itself."""
-        self.loaded, start = False, time.perf_counter()
-        self.call("Page.navigate", url=path.resolve().as_uri() + fragment)
-        while not self.loaded:
-            self._event(self._next())
+        self.load("about:blank")  # else another fragment of the same page loads nothing
+        start = time.perf_counter()
+        self.load(path.resolve().as_uri() + fragment)
         self.wait("globalThis.app !== undefined")
         self.evaluate("new Promise(requestAnimationFrame)")
         return time.perf_counter() - start
+
+    def load(self, address: str) -> None:
+        self.loaded = False
+        self.call("Page.navigate", url=address)
+        while not self.loaded:
+            self._event(self._next())
 
     def evaluate(self, expression: str) -> Any:
         answer = self.call(

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 import ge.lowering.views.page as pages
@@ -132,6 +133,26 @@ def test_a_failed_compile_shows_how_far_it_got(
     assert "512" in payload["failure"]["message"]
     assert [one["name"] for one in payload["levels"]][:3] == ["model", "graph", "fused"]
     assert "time" not in payload
+
+
+def test_a_model_that_cannot_be_imported_is_shown_with_the_node(tmp_path: Path):
+    x, y = (onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [2, 3]) for n in "xy")
+    nodes = [
+        onnx.helper.make_node("Relu", ["x"], ["a"], name="fine"),
+        onnx.helper.make_node("Det", ["a"], ["y"], name="odd"),
+    ]
+    model = tmp_path / "m.onnx"
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [x], [y])), model)
+    assert ge_visualizer.main([str(model), "-o", str(tmp_path / "m.html")]) == 1
+    (level,) = shown(tmp_path / "m.html")["levels"]
+    assert [n["name"] for n in level["nodes"]] == ["x", "fine", "odd", "y"]
+    assert ["broken" in n for n in level["nodes"]] == [False, False, True, False]
+
+
+def test_nothing_is_written_where_nothing_was_read(tmp_path: Path):
+    page = tmp_path / "m.html"
+    assert ge_compile.main([str(tmp_path / "none.onnx"), "--html", str(page)]) == 1
+    assert not page.exists()
 
 
 def test_dumps(tmp_path: Path, small: str, capsys: pytest.CaptureFixture[str]):

@@ -1,6 +1,7 @@
 """A page in a browser: it loads, finds, opens, closes and zooms without an error."""
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from ge.tools import ge_visualizer
 sys.path.insert(0, str(Path(__file__).parent))
 from chromium import Browser, chromium
 
-MODEL = Path(__file__).resolve().parents[1] / "models" / "bert_base.tiny.onnx"
+MODELS = Path(__file__).resolve().parents[1] / "models"
+MODEL, LARGE = MODELS / "bert_base.tiny.onnx", MODELS / "llama_7b_prefill.structure.onnx"
 PROGRAM = chromium()
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium: name one in CHROMIUM")
@@ -67,6 +69,56 @@ def test_a_page_draws_finds_opens_and_zooms(page: Path, browser: Browser):
     x, y = browser.center(".canvas")
     browser.mouse("mouseWheel", x, y, deltaX=0, deltaY=-240)
     browser.wait(f"app.graph.transform.k > {scale}")
+    assert browser.errors == []
+
+
+def test_keys_alone(page: Path, browser: Browser):
+    browser.open(page)
+    chosen = "document.getElementById('inspector').querySelector('h2')?.textContent"
+    browser.key("2")
+    browser.evaluate("document.querySelector('.canvas').focus()")
+    browser.key("ArrowDown")
+    assert browser.evaluate(chosen)
+    browser.key("Escape")
+    browser.key("3")
+    browser.evaluate("document.querySelector('.canvas').focus()")
+    browser.key("ArrowRight")
+    browser.key("ArrowRight")
+    assert browser.evaluate("app.tab.view.plot.chosen.number") == 1
+    assert browser.evaluate(chosen)
+    browser.key("4")
+    assert browser.evaluate("app.tab.id") == "memory"
+    browser.key("?")
+    assert browser.evaluate("document.getElementById('keys').open")
+    browser.key("Escape")
+    assert browser.errors == []
+
+
+def test_a_place_in_the_address_is_shown(page: Path, browser: Browser):
+    browser.open(page, "#graph/program/6")
+    assert browser.evaluate("app.model.levels[app.chosen.level].name") == "program"
+    assert browser.evaluate("document.querySelectorAll('.node.chosen').length") == 1
+    assert browser.errors == []
+
+
+@pytest.mark.soak
+def test_a_large_model_opens_and_reacts_in_two_seconds(tmp_path: Path, browser: Browser):
+    """Times are of a machine that does nothing else."""
+    file = tmp_path / "llama.html"
+    assert ge_visualizer.main([str(LARGE), "-o", str(file)]) == 0
+    assert file.stat().st_size < 8 << 20
+    assert browser.open(file) < 2
+    for action in (
+        "app.show('graph')",
+        "app.search.find('matmul layers.7')",
+        "app.goto({level: 2, node: 200})",
+        "app.graph.openAll()",
+        "app.show('timeline')",
+        "app.show('memory')",
+    ):
+        start = time.perf_counter()
+        browser.evaluate(f"{action}; new Promise(requestAnimationFrame)")
+        assert time.perf_counter() - start < 2, action
     assert browser.errors == []
 
 

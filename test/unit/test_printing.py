@@ -9,6 +9,7 @@ from xdsl.dialects.arith import AddiOp, CmpiOp
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.printer import Printer
 
+from ge.dialects.support.lines import LineOp
 from ge.lowering.driver.compiler import compile_file, context
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.formats import format_of
@@ -56,6 +57,12 @@ def test_a_program_with_tiles(tmp_path: Path, target: str) -> None:
     assert text == by_xdsl(module)
     read = parse_module(context(()), Source("m", text))
     assert op_text(read) == text
+    for op in read.walk():
+        if isinstance(op, LineOp):
+            op.attributes["note"] = StringAttr("n")
+    noted = op_text(read)
+    assert noted == by_xdsl(read) != text
+    assert op_text(parse_module(context(()), Source("m", noted))) == noted
 
 
 def test_parts_that_an_op_may_have_and_attributes_beside_them() -> None:

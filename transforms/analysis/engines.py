@@ -4,12 +4,15 @@
 2. host: shape arithmetic (short vectors and scalars of integers), or an op whose result shape
    depends on the *values* of its operands (nonzero, unique, ...);
 3. vector: everything else.
+
+Where users chose an engine (`fused_op.ENGINE`), shape arithmetic may run on the vector cores.
 """
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.fused_op import FusedOp
+from ge.dialects.fused_op import ENGINE, FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.npu_task.attributes import Engine, is_dynamic
@@ -32,10 +35,15 @@ def choose_engine(op: TensorOp) -> Engine:
     if (work is not None and work.macs) or (dynamic and any(o.ALWAYS_MACS for o in members)):
         return Engine.CUBE
     if all(map(is_shape_arithmetic, members)):
-        return Engine.HOST
+        return Engine.VECTOR if any(map(on_vector_cores, members)) else Engine.HOST
     if instance is not None and dynamic and shape_depends_on_values(op, instance):
         return Engine.HOST
     return Engine.VECTOR
+
+
+def on_vector_cores(op: Operation) -> bool:
+    """Whether users chose the vector cores for an op."""
+    return op.attributes.get(ENGINE) == StringAttr(Engine.VECTOR)
 
 
 def shape_depends_on_values(op: TensorOp, instance: TensorOp) -> bool:

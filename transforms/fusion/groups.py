@@ -10,14 +10,19 @@ others to the second. Both ends search for it in turn, only among the groups bet
 order. If the forward search ends first, the groups that it met move after the second group, else
 those of the backward search move before the first (Pearce and Kelly, ACM JEA 11, 2006, searching
 from both sides, one edge of the graph at a time). A search gives up after `REACH` edges, so that
-time stays linear in the number of ops. Groups of two phases (see `fused_op.PHASE`) do not merge.
+time stays linear in the number of ops. Groups of two phases, or of two engines where users chose
+one (see `PHASE` and `ENGINE` of `fused_op`), do not merge.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue, Use
 
-from ge.dialects.fused_op import PHASE, FusedOp
+from ge.dialects.fused_op import ENGINE, PHASE, FusedOp, multiplies
+from ge.dialects.graph.shape import is_shape_arithmetic
+from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.support.tensor_op import TensorOp
 
 REACH = 2000  # edges that a search for a path looks at from each end
 _GAP = 1 << 20  # distance of the labels of neighbours when they are dealt out
@@ -47,6 +52,7 @@ class Groups:
         self._group: dict[Operation, Group] = {}
         self._captured: dict[Operation, list[SSAValue]] = {}
         self._first: Group | None = None
+        self._by_hand = any(ENGINE in op.attributes for op in block.ops)
         last: Group | None = None
         for i, op in enumerate(block.ops):
             self.number[op] = i
@@ -186,6 +192,8 @@ class Groups:
         the last through other groups, or where there are too many groups."""
         if first.ops[0].attributes.get(PHASE) != last.ops[0].attributes.get(PHASE):
             return None
+        if self._by_hand and not one_engine([*first.ops, *last.ops]):
+            return None
         users: dict[Group, None] = {}
         producers: dict[Group, None] = {}
         forward = self._search(first, last, self.users, users)
@@ -282,3 +290,18 @@ class Groups:
                     op.detach()
             self.block.add_ops(order)
         return fused
+
+
+def one_engine(ops: Sequence[Operation]) -> bool:
+    """Whether one engine may run all ops, where users chose some for vector cores or the host."""
+    marks = {op.attributes.get(ENGINE) for op in ops} - {None, StringAttr(Engine.CUBE)}
+    if len(marks) != 1:
+        return not marks
+    on_host = marks == {StringAttr(Engine.HOST)}
+    return all(ENGINE in op.attributes or may_join(op, on_host) for op in ops)
+
+
+def may_join(op: Operation, on_host: bool) -> bool:
+    """Whether an op without a choice runs where others are by choice."""
+    on_shapes = isinstance(op, TensorOp) and is_shape_arithmetic(op)
+    return on_shapes if on_host else not (on_shapes or multiplies(op))

@@ -150,7 +150,7 @@ def _collect(
             order = next(orders)
             places = ((buffer_of(v), slot_of(v)) for v in (*op.reads(), *op.writes()))
             for buffer, slot in dict.fromkeys(places):
-                if not isinstance(buffer.type, FifoType):
+                if type(buffer.type) is not FifoType:
                     index = None if slot is None else sum_of(slot.index)
                     access = Access(op, pipe, index, loops, run, order)
                     accesses.setdefault(buffer, []).append(access)

@@ -48,6 +48,8 @@ export class App {
     document.addEventListener("keydown", (e) => this.key(e));
     addEventListener("resize", () => this.tab?.view.resize?.());
     this.fromHash();
+    const broken = this.model.levels[0]?.nodes.findIndex((n) => n.broken) ?? -1;
+    if (broken >= 0 && !location.hash.includes("/")) this.graph.level = 0;
   }
 
   head() {

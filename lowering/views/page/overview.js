@@ -7,20 +7,27 @@ const SLOWEST = 12;
 /** @param {import("views/app").App} app */
 export function overview(app) {
   const { payload } = app.model;
-  const parts = [failure(payload), verdict(payload), madeOf(payload), tiles(app)];
+  const parts = [failure(app), verdict(payload), madeOf(payload), tiles(app)];
   const columns = [app.model.tasks.length ? slowest(app) : null, levels(app), passes(payload)];
   const notes = [...(payload.time?.notes ?? []), ...tried(payload)];
   return { element: h("div", { class: "sheet" }, parts, h("div", { class: "columns" }, columns),
     notes.length ? h("div", { style: "margin-top:16px" }, card("Notes", h("ul", { style: "margin:0;padding-left:18px" }, notes.map((n) => h("li", {}, n))))) : null) };
 }
 
-/** @param {any} payload */
-function failure(payload) {
+/** Ways to the nodes that the error names. @param {import("views/app").App} app */
+function broken(app) {
+  const nodes = app.model.levels[0]?.nodes ?? [], found = nodes.flatMap((n, i) => (n.broken ? [i] : []));
+  return found.length ? h("p", { style: "margin:10px 0 0" }, found.slice(0, 20).flatMap((i) => [h("button", { class: "link", type: "button", onclick: () => app.goto({ level: 0, node: i }) }, `Show ${nodes[i].op} ${nodes[i].name}`), h("br")])) : null;
+}
+
+/** @param {import("views/app").App} app */
+function failure(app) {
+  const { payload } = app.model;
   if (!payload.failure) return null;
   const reached = (payload.levels ?? []).filter((l) => l.name !== "stopped").at(-1)?.name;
   const where = payload.failure.pass ? `in pass ${payload.failure.pass}` : "before the first pass";
   return h("section", { class: "card failure", style: "margin-bottom:16px" }, h("h2", {}, `The compilation stopped ${where}`),
-    h("p", {}, `${payload.steps?.length ?? 0} passes had run${reached ? `; ${reached} is the last level that was reached` : ""}. The graph shows how far it got.`), h("pre", {}, payload.failure.message));
+    h("p", {}, `${payload.steps?.length ?? 0} passes had run${reached ? `; ${reached} is the last level that was reached` : ""}. The graph shows how far it got.`), h("pre", {}, payload.failure.message), broken(app));
 }
 
 /** @param {any} payload */
