@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +68,7 @@ EPILOG = """examples:
 """
 
 
+@cache
 def build_parser() -> ArgumentParser:
     parser = ArgumentParser("ge-run", __doc__, EPILOG)
     parser.add_argument("input", metavar="IN", help="a .mlir module of any level, or a .onnx model")

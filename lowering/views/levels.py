@@ -195,6 +195,7 @@ def constant_name(value: SSAValue) -> str:
 
 
 def type_text(t: Attribute) -> str:
+    """Sizes and element type, 2x16xf32, `?` for an open size; other types as they are written."""
     try:
         element, shape = data_type(t)
     except (GeError, AttributeError, AssertionError, TypeError, ValueError):
