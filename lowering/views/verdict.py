@@ -83,8 +83,8 @@ def outlook(
     best = min(changes, key=lambda name: changes[name].ratio, default=None)
     if best is not None and changes[best].ratio < SMALL_GAIN:
         parts.append(
-            f"of the changes to the machine that were simulated, the one that saves most is {best}, "
-            f"with {changes[best].ratio:.2f} of the time for the program as it is"
+            f"of the changes to the machine that were simulated, {best} would save most, with "
+            f"{changes[best].ratio:.2f} of the time for the program as it is"
         )
     elif best is not None:
         parts.append("none of the changes to the machine that were simulated saves 2% of the time")

@@ -105,14 +105,13 @@ def test_times_add_up(bert: dict[str, Any]):
     assert parts == set(PARTS)
 
 
-def test_ge_run_and_ge_compile_write_the_same_page(tmp_path: Path, bert: dict[str, Any]):
-    run, compiled = tmp_path / "run.html", tmp_path / "compiled.html"
-    assert ge_run.main([BERT, "--timing-only", "--html", str(run)]) == 0
-    assert ge_compile.main([BERT, "--html", str(compiled)]) == 0
-    for file in (run, compiled):
-        payload = shown(file)
-        for part in ("levels", "history", "memory", "time", "what_if", "verdict"):
-            assert payload[part] == bert[part]
+def test_all_tools_write_the_same_page(tmp_path: Path, small: str):
+    seen, run, compiled = (tmp_path / f"{name}.html" for name in ("seen", "run", "compiled"))
+    assert ge_visualizer.main([small, "-o", str(seen)]) == 0
+    assert ge_run.main([small, "--timing-only", "--html", str(run)]) == 0
+    assert ge_compile.main([small, "--html", str(compiled)]) == 0
+    for part in ("levels", "history", "memory", "time", "what_if", "verdict"):
+        assert shown(run)[part] == shown(compiled)[part] == shown(seen)[part]
 
 
 def test_a_program_alone(tmp_path: Path, small: str):
