@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ge.lowering.cli.arguments import add_options, argument, options_from
@@ -30,6 +31,7 @@ examples:
 """
 
 
+@cache
 def build_parser() -> ArgumentParser:
     parser = ArgumentParser("ge-compile", __doc__, EPILOG)
     parser.add_argument(

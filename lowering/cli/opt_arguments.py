@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Collection, Sequence
+from functools import cache
 from typing import Any
 
 from xdsl.utils.arg_spec import ArgSpec, parse_spec
@@ -84,7 +85,8 @@ def target_of(targets: Collection[str]) -> Callable[[str], ArgSpec]:
     return argument(read)
 
 
-def build_parser(targets: Collection[str] = ()) -> ArgumentParser:
+@cache
+def build_parser(targets: tuple[str, ...] = ()) -> ArgumentParser:
     """The options without the flags of passes; `targets` are the output formats."""
     names_of_passes: dict[str, Any] = {"action": "extend", "type": names, "default": []}
     facts: dict[str, dict[str, Any]] = {
@@ -122,7 +124,7 @@ def read_arguments(
 ) -> tuple[argparse.Namespace, list[PassText]]:
     """The options, and the passes that flags name; other options of one dash and several letters
     (`-split-input-file`) get their second dash. Raises GeError for what nobody knows."""
-    parser = build_parser(targets)
+    parser = build_parser(tuple(targets))
     parser.more_flags = passes
     end = args.index("--") if "--" in args else len(args)
     rest: list[str] = []

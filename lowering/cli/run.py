@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.cli.dispatch import add_dispatch_arguments, check_dispatch_flags, feed
 from ge.lowering.cli.explain import (
     SLOWEST,
+    about_time_alone,
     add_explain_arguments,
     check_explain_flags,
     explain,
@@ -68,6 +69,7 @@ EPILOG = """examples:
 """
 
 
+@cache
 def build_parser() -> ArgumentParser:
     parser = ArgumentParser("ge-run", __doc__, EPILOG)
     parser.add_argument("input", metavar="IN", help="a .mlir module of any level, or a .onnx model")
@@ -142,6 +144,7 @@ def run(arguments: Sequence[str]) -> int:
 
     args = build_parser().parse_args(with_values(arguments))
     options = options_from(args)
+    args.timing_only |= about_time_alone(args)
     check_flags(args)
     sources = files_read(args, options)
     check_writable(files_written(args), sources)

@@ -16,6 +16,7 @@ import stat
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import file_digest, sha256
@@ -119,7 +120,7 @@ class Request:
                 return _recall(request, entry, record)
             except Unsound:
                 pass
-        program, quiet = self._compile(None, lambda diagnostic: None)
+        program, quiet = self._compile(None, warn)
         if program.export is not None:
             program.save(None, None, inputs=self.inputs(program.payload))
             program.export = None
@@ -366,7 +367,14 @@ def _compile_graph(graph: "Graph", options: Options) -> "Program":
     def built() -> Program:
         return Program(graph.module.clone(), graph.payload, "graph", reload=built)
 
-    return compile_loaded(built(), options, time.perf_counter())
+    with diagnostic_handler(warn):
+        return compile_loaded(built(), options, time.perf_counter())
+
+
+def warn(diagnostic: Diagnostic) -> None:
+    """Make a warning one of Python's: of `ge.compile`, which has no standard error of its own."""
+    if diagnostic.severity is Severity.WARNING:
+        warnings.warn(str(diagnostic), stacklevel=2)
 
 
 def _score_and_loss(accuracy: Any) -> "tuple[Score, float]":

@@ -131,7 +131,8 @@ def lower_verified(
         flag = "--dynamic-fallback" if options.dynamic_fallback else "--gear-histogram"
         raise GeError(f"{flag} is beside gears", hint="give --dynamic-dims too")
     levels = first.path_to(last)
-    by_hand = options.engine and Level.FUSED in levels and last is Level.PROGRAM
+    has_program = last is Level.PROGRAM
+    by_hand = options.engine and Level.FUSED in levels and has_program
     unmarked = module.clone() if by_hand else None
     check_switches(options, universe(*options.plugins).all_passes)
     watching = list(instrumentations)
@@ -152,18 +153,13 @@ def lower_verified(
     compilation.seconds = time.perf_counter() - start
     compilation.precision = precision.report()
     if compilation.gears is not None:
-        if last is not Level.PROGRAM:
-            compilation.gears = None
-        else:
-            names = [r.name for r in stepper.records]
-            bodies = stepper.records[names.index("expand-gears") :]
-            compilation.gears.seconds = sum(r.seconds for r in bodies)
+        compilation.gears = timed_gears(compilation.gears, stepper) if has_program else None
     if options.quantize or stepper.layers.get("integer"):
         compilation.quantization = {**stepper.layers, "layers": layer_entries()}
     if last.depth >= Level.PROGRAM.depth:
         compilation.ops["launches"] = count_launches(module)
         compilation.memory, compilation.unknown = memory_figures(module), unknown_sizes(module)
-    if options.tiles and last is Level.PROGRAM:
+    if options.tiles and has_program:
         from ge.lowering.driver.tiles import Coverage
 
         compilation.tiles = Coverage.of(module, target)
@@ -172,6 +168,14 @@ def lower_verified(
     if unmarked is not None:
         compilation.engines = cost_of_engines(module, unmarked, options, payload)
     return compilation
+
+
+def timed_gears(gears: GearReport, stepper: Stepper) -> GearReport:
+    """The report with the seconds that the bodies of all gears took to compile."""
+    names = [r.name for r in stepper.records]
+    bodies = stepper.records[names.index("expand-gears") :]
+    gears.seconds = sum(r.seconds for r in bodies)
+    return gears
 
 
 def cost_of_engines(

@@ -10,11 +10,20 @@ from typing import Any, TypeVar, cast
 from ge.dialects.support import environment
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
+from ge.lowering.pipeline.option_values import (
+    bound,
+    capacity,
+    detail,
+    kept,
+    layout,
+    memory_level,
+    ranges,
+    several,
+)
 from ge.lowering.pipeline.settings import settings_at_hand
 from ge.lowering.text.values import did_you_mean, names, quantity, whole
 from ge.transforms.precision.modes import MODES, ORIGIN, mode_name
-from ge.transforms.quantization.accuracy import Accuracy
-from ge.transforms.quantization.schemes import CACHE_TYPES, SCHEMES, SEARCH, RangeMethod
+from ge.transforms.quantization.schemes import CACHE_TYPES, SCHEMES, SEARCH
 
 T = TypeVar("T")
 
@@ -23,7 +32,7 @@ MEMORY_LEVELS = range(4)
 
 DUMP_FORMS = ("mlir", "onnx")
 IMPORT, OPT, COMPILE, RUN, CHECK = "ge-import", "ge-opt", "ge-compile", "ge-run", "ge-check"
-CALIBRATE = "ge-calibrate"
+CALIBRATE, BENCH = "ge-calibrate", "ge-bench"
 
 LAUNCHES = "the target and its launches"
 MEMORY = "memory"
@@ -92,63 +101,6 @@ def flags_of(field: "dataclasses.Field[Any]") -> list[str]:
     return facts_of(field).flags.split() or ["--" + field.name.replace("_", "-")]
 
 
-def memory_level(text: str) -> int:
-    return whole()(text.removeprefix("level:"))
-
-
-def detail(text: str) -> int:
-    """A level of detail, 0 to 3, or a switch."""
-    try:
-        return int(text) if text in ("2", "3") else int(environment.truth(text))
-    except ValueError:
-        raise ValueError("0, 1, 2 or 3") from None
-
-
-def ranges(text: str) -> str:
-    RangeMethod.parsed(text)
-    return text
-
-
-def several(text: str) -> tuple[str, ...]:
-    return tuple(part for piece in text.split(";") if (part := piece.strip()))
-
-
-def capacity(text: str) -> str:
-    from ge.dialects.graph.state import split_capacity  # not needed for --help
-
-    try:
-        split_capacity(text)
-    except GeError:
-        raise ValueError("a dimension and its size, NAME=2048") from None
-    return text
-
-
-def layout(text: str) -> str:
-    from ge.dialects.graph.state import split_layout  # not needed for --help
-
-    try:
-        split_layout(text)
-    except GeError:
-        raise ValueError("contiguous, or paged:128 (rows of a block)") from None
-    return text
-
-
-def bound(text: str) -> str:
-    Accuracy.parsed(text)
-    return text
-
-
-def kept(text: str) -> tuple[str, ...]:
-    """Names, or the lines of a file."""
-    if not os.path.isfile(text):
-        return names(text)
-    try:
-        with open(text, encoding="utf-8") as file:
-            return tuple(filter(None, map(str.strip, file)))
-    except (OSError, UnicodeDecodeError):
-        raise ValueError("a file with a name on each line") from None
-
-
 @dataclass(frozen=True)
 class Options:
     """Options of the compiler."""
@@ -156,7 +108,7 @@ class Options:
     target: str = option(
         DEFAULT_TARGET,
         "preset name or .toml file; ge-run takes that of a compiled program first",
-        variable="GE_TARGET", metavar="NAME", tools=(COMPILE, RUN), group=LAUNCHES,
+        variable="GE_TARGET", metavar="NAME", tools=(COMPILE, RUN, BENCH), group=LAUNCHES,
     )  # fmt: skip
     fusion: str = option(
         "default",
@@ -184,14 +136,14 @@ class Options:
         "int8 (activations and weights of matmuls and convolutions; needs calibration), int16 "
         "(activations of 16 bits), dynamic (scales of activations computed by the program), fp8 "
         "(f8E4M3FN), w8a16 or w4a16 (weights alone, 4 bits in groups of 32)",
-        variable="GE_QUANTIZE", metavar="SCHEME", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
-        choices=("", *SCHEMES),
+        variable="GE_QUANTIZE", metavar="SCHEME", tools=(COMPILE, CALIBRATE, BENCH),
+        group=QUANTIZATION, choices=("", *SCHEMES),
     )  # fmt: skip
     calibration: str = option(
         "",
         "samples of the inputs (.npz with an array for each input; several files are separated as "
         "in PATH), or the table that ge-calibrate wrote (.toml)",
-        variable="GE_CALIBRATION", metavar="FILE", tools=(COMPILE, RUN), group=QUANTIZATION,
+        variable="GE_CALIBRATION", metavar="FILE", tools=(COMPILE, RUN, BENCH), group=QUANTIZATION,
         in_program=False,
     )  # fmt: skip
     quantize_skip: tuple[str, ...] = option(
@@ -228,7 +180,7 @@ class Options:
         "calibration or a run on random inputs: see --remarks), mixed (f16 for matmuls, "
         "convolutions and attention, f32 for norms, sums and softmax), mixed_bf16, or one of GE's "
         "names (force_fp16, allow_mix_precision)",
-        variable="GE_PRECISION", metavar="MODE", tools=(COMPILE, RUN, CALIBRATE),
+        variable="GE_PRECISION", metavar="MODE", tools=(COMPILE, RUN, CALIBRATE, BENCH),
         group=QUANTIZATION, read=mode_name, choices=(ORIGIN, *MODES),
     )  # fmt: skip
     precision_clip: bool = option(
@@ -256,7 +208,7 @@ class Options:
         "0: each buffer has bytes of its own; 1: bytes are reused, in place too; 2: the order of "
         "the launches is chosen for memory as well; 3: and values are computed again, for at most "
         "a fifth more time, and the packing is searched to the end",
-        variable="GE_MEMORY_OPTIMIZE", metavar="LEVEL", group=MEMORY,
+        variable="GE_MEMORY_OPTIMIZE", metavar="LEVEL", tools=(COMPILE, BENCH), group=MEMORY,
         read=memory_level, choices=MEMORY_LEVELS,
     )  # fmt: skip
     memory_limit: int = option(
@@ -274,18 +226,18 @@ class Options:
     )  # fmt: skip
     share_io: bool = option(
         False, "the device reads inputs and writes outputs where the caller has them",
-        variable="GE_SHARE_IO", group=MEMORY,
+        variable="GE_SHARE_IO", tools=(COMPILE, BENCH), group=MEMORY,
     )  # fmt: skip
     state: tuple[str, ...] = option(
         (),
         "inputs that are the last run's outputs, which the device keeps: regular expressions of "
         "their names, each with the output that they become, in which \\1 stands for a group",
-        variable="GE_STATE", metavar="INPUT=OUTPUT,...", group=MODEL,
+        variable="GE_STATE", metavar="INPUT=OUTPUT,...", tools=(COMPILE, BENCH), group=MODEL,
     )  # fmt: skip
     merge_io: bool = option(
         False, "small inputs cross the link as one copy, and so do small outputs: as many bytes as "
         "take no longer than the smallest copy",
-        variable="GE_MERGE_IO", group=MEMORY,
+        variable="GE_MERGE_IO", tools=(COMPILE, BENCH), group=MEMORY,
     )  # fmt: skip
     state_capacity: str = option(
         "",
@@ -307,12 +259,13 @@ class Options:
         (),
         "size of a symbolic dimension, in elements, or the range that it is in: batch=1..8 (of a "
         "name such as past + 1, that of past is enough)",
-        variable="GE_DIM", metavar="NAME=N", tools=(COMPILE, RUN, CHECK), group=MODEL, read=several,
+        variable="GE_DIM", metavar="NAME=N", tools=(COMPILE, RUN, CHECK, BENCH), group=MODEL,
+        read=several,
     )  # fmt: skip
     shape: tuple[str, ...] = option(
         (),
         "shape of an input, also with ranges: x=1x3x224x224, or x:1~10,3,-1 (-1: any size)",
-        variable="GE_SHAPE", metavar="NAME=1x3x8", tools=(COMPILE, RUN, CHECK), group=MODEL,
+        variable="GE_SHAPE", metavar="NAME=1x3x8", tools=(COMPILE, RUN, CHECK, BENCH), group=MODEL,
         read=several,
     )  # fmt: skip
     static_shape: bool | None = option(
@@ -376,7 +329,7 @@ class Options:
         "add the dialects and ONNX ops of a Python file, and its passes at the level that they "
         "state; several files are separated as in PATH",
         variable="GE_CUSTOM_PASS", flags="--load-plugin", metavar="FILE.py",
-        tools=(IMPORT, OPT, COMPILE, RUN, CALIBRATE), group=LAUNCHES, adds=True,
+        tools=(IMPORT, OPT, COMPILE, RUN, CALIBRATE, BENCH), group=LAUNCHES, adds=True,
     )  # fmt: skip
     outputs: tuple[str, ...] = option(
         (), "compute only these outputs",
@@ -386,7 +339,7 @@ class Options:
         False,
         "cut launches into chunks that overlap where the clock says that this is faster: more "
         "launches, in less time and memory (see pass split-launches)",
-        variable="GE_PIECES", group=LAUNCHES,
+        variable="GE_PIECES", tools=(COMPILE, BENCH), group=LAUNCHES,
     )  # fmt: skip
     tiles: bool = option(
         False,

@@ -35,6 +35,8 @@ def seen_in(folder: str, options: Options) -> Seen:
 
 
 def dumped(folder: Path) -> list[tuple[str, Path]]:
+    """The dumps of a folder in order, each with the name of its pass. Raises GeError for a folder
+    without any."""
     found = [(match, f) for f in folder.iterdir() if (match := NAMED.fullmatch(f.name))]
     if not found:
         hint = "GE_DUMP_GRAPH=1 ge-compile MODEL writes one, ge_dump unless GE_DUMP_PATH says else"

@@ -25,6 +25,7 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import DYNAMIC
 from ge.lowering.levels.level import Level
 from ge.lowering.views.data import LevelGraph, Node, Operand
+from ge.runtime.clock import labels
 
 CONSTANTS = ConstantOp | task.ConstantOp
 # What is no node: places, views of them, events, and the ends of bodies
@@ -156,8 +157,9 @@ def label(op: Operation, sources: list[str]) -> str:
     named = [s for s in sources if not s.rpartition(":")[2].isdigit()]
     if named:  # the op that does the work of a launch is the first of its sources
         return named[0] if isinstance(op, FusedOp | task.LaunchOp) else named[-1]
-    if isinstance(op, task.CopyOp):
-        return f"copy of {value_name(op.source) or value_name(op.target)}".removesuffix(" of ")
+    if isinstance(op, task.CopyOp | task.BatchCopyOp):
+        name = labels.label(op, "")
+        return f"copy of {name}" if name else "copy"
     return op.callee if isinstance(op, task.LaunchOp) else op.name.partition(".")[2]
 
 
@@ -182,13 +184,6 @@ def _names(location: Attribute) -> Iterator[str]:
                 yield place.name or str(place)
 
 
-def value_name(value: SSAValue) -> str:
-    """What a buffer is called: as the op that it came from, or in the text."""
-    owner = owner_of(value)
-    named = sources_of(owner.owner) if isinstance(owner.owner, Operation) else []
-    return constant_name(owner) or next(iter(named), "") or owner.name_hint or ""
-
-
 def constant_name(value: SSAValue) -> str:
     """What a constant is called; empty for what is none."""
     op = value.owner
@@ -200,6 +195,7 @@ def constant_name(value: SSAValue) -> str:
 
 
 def type_text(t: Attribute) -> str:
+    """Sizes and element type, 2x16xf32, `?` for an open size; other types as they are written."""
     try:
         element, shape = data_type(t)
     except (GeError, AttributeError, AssertionError, TypeError, ValueError):

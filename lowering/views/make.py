@@ -21,10 +21,17 @@ from ge.lowering.views.verdict import verdict
 from ge.lowering.views.watch import Watcher, final_level
 from ge.runtime.clock.timeline import Timeline
 from ge.runtime.costs.pipes import CoreTimes
-from ge.runtime.profile.what_if import PARTS, WhatIf, what_if
+from ge.runtime.profile.what_if import WhatIf, what_if
 
-# What a page tells the time of: each part twice as fast
-CHANGES = tuple(f"{part}={'0.5x' if part == 'launch' else '2x'}" for part in PARTS)
+# What a page tells the time of, and what it calls that
+CHANGES = {
+    "hbm_bandwidth=2x": "HBM twice as fast",
+    "l2_bandwidth=2x": "L2 twice as fast",
+    "cube=2x": "cube cores twice as fast",
+    "vector=2x": "vector cores twice as fast",
+    "host_link=2x": "a host link twice as fast",
+    "launch=0.5x": "launches in half the time",
+}
 
 
 QUOTED = re.compile(r"'([^']+)'")  # names in messages
@@ -99,14 +106,16 @@ def timed(
     return {
         "time": time,
         "memory": memory,
-        "what_if": [asdict(w) for w in changes],
-        "verdict": verdict(time, program, memory, changes, near),
+        "what_if": [{**asdict(w), "title": CHANGES[w.change]} for w in changes],
+        "verdict": verdict(time, program, memory, {CHANGES[w.change]: w for w in changes}, near),
     }
 
 
 def changed_times(seen: Seen, module: ModuleOp, timeline: Timeline) -> list[WhatIf]:
     try:
-        return what_if(module, timeline.target, timeline.latency_us, CHANGES, seen.rows, seen.tiles)
+        return what_if(
+            module, timeline.target, timeline.latency_us, tuple(CHANGES), seen.rows, seen.tiles
+        )
     except GeError:  # what the run was of cannot be simulated by itself: one gear of several
         return []
 

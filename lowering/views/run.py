@@ -35,7 +35,9 @@ def simulated(
     seen.target, seen.tiles = target.name, tiles
     try:
         gears = GearTable.of(main_of(module))
-        taken = None if gears is None else gears.chosen(shapes, dims)
+        taken = None
+        if gears is not None:  # other sizes were fixed when the model was read
+            taken = gears.chosen(shapes, {n: size for n, size in dims.items() if n in gears.names})
         seen.timeline = simulate(module, target, taken, tiles=tiles(target))
     except GeError as error:
         seen.untimed = f"{error.message}; {error.hint}" if error.hint else error.message

@@ -2,7 +2,7 @@
 estimated, it says so."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ge.lowering.views.data import LevelGraph, Noted
 from ge.lowering.views.memory import MemoryView
@@ -14,7 +14,7 @@ SHOWN = 0.005  # of the time: what takes less is left out
 
 
 def verdict(
-    time: TimeView, program: LevelGraph, memory: MemoryView | None, changes: Sequence[WhatIf],
+    time: TimeView, program: LevelGraph, memory: MemoryView | None, changes: Mapping[str, WhatIf],
     near: Sequence[Noted],
 ) -> list[str]:  # fmt: skip
     return [length(time), largest(time, program), outlook(time, memory, changes, near)]
@@ -77,14 +77,14 @@ def kind_of(task: TaskView, program: LevelGraph) -> str:
 
 
 def outlook(
-    time: TimeView, memory: MemoryView | None, changes: Sequence[WhatIf], near: Sequence[Noted]
+    time: TimeView, memory: MemoryView | None, changes: Mapping[str, WhatIf], near: Sequence[Noted]
 ) -> str:
     parts: list[str] = []
-    best = min(changes, key=lambda c: c.ratio, default=None)
-    if best is not None and best.ratio < SMALL_GAIN:
+    best = min(changes, key=lambda name: changes[name].ratio, default=None)
+    if best is not None and changes[best].ratio < SMALL_GAIN:
         parts.append(
-            f"of the changes to the machine that were simulated, {best.change} helps most "
-            f"({best.ratio:.2f} of the time, as the program is)"
+            f"of the changes to the machine that were simulated, {best} would save most, with "
+            f"{changes[best].ratio:.2f} of the time for the program as it is"
         )
     elif best is not None:
         parts.append("none of the changes to the machine that were simulated saves 2% of the time")

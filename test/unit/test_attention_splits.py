@@ -47,7 +47,9 @@ def test_splits_are_merged(flags: str) -> None:
 
 
 @pytest.mark.usefixtures("always")
-@pytest.mark.parametrize("undefined", ["zero", "nan", "guard"])
+@pytest.mark.parametrize(
+    "undefined", [pytest.param("zero", marks=pytest.mark.soak), "nan", "guard"]
+)
 def test_rows_without_a_key_in_any_split(undefined: str) -> None:
     """Query 0 sees none, later ones those of one split or of more."""
     shapes = [1, 1, 40, 16], [1, 1, 48, 16], [1, 1, 48, 16]

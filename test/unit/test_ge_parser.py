@@ -188,3 +188,18 @@ def test_models_that_share_no_node():
     others = [Node(n, "graph.exp", [n.upper()]) for n in "abcdefghijkl"]
     with pytest.raises(ge.GeError, match="share 0 of 12 and 12 nodes"):
         difference(graph_of(*nodes), graph_of(*others))
+
+
+def test_pictures(built: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any):
+    """SVG is what graphviz's dot makes of the text; without it that is an error."""
+    flags = [built, "-o", str(tmp_path / "out.mlir"), f"--view-op-graph=file={tmp_path / 'x.svg'}"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert ge_opt.main(flags) == 1
+    assert "install graphviz, or write a .dot file" in capsys.readouterr().err
+    tool = tmp_path / "dot"
+    tool.write_text('#!/bin/sh\n[ "$1" = -Tsvg ] && echo "<svg>" && exec /bin/cat\n')
+    tool.chmod(0o755)
+    assert ge_opt.main(flags) == 0
+    picture = (tmp_path / "x.svg").read_text()
+    assert picture.startswith("<svg>\ndigraph")
+    assert "first" in picture

@@ -144,6 +144,16 @@ def test_sizes_of_no_gear_are_refused_with_the_gears(model: str):
     assert "batch=1, length=4, length + 1=5; batch=1, length=9" in str(error.value)
 
 
+@pytest.fixture(scope="module", params=[["--dynamic-dims", "1,4;2,4;2,9"], []])
+def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The program of the model, with gears and without."""
+    folder = tmp_path_factory.mktemp("gears")
+    (folder / "m.mlir").write_text(TEXT)
+    program = str(folder / "p.mlir")
+    assert ge_compile.main([str(folder / "m.mlir"), *request.param, "-o", program]) == 0
+    return program
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -153,13 +163,11 @@ def test_sizes_of_no_gear_are_refused_with_the_gears(model: str):
         (["--timing-only", "--dim", "batch=1"], "dimension 'batch' is 1, and 2 in the shape of"),
     ],
 )
-@pytest.mark.parametrize("gears", [["--dynamic-dims", "1,4;2,4;2,9"], []])
 def test_inputs_that_are_not_of_the_sizes_given_are_refused(
-    flags: list[str], message: str, gears: list[str], model: str, tmp_path: Path,
+    flags: list[str], message: str, compiled: str, tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ):  # fmt: skip
-    program, inputs = str(tmp_path / "p.mlir"), str(tmp_path / "x.npz")
-    assert ge_compile.main([model, *gears, "-o", program]) == 0
+    program, inputs = compiled, str(tmp_path / "x.npz")
     np.savez(inputs, x=np.zeros((2, 4, 8), np.float32), m=np.zeros((2, 5), np.float32))
     assert ge_run.main([program, "--inputs", inputs, "--shape", "x=2x4x8"]) == 0
     assert ge_run.main([program, "--inputs", inputs, *flags]) == 1

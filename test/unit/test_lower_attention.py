@@ -146,7 +146,9 @@ def boxes_of_queries(result: Lowered) -> set[tuple[int, ...]]:
     [
         (1, 4, NAMES, "", ("tensor<1x1x1x40xf16>",), (1, 1, 16, 16)),
         (1, 7, (), "causal = true, offset = 30", ("tensor<14x1x40xf16>",), (1, 1, 16, 16)),
-        (3, 4, (), "causal = true, offset = 5", (), (1, 1, 16, 16)),
+        pytest.param(
+            *(3, 4, (), "causal = true, offset = 5", (), (1, 1, 16, 16)), marks=pytest.mark.soak
+        ),
         (3, 4, NAMES, "left_window = 9, offset = 20", (), (1, 4, 1, 4, 16)),
         (6, 2, NAMES, "causal = true, offset = 29", ("tensor<40xf32>",), (1, 8, 1, 2, 16)),
         (3, 4, ("query",), "causal = true", (), (1, 16, 1, 16)),
@@ -215,14 +217,19 @@ def test_integers_are_exact(
     compare(integers(*shapes, flags, masks, first), all_lowered=True, exact=True)
 
 
-@pytest.mark.parametrize("undefined", ["zero", "guard"])
+SCORES = "score_scale = 0.04, score_zero_point = 5 : i8"
+WEIGHTS = "weight_scale = 0.0035, weight_zero_point = -128 : i8"
+
+
 @pytest.mark.parametrize(
-    "flags",
+    ("flags", "undefined"),
     [
-        "score_scale = 0.04, score_zero_point = 5 : i8",
-        "weight_scale = 0.0035, weight_zero_point = -128 : i8",
-        "softcap = 3.0, score_scale = 0.04, score_zero_point = 5 : i8, "
-        "weight_scale = 0.0035, weight_zero_point = -128 : i8",
+        (SCORES, "zero"),
+        pytest.param(SCORES, "guard", marks=pytest.mark.soak),
+        pytest.param(WEIGHTS, "zero", marks=pytest.mark.soak),
+        (WEIGHTS, "guard"),
+        pytest.param(f"softcap = 3.0, {SCORES}, {WEIGHTS}", "zero", marks=pytest.mark.soak),
+        (f"softcap = 3.0, {SCORES}, {WEIGHTS}", "guard"),
     ],
 )
 def test_scores_and_weights_on_a_grid(flags: str, undefined: str) -> None:
@@ -421,7 +428,10 @@ def lengths(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) 
 
 
 @pytest.mark.usefixtures("small_tiles")
-@pytest.mark.parametrize("flags", ["", "causal = true", "causal = true, offset = 5"])
+@pytest.mark.parametrize(
+    "flags",
+    ["", pytest.param("causal = true", marks=pytest.mark.soak), "causal = true, offset = 5"],
+)
 def test_keys_of_each_batch_have_a_number(flags: str) -> None:
     t = "tensor<3x2x20x16xf16>"
     text = f"""func.func @main(%q: {t}, %k: tensor<3x2x40x16xf16>, %n: tensor<3xi64>) -> {t} {{

@@ -1,6 +1,7 @@
 """graph.requantize in each rounding mode against exact rationals."""
 
 from fractions import Fraction
+from functools import cache
 from math import floor
 from typing import Any
 
@@ -60,18 +61,24 @@ def saturate32(x: int) -> int:
     return min(max(x, -(2**31)), 2**31 - 1)
 
 
+@cache
+def mantissa_of(scale: float) -> tuple[Fraction, int, int]:
+    """A scale as a mantissa from 1/2 on and an exponent, and the mantissa in 31 bits."""
+    fraction, exponent = np.frexp(np.float64(scale))
+    m = Fraction(float(fraction))
+    return m, int(exponent), half_even(m * 2**31)
+
+
 def exact(d: int, scale: float, rounding: str) -> int:
     """The definition, of one element."""
-    fraction, exponent = np.frexp(np.float64(scale))
-    m, e = Fraction(float(fraction)), int(exponent)
     if rounding == "float32":
         return round(float(np.float32(d) * np.float32(scale)))
+    m, e, multiplier = mantissa_of(scale)
     if rounding == "power_of_two":
         if m == 0:
             return 0
         e += abs(m) >= Fraction(3, 4)
         return half_up(d * Fraction(2) ** (e - 1))
-    multiplier = half_even(m * 2**31)
     if multiplier == 2**31:
         multiplier, e = 2**30, e + 1
     assert multiplier == 0 or 2**30 <= multiplier < 2**31

@@ -239,3 +239,19 @@ def test_profiles_that_there_are_not(
     monkeypatch.setenv("ASCEND_PROFILING_OPTIONS", options)
     with pytest.raises(ge.GeError, match=error):
         program.session()
+
+
+def test_a_pattern_that_matches_nothing_says_its_nearest_miss(siblings: str):
+    @ge.register_pass("nothing")
+    def fuse(graph):
+        pattern = ge.Pattern([ge.OpType("exp"), ge.OpType("MatMul"), ge.OpType("MatMul")])
+        graph.apply_pattern(pattern, lambda nodes: ge.FusedOp("Nothing"))
+
+    says = "nothing matches exp, MatMul, MatMul: at the nearest miss 1 of 3 ops match, then"
+    with pytest.warns(UserWarning, match=says):
+        ge.compile(siblings)
+
+
+def test_a_type_that_there_is_not_has_a_nearest_name():
+    with pytest.raises(ge.GeError, match=r"no graph op 'MatMull'; did you mean graph\.matmul"):
+        ge.Pattern([ge.OpType("MatMull")])

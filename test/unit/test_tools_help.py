@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ge.lowering.cli import (
+    bench,
     calibrate,
     check,
     compile,
@@ -20,6 +21,7 @@ from ge.lowering.cli import (
     visualize,
 )
 from ge.tools import (
+    ge_bench,
     ge_calibrate,
     ge_check,
     ge_compile,
@@ -34,6 +36,7 @@ from ge.tools import (
 Main = Callable[[Sequence[str]], int]
 
 PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
+    "ge-bench": bench.build_parser,
     "ge-calibrate": calibrate.build_parser,
     "ge-check": check.build_parser,
     "ge-compile": compile.build_parser,
@@ -45,6 +48,7 @@ PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "ge-visualizer": visualize.build_parser,
 }
 TOOLS: dict[str, Main] = {
+    "ge-bench": ge_bench.main,
     "ge-calibrate": ge_calibrate.main,
     "ge-check": ge_check.main,
     "ge-compile": ge_compile.main,

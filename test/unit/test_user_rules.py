@@ -99,3 +99,21 @@ def test_a_value_may_replace_the_chain(graph: Graph):
 def test_unknown_op_is_suggested():
     with pytest.raises(GeError, match=r"did you mean graph\.matmul"):
         OpType("MatMull")
+
+
+def test_siblings_that_read_each_other():
+    """The second of them is the first operand of the concat: it is computed after the other."""
+    g = Graph()
+    x = g.input("x", (4, 4))
+    first = g.matmul(x, x)
+    second = g.matmul(first, x)
+    g.output("y", g.concat(second, first, axis=0))
+    module = g.module
+    product = OpType("MatMul", shared=True)
+    rules = Graph(module, "siblings")
+    pattern = Pattern([product, product, OpType("Concat")])
+    assert rules.apply_pattern(pattern, lambda nodes: FusedOp("Both", inputs=nodes[:2])) == 1
+    module.verify()
+    array = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
+    (y,) = Session(module).run({"x": array}).values()
+    np.testing.assert_allclose(y, np.concatenate([array @ array @ array, array @ array]), rtol=1e-4)

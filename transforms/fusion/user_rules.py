@@ -73,6 +73,17 @@ class FusedOp:
         return op
 
 
+def by_dependence(ops: Sequence[Operation]) -> list[Operation]:
+    """The ops, each after those whose results it reads, else in the order given: siblings may read
+    each other where their results are shared."""
+    todo, ordered = list(ops), list[Operation]()
+    while todo:
+        op = next(o for o in todo if not any(v.owner in todo for v in o.operands))
+        todo.remove(op)
+        ordered.append(op)
+    return ordered
+
+
 def _values(inputs: Sequence[SSAValue | Operation], matched: Sequence[Operation]) -> list[SSAValue]:
     """The values that inputs stand for, each once."""
     values: list[SSAValue] = []
@@ -234,7 +245,7 @@ class Matcher:
         if new is None:
             return False
         if isinstance(new, FusedOp):
-            fused = new.build(nodes.in_order, last.results)
+            fused = new.build(by_dependence(nodes.in_order), last.results)
             assert last.parent is not None
             last.parent.insert_op_before(fused, last)
             results: Sequence[SSAValue] = fused.results

@@ -2,17 +2,12 @@
 
 import { bar, bytes, card, h, share, table, time } from "views/text";
 
-const NAMES = /** @type {Record<string, string>} */ ({
-  "hbm_bandwidth=2x": "HBM twice as fast", "l2_bandwidth=2x": "L2 twice as fast", "cube=2x": "cube cores twice as fast", "vector=2x": "vector cores twice as fast",
-  "host_link=2x": "host link twice as fast", "launch=0.5x": "launches in half the time",
-});
-
 export class ChangesView {
   /** @param {import("views/app").App} app */
   constructor(app) {
     const { what_if, time: run } = app.model.payload;
     const rows = [...what_if].sort((a, b) => a.ratio - b.ratio).map((w) =>
-      [NAMES[w.change] ?? w.change, h("code", {}, w.change), time(w.latency_us), `${(100 * w.ratio).toFixed(1)}%`, bar(w.ratio)]);
+      [w.title, h("code", {}, w.change), time(w.latency_us), `${(100 * w.ratio).toFixed(1)}%`, bar(w.ratio)]);
     rows.push(["as it is", "", time(run.latency_us), "100.0%", bar(1)]);
     const bound = ["the lower bound of any schedule of these tasks", "", time(run.lower_bound_us), share(run.lower_bound_us, run.latency_us), bar(run.lower_bound_us / run.latency_us)];
     this.element = h("div", { class: "sheet" }, card("What if",

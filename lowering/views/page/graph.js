@@ -7,7 +7,7 @@ import { clipped, h, short, share, time, tip } from "views/text";
 const { d3 } = /** @type {any} */ (globalThis);
 const WIDTH = 196, HEIGHT = 44, END = 26, TITLE = 20;
 const MOST_AT_FIRST = 48; // boxes that are shown before anything is opened
-const MOST = 420; // boxes that are laid out at once
+const MOST = 300; // boxes that are laid out at once
 const USERS = 8, MAKERS = 14; // an edge of more users of one value, or to a box that reads more, is drawn when it is chosen
 const FAR = 0.38; // below this scale texts are left out
 

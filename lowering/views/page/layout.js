@@ -7,13 +7,48 @@ const { dagre } = /** @type {any} */ (globalThis);
 
 const IN = "(in)", OUT = "(out)";
 const CLOSER = 24; // how much less room there is between a port and the boxes
-const PAD = 12; // between a container and what is in it
+const ROOT_PAD = 30, PAD = 12; // between a container and what is in it
 
 /**
  * @typedef {{x: number, y: number, width: number, height: number}} Box the middle, and the size
+ * @typedef {{boxes: Map<string, Box>, edges: Map<string, {x: number, y: number}[]>, width: number, height: number}} Arrangement
  * @typedef {[number, number]} Point
  * @typedef {{from: string, to: string, types: Set<string>}} Edge
  */
+
+/** Arrangements by what is arranged: layers that repeat are laid out once. @type {Map<string, Arrangement>} */
+const known = new Map();
+const MOST_KNOWN = 400;
+
+/** Boxes of these sizes with these edges, `0 1` from the first to the second.
+ * @param {{width: number, height: number}[]} sizes @param {string[]} runs @param {boolean} down @param {number} pad @returns {Arrangement} */
+function arrangement(sizes, runs, down, pad) {
+  const graph = new dagre.graphlib.Graph();
+  graph.setGraph({ rankdir: down ? "TB" : "LR", nodesep: 18, ranksep: down ? 34 : 46, marginx: pad, marginy: pad, ranker: sizes.length > 120 ? "longest-path" : "network-simplex" });
+  graph.setDefaultEdgeLabel(() => ({}));
+  sizes.forEach((size, i) => graph.setNode(`${i}`, { ...size }));
+  const ends = runs.map((run) => run.split(" "));
+  for (const port of [IN, OUT]) if (ends.some((e) => e.includes(port))) graph.setNode(port, { width: 1, height: 1 });
+  for (const [from, to] of ends) graph.setEdge(from, to);
+  // ports are above and below everything
+  if (graph.hasNode(IN)) sizes.forEach((_, i) => { if (!graph.inEdges(`${i}`).length) graph.setEdge(IN, `${i}`, { weight: 0 }); });
+  if (graph.hasNode(OUT)) sizes.forEach((_, i) => { if (!graph.outEdges(`${i}`).length) graph.setEdge(`${i}`, OUT, { weight: 0 }); });
+  dagre.layout(graph);
+  closer(graph, down);
+  const { width, height } = graph.graph();
+  return { boxes: new Map(graph.nodes().map((/** @type {string} */ n) => [n, graph.node(n)])), edges: new Map(runs.map((run, i) => [run, graph.edge(ends[i][0], ends[i][1]).points])),
+    width: Math.max(width, 10), height: Math.max(height, 10) };
+}
+
+/** Ports take as little room as they can. @param {any} graph @param {boolean} down */
+function closer(graph, down) {
+  const axis = down ? "y" : "x", extent = down ? "height" : "width", info = graph.graph();
+  if (graph.hasNode(OUT)) info[extent] -= CLOSER;
+  if (!graph.hasNode(IN)) return;
+  info[extent] -= CLOSER;
+  for (const name of graph.nodes()) if (name !== IN) graph.node(name)[axis] -= CLOSER;
+  for (const edge of graph.edges()) for (const point of graph.edge(edge).points) point[axis] -= CLOSER;
+}
 
 export class Layout {
   /**
@@ -24,7 +59,9 @@ export class Layout {
   constructor(given) {
     this.given = given;
     /** @type {Map<string, Box>} */ this.boxes = new Map();
-    /** @type {Map<string, any>} */ this.graphs = new Map();
+    /** Of each container what is in it, with numbers for names.
+     * @type {Map<string, {arranged: Arrangement, name: (item: string) => number | string, offset: number[]}>} */
+    this.inner = new Map();
     /** @type {Map<string, Map<number, number>>} */ this.ranks = new Map();
     this.collect();
     const { width, height } = this.arrange(given.root);
@@ -63,46 +100,37 @@ export class Layout {
     return [...leaving, [this.given.parent(a[a.length - 1]), a[a.length - 1], b[b.length - 1]], ...entering];
   }
 
-  /** Lay out a container, what is in it first. @param {string} id */
+  /** Lay out a container, what is in it first. @param {string} id @returns {{width: number, height: number}} */
   arrange(id) {
-    const { down, size } = this.given, items = this.items.get(id) ?? [], runs = [...(this.runs.get(id)?.values() ?? [])];
-    const graph = new dagre.graphlib.Graph();
-    graph.setGraph({ rankdir: down ? "TB" : "LR", nodesep: 18, ranksep: down ? 34 : 46, marginx: id === this.given.root ? 30 : PAD, marginy: id === this.given.root ? 30 : PAD,
-      ranker: items.length > 120 ? "longest-path" : "network-simplex" });
-    graph.setDefaultEdgeLabel(() => ({}));
-    for (const item of items) graph.setNode(item, this.items.has(item) ? this.arrange(item) : size(item));
-    for (const port of [IN, OUT]) if (runs.some((r) => r.includes(port))) graph.setNode(port, { width: 1, height: 1 });
-    for (const [from, to] of runs) if (from !== to) graph.setEdge(from, to);
-    // ports are above and below everything
-    if (graph.hasNode(IN)) for (const item of items) if (!graph.inEdges(item).length) graph.setEdge(IN, item, { weight: 0 });
-    if (graph.hasNode(OUT)) for (const item of items) if (!graph.outEdges(item).length) graph.setEdge(item, OUT, { weight: 0 });
-    dagre.layout(graph);
-    this.closer(graph);
-    this.graphs.set(id, graph);
-    const { width, height } = graph.graph(), title = id === this.given.root ? 0 : this.given.title;
-    return { width: Math.max(width, 0) || 10, height: (Math.max(height, 0) || 10) + title };
-  }
-
-  /** Ports take as little room as they can. @param {any} graph */
-  closer(graph) {
-    const axis = this.given.down ? "y" : "x", extent = this.given.down ? "height" : "width", info = graph.graph();
-    if (graph.hasNode(OUT)) info[extent] -= CLOSER;
-    if (!graph.hasNode(IN)) return;
-    info[extent] -= CLOSER;
-    for (const name of graph.nodes()) if (name !== IN) graph.node(name)[axis] -= CLOSER;
-    for (const edge of graph.edges()) for (const point of graph.edge(edge).points) point[axis] -= CLOSER;
+    const items = this.items.get(id) ?? [], isRoot = id === this.given.root;
+    const sizes = items.map((item) => (this.items.has(item) ? this.arrange(item) : this.given.size(item)));
+    const numbers = new Map(items.map((item, i) => [item, i]));
+    const name = (/** @type {string} */ end) => numbers.get(end) ?? end;
+    const runs = [...(this.runs.get(id)?.values() ?? [])].filter(([from, to]) => from !== to).map(([from, to]) => `${name(from)} ${name(to)}`);
+    const key = JSON.stringify([isRoot, this.given.down, sizes, runs]);
+    let arranged = known.get(key);
+    if (!arranged) {
+      if (known.size > MOST_KNOWN) known.clear();
+      known.set(key, (arranged = arrangement(sizes, runs, this.given.down, isRoot ? ROOT_PAD : PAD)));
+    }
+    this.inner.set(id, { arranged, name, offset: [0, 0] });
+    return { width: arranged.width, height: arranged.height + (isRoot ? 0 : this.given.title) };
   }
 
   /** Give what is in a container its place. @param {string} id @param {number} left @param {number} top */
   place(id, left, top) {
-    const graph = this.graphs.get(id), y0 = top + (id === this.given.root ? 0 : this.given.title);
-    for (const name of graph.nodes()) {
-      const { x, y, width, height } = graph.node(name);
-      const box = { x: left + x, y: y0 + y, width, height };
-      this.boxes.set(name === IN || name === OUT ? `${name} ${id}` : name, box);
-      if (this.items.has(name)) this.place(name, box.x - width / 2, box.y - height / 2);
+    const inner = this.inner.get(id), y0 = top + (id === this.given.root ? 0 : this.given.title);
+    if (!inner) return;
+    inner.offset = [left, y0];
+    for (const port of [IN, OUT]) {
+      const at = inner.arranged.boxes.get(port);
+      if (at) this.boxes.set(`${port} ${id}`, { ...at, x: left + at.x, y: y0 + at.y });
     }
-    graph.offset = [left, y0];
+    for (const item of this.items.get(id) ?? []) {
+      const { x, y, width, height } = /** @type {Box} */ (inner.arranged.boxes.get(`${inner.name(item)}`));
+      this.boxes.set(item, { x: left + x, y: y0 + y, width, height });
+      if (this.items.has(item)) this.place(item, left + x - width / 2, y0 + y - height / 2);
+    }
   }
 
   /** @param {string} id @returns {Box} */
@@ -112,8 +140,8 @@ export class Layout {
   points(edge) {
     /** @type {Point[]} */ const points = [];
     for (const [container, from, to] of this.ways.get(edge) ?? []) {
-      const graph = this.graphs.get(container), [dx, dy] = graph.offset;
-      const inner = graph.edge(from, to).points.map((/** @type {Point & {x: number, y: number}} */ p) => /** @type {Point} */ ([p.x + dx, p.y + dy]));
+      const { arranged, name, offset: [dx, dy] } = /** @type {any} */ (this.inner.get(container));
+      const inner = arranged.edges.get(`${name(from)} ${name(to)}`).map((/** @type {{x: number, y: number}} */ p) => /** @type {Point} */ ([p.x + dx, p.y + dy]));
       const first = this.items.has(from) ? this.port(from, true) : from === IN ? this.port(container, false) : inner[0];
       const last = this.items.has(to) ? this.port(to, false) : to === OUT ? this.port(container, true) : inner[inner.length - 1];
       points.push(first, ...inner.slice(1, -1).flatMap((/** @type {Point} */ p) => this.along(container, p)), last);

@@ -41,7 +41,7 @@ export function causeColor(name) { return `var(${CAUSES[name]?.[1] ?? "--accent"
 
 /** The name of an op without its dialect. @param {string} op */
 export function short(op) {
-  return op.replace(/^(graph|fused_op|npu_task)\./, "");
+  return op.replace(/^(graph\.|fused_op\.|npu_task\.|launch )/, "");
 }
 
 /** @param {string} text @param {number} most */
