@@ -19,13 +19,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.support.diagnostics import location_of, visible
+from ge.dialects.targets.target import Target
 from ge.runtime.clock.timeline import COPY, DMA_IN, DMA_OUT, Task, Timeline
 from ge.runtime.profile.critical_path import critical_path
 
 PRODUCTS, VECTOR, LOADS, STORES = "products", "vector", "loads", "stores"
 MEMORY, LINK, LAUNCH, WAITING = "memory", "link", "launch", "waiting"
 CAUSES = (PRODUCTS, VECTOR, LOADS, STORES, MEMORY, LINK, LAUNCH, WAITING)
+
+NEARLY = 1e-6  # microseconds that are rounding
 
 # times the larger of loads and stores: from there on HBM is called what bounds both together
 TOGETHER = 1.05
@@ -46,9 +50,21 @@ def pipes_of(task: Task) -> dict[str, float]:
     return {cause: us for cause, us in found.items() if us}
 
 
-def limits_of(task: Task, launch_us: float) -> dict[str, float]:
+def launch_cost(task: Task, target: Target) -> float:
+    """What launching a task takes: the host issues tasks of loops, and of branches that the device
+    decides, one by one."""
+    around = task.op.parent_op()
+    while around is not None:
+        by_host = isinstance(around, CaseOp) and around.is_decided_by_host
+        if isinstance(around, IfOp | CaseOp | LoopOp) and not by_host:
+            return target.host_launch_us
+        around = around.parent_op()
+    return target.launch_us
+
+
+def limits_of(task: Task, target: Target) -> dict[str, float]:
     """The microseconds that each cause of `CAUSES` asks of one run of a task."""
-    time, pipes = task.time, pipes_of(task)
+    time, pipes, launch_us = task.time, pipes_of(task), launch_cost(task, target)
     found = dict(pipes)
     found[LAUNCH] = min(task.wait_us, launch_us) + time.start_us
     waits = max(task.wait_us - launch_us, 0.0) + max(task.duration_us - time.total_us, 0.0)
@@ -82,10 +98,10 @@ class Kernel:
         """Causes by time, the one that bounds it first."""
         return sorted(self.limits.items(), key=lambda item: -item[1])
 
-    def add(self, task: Task, launch_us: float) -> None:
+    def add(self, task: Task, target: Target) -> None:
         self.runs += task.runs
         self.total_us += task.runs * task.duration_us
-        for cause, us in limits_of(task, launch_us).items():
+        for cause, us in limits_of(task, target).items():
             self.limits[cause] = self.limits.get(cause, 0.0) + task.runs * us
         self.nodes[task.name] = None
         self.places.add(place_of(task))
@@ -118,7 +134,7 @@ def kernels_of(timeline: Timeline) -> list[Kernel]:
     for task in timeline.tasks:
         name = COPIES.get(task.engine) or (task.kind if task.kind == COPY else f"@{task.kind}")
         kernel = found.setdefault(name, Kernel(name))
-        kernel.add(task, timeline.target.launch_us)
+        kernel.add(task, timeline.target)
     return sorted(found.values(), key=lambda k: -k.total_us)
 
 
@@ -128,13 +144,15 @@ def made_of(timeline: Timeline) -> dict[str, float]:
     left, end = timeline.latency_us, 0.0
     for task in critical_path(timeline):
         start = min(task.time.start_us, task.duration_us)
-        launch = min(max(task.start_us - end, 0.0), timeline.target.launch_us)
+        launch = min(max(task.start_us - end, 0.0), launch_cost(task, timeline.target))
         found[LAUNCH] += task.runs * (launch + start)
         found[cause_of(task)] += task.runs * (task.duration_us - start)
         left -= task.runs * (launch + task.duration_us)
         end = task.end_us
     found[WAITING] += max(left, 0.0)
-    return dict(sorted(((c, us) for c, us in found.items() if us), key=lambda item: -item[1]))
+    return dict(
+        sorted(((c, us) for c, us in found.items() if us > NEARLY), key=lambda item: -item[1])
+    )
 
 
 def times_by_place(timeline: Timeline) -> dict[str, float]:

@@ -119,6 +119,18 @@ def test_a_kernel_that_starts_slowly_is_bound_by_its_launch(tmp_path: Path):
     assert kernel["limits_us"][limits.LAUNCH] > launch * kernel["runs"]
 
 
+def test_launches_of_branches_and_loops_are_those_of_the_host():
+    program = load("test/models/if_cond.tiny.onnx")
+    lower(program.module, Options())
+    target = Target.load(Options.target)
+    timeline = simulate(program.module, target)
+    costs = {limits.launch_cost(t, target) for t in timeline.tasks}
+    assert costs == {target.launch_us, target.host_launch_us}
+    parts = limits.made_of(timeline)
+    assert next(iter(parts)) == limits.LAUNCH
+    assert parts.get(limits.WAITING, 0.0) < 1.0
+
+
 # ---- what helps ------------------------------------------------------------------------------
 
 
