@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ge.lowering.cli.arguments import argument
+from ge.lowering.cli.arguments import argument, flag_value
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.driver.changes import DEFAULT, FLOATS, INTEGERS, NAMES, SAME, chosen
 from ge.lowering.text.values import parse_dims, parse_shapes, whole
@@ -33,13 +33,23 @@ def add_explain_arguments(parser: ArgumentParser) -> None:
     add("--explain", type=argument(whole(1)), default=0, metavar="N", help="what the latency is "
         f"made of, what bounds each of the N slowest kernels (default {SLOWEST}) and, with a tile "
         "program, what its pipes wait for; and which change of options makes the model faster: "
-        "each is compiled and timed")  # fmt: skip
+        "each is compiled and timed. Numbers are computed only if --inputs, --outputs or another "
+        "flag is about them")  # fmt: skip
     add("--explain-variants", type=argument(chosen), metavar="LIST", help="changes that are "
         f"tried: all, none or names: {', '.join(NAMES)} (default: {', '.join(DEFAULT)})",
     )  # fmt: skip
     add("--model", metavar="MODEL", help="with --explain and --what-if-recompile, the model "
         "that the program IN was compiled from: changes are tried on it, compiled by the options "
         "given here")  # fmt: skip
+
+
+def about_time_alone(args: argparse.Namespace) -> bool:
+    """Whether nothing but the time is asked for: explaining a program computes no numbers."""
+    numbers = (
+        args.inputs, args.outputs, args.load_state, args.save_state, args.random_weights,
+        args.poison, args.fuzz_schedule, flag_value(args, "sanitize"),
+    )  # fmt: skip
+    return bool(args.explain) and not any(numbers)
 
 
 def check_explain_flags(args: argparse.Namespace) -> None:

@@ -91,10 +91,10 @@ def texts(found: Sequence[Diagnostic]) -> Iterator[str]:
 # ---- YAML ------------------------------------------------------------------------------------
 
 
-def yaml_lines(found: Sequence[Diagnostic]) -> Iterator[str]:
+def yaml_lines(remarks: Sequence[Diagnostic]) -> Iterator[str]:
     """A document for each remark, with the keys of LLVM's. A place in a text is its DebugLoc, the
     node of a model that has no text an argument: opt-viewer shows remarks with a DebugLoc alone."""
-    for diagnostic in found:
+    for diagnostic in remarks:
         facts, place = diagnostic.remark or RemarkFacts(), diagnostic.location
         yield f"--- !{facts.kind.capitalize()}"
         yield f"Pass:            {quoted(facts.running or 'driver')}"
@@ -104,9 +104,9 @@ def yaml_lines(found: Sequence[Diagnostic]) -> Iterator[str]:
             at = f"File: {quoted(place.file)}, Line: {place.line}, Column: {column}"
             yield f"DebugLoc:        {{ {at} }}"
         yield f"Function:        {quoted(facts.function or '-')}"
-        yield "Args:"
-        for key, value in arguments(facts, place.name):
-            yield f"  - {key + ':':16} {quoted(value)}"
+        found = list(arguments(facts, place.name))
+        yield "Args:" if found else "Args:            []"
+        yield from (f"  - {key + ':':16} {quoted(value)}" for key, value in found)
         yield "..."
 
 
@@ -115,7 +115,7 @@ def arguments(facts: RemarkFacts, node: str) -> Iterator[tuple[str, str]]:
     if facts.why:
         yield "String", facts.why
     if node:
-        yield "String", " at "
+        yield "String", " at " if facts.why else "at "
         yield "Node", node
     if facts.us is not None:
         yield "String", ", about " if facts.why or node else "about "
@@ -123,9 +123,16 @@ def arguments(facts: RemarkFacts, node: str) -> Iterator[tuple[str, str]]:
         yield "String", " us won" if facts.kind is RemarkKind.PASSED else " us lost"
 
 
+WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}  # no strings, in YAML
+
+
 def quoted(text: str) -> str:
-    """A scalar of YAML; the strings of JSON are some."""
-    return text if re.fullmatch(r"[A-Za-z][\w-]*", text) else json.dumps(text)
+    """A scalar of YAML that is a string: as it is, or as one of JSON, in which all characters that
+    are not printed ones of ASCII are numbers."""
+    if re.fullmatch(r"[A-Za-z][\w-]*", text, re.ASCII) and text.lower() not in WORDS:
+        return text
+    plain = json.dumps(text, ensure_ascii=False)
+    return re.sub(r"[^ -~]", lambda match: f"\\U{ord(match[0]):08x}", plain)
 
 
 # ---- the summary -----------------------------------------------------------------------------

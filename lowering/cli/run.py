@@ -22,6 +22,7 @@ from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.cli.dispatch import add_dispatch_arguments, check_dispatch_flags, feed
 from ge.lowering.cli.explain import (
     SLOWEST,
+    about_time_alone,
     add_explain_arguments,
     check_explain_flags,
     explain,
@@ -143,6 +144,7 @@ def run(arguments: Sequence[str]) -> int:
 
     args = build_parser().parse_args(with_values(arguments))
     options = options_from(args)
+    args.timing_only |= about_time_alone(args)
     check_flags(args)
     sources = files_read(args, options)
     check_writable(files_written(args), sources)

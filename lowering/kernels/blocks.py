@@ -8,10 +8,10 @@ Of the cuts that fit the fastest is taken, by an estimate from the target's fact
 sets the pace of a block; the first load and the last store stand alone.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from math import ceil, gcd, lcm
+from math import ceil, gcd, inf, lcm
 
 from xdsl.ir import Attribute
 
@@ -117,8 +117,10 @@ def best_shared_wave(p: Matrices, target: Target, most: float) -> tuple[Cut, int
     cores, found = target.cube_cores, None
     for cut in cuts(p, p.units, target):
         waves, left = cut.waves(p, cores)
+        if not left:
+            continue
         each, alone = pace(cut, p, target)
-        if not left or waves * each + alone >= most:
+        if waves * each + alone >= most:
             continue
         steps = ceil(p.k / cut.k)
         for splits in (n for n in SPLITS if n <= min(cores // left, steps)):
@@ -165,18 +167,52 @@ def columns_together(cut: Cut, p: Matrices, target: Target) -> int:
 @lru_cache(1024)
 def best_cut(ps: tuple[Matrices, ...], target: Target) -> Cut | None:
     """The fastest cut for all of these, of one m and k; None: there is none that fits."""
-    found = all_cuts(ps, target)
-    return min(found, key=lambda each: each[0], default=(0.0, None))[1]
+    best, least, estimate = None, inf, Estimate.of(ps, target)
+    for cut in estimate.cuts:
+        if (found := estimate.cycles(cut, least)) < least:
+            best, least = cut, found
+    return best
 
 
 def all_cuts(ps: Sequence[Matrices], target: Target) -> Iterator[tuple[float, Cut]]:
     """Those for all of these, of one m and k, and the cycles that they take by the estimate."""
-    largest = max(ps, key=lambda p: (p.terms, p.n))
-    m, n, k = (lcm(*sizes) for sizes in zip(*(p.units for p in ps), strict=True))
-    number = {p: i for i, p in enumerate(dict.fromkeys(ps))}  # many are of the same sizes
-    different, numbers = list(number), [number[p] for p in ps]
-    found = cuts(largest, (m, n, k), target)
-    return ((cycles(cut, different, target, numbers), cut) for cut in found)
+    estimate = Estimate.of(ps, target)
+    return ((estimate.cycles(cut), cut) for cut in estimate.cuts)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Cycles of cuts for matrices of one m and k: `numbers` are those of `ps` that there are, many
+    of which are of the same sizes."""
+
+    ps: Sequence[Matrices]
+    numbers: Sequence[int]
+    target: Target
+
+    @classmethod
+    def of(cls, ps: Sequence[Matrices], target: Target) -> "Estimate":
+        number = {p: i for i, p in enumerate(dict.fromkeys(ps))}
+        return cls(list(number), [number[p] for p in ps], target)
+
+    @property
+    def cuts(self) -> Iterator[Cut]:
+        """Those that fit all of the matrices."""
+        largest = max(self.ps, key=lambda p: (p.terms, p.n))
+        m, n, k = (lcm(*sizes) for sizes in zip(*(p.units for p in self.ps), strict=True))
+        return cuts(largest, (m, n, k), self.target)
+
+    def cycles(self, cut: Cut, most: float = inf) -> float:
+        """Of the busiest core; any number from `most` on where it takes so many."""
+        count = [cut.blocks(p) for p in self.ps]
+        blocks = [count[i] for i in self.numbers]
+        rounds = ceil(sum(blocks) / self.target.cube_cores)
+        limit = most / rounds if len(self.ps) == 1 else inf
+        once = [pace(cut, p, self.target, limit) for p in self.ps]
+        paces = [once[i] for i in self.numbers]
+        mean = sum(n * each for n, (each, _) in zip(blocks, paces, strict=True)) / sum(blocks)
+        shared = (self.ps[i] for i in self.numbers if self.ps[i].splits > 1)
+        merged = sum(merging(p, self.target) for p in shared)
+        return rounds * mean + max(alone for _, alone in paces) + merged
 
 
 def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[Cut]:
@@ -223,15 +259,9 @@ def extents(size: int, unit: int, sizes: tuple[int, ...] = SIZES) -> tuple[int, 
     return tuple(dict.fromkeys(align_up(s, unit) for s in even))
 
 
-def cycles(
-    cut: Cut, ps: Sequence[Matrices], target: Target, numbers: Iterable[int] = (0,)
-) -> float:
-    """Of the busiest core. `numbers`: those of `ps` that there are, some more than once."""
-    once = [(pace(cut, p, target), cut.blocks(p)) for p in ps]
-    paces, blocks = zip(*(once[i] for i in numbers), strict=True)
-    mean = sum(n * each for n, (each, _) in zip(blocks, paces, strict=True)) / sum(blocks)
-    merged = sum(merging(ps[i], target) for i in numbers if ps[i].splits > 1)
-    return ceil(sum(blocks) / target.cube_cores) * mean + max(alone for _, alone in paces) + merged
+def cycles(cut: Cut, ps: Sequence[Matrices], target: Target) -> float:
+    """Of the busiest core."""
+    return Estimate.of(ps, target).cycles(cut)
 
 
 def merging(p: Matrices, target: Target) -> float:
@@ -245,10 +275,10 @@ def merging(p: Matrices, target: Target) -> float:
     return 2 * target.cross_flag_cycles + parts * (starts + p.m * ceil(p.n / cores) * each)
 
 
-def pace(cut: Cut, p: Matrices, target: Target) -> tuple[float, float]:
-    """Cycles of a block, and of what no other work goes on beside."""
+def pace(cut: Cut, p: Matrices, target: Target, most: float = inf) -> tuple[float, float]:
+    """Cycles of a block, and of what no other work goes on beside. Where the cube alone takes
+    `most` for a block, how its operands come is not asked: then they are infinite."""
     bits, steps = p.bits, ceil(ceil(p.k / cut.k) / p.splits)
-    load = loads(cut, p, target)
     parts = p.terms * cut.k // cut.part
     feed = cut.m / target.l1_to_l0a_rate + cut.n / target.l1_to_l0b_rate
     moves = parts * 2 * target.mte1_start_cycles + p.terms * cut.k * bits / 8 * feed
@@ -258,6 +288,9 @@ def pace(cut: Cut, p: Matrices, target: Target) -> tuple[float, float]:
     width = SUM_BYTES if p.splits > 1 else bitwidth(p.result) / 8
     out = size * width / (target.l0c_out_rate or target.l0c_to_ub_rate)
     cube = steps * macs + (out if cut.sums == 1 else 0)
+    if max(steps * moves, cube, out) >= most:
+        return inf, inf
+    load = loads(cut, p, target)
     vector = computes(cut, p, target) * steps
     if p.passing and p.splits == 1:
         rate = target.gm_to_ub_rate or target.l0c_to_ub_rate

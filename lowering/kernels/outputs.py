@@ -144,6 +144,7 @@ class Origins:
 
     body: Body
     checked: set[SSAValue] = field(default_factory=set[SSAValue])  # whose rows are those of matmuls
+    chains: dict[SSAValue, list[TensorOp]] = field(default_factory=dict[SSAValue, list[TensorOp]])
 
     @cached_property
     def dependent(self) -> set[SSAValue]:
@@ -216,7 +217,7 @@ class Origins:
         """The elements of the matmuls' results that an element needs, by their numbers."""
         found: list[Term] = []
         places: dict[SSAValue, dict[Shape, None]] = {value: {place: None}}
-        for op in reversed(self.body.ops):
+        for op in self.before(value):
             for number, result in enumerate(op.results):
                 for at in places.get(result, ()):
                     if isinstance(op, AnyMatmul):
@@ -227,6 +228,17 @@ class Origins:
                     for operand, needed in self.needs(op, Box(at, (1,) * len(at)), number):
                         places.setdefault(operand, {})[needed.offsets] = None
         return tuple(found)
+
+    def before(self, value: SSAValue) -> list[TensorOp]:
+        """The ops that a value is computed by, the last first."""
+        if value not in self.chains:
+            found, values = list[TensorOp](), {value}
+            for op in reversed(self.body.ops):
+                if not values.isdisjoint(op.results):
+                    found.append(op)
+                    values.update(op.operands)
+            self.chains[value] = found
+        return self.chains[value]
 
     def needs(self, op: TensorOp, box: Box, number: int) -> Iterator[tuple[SSAValue, Box]]:
         for index, operand in enumerate(op.operands):

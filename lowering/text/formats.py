@@ -149,6 +149,8 @@ def choice_of(d: xdsl.FormatDirective) -> IsPresent | None:
             return lambda op: is_said(d, op)
         case xdsl.VariadicOperandVariable():
             return d.is_present
+        case xdsl.TypeDirective(inner=xdsl.VariadicOperandVariable()):
+            return d.is_present
         case _:
             return None
 
@@ -173,6 +175,13 @@ def text_of(d: xdsl.FormatDirective, singles: int) -> Part:
         case xdsl.TypeDirective(inner=xdsl.OperandVariable() | xdsl.ResultVariable() as inner):
             value = value_of(inner, singles)
             return lambda texts, op: texts.attribute_text(value(op).type)
+        case xdsl.TypeDirective(inner=xdsl.VariadicOperandVariable() as inner):
+            types = types_of(inner)
+            return lambda texts, op: ", ".join(map(texts.attribute_text, types(op)))
+        case xdsl.FunctionalTypeDirective():
+            sources = types_of(d.operand_typeable_directive)
+            targets = types_of(d.result_typeable_directive)
+            return lambda texts, op: function_text(texts, sources(op), targets(op))
         case xdsl.DenseArrayAttributeVariable(elt_type=IntegerType()):
             attributes = attributes_of(d)
             return lambda texts, op: str([*array_ints(attributes(op)[d.name])])
@@ -193,6 +202,23 @@ def value_of(
     if isinstance(d, xdsl.ResultVariable) and at == 0:
         return lambda op: item(op.results, 0)
     return attrgetter(d.name)
+
+
+def types_of(d: xdsl.TypeableDirective) -> Callable[[Operation], Sequence[Attribute]]:
+    match d:
+        case xdsl.OperandsDirective():
+            return lambda op: [v.type for v in operands_of(op)]
+        case xdsl.ResultsDirective():
+            return lambda op: [v.type for v in op.results]
+        case _:
+            return lambda op: d.get_types(cast(IRDLOperation, op))
+
+
+def function_text(texts: Texts, sources: Sequence[Attribute], targets: Sequence[Attribute]) -> str:
+    """`(types) -> type`, or `(types) -> (types)`."""
+    names = ", ".join(map(texts.attribute_text, targets))
+    result = names if len(targets) == 1 else f"({names})"
+    return f"({', '.join(map(texts.attribute_text, sources))}) -> {result}"
 
 
 def attributes_of(d: xdsl.AttributeVariable) -> Callable[[Operation], dict[str, Attribute]]:

@@ -69,8 +69,8 @@ class TextPrinter(Printer):
         self.names: dict[int, tuple[SSAValue, str]] = {}
 
     def print_op(self, op: Operation) -> None:
-        kind, others = type(op), self.print_debuginfo or self.diagnostic.op_messages
-        if self.print_generic_format or others or not has_syntax(kind):
+        kind = type(op)
+        if not (self._is_plain and has_syntax(kind)):
             super().print_op(op)
         elif (line := self.line(op)) is not None:
             self.print_string(line, indent=0)
@@ -118,9 +118,26 @@ class TextPrinter(Printer):
         self._indent += 1
         for op in ops_of(block):
             if print_block_terminator or not is_terminator(type(op)):
-                self._print_new_line()
-                self.print_op(op)
+                self._print_own_line(op)
         self._indent -= 1
+
+    def _print_own_line(self, op: Operation) -> None:
+        """A new line, and the op; at once where that is all its text."""
+        line = self.line(op) if self._is_plain and has_syntax(type(op)) else None
+        if line is None or "\n" in line or self.stream is None:
+            self._print_new_line()
+            self.print_op(op)
+            return
+        before = " " * (self._indent * self.indent_num_spaces)
+        self._current_line += 1
+        self._current_column = len(before) + len(line)
+        self.stream.write(f"\n{before}{line}")
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether nothing but the text of ops is printed, in the syntax of their own."""
+        others = self.print_debuginfo or self.diagnostic.op_messages or self._next_line_callback
+        return not (self.print_generic_format or others)
 
     def print_string(self, text: str, *, indent: int | None = None) -> None:
         if "\n" in text or self.stream is None:

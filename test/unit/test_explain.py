@@ -258,6 +258,18 @@ def test_what_cannot_be_explained_is_told_in_a_line(
     assert "at least 1" in refusal(capfd, model, "--timing-only", "--explain=0")
 
 
+def test_numbers_are_computed_only_where_they_are_asked_for(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    model = "test/models/bert_base.structure.onnx"  # without weights
+    assert not ge_run.main([model, "--explain", "--explain-variants", "none"])
+    assert "along the critical path" in capfd.readouterr().err
+    small, out = written(tmp_path, WEIGHTED), tmp_path / "y.npz"
+    flags = ["--explain", "--explain-variants", "none", "--outputs", str(out)]
+    assert not ge_run.main([small, *flags])
+    assert out.exists()
+
+
 def test_the_input_may_follow_the_flag(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     model = written(tmp_path, BATCHED.replace("batch,", "2,"))
     assert not ge_run.main(["--explain", model, "--timing-only", "--explain-variants", "none"])

@@ -241,9 +241,10 @@ def test_every_module_and_data_file_is_packaged(monkeypatch: pytest.MonkeyPatch)
     assert sorted(packaged) == modules()
     assert all((ROOT / file).is_file() for file in packaged.values())
     data = {Path(source) / name for _, source, _, names in build.data_files for name in names}
-    targets = {path.relative_to(ROOT) for path in (ROOT / "dialects").rglob("*.toml")}
-    assert targets
-    assert targets <= {path.relative_to(ROOT) if path.is_absolute() else path for path in data}
+    patterns = "dialects/**/*.toml", "lowering/views/page/*", "lowering/views/vendor/*"
+    wanted = {path.relative_to(ROOT) for pattern in patterns for path in ROOT.glob(pattern)}
+    assert len(wanted) > 20
+    assert wanted <= {path.relative_to(ROOT) if path.is_absolute() else path for path in data}
 
 
 @pytest.mark.soak
@@ -265,7 +266,8 @@ def test_wheel_has_every_module(tmp_path: Path):
         f"assert ge.__file__.startswith({str(home)!r}), ge.__file__\n"
         f"assert [m for m in {modules()!r} if importlib.util.find_spec(m) is None] == []\n"
         "import ge.tools.ge_opt, ge.lowering.driver.compiler\n"
-        "from ge.dialects.targets.target import Target; Target.load('310p3')"
+        "from ge.dialects.targets.target import Target; Target.load('310p3')\n"
+        "from ge.lowering.views.page import page; page({}, 'a page')"
     )
     subprocess.run(
         [sys.executable, "-S", "-c", _with_site_packages(code)], check=True, cwd=tmp_path

@@ -83,6 +83,10 @@ def test_an_analysis_of_a_node_without_a_text():
     assert document["Name"] == "p"
     assert quoted("true story") == '"true story"'
     assert quoted("plain-name_1") == "plain-name_1"
+    assert quoted("on") == '"on"'  # else a truth value
+    assert quoted("\u540d \U0001f600\x85") == '"\\U0000540d \\U0001f600\\U00000085"'
+    empty = Diagnostic(Severity.REMARK, "", remark=RemarkFacts(RemarkKind.PASSED, "r"))
+    assert "Args:            []" in yaml_lines([empty])  # readers go through a list
 
 
 def test_filters(module: str, capfd: pytest.CaptureFixture[str]):

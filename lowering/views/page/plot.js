@@ -156,8 +156,11 @@ export class Plot {
   name(text, x, y, room) {
     const c = this.context, most = Math.floor(room / 6.1);
     if (most < 8 && text.length > most) return;
+    const alpha = c.globalAlpha;
+    c.globalAlpha = 1;
     c.fillStyle = "#fff";
     c.fillText(text.length > most ? `${text.slice(0, most - 1)}…` : text, x, y);
+    c.globalAlpha = alpha;
   }
 }
 
