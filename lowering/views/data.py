@@ -62,7 +62,9 @@ class PassRun:
 
 @dataclass(slots=True)
 class Noted:
-    """A remark: what a rule did to an op, or why it did not and what that costs, about."""
+    """A remark: what a rule did to an op, or why it did not and what that costs, about. A chance
+    that was missed is `settled` where the rule was applied to the same op in another way: a sum of
+    two products goes into one of them only."""
 
     rule: str
     applied: bool
@@ -71,6 +73,7 @@ class Noted:
     why: str
     step: int
     loss_us: float | None = None
+    settled: bool | None = None
 
 
 def plain(value: Any) -> Any:

@@ -18,7 +18,7 @@ from ge.lowering.views.model import model_level
 from ge.lowering.views.modules import Modules, Sourced
 from ge.lowering.views.times import time_view
 from ge.lowering.views.verdict import verdict
-from ge.lowering.views.watch import Watcher, final_level
+from ge.lowering.views.watch import Watcher, final_level, settle
 from ge.runtime.clock.timeline import Timeline
 from ge.runtime.costs.pipes import CoreTimes
 from ge.runtime.profile.what_if import WhatIf, what_if
@@ -57,6 +57,7 @@ class Seen:
 def payload(seen: Seen) -> dict[str, Any]:
     """All that the page shows, as JSON."""
     watcher = seen.watcher
+    settle(watcher.noted)
     levels = [*model_levels(seen), *watcher.levels.values()]
     levels += [watcher.stopped] if watcher.stopped else []
     sources = [*sources_in(levels[0])] if levels else []
@@ -102,7 +103,7 @@ def timed(
     time = time_view(timeline, numbers)
     memory = memory_view(module, timeline, numbers)
     changes = changed_times(seen, module, timeline)
-    near = [n for n in seen.watcher.noted if not n.applied]
+    near = [n for n in seen.watcher.noted if not n.applied and not n.settled]
     return {
         "time": time,
         "memory": memory,

@@ -42,6 +42,8 @@ class Segment:
 
 @dataclass(slots=True)
 class MemoryView:
+    """Segments and buffers of a program, sizes in bytes, and the figures of its plan."""
+
     segments: list[Segment]
     buffers: list[Buffer]
     figures: dict[str, int] = field(default_factory=dict[str, int])
@@ -50,6 +52,7 @@ class MemoryView:
 def memory_view(
     module: ModuleOp, timeline: Timeline, numbers: Numbers, figures: dict[str, Any] | None = None
 ) -> MemoryView:
+    """The buffers of a program over a simulated run; `numbers` are those of its nodes."""
     users: dict[SlotOp, dict[int, None]] = {}
     for task in sorted(timeline.tasks, key=lambda t: t.start_us):
         read, written = ends_of(task.op)

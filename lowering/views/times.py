@@ -75,6 +75,7 @@ class TimeView:
 
 
 def time_view(timeline: Timeline, numbers: Numbers) -> TimeView:
+    """The tasks of a simulated run, by start, in microseconds; `numbers` are those of nodes."""
     lanes, slacks = engine_lanes(timeline.tasks), slack(timeline)
     path = critical_path(timeline)
     on_path = set(path)

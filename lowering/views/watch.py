@@ -1,6 +1,7 @@
 """Keeps what a page shows of a compilation while its passes run: the ops at each level, and which
 passes made, changed or removed what came from each node of the model."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -103,6 +104,14 @@ class Watcher(Instrumentation):
                 touches.append(Touch(step, what))
             elif what == "made":
                 touches[-1].what = what
+
+
+def settle(noted: Iterable[Noted]) -> None:
+    """Mark the missed chances that cost nothing, since their rule found another one."""
+    noted = list(noted)
+    done = {(n.rule, n.op, n.source) for n in noted if n.applied}
+    for n in noted:
+        n.settled = True if not n.applied and (n.rule, n.op, n.source) in done else None
 
 
 def looks_of(module: ModuleOp) -> dict[Operation, Looks]:

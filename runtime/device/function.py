@@ -11,8 +11,9 @@ from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.memory import owner_of
-from ge.dialects.npu_task.ops import KernelOp, SlotOp
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.executable import Code, Registers
@@ -31,6 +32,7 @@ from ge.runtime.device.memory import (
 from ge.runtime.device.program_ops import bound_outputs
 
 Driver: TypeAlias = Callable[[Callable[[Operation | None], None]], None]
+Watch: TypeAlias = Callable[[Operation, Sequence[Array]], None]
 
 
 class Function:
@@ -72,11 +74,15 @@ class Function:
         arguments: Sequence[Array],
         outputs: Sequence[Array | None] | None = None,
         driver: Driver | None = None,
+        watch: Watch | None = None,
     ) -> list[Array]:
         """The results, in arrays of `outputs` (contiguous, of the right types) or new ones.
         Arguments are not written to. A `driver` is given a function that runs the ops up to one,
-        and calls it when it wants them to run."""
+        and calls it when it wants them to run; `watch` each launch or op on tensors that has run,
+        but for those in branches and loops, and the arrays that it has written."""
         registers = self.registers(arguments, outputs)
+        if watch is not None and driver is None:
+            driver = self._watching(registers, watch)
         self.execute(registers, driver=driver)
         results = self.results(registers)
         for i, out in enumerate(outputs or ()):
@@ -84,6 +90,20 @@ class Function:
                 np.copyto(out, results[i])  # nothing where it is that memory
                 results[i] = out
         return results
+
+    def _watching(self, registers: Registers, watch: Watch) -> Driver:
+        """Runs the ops one after the other, and shows what each has written."""
+
+        def drive(run_until: Callable[[Operation | None], None]) -> None:
+            for op in dict.fromkeys(i.op for i in self.code.instructions):
+                run_until(op)
+                if not isinstance(op, LaunchOp | TensorOp) or op.regions:
+                    continue
+                values = op.outs if isinstance(op, LaunchOp) and op.outs else op.results
+                arrays = [registers[self.register(v)] for v in values]
+                watch(op, [loaded(a) for a in arrays if a is not None])
+
+        return drive
 
     def register(self, value: SSAValue) -> int:
         return self._translator.use(value)

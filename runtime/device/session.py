@@ -32,7 +32,7 @@ from ge.runtime.data.weights import Payload
 from ge.runtime.device.binding import Binding
 from ge.runtime.device.device_array import DeviceArray
 from ge.runtime.device.executable import Registers
-from ge.runtime.device.function import Driver, Function
+from ge.runtime.device.function import Driver, Function, Watch
 from ge.runtime.device.gears import Cut, GearTable
 from ge.runtime.device.memory import loaded
 from ge.runtime.device.ports import (
@@ -47,6 +47,7 @@ from ge.runtime.device.state import BlockTable, DeviceState, State, host_states,
 from ge.runtime.device.streaming import run_many
 from ge.runtime.device.tiled import Tiles
 from ge.runtime.profile.profiler import observe, requested_files
+from ge.runtime.profile.requested import watch_of
 
 MOST_BOUND = 16  # programs for different shapes that a session keeps loaded
 
@@ -185,17 +186,19 @@ class Session:
             return bound.run(dict(zip(self.input_names, arrays, strict=True)), outputs, driver)
         fitted, cut = self.fitted(arrays)
         places = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
+        written = watch_of(requested_files())
         with self.lock:
             self._require(arrays)
             start = time.perf_counter()
-            results = self._call(self._function, fitted, places if cut is None else None, driver)
+            whole = places if cut is None else None
+            results = self._call(self._function, fitted, whole, driver, written)
             if cut is not None:
                 results = cut(results, outputs or {})
             seconds = time.perf_counter() - start
             for kept in self._kept:
                 kept.take(results.pop(kept.result), self._rows)
             self.state.advance(self._rows)
-        observe(self, seconds, arrays, results)
+        observe(self, seconds, arrays, results, written)
         return results
 
     def _require(self, inputs: Sequence[Array]) -> None:
@@ -213,10 +216,11 @@ class Session:
         inputs: Sequence[Array],
         places: Sequence[Array | None] | None = None,
         driver: Driver | None = None,
+        watch: Watch | None = None,
     ) -> dict[str, Array]:
         """Run a function on inputs and on the state that the session keeps."""
         outputs = None if places is None else self.in_order(places)
-        results = function.run(self.arguments(inputs), outputs, driver)
+        results = function.run(self.arguments(inputs), outputs, driver, watch)
         return dict(zip(self._results, results, strict=True))
 
     def arguments(self, inputs: Sequence[Array]) -> list[Array]:

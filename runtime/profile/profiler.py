@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ge.runtime.data.arrays import Array
     from ge.runtime.device.binding import Binding
     from ge.runtime.device.session import Session
-    from ge.runtime.profile.requested import Files
+    from ge.runtime.profile.requested import Files, Written
 
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -238,9 +238,10 @@ def observe(
     seconds: float,
     inputs: "Sequence[Array] | None" = None,
     outputs: "Mapping[str, Array] | None" = None,
+    written: "Written | None" = None,
 ) -> None:
-    """Tell those who listen of a run: what the emulation took, and its arrays where the caller has
-    them at hand."""
+    """Tell those who listen of a run: what the emulation took, its arrays where the caller has them
+    at hand, and what its ops have written where that was asked for."""
     files, listeners = requested_files(), _listening.get()
     if files is None and not listeners:
         return
@@ -249,7 +250,8 @@ def observe(
         profiler.record(session, seconds, shapes)
     if files is not None:
         files.profiler.record(session, seconds, shapes)
-        files.keep(dict(zip(session.input_names, inputs or (), strict=False)), outputs or {})
+        given = dict(zip(session.input_names, inputs or (), strict=False))
+        files.keep(given, outputs or {}, written)
 
 
 def requested_files() -> "Files | None":

@@ -4,14 +4,16 @@ ASCEND_PROFILING_ENABLE=1 ASCEND_PROFILING_OPTIONS=op_stats,trace,tensor_dump,ou
 
 - op_stats: `op_statistic.csv` over all runs, and `op_summary_N.csv` for each program
 - trace: `trace_N.json` for each program, which Perfetto opens
-- tensor_dump: `tensors_N.npz` with the inputs and outputs of each run (`input.NAME`, `output.NAME`)
+- tensor_dump: `tensors_N.npz` for each run, with inputs, outputs (`input.NAME`, `output.NAME`) and
+  what each op has written (`op.NUMBER.NAME`, that of its node in the model), but for those in
+  branches and loops, and of runs on device arrays
 
 A program counts anew at other shapes of its inputs. All sessions of the process are listened to;
 the files are written when it ends, tensors at once.
 """
 
 import atexit
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -19,7 +21,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from xdsl.ir import Operation
+
+from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.support.context import setting
+from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.environment import profiling
 from ge.dialects.support.errors import GeError
 
@@ -41,13 +47,19 @@ class Files:
     profiler: "Profiler"
     tensors: int = 0  # runs whose tensors were written
 
-    def keep(self, inputs: "Mapping[str, Array]", outputs: "Mapping[str, Array]") -> None:
+    def keep(
+        self,
+        inputs: "Mapping[str, Array]",
+        outputs: "Mapping[str, Array]",
+        written: "Written | None",
+    ) -> None:
         """Write the tensors of a run, if they are asked for."""
         if "tensor_dump" not in self.kinds:
             return
         import numpy as np
 
         arrays: dict[str, Any] = {f"input.{n}": a for n, a in inputs.items()}
+        arrays |= {} if written is None else written.arrays
         arrays |= {f"output.{n}": np.asarray(a) for n, a in outputs.items()}
         np.savez(self.folder / f"tensors_{self.tensors}.npz", **arrays)
         self.tensors += 1
@@ -116,6 +128,27 @@ def requested(profiler: "Callable[[], Profiler]") -> Files | None:
             atexit.register(requests.write)
         requests.files[text] = Files(kinds, folder, profiler())
     return requests.files[text]
+
+
+@dataclass
+class Written:
+    """What the ops of a run have written; called for each."""
+
+    arrays: "dict[str, Array]" = field(default_factory=dict[str, Any])
+    ops: int = 0
+
+    def __call__(self, op: Operation, arrays: "Sequence[Array]") -> None:
+        """Keep copies: memory of the device is used again."""
+        name = location_of(op).name or (op.callee if isinstance(op, LaunchOp) else op.name)
+        key = f"op.{self.ops:04d}.{name.strip('/').replace('/', '.')}"
+        for i, array in enumerate(arrays):
+            self.arrays[f"{key}.{i}" if i else key] = array.copy()
+        self.ops += bool(arrays)
+
+
+def watch_of(files: Files | None) -> Written | None:
+    """What keeps the tensors of a run, where they are asked for."""
+    return None if files is None or "tensor_dump" not in files.kinds else Written()
 
 
 def parsed(text: str) -> tuple[frozenset[str], Path]:

@@ -82,7 +82,9 @@ def evaluate_one_by_one(func: FuncOp, inputs: list[Any]) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("level", ["graph", "fused", "tasks", "program"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(s, marks=pytest.mark.soak) for s in range(3, 16))]
+)
 def test_reuse_of_memory_changes_no_number(seed: int, level: str) -> None:
     text = random_network(seed)
     rng = np.random.default_rng(seed)

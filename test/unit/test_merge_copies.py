@@ -103,7 +103,14 @@ def test_the_recommender_takes_less_time(programs: dict[bool, Program]):
     assert share[1] < 0.25
 
 
-@pytest.mark.parametrize("name", ["bert_base.tiny", "llama_7b_decode.fp16.tiny", "loop_ts.tiny"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bert_base.tiny",
+        pytest.param("llama_7b_decode.fp16.tiny", marks=pytest.mark.soak),
+        "loop_ts.tiny",
+    ],
+)
 def test_no_program_takes_more_time(name: str):
     times: list[float] = []
     for merged in (False, True):

@@ -11,9 +11,10 @@ import onnx
 import pytest
 
 import ge.lowering.views.page as pages
-from ge.lowering.views.data import plain
+from ge.lowering.views.data import Noted, plain
 from ge.lowering.views.memory import covered
 from ge.lowering.views.modules import Modules, Sourced, common
+from ge.lowering.views.watch import settle
 from ge.runtime.profile.what_if import PARTS
 from ge.tools import ge_compile, ge_run, ge_visualizer
 
@@ -182,6 +183,17 @@ def test_dumps(tmp_path: Path, small: str, capsys: pytest.CaptureFixture[str]):
     assert [one["name"] for one in shown(file)["levels"]][-1] == "program"
     assert ge_visualizer.main([str(MODELS), "-o", str(file)]) == 1
     assert "no dumps (NN-PASS.mlir) in this folder" in capsys.readouterr().err
+
+
+def test_a_chance_taken_in_another_way_costs_nothing():
+    noted = [
+        Noted("fuse", True, "graph.add", "a", "", 1),
+        Noted("fuse", False, "graph.add", "a", "a cycle", 1, 3.0),
+        Noted("fuse", False, "graph.add", "b", "a cycle", 1, 3.0),
+        Noted("sort", False, "graph.add", "a", "", 1, 3.0),
+    ]
+    settle(noted)
+    assert [n.settled for n in noted] == [None, True, None, None]
 
 
 def test_modules_by_scopes_weights_and_neighbours():

@@ -226,7 +226,7 @@ def slow_machine(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize(
     ("build", "ratio"),
     [
-        pytest.param(lambda: transformer(2, 16, 2, 64, 2, f32), 1.9, id="small-transformer"),
+        pytest.param(lambda: transformer(2, 16, 2, 64, 1, f32), 1.9, id="small-transformer"),
         pytest.param(
             lambda: transformer(8, 32, 4, 128, 2, f32),
             3.0,

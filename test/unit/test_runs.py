@@ -39,8 +39,17 @@ def tasks_of(loaded: Program, runs: int, prefetch: int) -> tuple[FuncOp, list[Ta
     return main, overlapping(main, simulate(loaded.module, TARGET), runs, prefetch)
 
 
-@pytest.mark.parametrize("name", ["bert_base.tiny", "llama_7b_decode.fp16.tiny"])
-@pytest.mark.parametrize("prefetch", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("name", "prefetch"),
+    [
+        ("bert_base.tiny", 1),
+        pytest.param("bert_base.tiny", 2, marks=pytest.mark.soak),
+        ("bert_base.tiny", 3),
+        pytest.param("llama_7b_decode.fp16.tiny", 1, marks=pytest.mark.soak),
+        ("llama_7b_decode.fp16.tiny", 2),
+        pytest.param("llama_7b_decode.fp16.tiny", 3, marks=pytest.mark.soak),
+    ],
+)
 def test_no_run_overwrites_what_another_one_needs(name: str, prefetch: int):
     main, tasks = tasks_of(program(name), 4, prefetch)
     assert not list(check_runs(main, tasks, prefetch))

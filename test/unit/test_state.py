@@ -80,7 +80,14 @@ def test_every_level_keeps_state(level: Level) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"memory": 0}, {"fusion": "off"}, {"share_io": True}], ids=str
+    "options",
+    [
+        {},
+        pytest.param({"memory": 0}, marks=pytest.mark.soak),
+        {"fusion": "off"},
+        {"share_io": True},
+    ],
+    ids=str,
 )
 def test_a_cache_is_appended_to(options: dict[str, Any]) -> None:
     file = np.load(MODELS / "llama_7b_decode.fp16.tiny.npz")

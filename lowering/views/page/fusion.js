@@ -11,9 +11,9 @@ export class FusionView {
     this.app = app;
     /** @type {any[]} */ this.remarks = app.model.payload.remarks ?? [];
     this.detail = h("div");
-    const near = this.remarks.filter((r) => !r.applied), lost = near.reduce((s, r) => s + (r.loss_us ?? 0), 0);
-    const text = near.length ? `${near.length} near misses; those with an estimate cost ${time(lost)} together${app.model.latency ? `, ${share(lost, app.model.latency)} of the run` : ""}. An estimate is of one chance alone: several may exclude each other.` : "No rule nearly matched.";
-    this.element = h("div", { class: "sheet" }, card("Near misses", h("p", { class: "note" }, text), this.missed(near)),
+    const near = this.remarks.filter((r) => !r.applied && !r.settled), settled = this.remarks.filter((r) => r.settled).length, lost = near.reduce((s, r) => s + (r.loss_us ?? 0), 0);
+    const text = near.length ? `${near.length} near misses; those with an estimate cost ${time(lost)} together${app.model.latency ? `, ${share(lost, app.model.latency)} of the run` : ""}. An estimate is of one chance alone: several may exclude each other.` : "No rule nearly matched without being applied in another way.";
+    this.element = h("div", { class: "sheet" }, card("Near misses", h("p", { class: "note" }, text, settled ? ` ${settled} more cost nothing: their rule was applied to the same op in another way.` : ""), this.missed(near)),
       h("div", { style: "height:16px" }), card("Rules", this.rules()), h("div", { style: "height:16px" }), this.detail);
   }
 
@@ -25,7 +25,7 @@ export class FusionView {
 
   /** @param {any[]} remarks */
   list(remarks) {
-    const rows = remarks.map((r) => [h("code", {}, r.rule), r.source ?? "", short(r.op), r.why ?? "", r.loss_us === undefined ? "" : time(r.loss_us)]);
+    const rows = remarks.map((r) => [h("code", {}, r.rule), r.source ?? "", short(r.op), r.settled ? `${r.why} (applied in another way)` : r.why ?? "", r.loss_us === undefined || r.settled ? "" : time(r.loss_us)]);
     return table(["Rule", "Node", "Op", "Why", "#Cost, about"], rows, (i) => this.goto(remarks[i]));
   }
 
@@ -33,8 +33,8 @@ export class FusionView {
     const counts = this.app.model.payload.report?.fusion ?? {}, by = groups(this.remarks, (r) => r.rule);
     const names = [...new Set([...Object.keys(counts), ...by.keys()])];
     const rows = names.map((name) => {
-      const said = by.get(name) ?? [], near = said.filter((r) => !r.applied);
-      return { name, matched: counts[name]?.matched ?? said.length, applied: counts[name]?.applied ?? said.length - near.length, near: near.length, lost: near.reduce((s, r) => s + (r.loss_us ?? 0), 0), said };
+      const said = by.get(name) ?? [], near = said.filter((r) => !r.applied && !r.settled);
+      return { name, matched: counts[name]?.matched ?? said.length, applied: counts[name]?.applied ?? said.filter((r) => r.applied).length, near: near.length, lost: near.reduce((s, r) => s + (r.loss_us ?? 0), 0), said };
     }).sort((a, b) => b.lost - a.lost || b.applied - a.applied);
     return table(["Rule", "#Matched", "#Applied", "#Near misses", "#Cost, about"], rows.map((r) => [h("code", {}, r.name), String(r.matched), String(r.applied), r.near ? String(r.near) : "", r.lost ? time(r.lost) : ""]),
       (i) => this.show_rule(rows[i]));

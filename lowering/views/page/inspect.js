@@ -110,7 +110,7 @@ export class Inspector {
 
   /** @param {import("views/model").Place} place */
   misses(place) {
-    const remarks = this.app.model.remarks(place), near = remarks.filter((r) => !r.applied), done = remarks.filter((r) => r.applied);
+    const remarks = this.app.model.remarks(place), near = remarks.filter((r) => !r.applied && !r.settled), done = remarks.filter((r) => r.applied);
     return [
       near.length ? [h("h3", {}, "Near misses"), near.map((r) => h("div", { class: "miss" }, h("b", {}, r.rule),
         r.loss_us !== undefined ? ` costs about ${time(r.loss_us)}` : "", h("div", { class: "note" }, r.why)))] : null,
