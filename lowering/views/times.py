@@ -104,7 +104,7 @@ def time_view(timeline: Timeline, numbers: Numbers) -> TimeView:
 
 def limited(task: Task, timeline: Timeline) -> tuple[dict[str, float], str]:
     """What each cause asks of a task, and the one that bounds it."""
-    limits = limits_of(task, timeline.target.launch_us)
+    limits = limits_of(task, timeline.target)
     return {c: us for c, us in limits.items() if us}, max(limits, key=lambda c: limits[c])
 
 
