@@ -126,7 +126,9 @@ def test_dumps_are_in_the_order_of_the_passes(tmp_path: Path, monkeypatch: pytes
     assert [f.stat().st_mtime_ns for f in files] == sorted(f.stat().st_mtime_ns for f in files)
     last = files[-1].read_text().strip().partition("\n")[2]
     assert last == output.read_text().strip().partition("\n")[2]  # but for the name of the weights
-    for file in files:
+    different = {file.read_text().partition("\n")[2]: file for file in files}
+    assert 1 < len(different) < len(files)  # many passes change nothing
+    for file in different.values():
         assert ge_opt.main([str(file), "-o", os.devnull]) == 0
     assert "graph.if" in files[0].read_text()
     assert "npu_task.launch" in files[names.index("lower-to-tasks")].read_text()
