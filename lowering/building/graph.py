@@ -125,6 +125,8 @@ class Graph(Matcher):
     def output(self, name: str, value: Value) -> Value:
         """Make a value an output, by its name."""
         self._check_new("an output")
+        if not isinstance(name, str) or not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise _error_here("an output has a name and a value, in this order")
         if name in self._outputs:
             raise _error_here(f"there is an output '{name}' already")
         self._outputs[name] = value.ssa
@@ -251,6 +253,8 @@ class Graph(Matcher):
 
 def _element(what: object) -> Attribute:
     """Raises GeError, at the caller's line, for what is no element type."""
+    if isinstance(what, np.ndarray | list | tuple):
+        raise _error_here("an element type is asked for, not an array", "graph.weight has a name")
     if isinstance(what, type | np.dtype):
         what = np.dtype(cast(Any, what)).name
     try:

@@ -124,6 +124,8 @@ def test_it_may_be_extended_after_it_was_printed(g: Graph):
         (lambda g, x: g.weight("w", (1, 2)), "has a shape, but no type"),
         (lambda g, x: x + Graph().input("y", (1,)), "a value of another graph"),
         (lambda g, x: g.loop(x), "graph.loop has regions"),
+        (lambda g, x: g.output(x, "y"), "a name and a value, in this order"),
+        (lambda g, x: g.constant("w", [1.0]), "an element type is asked for, not an array"),
         (lambda g, x: x[None], "a box is of numbers and slices"),
     ],
 )
