@@ -17,7 +17,7 @@ from ge.lowering.kernels.outputs import AnyMatmul, Origins, Term
 from ge.lowering.kernels.places import long_dims, tile_shape
 from ge.lowering.kernels.pulling import Pull
 from ge.lowering.tiles import values as v
-from ge.lowering.tiles.indices import Index, Scalar
+from ge.lowering.tiles.indices import KNOWN, Index, Scalar, number_of
 from ge.lowering.tiles.values import Tile
 
 
@@ -77,19 +77,22 @@ class Epilogue(Pull):
 
 def at_zero(number: Scalar) -> int:
     """A number on core 0, in the first rounds of all loops."""
-    if not isinstance(number, Index):
-        return number
+    if (known := number_of(number)) is not None:
+        return known
+    assert isinstance(number, Index)
     args = [at_zero(a) for a in number.args]
     match number.kind:
-        case "addi":
-            return args[0] + args[1]
-        case "subi":
-            return args[0] - args[1]
-        case "muli":
-            return args[0] * args[1]
-        case "floordivsi":
-            return args[0] // args[1]
         case "known":
             return args[0]
+        case "minsi":
+            return min(args)
+        case "maxsi":
+            return max(args)
+        case "ceildivsi":
+            return -(-args[0] // args[1])
+        case kind if kind in KNOWN:
+            return KNOWN[kind](*args)
+        case "cores":
+            return 1  # or any number: core 0 has the first block whatever that is
         case _:
             return 0

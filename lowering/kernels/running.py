@@ -19,7 +19,7 @@ from ge.dialects.tile.types import BLOCK
 from ge.lowering.kernels.launch import Launch, NotLowered
 from ge.lowering.kernels.places import long_dims
 from ge.lowering.tiles import values as v
-from ge.lowering.tiles.indices import Index, LoopIndex
+from ge.lowering.tiles.indices import Index, LoopIndex, number_of
 from ge.lowering.tiles.tracing import Tracer
 
 
@@ -123,7 +123,7 @@ class Scan:
         """The last sums before this part, at first those that change nothing; None where it is all
         of the axis. Raises NotLowered where parts do not come one after the other."""
         at = self.box.offsets[self.axis]
-        if isinstance(at, int) and at == 0 and self.size >= self.extent:
+        if number_of(at) == 0 and self.size >= self.extent:
             return None
         loop = at.args[0] if isinstance(at, Index) and at.kind == "muli" else at
         if not isinstance(loop, LoopIndex) or self.is_exclusive or self.is_reverse:

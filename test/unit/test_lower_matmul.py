@@ -266,6 +266,18 @@ def types_of(line: str, result: str) -> str:
     return line.split(" -> ")[-1].split(", ")[names.index(result)]
 
 
+def test_the_last_part_of_a_product_whose_blocks_are_known() -> None:
+    """Where a block begins is a number then, and no arithmetic of the core's."""
+    body = [
+        "%0 = graph.matmul %x0, %x1 : (#8x5x4xf32, #4x6xf32) -> #8x5x6xf32",
+        "%1, %2, %3 = graph.split %0 axis -1 : #8x5x6xf32 -> #8x5x2xf32, #8x5x2xf32, #8x5x2xf32",
+        "%4 = graph.reshape %3 shape [8, 5, 1, 2] : #8x5x2xf32 -> #8x5x1x2xf32",
+        "%5 = graph.transpose %4 permutation [0, 2, 1, 3] : #8x5x1x2xf32 -> #8x1x5x2xf32",
+        "%6 = graph.sign %5 : (#8x1x5x2xf32) -> #8x1x5x2xf32",
+    ]
+    compare(linear(["8x5x4xf32", "4x6xf32"], body, ["%6"]), "310p3", all_lowered=True)
+
+
 @pytest.mark.parametrize("name", BODIES)
 def test_what_follows_matmuls(name: str) -> None:
     compare(linear(*BODIES[name]), all_lowered=True, orders=1)
