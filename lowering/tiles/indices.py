@@ -135,6 +135,12 @@ def number_of(scalar: Scalar) -> int | None:
     return scalar
 
 
+def is_once(low: Scalar, high: Scalar, step: Scalar) -> bool:
+    """Whether a loop is known to have one turn."""
+    first, end, by = map(number_of, (low, high, step))
+    return first is not None and end is not None and by is not None and first < end <= first + by
+
+
 KNOWN: dict[str, Callable[[int, int], int]] = {
     "addi": operator.add,
     "subi": operator.sub,

@@ -51,6 +51,7 @@ from ge.lowering.tiles.indices import (
     Scalar,
     SharedIndex,
     ceil_div,
+    is_once,
     number_of,
     truth_of,
     whole,
@@ -83,12 +84,6 @@ class Queue:
 
 
 Operand: TypeAlias = "v.Tile | v.Transposed | Unfolded"  # of a matmul
-
-
-def is_once(low: Scalar, high: Scalar, step: Scalar) -> bool:
-    """Whether a loop is known to have one turn."""
-    first, end, by = map(number_of, (low, high, step))
-    return first is not None and end is not None and by is not None and first < end <= first + by
 
 
 @dataclass
