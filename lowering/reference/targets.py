@@ -11,7 +11,8 @@ INTRODUCTION = """# Targets
 
 A target is a short TOML file; `--target NAME` takes one of these, `--target my.toml` one of yours
 (`ge-compile --help`). Sizes are bytes, rates bytes a cycle a core, times microseconds. The last
-column is what the file says of where a number is from; *assumption* means that nobody published it."""
+column is what the file says of where a number is from; *assumption* means that nobody
+published it."""
 
 # a key with its comment, which lines may go on that have nothing else
 LINE = re.compile(r"^(\w+) = ([^#\n]*?) *(?:# (.*(?:\n +# .*)*))?$", re.MULTILINE)
