@@ -5,8 +5,8 @@
         return n.emit(SiluOp, n[0], alpha=n.float("alpha", 1.702))
 
 These ops change from one onnxruntime to the next. So a handler states what it takes: attributes and
-their values, and inputs that must be absent. A node that says anything else is refused with all that
-does not fit, before the handler sees it.
+their values, and inputs that must be absent. A node that says anything else is refused with all
+that does not fit, before the handler sees it.
 """
 
 from collections.abc import Mapping, Sequence
