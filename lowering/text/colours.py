@@ -1,7 +1,6 @@
 """Colours of diagnostics on a terminal, those of LLVM's tools."""
 
 import os
-import sys
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import TextIO
@@ -34,10 +33,9 @@ def read(text: str) -> When:
     return When(text)
 
 
-def wanted(when: When, stream: TextIO | None = None) -> bool:
-    """Whether what goes to a stream (default: standard error) is coloured. NO_COLOR counts if it
+def wanted(when: When, stream: TextIO) -> bool:
+    """Whether what goes to a stream is coloured. NO_COLOR counts if it
     is not empty (https://no-color.org)."""
-    stream = sys.stderr if stream is None else stream
     if when is not When.AUTO:
         return when is When.ALWAYS
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

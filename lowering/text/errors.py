@@ -260,7 +260,7 @@ def print_error(error: BaseException, tool: str = "", debug: bool = False) -> No
         sources.add(Source(error.span.input.name, str(error.span.input.content)))
     prefix = f"{tool}: " if tool and not str(diagnostic.location) else ""
     try:
-        text = sources.render(diagnostic, wanted(When.AUTO))
+        text = sources.render(diagnostic, wanted(When.AUTO, sys.stderr))
     except MemoryError:
         text = f"error: {describe(error)}"
     print(prefix + text, file=sys.stderr)
