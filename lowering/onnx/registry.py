@@ -37,6 +37,8 @@ Float: TypeAlias = float
 Str: TypeAlias = str
 
 _HANDLERS: dict[tuple[str, str], Handler] = {}
+_OLD: dict[tuple[str, str], tuple[int, Handler]] = {}  # with the last opset that it is for
+_PLUGGED: set[tuple[str, str]] = set()  # those whose handler is a plugin's
 _loaded: list[bool] = []
 
 
@@ -44,27 +46,37 @@ class Unsupported(Exception):
     """A node cannot be imported; the text says why."""
 
 
-def onnx_op(*names: str, domain: str = "") -> Callable[[Handler], Handler]:
-    """Register the function below as the handler of these ONNX op types."""
+def onnx_op(
+    *names: str, domain: str = "", until: int | None = None
+) -> Callable[[Handler], Handler]:
+    """Register the function below as the handler of these ONNX op types; with `until`, of those of
+    opsets up to that one."""
 
     def register(handler: Handler) -> Handler:
         own = handler.__module__.startswith(f"{__name__.rpartition('.')[0]}.")
         for name in names:
-            if not own or (domain, name) not in _HANDLERS:  # a plugin's handler stays
-                _HANDLERS[domain, name] = handler
+            key = domain, name
+            if own and until is not None:
+                _OLD[key] = until, handler
+            elif not own or key not in _HANDLERS:  # a plugin's handler stays, of all opsets
+                _HANDLERS[key] = handler
+                _PLUGGED.update(() if own else (key,))
         return handler
 
     return register
 
 
-def find(domain: str, op_type: str) -> Handler | None:
-    """The handler of an op type. The first call imports all modules of `ops`."""
+def find(domain: str, op_type: str, opset: int) -> Handler | None:
+    """The handler of an op type in an opset of its domain. The first call imports all modules of
+    `ops`."""
     if not _loaded:
         _loaded.append(True)
         package = __name__.rpartition(".")[0] + ".ops"
         for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
             importlib.import_module(f"{package}.{module.name}")
-    return _HANDLERS.get(("" if domain == "ai.onnx" else domain, op_type))
+    key = "" if domain == "ai.onnx" else domain, op_type
+    until, old = _OLD.get(key, (0, None))
+    return old if opset <= until and key not in _PLUGGED else _HANDLERS.get(key)
 
 
 class Node:
@@ -86,10 +98,6 @@ class Node:
     @property
     def op_type(self) -> str:
         return self.proto.op_type
-
-    @property
-    def converted(self) -> bool:
-        return self.scope is not None and self.scope.importer.converted
 
     # ---- inputs
 
