@@ -8,7 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ge.lowering.cli.arguments import argument
 from ge.lowering.cli.command_line import ArgumentParser
+from ge.lowering.text.values import whole
 
 if TYPE_CHECKING:
     from ge.lowering.lsp.server import Settings
@@ -24,12 +26,12 @@ def build_parser() -> ArgumentParser:
     parser.add_argument("--stdio", action="store_true",
         help="accepted, for editors that pass it: there is no other way")  # fmt: skip
     parser.add_argument("--load-plugin", action="append", default=[], metavar="FILE.py",
-        help="also the dialects of a file, as GE_CUSTOM_PASS; installed packages are known")  # fmt: skip
+        help="dialects of a file, beside those of packages and of GE_CUSTOM_PASS")  # fmt: skip
     parser.add_argument("--target", default="", metavar="NAME|FILE.toml",
         help="times are of this target instead of the one that a module names")  # fmt: skip
-    parser.add_argument("--pause", type=float, default=0.2, metavar="SECONDS",
+    parser.add_argument("--pause", type=argument(whole()), default=200, metavar="MILLISECONDS",
         help="after the last change of a text, before it is analysed again; short ones are at "
-        "once (default 0.2)")  # fmt: skip
+        "once (default 200)")  # fmt: skip
     parser.add_argument("--allow-unregistered-dialect", action="store_true",
         help="accept ops of dialects that nobody knows, in generic form")  # fmt: skip
     return parser
@@ -48,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
     from ge.lowering.pipeline.options import Options
 
     plugins = (*args.load_plugin, *Options.from_environment().plugins)
-    return serve(Settings(plugins, args.target, args.pause, args.allow_unregistered_dialect))
+    return serve(Settings(plugins, args.target, args.pause / 1000, args.allow_unregistered_dialect))
 
 
 def serve(settings: "Settings") -> int:

@@ -11,7 +11,7 @@ from xdsl.context import Context
 from ge.lowering.lsp.actions import Edit, edits_for, formatted
 from ge.lowering.lsp.analysis import Part
 from ge.lowering.lsp.completion import Completer
-from ge.lowering.lsp.documents import Document, View
+from ge.lowering.lsp.documents import Document, View, near_place
 from ge.lowering.lsp.hover import Hover, Hovers
 from ge.lowering.lsp.navigation import (
     definition_at,
@@ -74,7 +74,7 @@ class Answers:
     def hovers(self, part: Part) -> Hovers:
         found = _hovers.get(part)
         if found is None:
-            found = _hovers[part] = Hovers(part, self.ctx, self.target)
+            found = _hovers[part] = Hovers(part, self.ctx, self.document.name, self.target)
         return found
 
     def definition(self, view: View) -> list[lsp.Location]:
@@ -105,8 +105,10 @@ class Answers:
         return [lsp.DocumentHighlight(self.range(view, extent)) for extent in found]
 
     def completion(self, view: View) -> lsp.CompletionList:
-        former = view.former if view.former_at is not None else None
-        completer = Completer(view.part, self.ctx, former, view.former_at or 0)
+        near = 0
+        if view.former is not None:
+            near = near_place(view.part.text, view.former.text, view.at)
+        completer = Completer(view.part, self.ctx, view.former, near)
         items = [
             self.translation.proposal(self.lines, view.start, proposal)
             for proposal in completer.at(view.at)

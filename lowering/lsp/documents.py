@@ -25,7 +25,7 @@ class View:
     start: int
     at: int
     former: Part | None = None
-    former_at: int | None = None
+    former_at: int | None = None  # None in what has been changed
 
     def from_former(self, extent: Extent) -> Extent | None:
         """Where something of the former part stands now; None for what has been changed."""
@@ -110,6 +110,12 @@ def same_place(text: str, other: str, offset: int) -> int | None:
     rest = min(len(text), len(other)) - prefix
     suffix = common_prefix(text[: -rest - 1 : -1], other[: -rest - 1 : -1]) if rest else 0
     return offset - len(text) + len(other) if offset >= len(text) - suffix else None
+
+
+def near_place(text: str, other: str, offset: int) -> int:
+    """The same, and in between where the other text begins to differ."""
+    place = same_place(text, other, offset)
+    return common_prefix(text, other) if place is None else place
 
 
 def common_prefix(one: str, other: str) -> int:

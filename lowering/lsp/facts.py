@@ -32,6 +32,7 @@ class ModuleFacts:
     out: a module that is being written need not make sense."""
 
     module: ModuleOp
+    file: str = ""  # that it was read from
     target_name: str = ""  # instead of the one that the module names
 
     @cached_property
@@ -111,7 +112,7 @@ class ModuleFacts:
 
     def of_op(self, op: Operation) -> Iterator[str]:
         yield from self.time(op)
-        if sources := [s for s in sources_of(op) if s]:
+        if sources := [s for s in sources_of(op) if s and not s.startswith(f"{self.file}:")]:
             yield "from " + ", ".join(f"`{s}`" for s in sources[:8])
 
     def time(self, op: Operation) -> Iterator[str]:

@@ -4,15 +4,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from xdsl.context import Context
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import ParseError
 
 from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import byte_size, numel
 from ge.lowering.lsp.analysis import Part
-from ge.lowering.lsp.facts import UNKNOWN, ModuleFacts
 from ge.lowering.lsp.ops import (
     attribute_text,
     attributes_of,
@@ -23,6 +24,9 @@ from ge.lowering.lsp.ops import (
 from ge.lowering.lsp.positions import Extent
 from ge.lowering.lsp.recording import Kind, Name
 from ge.lowering.text.reading import LocatingParser, Source
+
+if TYPE_CHECKING:
+    from ge.lowering.lsp.facts import ModuleFacts
 
 LONGEST = 300  # characters of an op's text that are shown
 SNIPPET = 4000  # characters in which a type or an attribute ends
@@ -44,16 +48,20 @@ class Hover:
 
 @dataclass
 class Hovers:
-    """Answers for one part of a text. `target` is the name of one instead of the module's own."""
+    """Answers for one part of the text of a file. `target` is the name of one instead of the
+    module's own."""
 
     part: Part
     ctx: Context
+    file: str = ""
     target: str = ""
 
     @cached_property
-    def facts(self) -> ModuleFacts | None:
+    def facts(self) -> "ModuleFacts | None":
+        from ge.lowering.lsp.facts import ModuleFacts  # brings numpy and the clock
+
         module = self.part.module
-        return None if module is None else ModuleFacts(module, self.target)
+        return None if module is None else ModuleFacts(module, self.file, self.target)
 
     def at(self, offset: int) -> Hover | None:
         """What stands at an offset; None where there is nothing to say."""
@@ -188,7 +196,7 @@ def attribute_lines(attribute: Attribute) -> Iterator[str]:
     try:
         elements = numel(data_type(attribute)[1])
         yield f"{elements:,} elements, {byte_size(attribute):,} bytes"
-    except UNKNOWN:
+    except (GeError, ValueError, AssertionError, AttributeError):
         pass  # it has no shape, or a size is open
     if text := documentation(type(attribute)):
         yield text

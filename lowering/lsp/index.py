@@ -104,6 +104,7 @@ class Index:
         """The values, or blocks, that may be used at an offset: values that are defined before it
         in a region around it, the blocks of the innermost such region."""
         around = [r for r in self.record.regions if self.region_extent(r).has(offset - 1)]
+        ops = set(self._ops_around(offset))  # whose results are not there yet
         for name in self.names:
             if name.kind is not kind or name.definition is None:
                 continue
@@ -111,7 +112,16 @@ class Index:
                 if around and name.region is around[-1]:
                     yield name
             elif name.definition.end < offset and (name.region is None or name.region in around):
-                yield name
+                if not (name.values and name.values[0].owner in ops):
+                    yield name
+
+    def _ops_around(self, offset: int) -> Iterator[Operation]:
+        number = self.op_number(offset)
+        while number >= 0:
+            entry = self.record.ops[number]
+            if entry.op is not None:
+                yield entry.op
+            number = entry.parent
 
     def region_extent(self, region: RegionText) -> Extent:
         """A region with its braces. One that is not complete goes on to the end of the text."""

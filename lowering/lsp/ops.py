@@ -49,9 +49,11 @@ def summary(kind: type) -> str:
 
 
 def documentation(kind: type) -> str:
-    """The docstring of a class; not one that it inherits from xDSL's base classes."""
+    """The docstring of a class; not one that it inherits from xDSL's base classes, nor one that a
+    dataclass has by itself."""
     text = inspect.getdoc(kind) or ""
-    return "" if any(text == inspect.getdoc(base) for base in _BASES) else text
+    inherited = any(text == inspect.getdoc(base) for base in _BASES)
+    return "" if inherited or text.startswith(f"{kind.__name__}(") else text
 
 
 _BASES = (IRDLOperation, Operation, Attribute, object)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
@@ -62,8 +62,8 @@ class ServerProtocol(LanguageServerProtocol):
     """pygls's, but for its own copies of the texts: those are the server's."""
 
     def _feature(self, name: str, params: object) -> Any:
-        handler: Any = self.fm.features[name]  # pyright: ignore[reportUnknownMemberType]
-        return handler, (params,), None
+        features = cast(dict[str, Any], self.fm.features)  # pyright: ignore[reportUnknownMemberType]
+        return features[name], (params,), None
 
     @lsp_method(lsp.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: lsp.DidOpenTextDocumentParams) -> Any:
