@@ -21,7 +21,7 @@ from ge.lowering.lsp.index import Index
 from ge.lowering.lsp.positions import Encoding, Extent, Lines, Place
 from ge.lowering.lsp.recording import Cancelled, Record, RecordingParser
 from ge.lowering.text.errors import blamed_op, diagnose
-from ge.lowering.text.reading import SPLIT_MARKER, Source
+from ge.lowering.text.reading import Source
 
 MOST_PROBLEMS = 100  # that are told of one part
 
@@ -84,10 +84,10 @@ class Analysis:
 def parts_of(text: str) -> Iterator[tuple[int, str]]:
     """(start, text) of the parts of a text."""
     start = 0
-    for match in SPLIT_MARKER.finditer(text):
-        yield start, text[start : match.start()]
-        start = match.end()
-    yield start, text[start:]
+    for part in Source("", text).split():
+        yield start, part.text
+        end = text.find("\n", start + len(part.text))  # of the line between
+        start = len(text) if end < 0 else end
 
 
 def analyse(

@@ -8,18 +8,16 @@ from enum import Enum
 
 from xdsl.context import Context
 from xdsl.ir import Operation, TypeAttribute
-from xdsl.irdl import OpDef
+from xdsl.irdl import IRDLOperation
 
 from ge.dialects.support.choices import ChoiceConstraint
 from ge.lowering.lsp.analysis import Part
 from ge.lowering.lsp.ops import (
     attribute_text,
     attributes_of,
-    definition_of,
-    described,
+    documentation,
     keywords_of,
     kind_named,
-    summary,
 )
 from ge.lowering.lsp.positions import Extent
 from ge.lowering.lsp.recording import Kind
@@ -113,17 +111,16 @@ class Completer:
         types."""
         starts = list(OP_START.finditer(before))
         kind = kind_named(self.ctx, starts[-1]["name"]) if starts else None
-        definition = None if kind is None else definition_of(kind)
         extent = self.word(line, offset)
         proposals = list[Proposal]()
-        if definition is not None:
+        if kind is not None:
             if (match := CHOICE.search(line)) is not None:
                 extent = Extent(offset - len(match["word"]), offset)
-                return list(choices(definition, match["attribute"], extent))
+                return list(choices(kind, match["attribute"], extent))
             written = before[starts[-1].start() :]
             if is_open(written):
-                return list(missing_attributes(definition, written, extent))
-            proposals += [Proposal(w, Sort.WORD, extent) for w in keywords_of(definition)]
+                return list(missing_attributes(kind, written, extent))
+            proposals += [Proposal(w, Sort.WORD, extent) for w in keywords_of(kind)]
         if AFTER_COLON.search(line):
             proposals += self.types(extent, offset)
         return proposals
@@ -174,28 +171,36 @@ class Completer:
                 if dialect.name != "builtin" and issubclass(attribute, TypeAttribute) == (
                     sigil == "!"
                 ):
-                    text, more = f"{sigil}{attribute.name}", summary(attribute)
+                    text, more = f"{sigil}{attribute.name}", told(attribute)[1]
                     yield Proposal(text, Sort.TYPE, extent, more)
+
+
+def told(kind: type) -> tuple[str, str]:
+    """The first line of what is said of a class, and all of it."""
+    text = documentation(kind)
+    return text.partition("\n")[0], text
 
 
 def known_ops(kinds: Iterable[type[Operation]], extent: Extent) -> Iterator[Proposal]:
     for kind in sorted(kinds, key=lambda k: k.name):
-        yield Proposal(kind.name, Sort.OP, extent, summary(kind), described(kind))
+        yield Proposal(kind.name, Sort.OP, extent, *told(kind))
 
 
-def choices(definition: OpDef, attribute: str, extent: Extent) -> Iterator[Proposal]:
+def choices(kind: type[IRDLOperation], attribute: str, extent: Extent) -> Iterator[Proposal]:
     """The strings that an attribute may be, where it is one of a few."""
-    part = attributes_of(definition).get(attribute)
+    part = attributes_of(kind).get(attribute)
     if part is not None and isinstance(part.constr, ChoiceConstraint):
         for choice in part.constr.choices:
             yield Proposal(choice, Sort.WORD, extent)
 
 
-def missing_attributes(definition: OpDef, written: str, extent: Extent) -> Iterator[Proposal]:
+def missing_attributes(
+    kind: type[IRDLOperation], written: str, extent: Extent
+) -> Iterator[Proposal]:
     """The attributes of an op that its text does not have yet."""
-    for name, part in attributes_of(definition).items():
+    for name in attributes_of(kind):
         if not re.search(rf"\b{re.escape(name)}\s*=", written):
-            more = attribute_text(name, part)
+            more = attribute_text(kind, name)
             yield Proposal(f"{name} = ", Sort.ATTRIBUTE, extent, "", more)
 
 

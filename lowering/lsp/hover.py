@@ -17,7 +17,7 @@ from ge.lowering.lsp.analysis import Part
 from ge.lowering.lsp.ops import (
     attribute_text,
     attributes_of,
-    definition_of,
+    defined,
     described,
     documentation,
 )
@@ -135,17 +135,15 @@ class Hovers:
 
     def of_attribute_name(self, op: Operation, offset: int) -> Hover | None:
         """What an op's attribute may be, at its name."""
-        definition = definition_of(type(op))
-        extent = self.word_at(offset)
-        if definition is None or extent is None:
+        kind, extent = defined(type(op)), self.word_at(offset)
+        if kind is None or extent is None:
             return None
         word = self.part.text[extent.start : extent.end]
-        known = attributes_of(definition).get(word)
-        if known is None:
+        if word not in attributes_of(kind):
             return None
         value = op.properties.get(word) or op.attributes.get(word)
         here = "" if value is None else f"\n\nhere `{str(value)[:LONGEST]}`"
-        return Hover(f"attribute {attribute_text(word, known)} of `{op.name}`{here}", extent)
+        return Hover(f"attribute of `{op.name}`, {attribute_text(kind, word)}{here}", extent)
 
     def of_attribute(self, offset: int) -> Hover | None:
         """The innermost type or attribute around an offset."""

@@ -1,51 +1,33 @@
-"""What ops are, in words: from their definitions."""
+"""What ops are, in words: from their definitions, as in the reference of the documentation."""
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator
-from functools import cache
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import UnregisteredOp
 from xdsl.ir import Attribute, Operation
-from xdsl.irdl import (
-    AttrConstraint,
-    AttributeDef,
-    BaseAttr,
-    EqAttrConstraint,
-    IRDLOperation,
-    OpDef,
-    OptionalDef,
-    PropertyDef,
-    VariadicDef,
-)
-
-from ge.dialects.support.choices import ChoiceConstraint
+from xdsl.irdl import AttributeDef, IRDLOperation, PropertyDef
 
 KEYWORD = re.compile(r"`([a-z_][\w]*)`", re.IGNORECASE)  # in a format
 
+_BASES = (IRDLOperation, Operation, Attribute, object)
 
-@cache
-def definition_of(kind: type[Operation]) -> OpDef | None:
-    """What xDSL knows of the ops of a class; None for an op that nobody defines."""
+
+def defined(kind: type[Operation]) -> type[IRDLOperation] | None:
+    """The class of ops again, where somebody defines them."""
     if issubclass(kind, UnregisteredOp) or not issubclass(kind, IRDLOperation):
         return None
-    return kind.get_irdl_definition()
+    return kind
 
 
-def kind_named(ctx: Context, name: str) -> type[Operation] | None:
+def kind_named(ctx: Context, name: str) -> type[IRDLOperation] | None:
     """The class of the ops of a name; its dialect is imported for that. None where there is none,
     or where the dialect does not load."""
     try:
         kind = ctx.get_optional_op(name)
     except Exception:
         return None
-    return None if kind is None or issubclass(kind, UnregisteredOp) else kind
-
-
-def summary(kind: type) -> str:
-    """The first line of a class's own docstring."""
-    return documentation(kind).partition("\n")[0]
+    return None if kind is None else defined(kind)
 
 
 def documentation(kind: type) -> str:
@@ -56,79 +38,42 @@ def documentation(kind: type) -> str:
     return "" if inherited or text.startswith(f"{kind.__name__}(") else text
 
 
-_BASES = (IRDLOperation, Operation, Attribute, object)
-
-
 def described(kind: type[Operation]) -> str:
-    """The documentation of an op as Markdown: what it does, its parts, its syntax."""
-    parts = [f"**{kind.name}**"]
-    if text := documentation(kind):
-        parts.append(text)
-    definition = definition_of(kind)
-    if definition is not None:
-        rows = list(_parts(definition))
-        if rows:
-            parts.append("\n".join(rows))
-        if definition.assembly_format:
-            format_text = " ".join(definition.assembly_format.split())
-            parts.append(f"```text\n{kind.name} {format_text}\n```")
-    return "\n\n".join(parts)
+    """The documentation of an op as Markdown: what it does, its syntax and its parts."""
+    from ge.lowering.reference import ops as reference  # brings numpy
+    from ge.lowering.reference.markdown import from_docstring, paragraphs, table
+
+    head, op = f"**{kind.name}**", defined(kind)
+    if op is None:
+        return head
+    traits = reference.traits_of(op)
+    return paragraphs(
+        head,
+        from_docstring(documentation(op)),
+        reference.syntax(op),
+        table(["operand", "is", "how many"], reference.operand_rows(op)),
+        table(["attribute", "is", "default"], reference.attribute_rows(op)),
+        table(["result", "is", "how many"], reference.result_rows(op)),
+        f"traits: {', '.join(traits)}" if traits else "",
+    )
 
 
-def _parts(definition: OpDef) -> Iterator[str]:
-    listed = {
-        "operands": _named(definition.operands),
-        "results": _named(definition.results),
-        "regions": _named(definition.regions),
-        "successors": _named(definition.successors),
-    }
-    for what, names in listed.items():
-        if names:
-            yield f"- {what}: {', '.join(names)}"
-    for name, part in attributes_of(definition).items():
-        yield f"- attribute {attribute_text(name, part)}"
-    if traits := sorted({type(t).__name__ for t in definition.traits}):
-        yield f"- traits: {', '.join(traits)}"
-
-
-def _named(parts: Iterable[tuple[str, object]]) -> list[str]:
-    return [f"`{name}`{_count(part)}" for name, part in parts]
-
-
-def _count(part: object) -> str:
-    if isinstance(part, OptionalDef):
-        return " (optional)"
-    return " (any number)" if isinstance(part, VariadicDef) else ""
-
-
-def attributes_of(definition: OpDef) -> dict[str, PropertyDef | AttributeDef]:
+def attributes_of(kind: type[IRDLOperation]) -> dict[str, PropertyDef | AttributeDef]:
     """The attributes that a text may give an op, by name; not what xDSL counts segments with."""
+    definition = kind.get_irdl_definition()
     both = {**definition.properties, **definition.attributes}
-    return {name: part for name, part in both.items() if "egmentSizes" not in name}
+    return {name: part for name, part in both.items() if not name.endswith("SegmentSizes")}
 
 
-def attribute_text(name: str, part: PropertyDef | AttributeDef) -> str:
-    """An attribute in one line of Markdown: what it may be, and what it is where none is given."""
-    text = f"`{name}`{_count(part)}"
-    if kinds := constraint_text(part.constr):
-        text += f": {kinds}"
-    if part.default_value is not None:
-        text += f", `{part.default_value}` where none is given"
-    return text
+def attribute_text(kind: type[IRDLOperation], name: str) -> str:
+    """What an attribute of an op may be, and what it is where none is given, in one line."""
+    from ge.lowering.reference.ops import attribute_rows
+
+    row = next((row for row in attribute_rows(kind) if row[0] == f"`{name}`"), None)
+    return f"`{name}`" if row is None else f"`{name}`: {row[1]}; {row[2]}"
 
 
-def constraint_text(constraint: AttrConstraint) -> str:
-    """What a constraint admits, where that is short."""
-    if isinstance(constraint, ChoiceConstraint):
-        return " or ".join(f'`"{choice}"`' for choice in constraint.choices)
-    if isinstance(constraint, EqAttrConstraint):
-        return f"`{constraint.attr}`"
-    if isinstance(constraint, BaseAttr):
-        return str(constraint.attr.__name__)
-    bases = constraint.get_bases()
-    return " or ".join(sorted(base.__name__ for base in bases)) if bases else ""
-
-
-def keywords_of(definition: OpDef) -> list[str]:
+def keywords_of(kind: type[IRDLOperation]) -> list[str]:
     """The words of an op's syntax."""
-    return list(dict.fromkeys(KEYWORD.findall(definition.assembly_format or "")))
+    form = kind.get_irdl_definition().assembly_format
+    return list(dict.fromkeys(KEYWORD.findall(form or "")))

@@ -26,12 +26,12 @@ def model_of(
     outputs: Sequence[str],
     constants: Sequence[str] = (),
     domain: str = "com.microsoft",
-    opset: int = 21,
-    dynamic: Sequence[str] = (),
+    version: int = 21,
+    dynamic: Mapping[str, Sequence[Any]] | None = None,
     **attributes: Any,
 ) -> ModelProto:
     """A model of one node. `inputs` in their order, of which `constants` are initializers and those
-    in `dynamic` have symbolic dimensions; an output "" is not asked for."""
+    in `dynamic` have the shapes that stand there; an output "" is not asked for."""
     names = ["" if a is None else name for name, a in inputs.items()]
     node = helper.make_node(op, names, outputs, "node", domain=domain, **attributes)
     given = {k: np.asarray(a) for k, a in inputs.items() if a is not None}
@@ -39,26 +39,24 @@ def model_of(
         [node],
         "g",
         [
-            helper.make_tensor_value_info(
-                k,
-                helper.np_dtype_to_tensor_dtype(a.dtype),
-                symbols(k, a) if k in dynamic else a.shape,
-            )
+            helper.make_tensor_value_info(k, onnx_type(a), (dynamic or {}).get(k, a.shape))
             for k, a in given.items()
             if k not in constants
         ],
         [helper.make_tensor_value_info(o, TensorProto.UNDEFINED, None) for o in outputs if o],
         [numpy_helper.from_array(given[k], k) for k in constants],
     )
-    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    opsets = [helper.make_opsetid("", version), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     for info in model.graph.output:
         info.ClearField("type")
+        if info.name == "scores":  # of which onnxruntime does not infer the type
+            info.type.tensor_type.elem_type = TensorProto.FLOAT
     return model
 
 
-def symbols(name: str, array: Array) -> list[str]:
-    return [f"{name}{i}" for i in range(array.ndim)]
+def onnx_type(array: Array) -> int:
+    return helper.np_dtype_to_tensor_dtype(array.dtype)
 
 
 def feeds(inputs: Arrays, constants: Sequence[str]) -> dict[str, Array]:

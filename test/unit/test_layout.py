@@ -115,7 +115,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "lowering/lsp": {
         "dialects", "runtime/clock", "runtime/profile", "lowering/driver", "lowering/levels",
-        "lowering/text", "lowering/views",
+        "lowering/reference", "lowering/text", "lowering/views",
     },
     "lowering/reference": {
         "dialects", "runtime/data", "runtime/device", "transforms/rewriting", "lowering/cli",

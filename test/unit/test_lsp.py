@@ -122,8 +122,8 @@ async def test_hover_tells_of_ops_types_and_attributes(client: LanguageClient):
     text = Text(client, "op.mlir", TWO_LAYERS)
     said = await text.hover("graph.matmul")
     assert "Matmul of the last two dimensions" in said
-    assert "operands: `lhs`, `rhs`" in said
-    assert "attribute `transpose_lhs`" in said
+    assert "| `lhs` | tensor | one |" in said
+    assert "| `transpose_lhs` | true or false | `false` |" in said
     assert "$lhs `,` $rhs" in said
     said = await text.hover("64x32")
     assert said.startswith("`tensor<64x32xf32>`\n\n2,048 elements, 8,192 bytes")
