@@ -32,6 +32,7 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
+from ge.lowering.onnx.contrib import advice
 from ge.lowering.onnx.functions import Function, find_function
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_names
 from ge.lowering.onnx.order import domain_of, in_order, node_name
@@ -266,7 +267,8 @@ class Scope:
             return self._expand(proto, function, inputs)
         if handler is None:
             where = f" of domain '{proto.domain}'" if proto.domain else ""
-            raise Unsupported(f"there is no such op{where} in ge")
+            why = f": {text}" if (text := advice(proto.domain)) else ""
+            raise Unsupported(f"there is no such op{where} in ge{why}")
         node = Node(proto, inputs, version, self.block, self)
         if self.prefix or self.location is not None:
             node.location = self.place(node_name(proto))

@@ -70,7 +70,7 @@ ALIAS = re.compile(r"[#!][A-Za-z_][\w$.-]*")
 LOCATION_ALIAS = re.compile(r"^#[\w$.-]+\s*=\s*loc\(", re.MULTILINE)
 ALIAS_LIMIT = 1 << 24  # characters that an alias may stand for
 
-SPLIT_MARKER = re.compile(r"^[ \t]*// -----.*$", re.MULTILINE)
+SPLIT_MARKER = "// -----"
 CODE = re.compile(r"^\s*(?!//)\S", re.MULTILINE)
 OP_NAME = re.compile(r'"?([\w.$]*)"?')
 # Types whose meaning depends on their text alone; most of the types of a program
@@ -87,15 +87,17 @@ class Source:
     name: str
     text: str
     lines_before: int = 0
+    is_part: bool = False
 
-    def split(self) -> list["Source"]:
+    def split(self, marker: str = SPLIT_MARKER) -> list["Source"]:
+        """The parts between the lines that begin with a marker."""
         parts: list[Source] = []
         start = line = 0
-        for match in SPLIT_MARKER.finditer(self.text):
-            parts.append(Source(self.name, self.text[start : match.start()], line))
+        for match in re.finditer(rf"^[ \t]*{re.escape(marker)}.*$", self.text, re.MULTILINE):
+            parts.append(Source(self.name, self.text[start : match.start()], line, is_part=True))
             line += self.text.count("\n", start, match.start())
             start = match.end()
-        parts.append(Source(self.name, self.text[start:], line))
+        parts.append(Source(self.name, self.text[start:], line, is_part=bool(parts)))
         return parts
 
     @property
@@ -467,7 +469,7 @@ def parse_module(ctx: Context, source: Source, *, implicit: bool = True) -> Modu
     """Parse a text. Raises ParseError for what is wrong in it."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     if not source.has_code:
-        if source.lines_before == 0:
+        if not source.is_part:
             raise ParseError(Span(0, 0, Input(source.text, source.name)), "there is no operation")
         return ModuleOp([])
     return LocatingParser(ctx, source).parse_module(implicit)
