@@ -20,7 +20,7 @@ lint: $(VENV)/.check      ## ruff and pyright
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m ge.tools.check
 
-docs: $(VENV)/.check      ## the README's table of options, after a change of one
+docs: $(VENV)/.docs       ## the documentation as a site: build/site/index.html
 	$(BIN)/python -m ge.tools.docs
 
 test: lit unit            ## FileCheck tests and unit tests
@@ -40,7 +40,7 @@ FOLDER ?= test/models
 # $(call cases,N): N cases where CASES says nothing else
 cases = --seed $(SEED) --cases $(or $(CASES),$(1))
 
-soak: $(VENV)/.check      ## what takes hours; SEED=, CASES= and FOLDER= (models) as wanted
+soak: $(VENV)/.check $(VENV)/.docs  ## what takes hours; SEED=, CASES= and FOLDER= (models) as wanted
 	$(BIN)/python -m pytest -q -m soak
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -q $(RANDOM:%=test/unit/test_%.py)
 	$(BIN)/python test/bench/planted_edits.py $(call cases,5000)
@@ -60,6 +60,10 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/pip
 
 $(VENV)/.check: pyproject.toml | $(VENV)/bin/pip
 	$(BIN)/pip install -q -e '.[test,lint]'
+	touch $@ $(VENV)/.demo
+
+$(VENV)/.docs: pyproject.toml | $(VENV)/bin/pip
+	$(BIN)/pip install -q -e '.[docs]'
 	touch $@ $(VENV)/.demo
 
 clean:                    ## remove what the tools wrote

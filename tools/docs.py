@@ -1,18 +1,28 @@
-"""Write the table of options into the README: `make docs`."""
+"""Build the documentation site: `make docs`. It is also mkdocs' hook that adds the pages which are
+made from the code, so that `mkdocs serve` shows them too."""
 
+import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from ge.lowering.cli.arguments import documentation
+from ge.lowering.reference.pages import generated_pages
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """mkdocs calls it with the pages that it found in docs/."""
+    file = import_module("mkdocs.structure.files").File  # of the extra `docs`
+    for path, text in generated_pages().items():
+        files.append(file.generated(config, path, content=text))
+    return files
 
 
 def main() -> int:
-    head, begin, rest = README.read_text("utf-8").partition("| argument |")
-    _, end, tail = rest.partition("\n\n")
-    README.write_text(head + documentation() + end + tail, "utf-8")
-    return 0 if begin else 1
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict"]
+    return subprocess.call([*command, *sys.argv[1:]], cwd=ROOT)
 
 
 if __name__ == "__main__":

@@ -89,16 +89,3 @@ def add_model_arguments(parser: ArgumentParser) -> None:
 def fixed_of(options: Options) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
     """Shapes by input and sizes by name of a dimension, of those that are given as numbers."""
     return fixed_shapes(parse_shapes(options.shape)), fixed_sizes(parse_dims(options.dim))
-
-
-def documentation() -> str:
-    """The options as a table for the README."""
-    rows = ["| argument | flag | variable | tools | |", "|---|---|---|---|---|"]
-    for field in dataclasses.fields(Options):
-        facts = facts_of(field)
-        metavar = f" {facts.metavar}" if facts.metavar else ""
-        flag = f"`{flags_of(field)[0]}{metavar}`" if facts.tools else ""
-        variable = f"`{facts.variable}`" if facts.variable else ""
-        tools = ", ".join(tool.removeprefix("ge-") for tool in facts.tools)
-        rows.append(f"| `{field.name}` | {flag} | {variable} | {tools} | {facts.help} |")
-    return "\n".join(rows)

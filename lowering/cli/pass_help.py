@@ -5,7 +5,7 @@ import dataclasses
 import inspect
 import textwrap
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 from xdsl.passes import ModulePass
 
@@ -55,7 +55,26 @@ def pass_help(cls: type[ModulePass]) -> str:
     """Name, what it does, and each option with type, default and meaning."""
     lines = [cls.name]
     lines += textwrap.wrap(summary(cls), 96, initial_indent="    ", subsequent_indent="    ")
+    for option in options_of(cls):
+        head = f"{option.name}=<{option.type}> ({option.default})"
+        text = f"{head}: {option.help}" if option.help else head
+        lines += textwrap.wrap(text, 96, initial_indent="      ", subsequent_indent="          ")
+    return "\n".join(lines)
+
+
+class PassOption(NamedTuple):
+    """A field of a pass's dataclass, as texts."""
+
+    name: str
+    type: str
+    default: str
+    help: str
+
+
+def options_of(cls: type[ModulePass]) -> list[PassOption]:
+    """The options of a pass, in the order of its fields."""
     types, docs = get_type_hints(cls), _field_docs(cls)
+    options: list[PassOption] = []
     for field in dataclasses.fields(cls):
         if not field.init or field.name == "name":
             continue
@@ -64,10 +83,9 @@ def pass_help(cls: type[ModulePass]) -> str:
             default = f"default {_default_text(field.default)}"
         elif field.default_factory is not dataclasses.MISSING:
             default = f"default {_default_text(field.default_factory())}"
-        head = f"{field.name}=<{type_text(types[field.name])}> ({default})"
-        text = f"{head}: {docs[field.name]}" if field.name in docs else head
-        lines += textwrap.wrap(text, 96, initial_indent="      ", subsequent_indent="          ")
-    return "\n".join(lines)
+        kind = type_text(types[field.name])
+        options.append(PassOption(field.name, kind, default, docs.get(field.name, "")))
+    return options
 
 
 def _default_text(value: Any) -> str:

@@ -17,6 +17,7 @@ from ge.dialects.support.diagnostics import diagnostic_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import regions_of
 from ge.lowering.levels.level import Level, level_of
+from ge.lowering.pipeline.nesting import innermost
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.pipeline.pass_options import pipeline_text
@@ -137,7 +138,7 @@ class IRPrinting(Instrumentation):
         return op_text(module, elide=self.elide, generic=self.generic, debuginfo=self.debuginfo)
 
     def dump(self, when: str, p: ModulePass, text: str) -> None:
-        name = type(p).__name__.removesuffix("Pass")
+        name = type(innermost(p)).__name__.removesuffix("Pass")
         print(f"// -----// IR Dump {when} {name} ({p.name}) //----- //", file=self.stream)
         print(f"{text}\n", file=self.stream)
 

@@ -1,7 +1,9 @@
 """Pipeline text -> passes, with errors that name the pass, the option and the expected type.
 
-pipeline ::= `builtin.module` `(` pipeline `)` | (pass (`,` pass)*)?
-pass     ::= name (`{` options `}`)? | `mlir-opt` `[` text `]`
+pipeline ::= `builtin.module` `(` passes `)` | `any` `(` passes `)` | passes
+passes   ::= (pass (`,` pass)*)?
+pass     ::= name (`{` options `}`)? | `mlir-opt` `[` text `]` | anchor `(` passes `)`
+anchor   ::= the name of an op, on each of which in the op around the passes run | `any`
 options  ::= (key (`=` value (`,` value)*)?)*, separated by blanks or commas
 value    ::= `"` text `"` | `'` text `'` | characters other than blanks , = { } and quotes
 """
@@ -9,8 +11,9 @@ value    ::= `"` text `"` | `'` text `'` | characters other than blanks , = { } 
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import groupby
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
@@ -20,6 +23,7 @@ from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span
 
 from ge.dialects.support.errors import GeError
+from ge.lowering.pipeline.nesting import ANY, MODULE, NestedPass
 from ge.lowering.text.values import did_you_mean
 
 # Pass name -> function that imports and returns its class
@@ -35,10 +39,13 @@ TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class PassText:
-    """One pass as written: its name and its options, not yet typed."""
+    """One pass as written: its name and its options, not yet typed. `anchors` are the ops below
+    the module, from the outside in, on which it runs: `func.func(cse)`."""
 
     name: str
     options: dict[str, tuple[str, ...]]
+    anchors: tuple[str, ...] = ()
+    span: Span[str] | None = dataclasses.field(default=None, compare=False)  # of the name
 
     def __str__(self) -> str:
         options = " ".join(
@@ -91,31 +98,55 @@ class _Reader:
         return self.take()
 
     def pipeline(self) -> Iterator[PassText]:
+        """The passes of a whole text, of which the anchor may be left out."""
+        start = self.position
+        if self.peek() in (MODULE, ANY):
+            anchor = self.take()
+            if self.peek() == "(":
+                passes = list(self.nested(anchor))
+                if self.at_end() or self.peek() == ")":  # one too many
+                    yield from passes
+                    return
+                if anchor == MODULE:
+                    raise self.fail("expected the end of the pass pipeline")
+        self.position = start
+        yield from self.passes()
+
+    def passes(self) -> Iterator[PassText]:
         while self.peek() not in (")", ""):
             name = self.word("a pass name")
+            span = Span(self.position - len(name), self.position, self.input)
             if self.peek() == "(":
-                yield from self.nested(name)
+                for text in self.nested(name):
+                    yield replace(text, anchors=(name, *text.anchors))
             elif name == "mlir-opt" and self.peek() == "[":
                 yield self.mlir_pipeline()
             elif self.peek() == "{":
+                start = self.position
                 self.take()
                 options = dict(self.options())
-                self.expect("}", "after the options of a pass")
-                yield PassText(name, options)
+                if self.peek() != "}":
+                    what = "the '{' of these options is not closed" if self.at_end() else ""
+                    self.position = start if what else self.position
+                    raise self.fail(what or "expected '}' after the options of a pass")
+                self.take()
+                yield PassText(name, options, span=span)
             else:
-                yield PassText(name, {})
+                yield PassText(name, {}, span=span)
             if self.peek() != ",":
                 return
             self.take()
+            if self.peek() in (",", ")", ""):
+                raise self.fail("expected a pass name after ','")
 
     def nested(self, name: str) -> Iterator[PassText]:
-        if name != "builtin.module":
-            raise self.fail(
-                f"passes run on builtin.module here, not on '{name}': leave out '{name}(...)'"
-            )
+        start = self.position
         self.take()
-        yield from self.pipeline()
-        self.expect(")", "after the passes of builtin.module")
+        yield from self.passes()
+        if self.at_end():
+            self.position = start
+            raise self.fail(f"the '(' behind '{name}' is not closed")
+        self.expect(")", f"after the passes of {name}")
 
     def mlir_pipeline(self) -> PassText:
         """`mlir-opt[a,b{c=d}]` runs LLVM's tool; its pipeline is not ours to read."""
@@ -160,6 +191,8 @@ def read_pipeline(text: str, name: str = "<pass-pipeline>") -> list[PassText]:
     """The passes that a pipeline text names. Raises ParseError."""
     reader = _Reader(text, name)
     passes = list(reader.pipeline())
+    if reader.peek() == ")":
+        raise reader.fail("this ')' closes nothing")
     if not reader.at_end():
         raise reader.fail("expected ',' or the end of the pass pipeline")
     return passes
@@ -279,11 +312,26 @@ def _built(
 
 
 def build_pipeline(passes: Iterable[PassText], available: PassTable) -> tuple[ModulePass, ...]:
-    return tuple(build_pass(p, available) for p in passes)
+    """The passes that texts name. Raises GeError as `build_pass`, and for a pass that cannot run
+    on the ops that it is nested in; ParseError where the place in a pipeline's text is known."""
+    return tuple(_build_placed(p, available) for p in passes)
+
+
+def _build_placed(text: PassText, available: PassTable) -> ModulePass:
+    try:
+        built = build_pass(text, available)
+        return NestedPass.of(built, text.anchors) if text.anchors else built
+    except GeError as e:
+        if text.span is None or e.where:
+            raise
+        message = f"{e.message}; {e.hint}" if e.hint else e.message
+        raise ParseError(text.span, message) from e
 
 
 def text_of(p: ModulePass) -> PassText:
     """The text that gives an equal pass when it is built again."""
+    if isinstance(p, NestedPass):
+        return replace(text_of(p.inner), anchors=p.anchors)
     options: dict[str, tuple[str, ...]] = {}
     for field in dataclasses.fields(p):
         value = getattr(p, field.name)
@@ -300,4 +348,16 @@ def text_of(p: ModulePass) -> PassText:
 
 
 def pipeline_text(passes: Iterable[ModulePass]) -> str:
-    return f"builtin.module({','.join(str(text_of(p)) for p in passes)})"
+    return f"{MODULE}({_nest([text_of(p) for p in passes])})"
+
+
+def _nest(texts: Iterable[PassText]) -> str:
+    """The passes separated by commas; those with one outer anchor in a row in its parentheses."""
+    parts: list[str] = []
+    for anchor, group in groupby(texts, lambda t: t.anchors[:1]):
+        if anchor:
+            inner = _nest(replace(t, anchors=t.anchors[1:]) for t in group)
+            parts.append(f"{anchor[0]}({inner})")
+        else:
+            parts += map(str, group)
+    return ",".join(parts)

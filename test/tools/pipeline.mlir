@@ -2,7 +2,7 @@
 // RUN: ge-opt %s -p 'canonicalize,cse' | filecheck %s --check-prefix=BOTH
 // RUN: ge-opt %s --passes=canonicalize,cse | filecheck %s --check-prefix=BOTH
 // RUN: ge-opt %s --pass-pipeline='builtin.module(canonicalize, cse)' | filecheck %s --check-prefix=BOTH
-// RUN: ge-opt %s -pass-pipeline='builtin.module(builtin.module(canonicalize),cse)' | filecheck %s --check-prefix=BOTH
+// RUN: ge-opt %s -pass-pipeline='builtin.module(func.func(canonicalize,cse))' | filecheck %s --check-prefix=BOTH
 // RUN: ge-opt %s --canonicalize --cse | filecheck %s --check-prefix=BOTH
 // RUN: ge-opt -canonicalize -cse %s | filecheck %s --check-prefix=BOTH
 // RUN: ge-opt --cse %s | filecheck %s --check-prefix=CSE

@@ -7,7 +7,7 @@
 // RUN: ge-opt %t.mlir --cse | filecheck %s --check-prefix=OTHER
 
 // ERROR: error: internal error: KeyError: 'an oversight' (in pass 'plug-fail')
-// PLUGIN: ge-opt: error: unknown pass 'plug-fail'
+// PLUGIN: <pass-pipeline>:1:{{[0-9]+}}: error: unknown pass 'plug-fail'
 
 // CHECK:      // configuration: '--pass-pipeline=builtin.module(canonicalize,plug-fail{how=bug},cse)'
 // CHECK-NEXT: // error: {{.*}}internal error: KeyError: 'an oversight'

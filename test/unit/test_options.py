@@ -12,8 +12,9 @@ import pytest
 import ge
 from ge.dialects.support.errors import GeError
 from ge.lowering.cli import compile, import_model, run
-from ge.lowering.cli.arguments import documentation, options_from
+from ge.lowering.cli.arguments import options_from
 from ge.lowering.pipeline.options import Options, facts_of, flags_of
+from ge.lowering.reference.options import options_table
 from ge.tools import ge_check, ge_compile, ge_import, ge_opt, ge_run
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +63,7 @@ def test_flag_variable_and_argument_are_the_same(
         flag = [flags_of(field)[0], *([text] if facts.metavar else [])]
         args = PARSERS[tool]().parse_args(["input", *flag])
         assert options_from(args) == want
-    assert f"`{field.name}`" in documentation()
+    assert f"`{field.name}`" in options_table()
 
 
 def test_arguments_may_be_text_and_paths():
@@ -164,11 +165,6 @@ def test_what_no_option_takes_in_python():
         Options(memory=7)
     with pytest.raises(GeError, match=r"fusion is one of off, .*, not 'some'"):
         Options(fusion="some")
-
-
-def test_the_readme_has_the_table():
-    text = (ROOT / "README.md").read_text("utf-8")
-    assert documentation() in text, "run `make docs`"
 
 
 @pytest.mark.parametrize(("name", "value"), [("calibration", ["x.npz"]), ("precision", 3)])

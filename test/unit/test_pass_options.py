@@ -11,10 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import ParseError
 
 from ge.dialects.support.errors import GeError
+from ge.lowering.driver.context import context
+from ge.lowering.pipeline.nesting import NestedPass
 from ge.lowering.pipeline.pass_options import (
     PassText,
     build_pipeline,
@@ -23,6 +27,7 @@ from ge.lowering.pipeline.pass_options import (
     read_pipeline,
     type_text,
 )
+from ge.lowering.plugins.extensions import universe
 
 LETTERS = st.sampled_from(ascii_lowercase)  # text of an alphabet is drawn faster than a regex
 KEYS = st.builds(add, LETTERS, st.text(ascii_lowercase + "_", max_size=8))
@@ -120,5 +125,48 @@ def test_type_text(t: object, text: str):
     ],
 )
 def test_errors(text: str, message: str):
-    with pytest.raises(GeError, match=message):
+    with pytest.raises(ParseError, match=message):
         build_pipeline(read_pipeline(text), {"sample": lambda: SamplePass})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "builtin.module(func.func(cse,canonicalize),dce)",
+        "builtin.module(dce,func.func(cse),any(cse,builtin.module(dce)))",
+        "builtin.module(builtin.module(func.func(cse),dce))",
+    ],
+)
+def test_nested_pipelines_print_as_they_are_read(text: str) -> None:
+    passes = build_pipeline(read_pipeline(text), universe().all_passes)
+    assert pipeline_text(passes) == text
+
+
+def test_a_pass_that_fails_while_nested_leaves_the_module_whole() -> None:
+    """The failing function is back in its place, for what reports on the module."""
+
+    class Fails(ModulePass):
+        name = "fails"
+        LOCAL = True
+
+        def apply(self, ctx: Context, op: ModuleOp) -> None:
+            if "@b" in str(op):
+                raise GeError("no")
+
+    module = ModuleOp([FuncOp(n, ((), ()), Region(Block([ReturnOp()]))) for n in "abc"])
+    with pytest.raises(GeError, match="no"):
+        NestedPass.of(Fails(), ("func.func",)).apply(context(), module)
+    assert [f.sym_name.data for f in module.ops if isinstance(f, FuncOp)] == ["a", "b", "c"]
+
+
+def test_a_nested_pass_changes_no_more_than_its_op() -> None:
+    class Adds(ModulePass):
+        name = "adds"
+        LOCAL = True
+
+        def apply(self, ctx: Context, op: ModuleOp) -> None:
+            op.body.block.add_op(FuncOp("new", ((), ()), Region(Block([ReturnOp()]))))
+
+    module = ModuleOp([FuncOp("a", ((), ()), Region(Block([ReturnOp()])))])
+    with pytest.raises(GeError, match=r"changed more than the 'func\.func' that it was run on"):
+        NestedPass.of(Adds(), ("func.func",)).apply(context(), module)

@@ -1,64 +1,22 @@
 """The README tells the truth: its commands run, and print what it shows."""
 
 import itertools
-import os
 import re
-import shlex
-import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import fields
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
+from documents import ROOT, Run, blocks, check_shown, run
+
 from ge.dialects.targets.target import Target
 
-ROOT = Path(__file__).resolve().parents[2]
+__all__ = ["run"]
+
 TEXT = (ROOT / "README.md").read_text("utf-8")
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-BLOCKS: list[tuple[str, str]] = BLOCK.findall(TEXT)
-
-
-# a line, or several with a text for the command
-COMMAND = re.compile(r"^[^\n]*<<'(\w+)'\n.*?^\1$|^[^\n]+$", re.MULTILINE | re.DOTALL)
-
-Run = Callable[[str], str]
-
-
-@pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """What commands print, run in a folder; they must succeed. One of ge's tools alone runs in this
-    process."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-
-    def one(command: str) -> str:
-        tool, *arguments = shlex.split(command)
-        if tool.startswith("ge-") and "|" not in arguments:
-            status = import_module(f"ge.tools.{tool.replace('-', '_')}").main(arguments)
-        else:
-            status = subprocess.run(["bash", "-euc", command], check=False).returncode
-        out, err = capfd.readouterr()
-        assert status == 0, f"{command}\n{err}"
-        return err + out
-
-    return lambda commands: "".join(one(match[0]) for match in COMMAND.finditer(commands))
-
-
-def check_shown(shown: str, printed: str) -> None:
-    """Each line shown is printed, in this order; `...` stands for what is left out."""
-    lines = iter(printed.splitlines())
-    for want in shown.splitlines():
-        want = want.rstrip()
-        if want.strip() == "...":
-            continue
-        if want.endswith("..."):
-            found = any(line.startswith(want[:-3].rstrip()) for line in lines)
-        else:
-            found = any(line.rstrip() == want for line in lines)
-        assert found, f"the README shows a line that is not printed there:\n{want}\n---\n{printed}"
+BLOCKS = [(block.kind, block.body) for block in blocks(TEXT)]
 
 
 def test_commands_print_what_is_shown(tmp_path: Path, run: Run):
@@ -177,5 +135,5 @@ def test_files_that_are_named_exist():
 
 def test_make_targets_exist():
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    for name in re.findall(r"make (demo|check)", TEXT):
+    for name in re.findall(r"make (demo|check|docs|soak)", TEXT):
         assert name in targets

@@ -25,6 +25,7 @@ class ExpandEinsumPass(ModulePass):
     """Write Einstein sums as transposes, matmuls and sums."""
 
     name = "expand-einsum"
+    LOCAL: ClassVar[bool] = True
     RELATION: ClassVar[Relation] = Ulps()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

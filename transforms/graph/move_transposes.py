@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -341,6 +342,7 @@ class MoveTransposesPass(ModulePass):
     `exact`: only ops whose results keep every bit."""
 
     name = "move-transposes"
+    LOCAL: ClassVar[bool] = True
 
     exact: bool = False
 

@@ -1,7 +1,11 @@
-"""Bases of passes: those that go function by function, and names for several passes in a row."""
+"""Bases of passes: those that go function by function, and names for several passes in a row.
+
+A pass that states `LOCAL = True` changes each function by what stands in it alone: it may be nested
+in a pipeline, `builtin.module(func.func(infer-shapes))`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -13,6 +17,8 @@ from ge.dialects.support.functions import defined_functions
 
 class FunctionPass(ModulePass, ABC):
     """A pass over each function that has a body."""
+
+    LOCAL: ClassVar[bool] = True
 
     @abstractmethod
     def run(self, func: FuncOp) -> None: ...

@@ -49,6 +49,8 @@ class SimplifyPass(ModulePass):
     """Base of the passes that apply families of local rules.
     `exact`: only by rules that keep every bit."""
 
+    LOCAL: ClassVar[bool] = True
+
     exact: bool = False
     families: ClassVar[tuple[ModuleType, ...]]
     inexact: ClassVar[Relation] = Ulps()  # the relation of rules that do not keep every bit

@@ -404,6 +404,7 @@ class FindActivationsPass(ModulePass):
     the written form overflows and the op does not."""
 
     name = "find-activations"
+    LOCAL: ClassVar[bool] = True
 
     aggressive: bool = False
 

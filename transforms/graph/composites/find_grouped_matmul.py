@@ -78,6 +78,7 @@ class FindGroupedMatmulPass(ModulePass):
     """Replace matmuls by gathered matrices."""
 
     name = "find-grouped-matmul"
+    LOCAL: ClassVar[bool] = True
     RELATION: ClassVar[Relation] = Ulps()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

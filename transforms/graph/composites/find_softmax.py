@@ -74,6 +74,7 @@ class FindSoftmaxPass(ModulePass):
     """Replace softmax and its logarithm that are written out by graph ops."""
 
     name = "find-softmax"
+    LOCAL: ClassVar[bool] = True
     RELATION: ClassVar[Relation] = Ulps()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -1,0 +1,44 @@
+"""The page of command lines: what each tool says with `--help`."""
+
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Mapping
+from functools import partial
+from importlib import import_module
+
+from ge.lowering.reference.markdown import block, paragraphs
+
+PARSERS: Mapping[str, str] = {
+    "ge-bench": "bench",
+    "ge-calibrate": "calibrate",
+    "ge-check": "check",
+    "ge-compile": "compile",
+    "ge-import": "import_model",
+    "ge-opt": "opt_arguments",
+    "ge-parser": "parse",
+    "ge-run": "run",
+    "ge-tune": "tune",
+    "ge-visualizer": "visualize",
+}
+"""Tool -> the module of `lowering/cli` with its command line."""
+
+WIDTH = 96
+
+INTRODUCTION = """# Command lines
+
+What each tool says with `--help`. [Options](options.md) that several tools share are one table."""
+
+
+def tools_page() -> str:
+    """The help of all tools."""
+    return paragraphs(INTRODUCTION, *(f"## {tool}\n\n{block(help_of(tool))}" for tool in PARSERS))
+
+
+def help_of(tool: str) -> str:
+    """What `TOOL --help` prints, in lines of a fixed width."""
+    parser: ArgumentParser = import_module(f"ge.lowering.cli.{PARSERS[tool]}").build_parser()
+    as_wide_as_the_terminal = parser.formatter_class
+    parser.formatter_class = partial(RawDescriptionHelpFormatter, width=WIDTH)
+    try:
+        return parser.format_help()
+    finally:
+        parser.formatter_class = as_wide_as_the_terminal

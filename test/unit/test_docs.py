@@ -1,0 +1,137 @@
+"""The documentation: each page is in the navigation, links lead somewhere, commands and code run
+and print what is shown, and the reference says all that the code has."""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from posixpath import dirname, join, normpath
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from documents import ROOT, Run, anchors, blocks, check_page, links, run
+
+from ge.dialects.targets.target import Target
+from ge.lowering.plugins.extensions import new_registry
+from ge.lowering.plugins.universe import DIALECTS, GE_UNIVERSE
+from ge.lowering.reference.command_lines import PARSERS
+from ge.lowering.reference.examples import context_of_examples, example_of, examples
+from ge.lowering.reference.pages import generated_pages
+from ge.lowering.text.printing import op_text
+from ge.lowering.text.reading import Source, parse_module
+
+__all__ = ["run"]
+
+WRITTEN = {str(p.relative_to(ROOT / "docs")): p for p in sorted((ROOT / "docs").rglob("*.md"))}
+
+# pages whose commands another test runs, in a copy of the sources or with packages of its own
+TESTED_ELSEWHERE: set[str] = set()
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    return {name: p.read_text("utf-8") for name, p in WRITTEN.items()} | generated_pages()
+
+
+def navigation() -> list[str]:
+    config = (ROOT / "mkdocs.yml").read_text("utf-8")
+    return re.findall(r"^ +- [^:\n]+: (\S+\.md)$", config.partition("\nnav:\n")[2], re.MULTILINE)
+
+
+def test_each_page_is_in_the_navigation(pages: dict[str, str]):
+    assert sorted(navigation()) == sorted(pages)
+
+
+def test_links_lead_to_pages_and_headings(pages: dict[str, str]):
+    broken: list[str] = []
+    for name, text in pages.items():
+        for link in links(text):
+            path, _, anchor = link.partition("#")
+            if re.match(r"\w+:", link):
+                continue
+            target = normpath(join(dirname(name), path)) if path else name
+            if target not in pages or (anchor and anchor not in anchors(pages[target])):
+                broken.append(f"{name}: {link}")
+    assert broken == []
+
+
+def test_links_of_the_readme_lead_to_pages(pages: dict[str, str]):
+    for link in links((ROOT / "README.md").read_text("utf-8")):
+        if not re.match(r"\w+:", link):
+            path, _, anchor = link.partition("#")
+            assert (ROOT / path).exists(), link
+            assert not anchor or anchor in anchors(pages[path.removeprefix("docs/")]), link
+
+
+def test_files_that_pages_name_exist(pages: dict[str, str]):
+    for page, text in pages.items():
+        made = {block.title.partition(",")[0] for block in blocks(text)}
+        for name in re.findall(
+            r"`((?:dialects|transforms|lowering|runtime|tools|test)/[\w./]+\.\w+)`", text
+        ):
+            assert name in made or (ROOT / name).exists(), f"{page} names {name}"
+
+
+@pytest.fixture
+def own_registry() -> Iterator[None]:
+    with new_registry():
+        yield
+
+
+@pytest.mark.usefixtures("own_registry")
+@pytest.mark.parametrize("page", sorted(set(WRITTEN) - TESTED_ELSEWHERE))
+def test_a_page_does_what_it_says(
+    page: str, tmp_path: Path, run: Run, capfd: pytest.CaptureFixture[str]
+):
+    check_page(WRITTEN[page].read_text("utf-8"), tmp_path, run, capfd)
+
+
+def test_the_reference_has_all_that_there_is(pages: dict[str, str]):
+    for name in GE_UNIVERSE.all_passes:
+        assert f"\n### {name}\n" in pages["reference/passes.md"]
+    for name in Target.presets():
+        assert f"\n## {name}\n" in pages["reference/targets.md"]
+    for name in PARSERS:
+        assert f"\n## {name}\n" in pages["reference/tools.md"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_each_op_has_an_example(dialect: str, pages: dict[str, str]):
+    """In `docs/examples`: one that has the op, and says in the reference what it is."""
+    ops = list(GE_UNIVERSE.all_dialects[dialect]().operations)
+    for op in ops:
+        example = example_of(op.name)
+        assert example is not None, f"docs/examples/{dialect}.mlir has no example of {op.name}"
+        assert op.name in {o.name for o in example.module().walk()}, op.name
+        assert f"\n### {op.name}\n" in pages[f"reference/{dialect}.md"]
+    known = {op.name for op in ops}
+    assert [e.op for e in examples(dialect) if e.op and e.op not in known] == []
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_examples_come_back_as_they_are_printed(dialect: str):
+    """In the custom and in the generic form."""
+    for example in examples(dialect):
+        module = example.module()
+        for generic in (False, True):
+            text = op_text(module, generic=generic)
+            again = parse_module(context_of_examples(), Source(example.place, text))
+            assert op_text(again, generic=generic) == text
+
+
+def test_examples_of_graph_and_fused_ops_are_run(pages: dict[str, str]):
+    for dialect in ("graph", "fused_op"):
+        page = pages[f"reference/{dialect}.md"]
+        assert page.count("\nIt returns `") == len(examples(dialect)) == page.count("\n### ")
+
+
+@pytest.mark.soak
+def test_the_site_builds(tmp_path: Path):
+    """By mkdocs, whose own look at links and navigation is strict."""
+    pytest.importorskip("mkdocs")
+    from ge.tools import docs
+
+    sys.argv[1:] = ["--site-dir", str(tmp_path)]
+    assert docs.main() == 0
+    assert (tmp_path / "reference/passes.html").exists()
