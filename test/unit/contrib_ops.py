@@ -26,7 +26,7 @@ def model_of(
     outputs: Sequence[str],
     constants: Sequence[str] = (),
     domain: str = "com.microsoft",
-    opset: int = 21,
+    version: int = 21,
     dynamic: Mapping[str, Sequence[Any]] | None = None,
     **attributes: Any,
 ) -> ModelProto:
@@ -46,7 +46,7 @@ def model_of(
         [helper.make_tensor_value_info(o, TensorProto.UNDEFINED, None) for o in outputs if o],
         [numpy_helper.from_array(given[k], k) for k in constants],
     )
-    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    opsets = [helper.make_opsetid("", version), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     for info in model.graph.output:
         info.ClearField("type")

@@ -70,7 +70,7 @@ def test_simplified_layer_norm_has_the_type_of_its_scale() -> None:
 @pytest.mark.parametrize("opset", [9, 13, 17])
 def test_layer_norm_in_the_default_domain_of_old_exports(opset: int) -> None:
     inputs = {"x": normal(2, 3, 8), "scale": vector(8), "bias": vector(8, 6)}
-    agree("LayerNormalization", inputs, ("y", "mean", "d"), domain="", opset=opset, axis=-1)
+    agree("LayerNormalization", inputs, ("y", "mean", "d"), domain="", version=opset, axis=-1)
 
 
 @pytest.mark.parametrize("shape", [(2, 5), (1, 3), (3, 8)])

@@ -18,7 +18,7 @@ from ge.lowering.onnx.ops.convolution import conv_params, window_params
 from ge.lowering.onnx.ops.linear import gemm, multiply, scaled
 from ge.lowering.onnx.registry import Node
 
-_WINDOW = dict.fromkeys(("auto_pad", "dilations", "kernel_shape", "pads", "strides"), ANY)
+WINDOW = dict.fromkeys(("auto_pad", "dilations", "kernel_shape", "pads", "strides"), ANY)
 
 
 def _batch_first(n: Node, index: int, flag: str) -> SSAValue:
@@ -81,14 +81,12 @@ def _fused_conv(n: Node, x: SSAValue, residual: SSAValue | None) -> SSAValue:
     return activated(n, y, list(_params(n)))
 
 
-@contrib_op("FusedConv", activation=ANY, activation_params=ANY, group=ANY, **_WINDOW)
+@contrib_op("FusedConv", activation=ANY, activation_params=ANY, group=ANY, **WINDOW)
 def fused_conv(n: Node) -> SSAValue:
     return _fused_conv(n, n[0], n.get(3))
 
 
-@contrib_op(
-    "NhwcConv", "NhwcFusedConv", activation=ANY, activation_params=ANY, group=ANY, **_WINDOW
-)
+@contrib_op("NhwcConv", "NhwcFusedConv", activation=ANY, activation_params=ANY, group=ANY, **WINDOW)
 def nhwc_conv(n: Node) -> SSAValue:
     """Channels last, but for the weight."""
     residual = n.get(3)
@@ -97,7 +95,7 @@ def nhwc_conv(n: Node) -> SSAValue:
     return channels_back(n, _fused_conv(n, channels_first(n, n[0]), residual))
 
 
-@contrib_op("NhwcMaxPool", ceil_mode=ANY, **_WINDOW)
+@contrib_op("NhwcMaxPool", ceil_mode=ANY, **WINDOW)
 def nhwc_max_pool(n: Node) -> SSAValue:
     x = channels_first(n, n[0])
     return channels_back(n, n.emit(PoolOp, x, kind="max", **pool_params(n, x)))
