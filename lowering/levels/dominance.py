@@ -9,10 +9,11 @@ is
 
 from collections.abc import Collection, Iterable, Iterator
 
-from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr, UnregisteredOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl.dominance import DominanceInfo
-from xdsl.traits import IsolatedFromAbove
+from xdsl.traits import IsolatedFromAbove, SymbolTable
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.diagnostics import Diagnostic, Severity, error_at, location_of
 from ge.dialects.support.errors import GeError
@@ -21,8 +22,32 @@ from ge.dialects.support.operation import regions_of
 
 def verify(module: ModuleOp) -> None:
     """Raises GeError or VerifyException for the first thing that is wrong with a module."""
-    module.verify()
+    try:
+        module.verify()
+    except VerifyException as e:
+        raise_redefinition(module, e)
+        raise
     check_dominance(module)
+
+
+def raise_redefinition(module: ModuleOp, error: VerifyException) -> None:
+    """Raises GeError at the second op with a symbol, and a note at the first, if that is what the
+    error is about: xDSL's names no op."""
+    if not str(error).startswith("Redefinition of symbol"):
+        return
+    for table in module.walk():
+        if not table.has_trait(SymbolTable, value_if_unregistered=False):
+            continue
+        seen: dict[str, Operation] = {}
+        for op in (o for b in table.regions[0].blocks for o in b.ops):
+            name = op.properties.get("sym_name", op.attributes.get("sym_name"))
+            if not isinstance(name, StringAttr):
+                continue
+            if (first := seen.setdefault(name.data, op)) is not op:
+                new = error_at(op, f"redefinition of symbol @{name.data}")
+                note = Diagnostic(Severity.NOTE, "first defined here", location_of(first))
+                new.notes = (note,)
+                raise new from error
 
 
 def check_dominance(module: ModuleOp, checked: Collection[Operation] = ()) -> None:
