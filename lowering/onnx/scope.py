@@ -16,6 +16,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.constant import INLINE_BYTES, ConstantOp, WeightAttr
+from ge.dialects.graph.random import DeriveSeedOp
 from ge.dialects.graph.support.parameters import ShapeComputation
 from ge.dialects.support.environment import debugging
 from ge.dialects.support.errors import GeError
@@ -63,8 +64,9 @@ class TooLarge(GeError):
 class Scope:
     """A graph, a subgraph or the body of a function during import.
 
-    `parent` is the scope around a subgraph, whose names it sees. `prefix` goes before the names
-    of nodes in their locations, unless `location` gives them all the same one.
+    `parent` is the scope around a subgraph, whose names it sees, `caller` the one from which a
+    function is called. `prefix` goes before the names of nodes in their locations, unless
+    `location` gives them all the same one. `round_number` is a value in the body of a loop.
     """
 
     def __init__(
@@ -82,6 +84,9 @@ class Scope:
         self.calls: tuple[tuple[str, ...], ...] = parent.calls if parent else ()
         self.prefix: str = parent.prefix if parent else ""
         self.location: LocationAttr | None = parent.location if parent else None
+        self.caller: Scope | None = parent
+        self.round_number: SSAValue | None = None
+        self._seed: SSAValue | None = None
 
     def child(self, arg_types: Sequence[Attribute] = ()) -> "Scope":
         return Scope(self.importer, Block(arg_types=arg_types), self.opsets, self)
@@ -112,6 +117,22 @@ class Scope:
         if self.location is not None:
             return self.location
         return name_loc(f"{self.prefix}{name}")
+
+    # ---- random numbers
+
+    def seed(self) -> SSAValue:
+        """What random ops of this graph draw from: the argument of the main function, in a loop
+        another one in each round."""
+        if self._seed is None:
+            self._seed = self.importer.seed() if self.caller is None else self.caller.seed()
+            if self.round_number is not None:
+                op = DeriveSeedOp.of(self._seed, self.round_number)
+                self.block.add_op(op)
+                self._seed = op.result
+        return self._seed
+
+    def stream(self, name: str) -> int:
+        return self.importer.stream(f"{self.prefix}{name}")
 
     # ---- constants
 
@@ -309,6 +330,7 @@ class Scope:
             raise Unsupported(f"function '{proto.op_type}' calls itself")
         body = function.proto
         scope = Scope(self.importer, self.block, function.opsets or self.opsets)
+        scope.caller = self
         scope.calls = (*self.calls, function.key)
         scope.attributes = {**function.defaults, **{a.name: a for a in proto.attribute}}
         scope.prefix = f"{self.prefix}{node_name(proto)}/"
