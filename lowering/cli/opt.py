@@ -23,6 +23,7 @@ from ge.lowering.cli.remarks import Remarks
 from ge.lowering.cli.response_files import expanded
 from ge.lowering.debugging.expected_diagnostics import mismatches
 from ge.lowering.debugging.roundtrip import check_roundtrip
+from ge.lowering.pipeline.collector import paused_collector
 from ge.lowering.pipeline.instrumentation import (
     Between,
     IRPrinting,
@@ -208,7 +209,7 @@ class Driver:
 
     def process(self, part: Source, diagnostics: list[Diagnostic]) -> str:
         """Parse, run the passes, print: the text, empty after an error."""
-        with diagnostic_handler(diagnostics.append):
+        with diagnostic_handler(diagnostics.append), paused_collector():
             try:
                 module = parse_module(self.ctx, part, implicit=not self.args.no_implicit_module)
                 self.timing.phase("Parser", count_ops(module))

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, partial
-from itertools import islice
+from itertools import chain, islice
 from math import prod
 from pathlib import Path
 from typing import Any, NoReturn
@@ -25,7 +25,6 @@ from xdsl.dialects.builtin import (
     FileLineColLoc,
     FusedLoc,
     IndexType,
-    IntAttr,
     IntegerType,
     LocationAttr,
     ModuleOp,
@@ -33,12 +32,11 @@ from xdsl.dialects.builtin import (
     RankedStructure,
     StringAttr,
 )
-from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Block, Operation, SSAValue, TypeAttribute
 from xdsl.irdl import AttrConstraint, base
 from xdsl.parser import Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import (
     DiagnosticException,
-    MultipleSpansParseError,
     ParseError,
     PyRDLError,
 )
@@ -46,6 +44,10 @@ from xdsl.utils.lexer import Input, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.locations import place
+from ge.dialects.support.operation import put_last
+from ge.lowering.text.mistakes import explained, meant, undefined
+from ge.lowering.text.spellings import Line, Spelling, spelling_of
 from ge.lowering.text.values import did_you_mean
 
 STDIN = "<stdin>"
@@ -181,6 +183,9 @@ class LocatingParser(Parser):
     """Gives each op without explicit `loc(...)` the position of its name, and each failure
     while parsing the position of the op, type or attribute that it is about."""
 
+    # Whether `parse_operation` may be left out for lines like others before (`spellings.py`)
+    knows_lines = True
+
     def __init__(self, ctx: Context, source: Source) -> None:
         super().__init__(ctx, "", source.name)
         # Blank lines instead of the parts before keep line numbers those of the whole file.
@@ -189,16 +194,19 @@ class LocatingParser(Parser):
         self._file = StringAttr(source.name)
         content = self.lexer.input.content
         self._line_starts = [0, *(m.end() for m in re.finditer("\n", content))]
-        self._op_names: list[int] = []
+        self._op_names: list[int] = []  # where those of the ops around start
+        self._last_name = 0
         self._first_uses: dict[str, Span] = {}
         self._types: dict[str, TypeAttribute] = {}
         self._alias_sizes: dict[str, int] = {}
         self._location_aliases: dict[int, int] = {}  # where each begins and ends
+        # by the dialects of the ops around, which decide what names without a dialect mean
+        self._spellings: dict[tuple[str, ...], dict[tuple[str, ...], Spelling]] = {}
 
     def location(self, position: int) -> FileLineColLoc:
         line = bisect_right(self._line_starts, position)
         column = position - self._line_starts[line - 1] + 1
-        return FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+        return place(self._file, line, column)
 
     def _fail(self, start: int, end: int, error: Exception, subject: str = "") -> NoReturn:
         message = describe(error)
@@ -228,9 +236,56 @@ class LocatingParser(Parser):
         except Exception as e:
             start, end, name = self._op_name()
             self._fail(start, end, e, f"'{name}' op")
-        start = self._op_names.pop()
+        start = self._last_name = self._op_names.pop()
         if op.location == UNKNOWN_LOC:
             op.location = self.location(start)
+        return op
+
+    def _parse_block_body(self, block: Block) -> None:
+        """As upstream; lines that differ in names alone are parsed once."""
+        while True:
+            line = self._read_known_lines(block) if self.knows_lines else None
+            start = self.pos
+            if (op := self.parse_optional_operation()) is None:
+                return
+            block.add_op(op)
+            if line is not None and self.pos == line.next:
+                known = spelling_of(line, op, self._last_name - start, self.ssa_values)
+                if known is not None:
+                    self._spellings[self._dialects()][line.key] = known
+
+    def _dialects(self) -> tuple[str, ...]:
+        return tuple(self._parser_state.dialect_stack)
+
+    def _read_known_lines(self, block: Block) -> Line | None:
+        """Append the ops of the next lines while their spellings are known. The line that the
+        parser has to read."""
+        content, start = self.lexer.input.content, self.pos
+        known = self._spellings.setdefault(self._dialects(), {})
+        position = start
+        while (line := Line.at(content, position)) is not None:
+            spelling = known.get(line.key)
+            if spelling is None or (op := self._known_op(line, spelling)) is None:
+                break
+            op.location = self.location(position + spelling.name_at(line))
+            put_last(block, op)
+            position = line.next
+        if position != start:
+            self._resume_from(position)
+        return line
+
+    def _known_op(self, line: Line, spelling: Spelling) -> Operation | None:
+        """The op of a line, whose results have their names; None if the parser has to make it."""
+        names = line.names[: len(spelling.result_types)]
+        taken, awaited = self.ssa_values, self.forward_ssa_references
+        if any(n in taken or n in awaited for n in names) or len(set(names)) != len(names):
+            return None
+        op = spelling.op(line, taken)
+        if op is not None:
+            for name, result in zip(names, op.results, strict=True):
+                taken[name] = (result,)
+                if not name[0].isdigit():
+                    result.name_hint = name
         return op
 
     def _op_name(self) -> tuple[int, int, str]:
@@ -278,7 +333,8 @@ class LocatingParser(Parser):
                 self._fail_undefined(e)
             if e.msg == "Could not parse entire input!":
                 e.msg = "expected an operation"
-            raise
+            at_end = self._current_token.kind == MLIRTokenKind.EOF
+            raise explained(e, self._first_uses, at_end) from None
         except (RecursionError, MemoryError) as e:
             self._fail(self.pos, self.pos + 1, e)
 
@@ -286,13 +342,15 @@ class LocatingParser(Parser):
         names = sorted(self.forward_ssa_references, key=lambda n: self._first_uses[n].start)
         if not error.msg.startswith("values used"):
             raise error
-        first, *others = (self._first_uses[n] for n in names)
-        raise MultipleSpansParseError(
-            first,
-            f"use of undefined value {first.text}",
-            None,
-            [(span, f"and of {span.text}") for span in others],
-        ) from None
+        raise undefined([self._first_uses[n] for n in names]) from None
+
+    def _parse_block(self) -> Block:
+        """As upstream, which fails at the second definition of a block that was used before."""
+        name = self._current_token.text[1:]
+        known = self.blocks.get(name)
+        if known is not None and known[1] is None and name not in self.forward_block_references:
+            self.raise_error(f"redefinition of block ^{name}")
+        return super()._parse_block()
 
     # ---- types and attributes ----------------------------------------------------------------
 
@@ -361,13 +419,19 @@ class LocatingParser(Parser):
             yield
         except ParseError as e:
             if e.msg.endswith("is not registered"):
-                e.msg = f"unknown type or attribute {e.msg.removesuffix(' is not registered')}"
+                e.msg = self._unknown_attribute(e.msg.removesuffix(" is not registered"))
                 e.span = Span(start, start + 1, self.lexer.input)
             raise
         except NOT_ABOUT_THE_TEXT:
             raise
         except Exception as e:
             self._fail(start, self.pos, e)
+
+    def _unknown_attribute(self, quoted: str) -> str:
+        dialect, _, name = quoted.strip("'").partition(".")
+        attributes = chain(self.ctx.loaded_attrs, self.ctx.loaded_types)
+        known = {a.name for a in attributes if a.name.startswith(f"{dialect}.")}
+        return f"unknown type or attribute {quoted}{meant(f'{dialect}.{name}', known)}"
 
     def _parse_tensor_literal_element(self) -> Parser._TensorLiteralElement:
         is_hexadecimal = self._current_token.text[:2] in ("0x", "0X")
