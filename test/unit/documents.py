@@ -16,6 +16,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from forklit import call
 
+from ge.lowering.plugins.extensions import new_registry
 from ge.lowering.reference.command_lines import PARSERS
 from ge.lowering.reference.markdown import anchor
 
@@ -53,6 +54,8 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     """What commands print, run in a folder; they must succeed. One of ge's tools alone runs in this
     process."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("GE_TILE_CACHE", "off")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 
     def one(command: str) -> str:
@@ -146,7 +149,8 @@ def follow(text: str, run: Run, capfd: pytest.CaptureFixture[str]) -> int:
         if block.kind == "sh":
             printed = run(block.body)
         elif block.kind == "python":
-            exec(compile(block.body, "page", "exec"), {"__name__": "page"})
+            with new_registry():  # as in a process of its own
+                exec(compile(block.body, "page", "exec"), {"__name__": "page"})
             printed = capfd.readouterr().out
         else:
             continue
