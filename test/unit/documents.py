@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +17,6 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from forklit import call
 
-from ge.lowering.plugins.extensions import new_registry
 from ge.lowering.reference.command_lines import PARSERS
 from ge.lowering.reference.markdown import anchor
 
@@ -70,6 +70,19 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     return lambda commands: "".join(one(match[0]) for match in COMMAND.finditer(commands))
 
 
+@contextmanager
+def own_process() -> Iterator[None]:
+    """What plug-ins register ends with a command."""
+    # imported here: pages may change the sources of these before
+    from ge.dialects.fused_op import USER_KERNELS, UserKernels
+    from ge.lowering.plugins.extensions import new_registry
+
+    token = USER_KERNELS.set(UserKernels())
+    with new_registry():
+        yield
+    USER_KERNELS.reset(token)
+
+
 def checked(status: int, command: str, capfd: pytest.CaptureFixture[str]) -> str:
     out, err = capfd.readouterr()
     assert status == 0, f"{command}\n{out}\n{err}"
@@ -92,7 +105,8 @@ def pipe(stages: list[list[str]], command: str, capfd: pytest.CaptureFixture[str
             status = call(argv, text.encode())
         else:
             assert not text, "a tool that reads a pipe is a process"
-            status = import_module(f"ge.tools.{argv[0].replace('-', '_')}").main(argv[1:])
+            with own_process():
+                status = import_module(f"ge.tools.{argv[0].replace('-', '_')}").main(argv[1:])
         out, err = capfd.readouterr()
         assert status == 0, f"{command}\n{out}\n{err}"
         printed, text = printed + err, out
@@ -149,7 +163,7 @@ def follow(text: str, run: Run, capfd: pytest.CaptureFixture[str]) -> int:
         if block.kind == "sh":
             printed = run(block.body)
         elif block.kind == "python":
-            with new_registry():  # as in a process of its own
+            with own_process():
                 exec(compile(block.body, "page", "exec"), {"__name__": "page"})
             printed = capfd.readouterr().out
         else:
