@@ -13,7 +13,11 @@ from ge.lowering.cli.arguments import argument
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.cli.remark_flags import FLAGS as REMARK_FLAGS
 from ge.lowering.cli.remark_flags import READERS, with_form
+from ge.lowering.debugging.expected_diagnostics import ALL, LEVELS
 from ge.lowering.pipeline.pass_options import PassText, read_options
+from ge.lowering.text import colours
+from ge.lowering.text.colours import When
+from ge.lowering.text.reading import SPLIT_MARKER
 from ge.lowering.text.values import names
 
 DESCRIPTION = "Run any passes on a module of any level: graph, fused_op, npu_task."
@@ -29,12 +33,15 @@ environment:
 # Flags and metavar (none: a switch) -> help
 OPTIONS = {
     "-f --frontend FORMAT": "format of the input: mlir (default)",
-    "--split-input-file": "treat the parts between lines `// -----` one by one",
+    "--split-input-file [=MARKER]": """treat the parts between lines that begin with a marker
+        (default `// -----`) one by one""",
+    "--output-split-marker MARKER": "what stands between the parts printed (default `// -----`)",
     "--allow-unregistered-dialect": "take ops of dialects that nobody knows",
     "--no-implicit-module": "put no module around what has none",
     "--load-plugin FILE.py": "add its dialects and passes",
     "-p --passes --pass-pipeline PIPELINE": "run passes: 'a,b{x=1}' or 'builtin.module(a,b{x=1})'",
-    "--verify-each BOOL": "verify after each pass (default true); the input is always verified",
+    "--verify-each [=BOOL]": "verify after each pass (default true); the input is always verified",
+    "--verify-roundtrip": "also print the input in both forms, read them back, and compare",
     "--disable-verify": "verify neither the input nor after passes",
     "-o --output-file FILE": "where the text goes (default, and -: standard output)",
     "-t --target TARGET": "output format: {targets}",
@@ -43,10 +50,11 @@ OPTIONS = {
     "--print-no-properties": "print properties as attributes",
     "--mlir-elide-elementsattrs-if-larger N": "leave out constants of more than N elements",
     "--syntax-highlight": "colours on a terminal",
-    "--verify-diagnostics": """the input states its errors in comments, `expected-error@+1
-        {{text}}`: status 0 if these and no others come; without such comments, print errors and
-        exit with 0""",
-    "--parsing-diagnostics": "print errors of the parser and exit with 0",
+    "--verify-diagnostics [=LEVEL]": """the input states its errors in comments, `expected-error@+1
+        {{text}}`: status 0 if these come, and with LEVEL all (default) no others; only-expected
+        says nothing of others""",
+    "--parsing-diagnostics": "print errors on standard output and exit with 0",
+    "--color [=WHEN]": "colours of diagnostics: auto (default), always or never; NO_COLOR counts",
     **{f"{flag} {metavar}": text for flag, (metavar, text) in REMARK_FLAGS.items()},
     "--debug": "print Python's traceback with an error",
     "--mlir-print-ir-before PASS,...": "print the IR before these passes, on stderr",
@@ -72,6 +80,15 @@ OPTIONS = {
 }
 
 
+# Flags whose value may be left out -> what they stand for then; a value is behind a `=`
+BARE = {
+    "--split-input-file": SPLIT_MARKER,
+    "--verify-diagnostics": ALL,
+    "--verify-each": "true",
+    "--color": When.ALWAYS.value,
+}
+
+
 def target_of(targets: Collection[str]) -> Callable[[str], ArgSpec]:
     def read(text: str) -> ArgSpec:
         try:
@@ -94,6 +111,9 @@ def build_parser(targets: tuple[str, ...] = ()) -> ArgumentParser:
         "--load-plugin": {"action": "append", "default": []},
         "--pass-pipeline": {"default": ""},
         "--verify-each": {"type": argument(truth), "default": True},
+        "--verify-diagnostics": {"choices": LEVELS},
+        "--color": {"type": argument(colours.read), "default": When.AUTO},
+        "--output-split-marker": {"default": SPLIT_MARKER},
         "--target": {"type": target_of(targets), "default": "mlir"},
         "--mlir-elide-elementsattrs-if-larger": {"type": int},
         "--mlir-print-ir-before": names_of_passes,
@@ -133,6 +153,8 @@ def read_arguments(
         flag, equals, value = arg.partition("=")
         name = flag.lstrip("-")
         if arg.startswith("-") and parser.has_flag(f"--{name}"):
+            if not equals and f"--{name}" in BARE:
+                equals, value = "=", BARE[f"--{name}"]
             rest.append(f"--{name}{equals}{value}")
         elif arg.startswith("-") and name in passes:
             texts.append(PassText(name, read_options(value, f"--{name}")))
