@@ -12,9 +12,9 @@ from ge.dialects.support.diagnostics import diagnostic_handler
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.cache import warn
 from ge.lowering.driver.compiler import compile_loaded
-from ge.lowering.driver.context import paused_collector
 from ge.lowering.driver.program import Program
 from ge.lowering.onnx.importer import import_model
+from ge.lowering.pipeline.collector import paused_collector
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.values import parse_dims, parse_shapes
 from ge.lowering.torch.library import torch

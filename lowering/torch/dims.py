@@ -42,8 +42,7 @@ def specs(
 
 def matched(value: Any, spec: Any) -> Iterator[tuple[int, dict[int, Any]]]:
     if isinstance(value, torch.Tensor):
-        axes = spec if isinstance(spec, Mapping) else dict(enumerate(spec or ()))
-        yield id(value), dict(cast(Mapping[int, Any], axes))
+        yield id(value), by_axis(spec)
     elif isinstance(value, Mapping) and isinstance(spec, Mapping):
         inner = cast(Mapping[Any, Any], spec)
         for key, item in cast(Mapping[Any, Any], value).items():
@@ -52,3 +51,8 @@ def matched(value: Any, spec: Any) -> Iterator[tuple[int, dict[int, Any]]]:
         items, inner = cast(Sequence[Any], value), cast(Sequence[Any], spec)
         for item, part in zip(items, inner, strict=False):
             yield from matched(item, part)
+
+
+def by_axis(spec: Any) -> dict[int, Any]:
+    items: Any = spec.items() if hasattr(spec, "items") else enumerate([] if spec is None else spec)
+    return {axis: dim for axis, dim in items}

@@ -76,9 +76,10 @@ def check_shown(shown: str, printed: str) -> None:
 
 def check_page(text: str, folder: Path, run: Run, capfd: pytest.CaptureFixture[str]) -> int:
     """Follow a page from top to bottom in a folder: a block with a title is that file, `sh` is run,
-    `python` without a title too, and a `text` or `mlir` block without one behind these is an
+    `python` without a title too (one program, block by block), and a `text` or `mlir` block without one behind these is an
     excerpt of what they print. Returns how many blocks were run."""
     count, nothing = 0, Block("", "", "")
+    names: dict[str, object] = {"__name__": "page"}
     for block, after in itertools.pairwise([*blocks(text), nothing]):
         if block.title:
             place = folder / block.title
@@ -88,7 +89,7 @@ def check_page(text: str, folder: Path, run: Run, capfd: pytest.CaptureFixture[s
         if block.kind == "sh":
             printed = run(block.body)
         elif block.kind == "python":
-            exec(compile(block.body, "page", "exec"), {"__name__": "page"})
+            exec(compile(block.body, "page", "exec"), names)
             printed = capfd.readouterr().out
         else:
             continue
