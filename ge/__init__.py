@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ge.dialects.support.errors import GeError as GeError
+    from ge.dialects.support.packages import Package as Package
     from ge.dialects.targets.target import Target as Target
     from ge.lowering.building.graph import Graph as Graph
     from ge.lowering.driver.cache import compile_model, quantize_model
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 # Module -> its names that the package has
 _NAMES = {
     "dialects.support.errors": "GeError",
+    "dialects.support.packages": "Package",
     "dialects.targets.target": "Target",
     "lowering.building.graph": "Graph",
     "lowering.driver.cache": "compile quantize",

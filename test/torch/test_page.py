@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "test" / "unit"))
-from documents import Run, check_page, run
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+from documents import ROOT, Run, check_page, run
 
 __all__ = ["run"]
 

@@ -117,6 +117,10 @@ ROOMS: dict[str, set[str]] = {
         "runtime/tiles", "transforms/analysis", "transforms/rewriting", "lowering/driver",
         "lowering/levels", "lowering/onnx", "lowering/pipeline", "lowering/text",
     },
+    "lowering/lsp": {
+        "dialects", "runtime/clock", "runtime/profile", "lowering/driver", "lowering/levels",
+        "lowering/reference", "lowering/text", "lowering/views",
+    },
     "lowering/reference": {
         "dialects", "runtime/data", "runtime/device", "transforms/rewriting", "lowering/cli",
         "lowering/driver", "lowering/levels", "lowering/pipeline", "lowering/plugins",
