@@ -142,8 +142,9 @@ def put(block: Block, folder: Path) -> None:
 
 def check_page(text: str, folder: Path, run: Run, capfd: pytest.CaptureFixture[str]) -> int:
     """Follow a page in a folder: blocks with a title are files, and written first; then, in their
-    order, `sh` is run, `python` without a title too, and a `text` or `mlir` block without one
-    behind these is an excerpt of what they print. Returns how many blocks were run."""
+    order, `sh` is run, `python` without a title too (the blocks of a page are one program), and a
+    `text` or `mlir` block without one behind these is an excerpt of what they print. Returns how
+    many blocks were run."""
     write(text, folder)
     return follow(text, run, capfd)
 
@@ -157,6 +158,7 @@ def write(text: str, folder: Path) -> None:
 def follow(text: str, run: Run, capfd: pytest.CaptureFixture[str]) -> int:
     """Run the commands of a page whose files are written."""
     count, nothing = 0, Block("", "", "")
+    names: dict[str, object] = {"__name__": "page"}
     for block, after in itertools.pairwise([*blocks(text), nothing]):
         if block.title:
             continue
@@ -164,7 +166,7 @@ def follow(text: str, run: Run, capfd: pytest.CaptureFixture[str]) -> int:
             printed = run(block.body)
         elif block.kind == "python":
             with own_process():
-                exec(compile(block.body, "page", "exec"), {"__name__": "page"})
+                exec(compile(block.body, "page", "exec"), names)
             printed = capfd.readouterr().out
         else:
             continue

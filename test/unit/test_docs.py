@@ -24,7 +24,8 @@ __all__ = ["run"]
 WRITTEN = {str(p.relative_to(ROOT / "docs")): p for p in sorted((ROOT / "docs").rglob("*.md"))}
 
 # pages whose commands another test runs, in a copy of the sources or with packages of its own
-TESTED_ELSEWHERE = {"add_a_pass.md", "add_an_op.md"}
+# (pytorch.md: `test/torch/test_page.py`)
+TESTED_ELSEWHERE = {"add_a_pass.md", "add_an_op.md", "pytorch.md"}
 
 
 @pytest.fixture(scope="module")
