@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import ShrinkException
 
 from ge.dialects.support.diagnostics import Diagnostic, Severity, SourceLocation, diagnostic_handler
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import count_ops
 from ge.lowering.cli.opt_arguments import plugin_files, read_arguments
 from ge.lowering.cli.pass_help import pass_help
 from ge.lowering.cli.remarks import Remarks
@@ -29,7 +30,6 @@ from ge.lowering.pipeline.instrumentation import (
     IRPrinting,
     Reproducer,
     Timing,
-    count_ops,
     dumps_for,
     recorded_configuration,
     reproduce,
@@ -212,7 +212,7 @@ class Driver:
         with diagnostic_handler(diagnostics.append), paused_collector():
             try:
                 module = parse_module(self.ctx, part, implicit=not self.args.no_implicit_module)
-                self.timing.phase("Parser", count_ops(module))
+                self.timing.phase("Parser", 1 + count_ops(module.body.blocks))
                 if self.args.verify_roundtrip:
                     check_roundtrip(self.ctx, module)
                 self.run_passes(module, self.manager)

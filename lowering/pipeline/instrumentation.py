@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.support.diagnostics import diagnostic_handler
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.operation import regions_of
+from ge.dialects.support.operation import count_ops
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.nesting import innermost
 from ge.lowering.pipeline.options import Options
@@ -25,20 +25,6 @@ from ge.lowering.text.files import Outputs, write_text
 from ge.lowering.text.printing import dump_text, op_text
 
 ONNX = "onnx"  # form of dumps
-
-
-def count_ops(module: ModuleOp) -> int:
-    """The ops of a module, itself and those in regions included."""
-    count, blocks = 1, list(module.body.blocks)
-    while blocks:
-        op = blocks.pop().first_op
-        while op is not None:
-            count += 1
-            for region in regions_of(op):
-                blocks.extend(region.blocks)
-            op = op.next_op
-    return count
-
 
 # ---- records ---------------------------------------------------------------------------------
 
@@ -73,7 +59,7 @@ class Records(Instrumentation):
 
     def after(self, p: ModulePass, module: ModuleOp) -> None:
         seconds = time.perf_counter() - self._start
-        self.records.append(PassRecord(p.name, seconds, count_ops(module)))
+        self.records.append(PassRecord(p.name, seconds, 1 + count_ops(module.body.blocks)))
         self._done += 1
 
 
@@ -100,7 +86,7 @@ class Timing(Instrumentation):
 
     def after(self, p: ModulePass, module: ModuleOp) -> None:
         seconds = time.perf_counter() - self._start
-        self.records.append((f"'{p.name}' Pass", seconds, count_ops(module)))
+        self.records.append((f"'{p.name}' Pass", seconds, 1 + count_ops(module.body.blocks)))
         self._start = time.perf_counter()
 
     def report(self) -> str:

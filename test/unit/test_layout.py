@@ -108,6 +108,10 @@ ROOMS: dict[str, set[str]] = {
         "runtime/tiles", "transforms", "lowering/building", "lowering/kernels", "lowering/levels",
         "lowering/onnx", "lowering/pipeline", "lowering/plugins", "lowering/text",
     },
+    "lowering/torch": {
+        "dialects", "runtime/data", "runtime/device", "lowering/driver", "lowering/onnx",
+        "lowering/pipeline", "lowering/text",
+    },
     "lowering/views": {
         "dialects", "runtime/clock", "runtime/costs", "runtime/device", "runtime/profile",
         "runtime/tiles", "transforms/analysis", "transforms/rewriting", "lowering/driver",
