@@ -179,10 +179,13 @@ class Server(LanguageServer):
         question: Callable[[Answers], Result],
         patience: float = PATIENCE,
     ) -> Result | None:
-        """What a question about a text is answered; None where it is not open."""
+        """What a question about a text is answered; None where it is not open. What has little
+        patience has none where the last analysis took longer."""
         document = self.documents.get(uri)
         if document is None:
             return None
+        if patience < PATIENCE and self._seconds.get(uri, 0) > patience:
+            patience = 0
         try:
             await asyncio.wait_for(self._analysed[uri].wait(), patience)
         except TimeoutError:

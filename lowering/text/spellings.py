@@ -41,7 +41,8 @@ class Line(NamedTuple):
     key: tuple[str, ...]
     names: list[str]
     text: str | None
-    end: int  # in the whole text
+    start: int  # in the whole text
+    end: int
     next: int  # where the next token starts
 
     @classmethod
@@ -59,7 +60,7 @@ class Line(NamedTuple):
         blank = BLANK.match(content, end)
         assert blank is not None
         after = follower(content, blank.end())
-        return cls((after, attribute, *parts[::2]), parts[1::2], text, end, blank.end())
+        return cls((after, attribute, *parts[::2]), parts[1::2], text, start, end, blank.end())
 
 
 def follower(content: str, at: int) -> str:
