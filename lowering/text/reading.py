@@ -231,6 +231,18 @@ class LocatingParser(Parser):
             op.location = self.location(start)
         return op
 
+    def _parse_external_resources(self) -> None:
+        """What others wrote for tools, as a reproducer does for ours (see `reproducer.py`)."""
+        self.parse_comma_separated_list(self.Delimiter.BRACES, self._skip_resource)
+
+    def _skip_resource(self) -> None:
+        self.parse_identifier()
+        self.parse_punctuation(":")
+        if self._current_token.kind is MLIRTokenKind.L_BRACE:
+            self.parse_comma_separated_list(self.Delimiter.BRACES, self._skip_resource)
+        else:
+            self._consume_token()
+
     def _op_name(self) -> tuple[int, int, str]:
         start = self._op_names[-1] if self._op_names else self.pos
         match = OP_NAME.match(self.lexer.input.content, start)
