@@ -27,6 +27,7 @@ from ge.dialects.graph import (
     normalization,
     pooling,
     quantization,
+    random,
     recurrent,
     reduction,
     shape,
@@ -39,8 +40,8 @@ from ge.dialects.support.modules import attributes_of, ops_of
 
 FAMILIES: tuple[ModuleType, ...] = (
     activation, attention, cache, constant, control, convolution, creation, detection, elementwise,
-    gears, image, indexing, linear, normalization, pooling, quantization, recurrent, reduction,
-    shape, signal, slicing, trigonometry,
+    gears, image, indexing, linear, normalization, pooling, quantization, random, recurrent,
+    reduction, shape, signal, slicing, trigonometry,
 )  # fmt: skip
 
 

@@ -5,13 +5,14 @@ from typing import Any, cast
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.interfaces import HasFolderInterface
-from xdsl.ir import Attribute, Data, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_attr_definition, irdl_op_definition, prop_def, result_def, traits_def
-from xdsl.parser import AttrParser, Parser
-from xdsl.printer import Printer
+from xdsl.parser import Parser
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.attributes import TextAttr
+from ge.dialects.support.lines import LineOp, Names
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import AnyTensor, is_static, numel, shape_of
 from ge.dialects.support.work import Work
@@ -21,24 +22,15 @@ INLINE_BYTES = 1024
 
 
 @irdl_attr_definition
-class WeightAttr(Data[str]):
+class WeightAttr(TextAttr):
     """The key of a tensor in the payload (a safetensors file beside the IR):
     `#graph.weight<"encoder.0.weight">`."""
 
     name = "graph.weight"
 
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> str:
-        with parser.in_angle_brackets():
-            return parser.parse_str_literal()
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string_literal(self.data)
-
 
 @irdl_op_definition
-class ConstantOp(TensorOp, HasFolderInterface):
+class ConstantOp(TensorOp, LineOp, HasFolderInterface):
     """`graph.constant dense<1.0> : tensor<f32>` (in the IR; for about 1 KiB and less) or
     `graph.constant #graph.weight<"key"> : tensor<768x768xf32>` (in the payload)."""
 
@@ -89,10 +81,8 @@ class ConstantOp(TensorOp, HasFolderInterface):
         op.attributes.update(attrs)
         return op
 
-    def print(self, printer: Printer) -> None:
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" ")
-        printer.print_attribute(self.value)
-        if not isinstance(self.value, DenseIntOrFPElementsAttr):
-            printer.print_string(" : ")
-            printer.print_attribute(self.result.type)
+    def line(self, names: Names, attributes: str) -> str:
+        value = names.attribute_text(self.value)
+        if isinstance(self.value, DenseIntOrFPElementsAttr):
+            return f"{attributes} {value}"
+        return f"{attributes} {value} : {names.attribute_text(self.result.type)}"

@@ -15,6 +15,7 @@ from ge.dialects.support.types import array_ints
 NAME = "graph.name"  # in the model
 DIMS = "graph.dims"  # names of its dimensions, "" for those that have none
 SEQUENCE = "graph.sequence"  # the sequence of the model of which it is an element
+SEED = "graph.seed"  # it is what random numbers follow from (see `random.py`), given by the session
 
 # of @main
 DIM_RANGES = "graph.dim_ranges"  # the least and the largest size of dimensions, -1 for no largest

@@ -1,14 +1,39 @@
 """Locations of ops that are made of several."""
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, FusedLoc, LocationAttr, NameLoc, NoneAttr, UnknownLoc
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FileLineColLoc,
+    FusedLoc,
+    IntAttr,
+    LocationAttr,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+    UnknownLoc,
+)
 from xdsl.ir import Attribute, Operation
 
 # Locations that one op keeps of those that became it: an op that thousands are folded into, one
 # after the other, would name all of them each time.
 MOST_LOCATIONS = 32
+
+
+def place(file: StringAttr, line: int, column: int) -> FileLineColLoc:
+    """As `FileLineColLoc(file, IntAttr(line), IntAttr(column))`, without the checks of an attribute
+    made from unknown ones: each op of a text has one."""
+    location = FileLineColLoc.__new__(FileLineColLoc)
+    for name, value in ("filename", file), ("line", _number(line)), ("column", _number(column)):
+        object.__setattr__(location, name, value)
+    return location
+
+
+@lru_cache(maxsize=1024)
+def _number(value: int) -> IntAttr:
+    return IntAttr(value)
 
 
 def fuse_locations(ops: Iterable[Operation]) -> LocationAttr:

@@ -24,6 +24,7 @@ from xdsl.irdl import VariadicDef as Variadic
 from xdsl.traits import OpTrait
 
 from ge.dialects.support.accessors import direct
+from ge.dialects.support.definitions import with_known_definitions
 
 VALUES = (OpResult, BlockArgument)
 NOWHERE = UnknownLoc()
@@ -40,7 +41,10 @@ class OpClass(ABCMeta):
     __subclasscheck__ = type.__subclasscheck__
 
     def __setattr__(cls, name: str, value: Any) -> None:
-        super().__setattr__(name, direct(value))  # xDSL sets what a definition becomes
+        # xDSL sets what a definition becomes
+        if name == "verify_":
+            value = with_known_definitions(cast("type[GeOp]", cls).verify_more)
+        super().__setattr__(name, direct(value))
 
 
 class GeOp(IRDLOperation, metaclass=OpClass):

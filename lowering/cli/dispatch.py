@@ -163,7 +163,7 @@ class Feeding:
             gear = gears.chosen({name: array.shape for name, array in inputs.items()}, {})
         if self.args.timing_only:
             return HostProgram(module, self.target, gear=gear), None
-        session = Session(module, loaded.payload, self.target)
+        session = Session(module, loaded.payload, self.target, seed=self.args.seed)
         return HostProgram(module, self.target, session, gear), inputs
 
     def _check_names(self, loaded: "Program", names: Iterable[str]) -> None:

@@ -20,9 +20,12 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.cli.opt_arguments import plugin_files, read_arguments
 from ge.lowering.cli.pass_help import pass_help
 from ge.lowering.cli.remarks import Remarks
+from ge.lowering.cli.response_files import expanded
 from ge.lowering.cli.watch_flags import look_of
 from ge.lowering.cli.watching import Watching
-from ge.lowering.debugging.expected_diagnostics import EXPECTED, mismatches
+from ge.lowering.debugging.expected_diagnostics import mismatches
+from ge.lowering.debugging.roundtrip import check_roundtrip
+from ge.lowering.pipeline.collector import paused_collector
 from ge.lowering.pipeline.counting import count_ops
 from ge.lowering.pipeline.instrumentation import Between, dumps_for
 from ge.lowering.pipeline.options import Options
@@ -37,6 +40,7 @@ from ge.lowering.pipeline.pass_options import (
 from ge.lowering.pipeline.reproducer import Recorded, reproduce
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.plugins.universe import rules
+from ge.lowering.text.colours import wanted
 from ge.lowering.text.errors import REPRODUCER, Sources, diagnose, is_internal, show_traceback
 from ge.lowering.text.files import weights_path, write_text
 from ge.lowering.text.printing import op_text
@@ -47,7 +51,7 @@ def run(arguments: Sequence[str]) -> int:
     """The exit status. Raises GeError for a command line that makes no sense."""
     verify = Attribute.__post_init__
     try:
-        return Driver(arguments).run()
+        return Driver(expanded(arguments)).run()
     finally:
         Attribute.__post_init__ = verify  # --disable-verify replaces it
 
@@ -150,9 +154,11 @@ class Driver:
         to_file = args.output_file not in (None, "-")
         failed, texts = False, list[str]()
         try:
-            for part in self.source.split() if args.split_input_file else [self.source]:
+            marker = args.split_input_file
+            for part in self.source.split(marker) if marker else [self.source]:
                 diagnostics: list[Diagnostic] = []
-                text = ("// -----\n" if texts else "") + self.process(part, diagnostics)
+                between = f"{args.output_split_marker}\n" if texts else ""
+                text = between + self.process(part, diagnostics)
                 failed |= self.show(part, diagnostics)
                 texts.append(text)
                 if not to_file:
@@ -172,10 +178,12 @@ class Driver:
 
     def process(self, part: Source, diagnostics: list[Diagnostic]) -> str:
         """Parse, run the passes, print: the text, empty after an error."""
-        with diagnostic_handler(diagnostics.append):
+        with diagnostic_handler(diagnostics.append), paused_collector():
             try:
                 module = parse_module(self.ctx, part, implicit=not self.args.no_implicit_module)
                 self.timing.phase("Parser", count_ops(module))
+                if self.args.verify_roundtrip:
+                    check_roundtrip(self.ctx, module)
                 self.run_passes(module, self.manager)
                 return self.text_of(module)
             except ShrinkException:
@@ -212,12 +220,13 @@ class Driver:
     def show(self, part: Source, diagnostics: Sequence[Diagnostic]) -> bool:
         """Print the diagnostics of a part (remarks if asked for); whether one is a failure."""
         args = self.args
-        tolerant = args.verify_diagnostics or args.parsing_diagnostics
-        if args.verify_diagnostics and EXPECTED.search(self.source.text) is not None:
-            diagnostics, tolerant = mismatches(part, diagnostics), False
+        tolerant = args.parsing_diagnostics
+        if args.verify_diagnostics:
+            diagnostics, tolerant = mismatches(part, diagnostics, args.verify_diagnostics), False
         file = sys.stdout if tolerant else sys.stderr
+        colours = wanted(args.color, file)
         for d in diagnostics:
-            self.remarks.tell(d, lambda d: print(self.sources.render(d), file=file))
+            self.remarks.tell(d, lambda d: print(self.sources.render(d, colours), file=file))
         return not tolerant and any(d.severity is Severity.ERROR for d in diagnostics)
 
     def text_of(self, module: ModuleOp) -> str:

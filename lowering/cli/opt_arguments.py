@@ -14,7 +14,11 @@ from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.cli.remark_flags import FLAGS as REMARK_FLAGS
 from ge.lowering.cli.remark_flags import READERS, with_form
 from ge.lowering.cli.watch_flags import PRINTED, PRINTING, WATCHED, WATCHING, add_table
+from ge.lowering.debugging.expected_diagnostics import ALL, LEVELS
 from ge.lowering.pipeline.pass_options import PassText, read_options
+from ge.lowering.text import colours
+from ge.lowering.text.colours import When
+from ge.lowering.text.reading import SPLIT_MARKER
 
 DESCRIPTION = "Run any passes on a module of any level: graph, fused_op, npu_task."
 EPILOG = """passes:
@@ -29,21 +33,25 @@ environment:
 # Flags and metavar (none: a switch) -> help
 OPTIONS = {
     "-f --frontend FORMAT": "format of the input: mlir (default)",
-    "--split-input-file": "treat the parts between lines `// -----` one by one",
+    "--split-input-file [=MARKER]": """treat the parts between lines that begin with a marker
+        (default `// -----`) one by one""",
+    "--output-split-marker MARKER": "what stands between the parts printed (default `// -----`)",
     "--allow-unregistered-dialect": "take ops of dialects that nobody knows",
     "--no-implicit-module": "put no module around what has none",
     "--load-plugin FILE.py": "add its dialects and passes",
     "-p --passes --pass-pipeline PIPELINE": "run passes: 'a,b{x=1}' or 'builtin.module(a,b{x=1})'",
-    "--verify-each BOOL": "verify after each pass (default true); the input is always verified",
+    "--verify-each [=BOOL]": "verify after each pass (default true); the input is always verified",
+    "--verify-roundtrip": "also print the input in both forms, read them back, and compare",
     "--disable-verify": "verify neither the input nor after passes",
     "-o --output-file FILE": "where the text goes (default, and -: standard output)",
     "-t --target TARGET": "output format: {targets}",
     "--print-no-properties": "print properties as attributes",
     "--syntax-highlight": "colours on a terminal",
-    "--verify-diagnostics": """the input states its errors in comments, `expected-error@+1
-        {{text}}`: status 0 if these and no others come; without such comments, print errors and
-        exit with 0""",
-    "--parsing-diagnostics": "print errors of the parser and exit with 0",
+    "--verify-diagnostics [=LEVEL]": """the input states its errors in comments, `expected-error@+1
+        {{text}}`: status 0 if these come, and with LEVEL all (default) no others; only-expected
+        says nothing of others""",
+    "--parsing-diagnostics": "print errors on standard output and exit with 0",
+    "--color [=WHEN]": "colours of diagnostics: auto (default), always or never; NO_COLOR counts",
     **{f"{flag} {metavar}": text for flag, (metavar, text) in REMARK_FLAGS.items()},
     "--debug": "print Python's traceback with an error",
     "--print-between-passes": "print the IR between passes",
@@ -58,6 +66,15 @@ OPTIONS = {
     "--list-rules": "the rules that passes are made of",
     "--show-dialects": "the dialects whose ops are known",
     "-v --version": "print the versions of ge and xDSL",
+}
+
+
+# Flags whose value may be left out -> what they stand for then; a value is behind a `=`
+BARE = {
+    "--split-input-file": SPLIT_MARKER,
+    "--verify-diagnostics": ALL,
+    "--verify-each": "true",
+    "--color": When.ALWAYS.value,
 }
 
 
@@ -82,6 +99,9 @@ def build_parser(targets: tuple[str, ...] = ()) -> ArgumentParser:
         "--load-plugin": {"action": "append", "default": []},
         "--pass-pipeline": {"default": ""},
         "--verify-each": {"type": argument(truth), "default": True},
+        "--verify-diagnostics": {"choices": LEVELS},
+        "--color": {"type": argument(colours.read), "default": When.AUTO},
+        "--output-split-marker": {"default": SPLIT_MARKER},
         "--target": {"type": target_of(targets), "default": "mlir"},
         "--list-passes": {"nargs": "?", "const": ""},
         **{flag: {"type": argument(read)} for flag, read in READERS.items()},
@@ -116,9 +136,11 @@ def read_arguments(
     rest: list[str] = []
     texts: list[PassText] = []
     for arg in args[:end]:
-        flag, _, value = arg.partition("=")
+        flag, equals, value = arg.partition("=")
         name = flag.lstrip("-")
         if arg.startswith("-") and parser.has_flag(f"--{name}"):
+            if not equals and f"--{name}" in BARE:
+                arg = f"--{name}={BARE[f'--{name}']}"
             rest += parser.spelled(arg)
         elif arg.startswith("-") and name in passes:
             texts.append(PassText(name, read_options(value, f"--{name}")))

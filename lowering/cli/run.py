@@ -85,7 +85,7 @@ def build_parser() -> ArgumentParser:
     add("--save-state", metavar="S.npz", help="where the state goes that the run leaves")
     add("--random-weights", action="store_true", help="random values for weights that are missing")
     add("--seed", type=argument(whole(0)), default=0, metavar="N",
-        help="seed of random inputs and weights (default 0)")  # fmt: skip
+        help="seed of random inputs, weights and random ops (default 0)")  # fmt: skip
 
     add("--tiles", metavar="all|sample:N", help="run kernels by their tile programs, which are "
         "written where a program has none: --tiles all of them on all cores; --tiles=sample:N so "
@@ -314,7 +314,9 @@ def compute(
     module, payload = loaded.module, loaded.payload
     sanitize = flag_value(args, "sanitize")  # None: as the environment says
     target = machine_of(args, module, options)
-    session = Session(module, payload, target, args.poison, sanitize, tiles=args.tiles or "")
+    session = Session(
+        module, payload, target, args.poison, sanitize, tiles=args.tiles or "", seed=args.seed
+    )
     if args.save_state and not session.state.names:
         raise GeError("--save-state: the program keeps no state", hint="compile it with --state")
     if args.load_state:

@@ -18,7 +18,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import DYNAMIC, Shape
 from ge.dialects.targets.target import TARGET
-from ge.lowering.driver.context import context, paused_collector
+from ge.lowering.driver.context import context
 from ge.lowering.driver.program import (
     Compilation,
     Program,
@@ -28,6 +28,7 @@ from ge.lowering.driver.program import (
 )
 from ge.lowering.driver.stepper import Stepper
 from ge.lowering.levels.level import Level, level_of
+from ge.lowering.pipeline.collector import paused_collector
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import bound_stages
 from ge.lowering.text.values import Shapes, Size, Sizes

@@ -20,7 +20,7 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.binding import Binder, add_largest
-from ge.lowering.driver.context import context, paused_collector
+from ge.lowering.driver.context import context
 from ge.lowering.driver.gears import GearReport, judged
 from ge.lowering.driver.memory_search import lower_within_limit
 from ge.lowering.driver.program import (
@@ -33,6 +33,7 @@ from ge.lowering.driver.program import (
 from ge.lowering.driver.stepper import Stepper
 from ge.lowering.levels.dominance import verify
 from ge.lowering.levels.level import Level, level_of
+from ge.lowering.pipeline.collector import paused_collector
 from ge.lowering.pipeline.instrumentation import PassRecord, Progress, dumps_for
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import Instrumentation

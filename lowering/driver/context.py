@@ -1,8 +1,6 @@
-"""What compiling runs in: the dialects, and no garbage collection."""
+"""The dialects that compiling has."""
 
-import gc
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin
@@ -14,19 +12,6 @@ from ge.dialects.fused_op import FusedOps
 from ge.dialects.graph import Graph
 from ge.dialects.npu_task import NpuTask
 from ge.lowering.plugins.extensions import universe
-
-
-@contextmanager
-def paused_collector() -> Generator[None]:
-    """No garbage collection inside the block: a module is one large web of live objects, which
-    each full collection would visit again (a third of the time at 50,000 ops)."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def context(plugins: Sequence[str] = ()) -> Context:

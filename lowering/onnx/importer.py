@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
+from zlib import crc32
 
 import onnx
 from onnx import ModelProto, NodeProto
@@ -12,6 +13,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Region, SSAValue
 
 from ge.dialects.graph.ports import NAME, SEQUENCE, state_ranges
+from ge.dialects.graph.random import STREAMS
 from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.functions import Function, local_function, local_key, versions
 from ge.lowering.onnx.inputs import Fixed, make_arguments
@@ -62,12 +64,17 @@ class Importer:
         self.tensors = Tensors(folder)
         self.payload = ImportedWeights()
         self.keys: dict[str, int] = {}
+        self.streams: dict[str, int] = {}
+        self._seed: SSAValue | None = None
         self.computed: dict[SSAValue, Array] = {}
         self.problems: list[ImportProblem] = []
         self.opsets = versions(model.opset_import)
         self.functions = {f.key: f for f in map(local_function, model.functions)}
         self.nodes = 0
         self.progress = progress
+        initialized = {i.name for i in model.graph.initializer}
+        inputs = [i for i in model.graph.input if i.name not in initialized]
+        self.arguments = make_arguments(inputs, fixed)
 
     # ---- what scopes ask for
 
@@ -79,11 +86,30 @@ class Importer:
         self.keys[key] = 0
         return key
 
-    def mark(self) -> tuple[int, int]:
-        return len(self.payload), len(self.keys)
+    def stream(self, name: str) -> int:
+        """The number of a stream of random numbers for a node of this name; another one each time
+        that the node is imported."""
+        key, again = name, 0
+        while key in self.streams:
+            again += 1
+            key = f"{name}.{again}"
+        number, taken = crc32(key.encode()), set(self.streams.values())
+        while number in taken:
+            number = (number + 1) % STREAMS
+        self.streams[key] = number
+        return number
 
-    def reset(self, mark: tuple[int, int]) -> None:
-        for table, count in zip((self.payload, self.keys), mark, strict=True):
+    def seed(self) -> SSAValue:
+        """The argument that the session gives for random numbers."""
+        if self._seed is None:
+            self._seed = self.arguments.add_seed()
+        return self._seed
+
+    def mark(self) -> Sequence[int]:
+        return [len(table) for table in (self.payload, self.keys, self.streams)]
+
+    def reset(self, mark: Sequence[int]) -> None:
+        for table, count in zip((self.payload, self.keys, self.streams), mark, strict=True):
             while len(table) > count:
                 table.popitem()
 
@@ -126,9 +152,7 @@ class Importer:
     def run(self) -> Imported:
         """The module of the whole model. Raises GeError that lists every node that is not
         supported."""
-        graph = self.model.graph
-        initialized = {i.name for i in graph.initializer}
-        inputs = make_arguments([i for i in graph.input if i.name not in initialized], self.fixed)
+        graph, inputs = self.model.graph, self.arguments
         try:
             outputs = Scope(self, inputs.block, self.opsets).import_graph(graph, inputs.values)
         except Failed:

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from onnx import TensorShapeProto, TypeProto, ValueInfoProto
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, SSAValue
 
-from ge.dialects.graph.ports import DIMS, NAME, SEQUENCE, name_hint
+from ge.dialects.graph.ports import DIMS, NAME, SEED, SEQUENCE, name_hint, name_of, port
+from ge.dialects.graph.random import SEED_TYPE
 from ge.dialects.support.dims import Range, size_of, symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, AnyTensor, shape_text, tensor
@@ -159,6 +161,16 @@ class Arguments:
     block: Block
     attributes: list[DictionaryAttr]
     values: list[Value]
+
+    def add_seed(self) -> SSAValue:
+        """One that is none of the model's: what random numbers follow from. No input has its
+        name."""
+        names = {name_of(table.data) for table in self.attributes}
+        name = next(n for i in count() if (n := f"seed.{i}" if i else "seed") not in names)
+        seed = self.block.insert_arg(SEED_TYPE, len(self.block.args))
+        seed.name_hint = name_hint(name)
+        self.attributes.append(DictionaryAttr({**port(name), SEED: UnitAttr()}))
+        return seed
 
 
 def make_arguments(infos: Sequence[ValueInfoProto], fixed: Fixed) -> Arguments:

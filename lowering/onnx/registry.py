@@ -192,6 +192,16 @@ class Node:
             raise Unsupported(f"attribute '{name}' is missing or not a graph")
         return attribute.g
 
+    # ---- random numbers
+
+    def seed(self) -> SSAValue:
+        """The seed that random ops of the graph draw from."""
+        return self.scope.seed()
+
+    def stream(self) -> Int:
+        """The number of a stream that no other node draws from."""
+        return self.scope.stream(next((o for o in self.proto.output if o), self.op_type))
+
     # ---- results
 
     def build(self, op: type[OpT], *operands: Any, **params: Any) -> OpT:

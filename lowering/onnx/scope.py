@@ -16,6 +16,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.constant import INLINE_BYTES, ConstantOp, WeightAttr
+from ge.dialects.graph.random import DeriveSeedOp
 from ge.dialects.graph.support.parameters import ShapeComputation
 from ge.dialects.support.environment import debugging
 from ge.dialects.support.errors import GeError
@@ -32,6 +33,7 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
+from ge.lowering.onnx.contrib import advice
 from ge.lowering.onnx.functions import Function, find_function
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_names
 from ge.lowering.onnx.order import domain_of, in_order, node_name
@@ -62,8 +64,9 @@ class TooLarge(GeError):
 class Scope:
     """A graph, a subgraph or the body of a function during import.
 
-    `parent` is the scope around a subgraph, whose names it sees. `prefix` goes before the names
-    of nodes in their locations, unless `location` gives them all the same one.
+    `parent` is the scope around a subgraph, whose names it sees, `caller` the one from which a
+    function is called. `prefix` goes before the names of nodes in their locations, unless
+    `location` gives them all the same one. `round_number` is a value in the body of a loop.
     """
 
     def __init__(
@@ -81,6 +84,9 @@ class Scope:
         self.calls: tuple[tuple[str, ...], ...] = parent.calls if parent else ()
         self.prefix: str = parent.prefix if parent else ""
         self.location: LocationAttr | None = parent.location if parent else None
+        self.caller: Scope | None = parent
+        self.round_number: SSAValue | None = None
+        self._seed: SSAValue | None = None
 
     def child(self, arg_types: Sequence[Attribute] = ()) -> "Scope":
         return Scope(self.importer, Block(arg_types=arg_types), self.opsets, self)
@@ -111,6 +117,22 @@ class Scope:
         if self.location is not None:
             return self.location
         return name_loc(f"{self.prefix}{name}")
+
+    # ---- random numbers
+
+    def seed(self) -> SSAValue:
+        """What random ops of this graph draw from: the argument of the main function, in a loop
+        another one in each round."""
+        if self._seed is None:
+            self._seed = self.importer.seed() if self.caller is None else self.caller.seed()
+            if self.round_number is not None:
+                op = DeriveSeedOp.of(self._seed, self.round_number)
+                self.block.add_op(op)
+                self._seed = op.result
+        return self._seed
+
+    def stream(self, name: str) -> int:
+        return self.importer.stream(f"{self.prefix}{name}")
 
     # ---- constants
 
@@ -266,7 +288,8 @@ class Scope:
             return self._expand(proto, function, inputs)
         if handler is None:
             where = f" of domain '{proto.domain}'" if proto.domain else ""
-            raise Unsupported(f"there is no such op{where} in ge")
+            why = f": {text}" if (text := advice(proto.domain)) else ""
+            raise Unsupported(f"there is no such op{where} in ge{why}")
         node = Node(proto, inputs, version, self.block, self)
         if self.prefix or self.location is not None:
             node.location = self.place(node_name(proto))
@@ -307,6 +330,7 @@ class Scope:
             raise Unsupported(f"function '{proto.op_type}' calls itself")
         body = function.proto
         scope = Scope(self.importer, self.block, function.opsets or self.opsets)
+        scope.caller = self
         scope.calls = (*self.calls, function.key)
         scope.attributes = {**function.defaults, **{a.name: a for a in proto.attribute}}
         scope.prefix = f"{self.prefix}{node_name(proto)}/"

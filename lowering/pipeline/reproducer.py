@@ -31,7 +31,6 @@ from ge.dialects.support.diagnostics import diagnostic_handler
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.pipeline.pass_options import pipeline_text
 from ge.lowering.text.files import write_text
-from ge.lowering.text.look import Look
 from ge.lowering.text.printing import op_text
 
 RESOURCE = """
@@ -84,7 +83,7 @@ def reproducer_text(
 
 def portable_text(module: ModuleOp) -> str:
     """A module as any tool reads it."""
-    return op_text(module, Look(generic=True, debuginfo=True))
+    return op_text(module, generic=True, debuginfo=True)
 
 
 @dataclass

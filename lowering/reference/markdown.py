@@ -48,3 +48,9 @@ def _plain(line: str) -> str:
     """A line of prose in which `<` begins no HTML, but for what is code already."""
     parts = re.split(r"(`[^`]*`)", line)
     return "".join(p if p.startswith("`") else p.replace("<", "&lt;") for p in parts)
+
+
+def anchor(title: str) -> str:
+    """The anchor of a heading, as mkdocs makes it."""
+    plain = re.sub(r"[^\w\s-]", "", re.sub(r"[`*]", "", title)).strip().lower()
+    return re.sub(r"[-\s]+", "-", plain)

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping
 
 from ge.lowering.reference.command_lines import tools_page
+from ge.lowering.reference.ops import dialect_pages
 from ge.lowering.reference.options import options_page
 from ge.lowering.reference.passes import passes_page, rules_page
 from ge.lowering.reference.targets import targets_page
 
 PAGES: Mapping[str, Callable[[], str]] = {
+    **dialect_pages(),
     "reference/options.md": options_page,
     "reference/passes.md": passes_page,
     "reference/rules.md": rules_page,

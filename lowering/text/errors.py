@@ -26,6 +26,7 @@ from ge.dialects.support.diagnostics import (
 )
 from ge.dialects.support.environment import debugging
 from ge.dialects.support.errors import GeError
+from ge.lowering.text.colours import When, coloured, plain, wanted
 from ge.lowering.text.printing import head_text
 from ge.lowering.text.reading import Source, describe
 
@@ -74,17 +75,21 @@ class Sources:
         lines = self._lines[location.file]
         return lines[location.line - 1].rstrip("\r") if 0 < location.line <= len(lines) else None
 
-    def render(self, diagnostic: Diagnostic) -> str:
+    def render(self, diagnostic: Diagnostic, colours: bool = False) -> str:
         """The diagnostic, its notes, and the source lines that they point to."""
-        lines = (_shortened(visible(line)) for line in str(diagnostic).split("\n"))
-        out = ["\n".join(lines)]
+        paint = coloured if colours else plain
+        lines = [_shortened(visible(line)) for line in diagnostic.message.split("\n")]
+        place, kind = str(diagnostic.location), diagnostic.severity
+        head = f"{paint(_shortened(visible(place)) + ': ', 'place')}" if place else ""
+        message = "\n".join(lines) if kind is Severity.NOTE else paint("\n".join(lines), "message")
+        out = [f"{head}{paint(f'{kind}: ', kind)}{message}"]
         location = diagnostic.location
         if location.file and (line := self.line(location)) is not None:
             clean = UNSEEN.sub(lambda m: m[0] if m[0] == "\t" else "\ufffd", line)
             shown, column = _window(clean, location.column)
             blanks = re.sub(r"[^\t]", " ", shown[: max(column - 1, 0)])
-            out += [shown, f"{blanks}^"]
-        out += [self.render(note) for note in diagnostic.notes]
+            out += [shown, blanks + paint("^", "caret")]
+        out += [self.render(note, colours) for note in diagnostic.notes]
         return "\n".join(out)
 
 
@@ -255,7 +260,7 @@ def print_error(error: BaseException, tool: str = "", debug: bool = False) -> No
         sources.add(Source(error.span.input.name, str(error.span.input.content)))
     prefix = f"{tool}: " if tool and not str(diagnostic.location) else ""
     try:
-        text = sources.render(diagnostic)
+        text = sources.render(diagnostic, wanted(When.AUTO, sys.stderr))
     except MemoryError:
         text = f"error: {describe(error)}"
     print(prefix + text, file=sys.stderr)

@@ -6,7 +6,7 @@ is, for ops that have sizes,
     " ", name of source, "[", names of offsets, "] sizes ", text of sizes, " : ", type of source...
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from io import StringIO
 from itertools import takewhile
@@ -20,18 +20,21 @@ from xdsl.irdl import declarative_assembly_format as xdsl
 from xdsl.printer import Printer
 
 from ge.dialects.support.accessors import item
+from ge.dialects.support.directives import Parameter
 from ge.dialects.support.lines import Names
 from ge.dialects.support.operation import operands_of
 from ge.dialects.support.types import array_ints
 
-SILENT = (xdsl.AttrDictDirective, xdsl.OptionalUnitAttrVariable)  # where there is nothing
+SILENT = (xdsl.OptionalUnitAttrVariable,)  # where there is nothing
 LITERAL = (xdsl.WhitespaceDirective, xdsl.PunctuationDirective, xdsl.KeywordDirective)
 
 
 class Texts(Names, Protocol):
-    """Who knows also the texts that variables give attributes."""
+    """Who knows also the texts that variables give attributes, and those of dictionaries."""
 
     def variable_text(self, variable: xdsl.AttributeVariable, attribute: Attribute) -> str: ...
+
+    def dictionary_text(self, attributes: Mapping[str, Attribute]) -> str: ...
 
 
 Write: TypeAlias = Callable[[Texts, Operation], str]
@@ -76,13 +79,12 @@ class Format:
         self.directives = directives
         self.choices: list[IsPresent] = []
         self.numbers: dict[int, int] = {}  # of choices, by the ids of directives
-        self.listed: set[str] = set()  # properties that stand among the attributes
         self.parts: dict[tuple[bool, ...], Parts | None] = {}
         self._collect(directives)
 
     def text(self, op: Operation, texts: Texts) -> str | None:
         """What stands behind the name of an op; None where xDSL has to print it."""
-        if op.attributes or (self.listed and not self.listed.isdisjoint(op.properties)):
+        if op.attributes:
             return None
         choice = tuple([is_present(op) for is_present in self.choices])
         if choice not in self.parts:
@@ -95,13 +97,13 @@ class Format:
     def _collect(self, directives: Sequence[xdsl.FormatDirective]) -> None:
         """Number the choices of directives, and of those in them."""
         for d in directives:
-            if isinstance(d, xdsl.AttrDictDirective):
-                self.listed |= d.expected_properties
-            elif (is_present := choice_of(d)) is not None:
+            if (is_present := choice_of(d)) is not None:
                 self.numbers[id(d)] = len(self.choices)
                 self.choices.append(is_present)
             if isinstance(d, xdsl.OptionalGroupDirective):
                 self._collect((d.then_first, *d.then_elements, *d.else_elements))
+            elif isinstance(d, Parameter):
+                self._collect((d.property,))
 
     def _parts(self, choice: Sequence[bool]) -> Parts | None:
         found, state = list[Part](), xdsl.PrintingState()  # which knows where spaces stand
@@ -126,6 +128,11 @@ class Format:
             then = (*d.then_whitespace, d.then_first, *d.then_elements)
             for inner in then if is_chosen else d.else_elements:
                 self._add(inner, choice, state, found)
+        elif isinstance(d, Parameter) and not is_chosen:
+            self._add(d.property, choice, state, found)
+        elif is_chosen and isinstance(d, xdsl.AttrDictDirective | Parameter):
+            state.should_emit_space, state.last_was_punctuation = True, False
+            found.append(text_of(d, self.singles))
         elif is_chosen and not isinstance(d, SILENT):
             part = text_of(d, self.singles)
             found += [printed(state.print_whitespace), part]
@@ -140,8 +147,14 @@ def printed(write: Callable[[Printer], object]) -> str:
 def choice_of(d: xdsl.FormatDirective) -> IsPresent | None:
     """Whether an op has what a directive prints; None where all ops have."""
     match d:
+        case xdsl.OptionalGroupDirective(anchor=Parameter() as anchor):
+            return cast(IsPresent, anchor.is_present)
         case xdsl.OptionalGroupDirective():
             return choice_of(cast(Any, d.anchor)) or d.anchor.is_present
+        case xdsl.AttrDictDirective():
+            return lambda op: bool(listed(d, op))
+        case Parameter():
+            return d.operand.is_present
         case xdsl.AttributeVariable():
             attributes, name = attributes_of(d), d.name
             if d.default_value is None:
@@ -153,6 +166,19 @@ def choice_of(d: xdsl.FormatDirective) -> IsPresent | None:
             return d.is_present
         case _:
             return None
+
+
+def listed(d: xdsl.AttrDictDirective, op: Operation) -> dict[str, Attribute]:
+    """The properties of an op that stand among its attributes, those left out that are a
+    default."""
+    if not d.expected_properties:
+        return {}
+    defined = cast("type[IRDLOperation]", type(op)).get_irdl_definition().properties
+    return {
+        name: attribute
+        for name, attribute in op.properties.items()
+        if name in d.expected_properties and attribute != defined[name].default_value
+    }
 
 
 def is_said(d: xdsl.AttributeVariable, op: Operation) -> bool:
@@ -182,6 +208,11 @@ def text_of(d: xdsl.FormatDirective, singles: int) -> Part:
             sources = types_of(d.operand_typeable_directive)
             targets = types_of(d.result_typeable_directive)
             return lambda texts, op: function_text(texts, sources(op), targets(op))
+        case xdsl.AttrDictDirective(with_keyword=False):
+            return lambda texts, op: texts.dictionary_text(listed(d, op))
+        case Parameter():
+            operand = d.operand.get
+            return lambda texts, op: typed_text(texts, operand(cast(IRDLOperation, op)))
         case xdsl.DenseArrayAttributeVariable(elt_type=IntegerType()):
             attributes = attributes_of(d)
             return lambda texts, op: str([*array_ints(attributes(op)[d.name])])
@@ -219,6 +250,12 @@ def function_text(texts: Texts, sources: Sequence[Attribute], targets: Sequence[
     names = ", ".join(map(texts.attribute_text, targets))
     result = names if len(targets) == 1 else f"({names})"
     return f"({', '.join(map(texts.attribute_text, sources))}) -> {result}"
+
+
+def typed_text(texts: Texts, value: SSAValue | None) -> str:
+    """`(%0 : type)`"""
+    assert value is not None
+    return f"({texts.name_of(value)} : {texts.attribute_text(value.type)})"
 
 
 def attributes_of(d: xdsl.AttributeVariable) -> Callable[[Operation], dict[str, Attribute]]:

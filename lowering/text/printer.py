@@ -1,6 +1,7 @@
 """The printer of MLIR text."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from functools import cache
 from io import StringIO
 from typing import Any, cast
@@ -24,6 +25,7 @@ from ge.dialects.support.lines import LineOp
 from ge.dialects.support.operation import ops_of
 from ge.lowering.text.formats import format_of
 
+PLAIN = re.compile(rb"[ !#-\[\]-~]*")  # text that stands in quotes as it is
 LAUNCH = "npu_task.launch"  # by name: the dialect is not needed to print others
 
 
@@ -69,6 +71,7 @@ class TextPrinter(Printer):
         # by ids, and with what has them: hashes of structures, and of values, take longest
         self.by_id: dict[int, tuple[Attribute, str]] = {}
         self.variables: dict[tuple[int, int], tuple[Attribute, str]] = {}
+        self.dictionaries: dict[tuple[object, ...], tuple[object, str]] = {}
         self.names: dict[int, tuple[SSAValue, str]] = {}
 
     def print_whole(self, op: Operation) -> None:
@@ -163,6 +166,13 @@ class TextPrinter(Printer):
             self._current_column += len(text)
             self.stream.write(text)
 
+    def print_bytes_literal(self, bytestring: bytes) -> None:
+        """As upstream, which prints one character at a time."""
+        if PLAIN.fullmatch(bytestring):
+            self.print_string(f'"{bytestring.decode()}"', indent=0)
+        else:
+            super().print_bytes_literal(bytestring)
+
     def _print_new_line(self, indent: int | None = None, print_message: bool = True) -> None:
         if self._next_line_callback or self.stream is None:
             super()._print_new_line(indent, print_message)
@@ -219,6 +229,16 @@ class TextPrinter(Printer):
                 return text
             self.attributes[key] = text
         self.variables[ids] = attribute, text
+        return text
+
+    def dictionary_text(self, attributes: Mapping[str, Attribute]) -> str:
+        """The text of attributes of an op, with the space before."""
+        ids = (*attributes, *map(id, attributes.values()))
+        if (known := self.dictionaries.get(ids)) is not None:
+            return known[1]
+        text = self._apart(lambda: self.print_op_attributes(attributes))
+        if "\n" not in text:
+            self.dictionaries[ids] = dict(attributes), text
         return text
 
     def _apart(self, write: Callable[[], object]) -> str:

@@ -6,7 +6,7 @@ from typing import Any, TextIO
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from ge.lowering.text.look import LOCATED, PLAIN, Look
+from ge.lowering.text.look import PLAIN, Look
 from ge.lowering.text.printer import TextPrinter
 
 
@@ -31,9 +31,18 @@ def text_printer(
     return LookPrinter(look=look, **options)
 
 
-def op_text(op: Operation, look: Look = PLAIN, *, attributes: dict[Any, str] | None = None) -> str:
-    """The text of an op (see `text_printer`)."""
+def op_text(
+    op: Operation,
+    look: Look | None = None,
+    *,
+    generic: bool = False,
+    debuginfo: bool = False,
+    elide: int | None = None,
+    attributes: dict[Any, str] | None = None,
+) -> str:
+    """The text of an op, with a look or with these parts of one (see `text_printer`)."""
     out = StringIO()
+    look = look or Look(generic=generic, debuginfo=debuginfo, elide=elide)
     text_printer(out, look, attributes).print_whole(op)
     return out.getvalue()
 
@@ -42,7 +51,7 @@ def dump_text(module: ModuleOp, detail: int) -> str:
     """A module for `GE_DUMP_GRAPH`: 1 in full, with locations, 2 without them and the elements of
     large constants, 3 a line for each op of each function."""
     if detail < 3:
-        return op_text(module, LOCATED if detail == 1 else Look(elide=16))
+        return op_text(module, elide=16 if detail == 2 else None, debuginfo=detail == 1)
     return "\n".join(map(head_text, module.walk()))
 
 
@@ -50,6 +59,6 @@ def head_text(op: Operation, elide: int = 16) -> str:
     """One line for an op, in generic form and without its regions."""
     alone = op.clone_without_regions()
     try:
-        return op_text(alone, Look(elide=elide, generic=True))
+        return op_text(alone, elide=elide, generic=True)
     finally:
         alone.drop_all_references()  # else it is a user of its operands

@@ -25,7 +25,6 @@ from xdsl.dialects.builtin import (
     FileLineColLoc,
     FusedLoc,
     IndexType,
-    IntAttr,
     IntegerType,
     LocationAttr,
     ModuleOp,
@@ -33,7 +32,7 @@ from xdsl.dialects.builtin import (
     RankedStructure,
     StringAttr,
 )
-from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Block, Operation, SSAValue, TypeAttribute
 from xdsl.irdl import AttrConstraint, base
 from xdsl.parser import Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import (
@@ -46,6 +45,9 @@ from xdsl.utils.lexer import Input, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.locations import place
+from ge.dialects.support.operation import put_last
+from ge.lowering.text.spellings import Line, Spelling, spelling_of
 from ge.lowering.text.values import did_you_mean
 
 STDIN = "<stdin>"
@@ -68,7 +70,7 @@ ALIAS = re.compile(r"[#!][A-Za-z_][\w$.-]*")
 LOCATION_ALIAS = re.compile(r"^#[\w$.-]+\s*=\s*loc\(", re.MULTILINE)
 ALIAS_LIMIT = 1 << 24  # characters that an alias may stand for
 
-SPLIT_MARKER = re.compile(r"^[ \t]*// -----.*$", re.MULTILINE)
+SPLIT_MARKER = "// -----"
 CODE = re.compile(r"^\s*(?!//)\S", re.MULTILINE)
 OP_NAME = re.compile(r'"?([\w.$]*)"?')
 # Types whose meaning depends on their text alone; most of the types of a program
@@ -85,15 +87,17 @@ class Source:
     name: str
     text: str
     lines_before: int = 0
+    is_part: bool = False
 
-    def split(self) -> list["Source"]:
+    def split(self, marker: str = SPLIT_MARKER) -> list["Source"]:
+        """The parts between the lines that begin with a marker."""
         parts: list[Source] = []
         start = line = 0
-        for match in SPLIT_MARKER.finditer(self.text):
-            parts.append(Source(self.name, self.text[start : match.start()], line))
+        for match in re.finditer(rf"^[ \t]*{re.escape(marker)}.*$", self.text, re.MULTILINE):
+            parts.append(Source(self.name, self.text[start : match.start()], line, is_part=True))
             line += self.text.count("\n", start, match.start())
             start = match.end()
-        parts.append(Source(self.name, self.text[start:], line))
+        parts.append(Source(self.name, self.text[start:], line, is_part=bool(parts)))
         return parts
 
     @property
@@ -179,6 +183,9 @@ class LocatingParser(Parser):
     """Gives each op without explicit `loc(...)` the position of its name, and each failure
     while parsing the position of the op, type or attribute that it is about."""
 
+    # Whether `parse_operation` may be left out for lines like others before (`spellings.py`)
+    knows_lines = True
+
     def __init__(self, ctx: Context, source: Source) -> None:
         super().__init__(ctx, "", source.name)
         # Blank lines instead of the parts before keep line numbers those of the whole file.
@@ -187,16 +194,19 @@ class LocatingParser(Parser):
         self._file = StringAttr(source.name)
         content = self.lexer.input.content
         self._line_starts = [0, *(m.end() for m in re.finditer("\n", content))]
-        self._op_names: list[int] = []
+        self._op_names: list[int] = []  # where those of the ops around start
+        self._last_name = 0
         self._first_uses: dict[str, Span] = {}
         self._types: dict[str, TypeAttribute] = {}
         self._alias_sizes: dict[str, int] = {}
         self._location_aliases: dict[int, int] = {}  # where each begins and ends
+        # by the dialects of the ops around, which decide what names without a dialect mean
+        self._spellings: dict[tuple[str, ...], dict[tuple[str, ...], Spelling]] = {}
 
     def location(self, position: int) -> FileLineColLoc:
         line = bisect_right(self._line_starts, position)
         column = position - self._line_starts[line - 1] + 1
-        return FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+        return place(self._file, line, column)
 
     def _fail(self, start: int, end: int, error: Exception, subject: str = "") -> NoReturn:
         message = describe(error)
@@ -226,7 +236,7 @@ class LocatingParser(Parser):
         except Exception as e:
             start, end, name = self._op_name()
             self._fail(start, end, e, f"'{name}' op")
-        start = self._op_names.pop()
+        start = self._last_name = self._op_names.pop()
         if op.location == UNKNOWN_LOC:
             op.location = self.location(start)
         return op
@@ -242,6 +252,53 @@ class LocatingParser(Parser):
             self.parse_comma_separated_list(self.Delimiter.BRACES, self._skip_resource)
         else:
             self._consume_token()
+
+    def _parse_block_body(self, block: Block) -> None:
+        """As upstream; lines that differ in names alone are parsed once."""
+        while True:
+            line = self._read_known_lines(block) if self.knows_lines else None
+            start = self.pos
+            if (op := self.parse_optional_operation()) is None:
+                return
+            block.add_op(op)
+            if line is not None and self.pos == line.next:
+                known = spelling_of(line, op, self._last_name - start, self.ssa_values)
+                if known is not None:
+                    self._spellings[self._dialects()][line.key] = known
+
+    def _dialects(self) -> tuple[str, ...]:
+        return tuple(self._parser_state.dialect_stack)
+
+    def _read_known_lines(self, block: Block) -> Line | None:
+        """Append the ops of the next lines while their spellings are known. The line that the
+        parser has to read."""
+        content, start = self.lexer.input.content, self.pos
+        known = self._spellings.setdefault(self._dialects(), {})
+        position = start
+        while (line := Line.at(content, position)) is not None:
+            spelling = known.get(line.key)
+            if spelling is None or (op := self._known_op(line, spelling)) is None:
+                break
+            op.location = self.location(position + spelling.name_at(line))
+            put_last(block, op)
+            position = line.next
+        if position != start:
+            self._resume_from(position)
+        return line
+
+    def _known_op(self, line: Line, spelling: Spelling) -> Operation | None:
+        """The op of a line, whose results have their names; None if the parser has to make it."""
+        names = line.names[: len(spelling.result_types)]
+        taken, awaited = self.ssa_values, self.forward_ssa_references
+        if any(n in taken or n in awaited for n in names) or len(set(names)) != len(names):
+            return None
+        op = spelling.op(line, taken)
+        if op is not None:
+            for name, result in zip(names, op.results, strict=True):
+                taken[name] = (result,)
+                if not name[0].isdigit():
+                    result.name_hint = name
+        return op
 
     def _op_name(self) -> tuple[int, int, str]:
         start = self._op_names[-1] if self._op_names else self.pos
@@ -424,7 +481,7 @@ def parse_module(ctx: Context, source: Source, *, implicit: bool = True) -> Modu
     """Parse a text. Raises ParseError for what is wrong in it."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     if not source.has_code:
-        if source.lines_before == 0:
+        if not source.is_part:
             raise ParseError(Span(0, 0, Input(source.text, source.name)), "there is no operation")
         return ModuleOp([])
     return LocatingParser(ctx, source).parse_module(implicit)

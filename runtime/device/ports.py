@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, String
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from ge.dialects.graph.ports import dims_of, name_of
+from ge.dialects.graph.ports import SEED, dims_of, name_of
 from ge.dialects.graph.state import (
     BLOCK,
     STATE,
@@ -33,7 +33,8 @@ class Port:
     a dimension has none; dimensions of the same name have the same size. `state`: the output that
     an input is in the next run, "" for an input of the caller. `padded`: the shape that the program
     has for one that grows with a state, () for others. `step`: of the number of rows of states that
-    grow, how many of them a run appends. `block`: of a table of blocks, the rows of each."""
+    grow, how many of them a run appends. `block`: of a table of blocks, the rows of each. `seed`:
+    whether it is what random numbers follow from."""
 
     name: str
     element: Attribute
@@ -43,11 +44,12 @@ class Port:
     padded: Shape = ()
     step: int = 0
     block: int = 0
+    seed: bool = False
 
     @property
     def is_known(self) -> bool:
-        """Whether the session knows it by what states hold."""
-        return bool(self.step or self.block)
+        """Whether the session knows it, by what states hold or of itself."""
+        return bool(self.step or self.block or self.seed)
 
     def __str__(self) -> str:
         sizes = [
@@ -72,7 +74,7 @@ def ports(
             n.value.data if isinstance(n := table.get(of), IntegerAttr) else 0
             for of in (STEP, BLOCK)
         ]
-        result.append(Port(text, element, shape, dims, state, (), *counts))
+        result.append(Port(text, element, shape, dims, state, (), *counts, seed=SEED in table))
     return result
 
 
@@ -105,7 +107,7 @@ def with_rows(port: Port, symbol: str, rows: int) -> Port:
 
 
 def caller_ports(func: FuncOp) -> list[Port]:
-    """The inputs but for state, and for what the session knows of it."""
+    """The inputs but for state, and for what the session knows."""
     return [p for p in input_ports(func) if not p.state and not p.is_known]
 
 

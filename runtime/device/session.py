@@ -42,6 +42,7 @@ from ge.runtime.device.ports import (
     output_ports,
     with_rows,
 )
+from ge.runtime.device.seed import RunSeed
 from ge.runtime.device.staged import Staged
 from ge.runtime.device.state import BlockTable, DeviceState, State, host_states, padded
 from ge.runtime.device.streaming import run_many
@@ -86,8 +87,9 @@ class Session:
     other floats or integers than the module's are converted. `bind` gives the program for shapes of
     the inputs, where it leaves them open: each is loaded once (see `Program.session`). With
     `tiles` kernels that have a tile program run on emulated cores: "all", or "sample:N" (so many
-    cores of each, whose results are compared with those of the kernel's body). Raises GeError when
-    the module cannot be run, or is not safe."""
+    cores of each, whose results are compared with those of the kernel's body). Random numbers
+    follow from `seed` and from how many runs there were before. Raises GeError when the module
+    cannot be run, or is not safe."""
 
     absent: frozenset[Operation] = frozenset()  # no task is left out
     # The program for shapes of inputs by name, where the module leaves them open and runs all the
@@ -105,6 +107,7 @@ class Session:
         cast_inputs: bool = False,
         bind: Callable[[Mapping[str, Shape]], ModuleOp] | None = None,
         tiles: str = "",
+        seed: int | RunSeed = 0,
     ) -> None:
         requested_files()  # a wrong request is told now, not after the first run
         main = main_of(module)
@@ -124,7 +127,7 @@ class Session:
         becomes = {s.result for s in kept}
         own = {s.name for s in kept}
         self.inputs = [p for p in arguments if p.name not in own and not p.is_known]
-        self._lengths = [p for p in arguments if p.is_known]
+        self._lengths = [p for p in arguments if p.step or p.block]
         self._rows = max((p.step for p in self._lengths), default=0)  # that a run appends
         self.outputs = [p for p in results if p.name not in becomes]
         for what, names in (("inputs", self.input_names), ("outputs", self.output_names)):
@@ -140,6 +143,7 @@ class Session:
         )
         table = next((BlockTable(p.shape[0], p.block) for p in self._lengths if p.block), None)
         self.state = State((*kept, *self._function.states), table)
+        self.seed = RunSeed.of(seed, arguments)
         self.cast_inputs = cast_inputs
         self.lock = Lock()  # of who runs
         self._queue: ThreadPoolExecutor | None = None
@@ -232,6 +236,7 @@ class Session:
             rows = self.state.rows() + self._rows
             known = rows if (table := self.state.blocks) is None or port.step else table.take(rows)
             values[port.name] = np.array(known, dtype_of(port.element))
+        values |= self.seed.arguments()
         return [values[name] for name in self._arguments]
 
     def in_order(self, outputs: Sequence[Array | None]) -> list[Array | None]:
@@ -307,7 +312,7 @@ class Session:
             session = self._bound.pop(key, None)
             if session is None:
                 module = self._bind(self._shapes(arrays))
-                session = Session(module, self.weights, self.target, **self._checks)
+                session = Session(module, self.weights, self.target, seed=self.seed, **self._checks)
             self._bound[key] = session
             while len(self._bound) > MOST_BOUND:
                 self._bound.popitem(last=False)
@@ -334,8 +339,10 @@ class Session:
         arrays, _ = self.fitted(given)
         self._require(given)
         states = [loaded(s.memory).copy() for s in self._function.states]
+        first = self.seed.run
         want = {name: w.tobytes() for name, w in self._call(self._function, arrays).items()}
         restore(self._function.states, states)
+        self.seed.run = first
         timing = np.random.default_rng(seed)
         tiles = None if self.tiles is None else self.tiles.in_random_order(seed)
         function = Function(
@@ -349,6 +356,7 @@ class Session:
                         f"output '{name}' has other bits in random timing {number} of seed {seed}",
                         hint="--sanitize tells which tasks race",
                     )
+            self.seed.run = first
 
 
 def restore(states: Sequence[DeviceState], arrays: Sequence[Array]) -> None:

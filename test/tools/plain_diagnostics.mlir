@@ -1,5 +1,5 @@
-// Without expected-* comments, --verify-diagnostics prints what went wrong and exits with 0.
-// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// --parsing-diagnostics prints what went wrong and exits with 0.
+// RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 // RUN: not ge-opt %s --split-input-file 2>&1 | filecheck %s
 
 // CHECK:      plain_diagnostics.mlir:9:3: error: 'func.return' op Expected arguments to have the same types

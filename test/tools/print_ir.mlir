@@ -4,7 +4,7 @@
 // RUN: ge-opt %s --canonicalize --cse --mlir-print-ir-before=cse 2>&1 | filecheck %s --check-prefix=ONE
 // RUN: ge-opt %s --canonicalize --cse --mlir-print-ir-after=canonicalize,cse 2>&1 | filecheck %s --check-prefix=TWO
 // RUN: ge-opt %s --canonicalize --cse --mlir-print-ir-after-change 2>&1 | filecheck %s --check-prefix=CHANGE
-// RUN: ge-opt %s --load-plugin=%S/Inputs/plugin.py --cse --plug-fail --mlir-print-ir-after-failure 2>&1 --verify-diagnostics | filecheck %s --check-prefix=FAILURE
+// RUN: ge-opt %s --load-plugin=%S/Inputs/plugin.py --cse --plug-fail --mlir-print-ir-after-failure 2>&1 --parsing-diagnostics | filecheck %s --check-prefix=FAILURE
 // RUN: not ge-opt %s --cse --mlir-print-ir-after=csee 2>&1 | filecheck %s --check-prefix=UNKNOWN
 
 // BEFORE:      // -----// IR Dump Before Canonicalize (canonicalize) //----- //

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from ge.lowering.reference.markdown import anchor
+
 ROOT = Path(__file__).resolve().parents[2]
 
 BLOCK = re.compile(
@@ -110,13 +112,11 @@ def anchors(text: str) -> set[str]:
     for title in re.findall(
         r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M
     ):
-        plain = re.sub(r"[^\w\s-]", "", re.sub(r"[`*]", "", title)).strip().lower()
-        slug, number = re.sub(r"[-\s]+", "-", plain), 0
-        anchor = slug
-        while anchor in found:
+        slug, number = anchor(title), 0
+        while slug in found:
             number += 1
-            anchor = f"{slug}_{number}"
-        found.add(anchor)
+            slug = f"{anchor(title)}_{number}"
+        found.add(slug)
     return found
 
 

@@ -14,9 +14,12 @@ from documents import ROOT, Run, anchors, blocks, check_page, links, run
 
 from ge.dialects.targets.target import Target
 from ge.lowering.plugins.extensions import new_registry
-from ge.lowering.plugins.universe import GE_UNIVERSE
+from ge.lowering.plugins.universe import DIALECTS, GE_UNIVERSE
 from ge.lowering.reference.command_lines import PARSERS
+from ge.lowering.reference.examples import context_of_examples, example_of, examples
 from ge.lowering.reference.pages import generated_pages
+from ge.lowering.text.printing import op_text
+from ge.lowering.text.reading import Source, parse_module
 
 __all__ = ["run"]
 
@@ -91,6 +94,36 @@ def test_the_reference_has_all_that_there_is(pages: dict[str, str]):
         assert f"\n## {name}\n" in pages["reference/targets.md"]
     for name in PARSERS:
         assert f"\n## {name}\n" in pages["reference/tools.md"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_each_op_has_an_example(dialect: str, pages: dict[str, str]):
+    """In `docs/examples`: one that has the op, and says in the reference what it is."""
+    ops = list(GE_UNIVERSE.all_dialects[dialect]().operations)
+    for op in ops:
+        example = example_of(op.name)
+        assert example is not None, f"docs/examples/{dialect}.mlir has no example of {op.name}"
+        assert op.name in {o.name for o in example.module().walk()}, op.name
+        assert f"\n### {op.name}\n" in pages[f"reference/{dialect}.md"]
+    known = {op.name for op in ops}
+    assert [e.op for e in examples(dialect) if e.op and e.op not in known] == []
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_examples_come_back_as_they_are_printed(dialect: str):
+    """In the custom and in the generic form."""
+    for example in examples(dialect):
+        module = example.module()
+        for generic in (False, True):
+            text = op_text(module, generic=generic)
+            again = parse_module(context_of_examples(), Source(example.place, text))
+            assert op_text(again, generic=generic) == text
+
+
+def test_examples_of_graph_and_fused_ops_are_run(pages: dict[str, str]):
+    for dialect in ("graph", "fused_op"):
+        page = pages[f"reference/{dialect}.md"]
+        assert page.count("\nIt returns `") == len(examples(dialect)) == page.count("\n### ")
 
 
 @pytest.mark.soak

@@ -300,7 +300,7 @@ def test_targets(tool: str, target: str, expected: str, folder: Path, fails: Fai
             ["-p", "fuse-conv{disable=fuse-gat}"],
             "no rule 'fuse-gat'; it has fuse-activation, fuse-b",
         ),
-        (["-p", "verify-level{"], "expected '}'"),
+        (["-p", "verify-level{"], "the '{' of these options is not closed"),
         (["-p", "verify-level{level=nowhere}"], "there is no level 'nowhere'"),
         (["-t", "nothing"], "nothing"),
     ],

@@ -43,6 +43,7 @@ from ge.dialects.graph.quantization import (
     QuantizeOp,
     RequantizeOp,
 )
+from ge.dialects.graph.random import RandomOp
 from ge.dialects.graph.recurrent import Recurrent
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.signal import DftOp, StftOp
@@ -57,7 +58,7 @@ from ge.transforms.quantization.data import calibration_at_hand
 PRODUCTS = (AttentionLike, Convolution, DeformConvOp, Recurrent)
 ALWAYS_F32 = (
     AffineGridOp, CumulativeOp, DequantizeOp, DetOp, DftOp, DynamicQuantizeOp, GridSampleOp,
-    QuantizeOp, RangeOp, RequantizeOp, StftOp,
+    QuantizeOp, RandomOp, RangeOp, RequantizeOp, StftOp,
 )  # fmt: skip
 F32_IF_MIXED = (ExpOp, LogOp, PowOp, ReciprocalOp, ReduceOp, SoftmaxLike, SqrtOp, Trigonometric)
 

@@ -100,12 +100,18 @@ def rotary_embedding(n: Node) -> SSAValue:
     if (positions := n.get(3)) is not None:
         cos, sin = (n.emit(GatherOp, t, positions, axis=0) for t in (cos, sin))
     flat = n.rank(0) == 3
-    heads_axis = 2 if flat else 1
-    cos, sin = (n.emit(UnsqueezeOp, t, axes=(heads_axis,)) for t in (cos, sin))
     if flat:
         x = split_heads(n, x, n.int("num_heads"))
     size, rotated = shape_of(cos)[-1], n.int("rotary_embedding_dim") or shape_of(x)[-1]
     if DYNAMIC not in (size, rotated) and 2 * size != rotated:
         raise Unsupported(f"{rotated} elements to rotate, but {size} cosines for pairs")
-    y = n.emit(g.RotaryEmbeddingOp, x, cos, sin, interleaved=bool(n.int("interleaved")))
+    y = rotate(n, x, cos, sin, 2 if flat else 1, bool(n.int("interleaved")))
     return n.emit(ReshapeOp, y, shape=(0, 0, -1)) if flat else y
+
+
+def rotate(
+    n: Node, x: SSAValue, cos: SSAValue, sin: SSAValue, heads_axis: int, interleaved: bool
+) -> SSAValue:
+    """Rotary embedding of a tensor of rank 4 by tables [B, S, R / 2], which heads share."""
+    cos, sin = (n.emit(UnsqueezeOp, t, axes=(heads_axis,)) for t in (cos, sin))
+    return n.emit(g.RotaryEmbeddingOp, x, cos, sin, interleaved=interleaved)

@@ -121,6 +121,7 @@ def make_loop(
     while True:
         start = scope.importer.mark()
         inner = scope.child([ITERATION, CONDITION, *types])
+        inner.round_number = inner.block.args[0]
         values = body(inner, inner.block.args)
         tensors = flat(values)
         if len(tensors) != len(values) or len(values) < 1 + len(carried):

@@ -1,7 +1,6 @@
 """ONNX's softmax family and normalizations. Statistics that are rarely asked for (outputs for
 training) are computed beside the op that normalizes."""
 
-import numpy as np
 from onnx import TensorProto
 from xdsl.ir import Attribute, SSAValue
 
@@ -10,7 +9,7 @@ from ge.dialects.graph import normalization as g
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.types import DYNAMIC, element_type, is_static, normalize_axis
+from ge.dialects.support.types import DYNAMIC, element_type, normalize_axis
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 
@@ -147,20 +146,3 @@ def mean_variance_norm(n: Node) -> SSAValue:
     centered = n.emit(e.SubOp, n[0], _mean(n, n[0], axes))
     deviation = n.emit(e.SqrtOp, _mean_square(n, centered, axes))
     return n.emit(e.DivOp, centered, n.emit(e.AddOp, deviation, n.like(1e-9, deviation)))
-
-
-@onnx_op("Dropout")
-def dropout(n: Node) -> SSAValue | tuple[SSAValue, ...]:
-    """The identity, with a mask of ones: inference, or nothing to drop."""
-    ratio = n.constant(1)
-    training = n.constant(2) if n.get(2) is not None else np.False_
-    drops_nothing = ratio is not None and not ratio.any()
-    if not drops_nothing and (training is None or training.any()):
-        raise Unsupported("dropping at random (training_mode) is not supported")
-    if not n.wants(1):
-        return n[0]
-    if is_static(n.shape(0)) and n.opset >= 10:
-        return (n[0], n.const(np.ones(n.shape(0), np.bool_)))
-    unknown = n.emit(e.IsNanOp, n[0])
-    mask = n.emit(e.OrOp, unknown, n.emit(e.NotOp, unknown))
-    return (n[0], mask if n.opset >= 10 else _cast(n, mask, n.element(0)))

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
 // CHECK: error: 'graph.attention' op element type i32 is not supported; it must be a float
 func.func @f(%q: tensor<2x4x5x8xi32>, %k: tensor<2x2x6x8xi32>, %v: tensor<2x2x6x8xi32>) {

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
 func.func @f(%c: tensor<2xi1>) {
   // CHECK: the condition must be one i1, not tensor<2xi1>

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
 // CHECK: error: 'graph.range' op limit is a scalar, not tensor<2xi64>
 func.func @f(%a: tensor<i64>, %b: tensor<2xi64>) {

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
 // CHECK: error: 'graph.non_max_suppression' op boxes are [batch, boxes, 4], not tensor<6x4xf32>
 func.func @f(%b: tensor<6x4xf32>, %s: tensor<1x2x6xf32>) {

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
 // CHECK: error: 'graph.add' op shapes [2, 3] and [4] do not broadcast
 func.func @f(%x: tensor<2x3xf32>, %y: tensor<4xf32>) {

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
 // CHECK: error: 'graph.gather' op axis 2 is out of range for rank 2
 func.func @f(%x: tensor<2x3xf32>, %i: tensor<2x2xi64>) {

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
 // CHECK: error: 'graph.mul' op f8E4M3FN is only stored: cast it to compute with it
 func.func @f(%x: tensor<4xf8E4M3FN>) {

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
 // CHECK: error: 'graph.softmax' op element type i32 is not supported; it must be a float
 func.func @f(%x: tensor<4xi32>) {

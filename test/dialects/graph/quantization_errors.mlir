@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
 // CHECK: error: 'graph.quantize' op element type i64 is not supported; quantize a float or i32
 func.func @f(%x: tensor<4xi64>, %s: tensor<f32>) {

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
 // CHECK: error: 'graph.reduce' op kind is one of sum, mean, max, min, prod, l1, l2, log_sum, log_sum_exp, sum_square, not "total"
 func.func @f(%x: tensor<2x3xf32>) {

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
 // CHECK: error: 'graph.reshape' op the shape is missing
 func.func @f(%x: tensor<2x3xf32>) {

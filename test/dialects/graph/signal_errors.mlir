@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
 // CHECK: error: 'graph.dft' op a signal has rank 2 or more and ends in 1 or 2, not tensor<2x10x3xf32>
 func.func @f(%x: tensor<2x10x3xf32>) {

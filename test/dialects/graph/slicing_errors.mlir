@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
 // CHECK: error: 'graph.concat' op nothing to concatenate
 func.func @f() {

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file --verify-diagnostics -p 'verify-level{level=tasks}' | filecheck %s
+// RUN: ge-opt %s --split-input-file --parsing-diagnostics -p 'verify-level{level=tasks}' | filecheck %s
 
 // What a program states about itself has the right type, or it is an error at its function.
 

@@ -1,0 +1,144 @@
+"""Lines that differ in the names of values alone, parsed once.
+
+    %7 = graph.mul %5, %6 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %8 = graph.mul %7, %7 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+The parser reads the first; the second is an op of the same class, attributes and types with other
+operands, if these have the types that the first one's have. Layers of models repeat: seven lines of
+ten in a graph are read so. Whatever is not plain (regions, successors, forward references, names
+that are defined twice, tuples of values, locations, comments) is the parser's.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ge.dialects.support.attributes import TextAttr
+from ge.dialects.support.operation import created, operands_of
+
+# As MLIR's lexer has names of values; others stay in the text, which then is no known one.
+NAME = re.compile(r"%([0-9]++(?![\w.$-])|[A-Za-z_$.-][\w.$-]*+)", re.ASCII)
+# `#dialect.attribute<"text">`, the text of which may differ too
+TEXT = re.compile(r'(#[\w.$]+<")([^"\\\n]*)">', re.ASCII)
+BLANK = re.compile(r"[ \t\r\n]*")
+WORD = re.compile(r"[\w.$]+", re.ASCII)
+# Longer lines are not kept: most are constants, each with elements of its own.
+LINE_LIMIT = 2000  # characters
+
+# The fields of an op; others are its own, and what they hold does not follow from the line.
+FIELDS = frozenset(
+    "_operands _operand_uses results properties attributes location regions parent "
+    "_next_op _prev_op _successors _successor_uses".split()
+)
+
+Values = Mapping[str, Sequence[SSAValue]]
+
+
+class Line(NamedTuple):
+    """A line in which names, and the text of one attribute, are left open."""
+
+    key: tuple[str, ...]
+    names: list[str]
+    text: str | None
+    end: int  # in the whole text
+    next: int  # where the next token starts
+
+    @classmethod
+    def at(cls, content: str, start: int) -> "Line | None":
+        """The line of an op that starts there; None for the last line of a text and for long
+        ones."""
+        end = content.find("\n", start, start + LINE_LIMIT)
+        if end < 0:
+            return None
+        line, text, attribute = content[start:end], None, ""
+        if '<"' in line and (match := TEXT.search(line)) is not None:
+            attribute, text = match[1], match[2]
+            line = f"{line[: match.start()]}\0{line[match.end() :]}"
+        parts = NAME.split(line)
+        blank = BLANK.match(content, end)
+        assert blank is not None
+        after = follower(content, blank.end())
+        return cls((after, attribute, *parts[::2]), parts[1::2], text, end, blank.end())
+
+
+def follower(content: str, at: int) -> str:
+    """What decides whether an op of which parts are optional ends before the token there: `%`
+    for all names, `.` for all words with a dot (they are names of ops), else the token."""
+    if content[at : at + 1] == "%":
+        return "%"
+    word = WORD.match(content, at)
+    if word is None:
+        return content[at : at + 1]
+    return "." if "." in word[0] else word[0]
+
+
+class Spelling(NamedTuple):
+    """What the line of an op says."""
+
+    kind: type[Operation]
+    operand_types: tuple[Attribute, ...]
+    result_types: tuple[Attribute, ...]
+    properties: dict[str, Attribute]
+    attributes: dict[str, Attribute]
+    texts: tuple[str, type[TextAttr]] | None  # the property of which the text differs
+    before: int  # characters before the op's name, those of the names of results left out
+
+    def name_at(self, line: Line) -> int:
+        """Where in a line the name of the op starts."""
+        return self.before + sum(map(len, line.names[: len(self.result_types)]))
+
+    def op(self, line: Line, values: Values) -> Operation | None:
+        """The op of another such line; None where its operands are not plain values of the same
+        types."""
+        first = len(self.result_types)
+        operands: list[SSAValue] = []
+        for name, type in zip(line.names[first:], self.operand_types, strict=True):
+            found = values.get(name)
+            if found is None or len(found) != 1:
+                return None
+            value = found[0]
+            if value.type is not type and value.type != type:
+                return None
+            operands.append(value)
+        properties = dict(self.properties)
+        if self.texts is not None and line.text is not None:
+            name, kind = self.texts
+            properties[name] = kind(line.text)
+        op = created(self.kind, operands, self.result_types, properties)
+        op.attributes.update(self.attributes)
+        return op
+
+
+def spelling_of(line: Line, op: Operation, name_at: int, values: Values) -> Spelling | None:
+    """What is known of other lines once `op` is parsed from this one; None where its text alone
+    does not tell which op it is. `name_at`: where in the line its name starts."""
+    if op.regions or op.successors or not op.__dict__.keys() <= FIELDS:
+        return None
+    own = (*op.results, *operands_of(op))
+    if len(line.names) != len(own) or len({id(v) for v in own}) != len(own):
+        return None
+    if any(len(found := values.get(n, ())) != 1 or found[0] is not v
+           for n, v in zip(line.names, own, strict=True)):  # fmt: skip
+        return None
+    if any("loc(" in part or "//" in part for part in line.key):
+        return None
+    texts = None
+    if line.text is not None:
+        same = [
+            (name, type(a))
+            for name, a in op.properties.items()
+            if isinstance(a, TextAttr) and line.key[1] == f'#{a.name}<"' and a.data == line.text
+        ]
+        if len(same) != 1 or any(isinstance(a, TextAttr) for a in op.attributes.values()):
+            return None
+        texts = same[0]
+    return Spelling(
+        type(op),
+        tuple([v.type for v in operands_of(op)]),
+        tuple([v.type for v in op.results]),
+        dict(op.properties),
+        dict(op.attributes),
+        texts,
+        name_at - sum(map(len, line.names[: len(op.results)])),
+    )

@@ -1,0 +1,153 @@
+"""onnxruntime's quantized ops beside onnxruntime: integers within one step, floats by a bound."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from contrib_ops import agree, normal
+
+from ge.runtime.data.arrays import Array
+
+TYPES = pytest.mark.parametrize("dtype", [np.uint8, np.int8], ids=["u8", "i8"])
+
+
+def codes(*dims: int, dtype: Any = np.uint8, seed: int = 0) -> Array:
+    limits = np.iinfo(dtype)
+    return np.random.default_rng(seed).integers(limits.min, limits.max, dims, dtype, endpoint=True)
+
+
+def grid(name: str, scale: Any, zero: int | None, dtype: Any) -> dict[str, Any]:
+    """Scale and zero point; a zero point of ui8 is moved by 128."""
+    moved = None if zero is None else dtype(zero + (128 if dtype == np.uint8 else 0))
+    return {f"{name}_scale": np.float32(scale), f"{name}_zero": moved}
+
+
+@TYPES
+@pytest.mark.parametrize("op", ["QLinearAdd", "QLinearMul"])
+@pytest.mark.parametrize("shapes", [((2, 3, 5), (2, 3, 5)), ((4, 6), (6,)), ((1,), (3, 4))])
+def test_binary(op: str, shapes: tuple[Any, Any], dtype: Any) -> None:
+    inputs = {"a": codes(*shapes[0], dtype=dtype), **grid("a", 0.021, 3, dtype)}
+    inputs |= {"b": codes(*shapes[1], dtype=dtype, seed=1), **grid("b", 0.034, -7, dtype)}
+    agree(op, inputs | grid("c", 0.05, 5, dtype))
+
+
+@TYPES
+@pytest.mark.parametrize("shape", [(2, 3, 5), (7,), (2, 1, 3, 4)])
+@pytest.mark.parametrize("zero", [None, 4])
+@pytest.mark.parametrize("op", ["QLinearSigmoid", "QLinearLeakyRelu"])
+def test_unary(op: str, zero: int | None, shape: tuple[int, ...], dtype: Any) -> None:
+    flags: dict[str, Any] = {"alpha": 0.3} if op == "QLinearLeakyRelu" else {}
+    scale, offset = (1 / 256, -128) if op == "QLinearSigmoid" else (0.03, 0)
+    inputs = {"x": codes(*shape, dtype=dtype), **grid("x", 0.04, zero, dtype)}
+    agree(op, inputs | grid("y", scale, offset, dtype), constants=("x_scale", "y_scale"), **flags)
+
+
+@TYPES
+@pytest.mark.parametrize(("shape", "axis"), [((2, 3, 5), -1), ((4, 6), 0), ((2, 3, 4, 2), 1)])
+@pytest.mark.parametrize("opset", [12, 13])
+def test_softmax(shape: tuple[int, ...], axis: int, opset: int, dtype: Any) -> None:
+    inputs = {"x": codes(*shape, dtype=dtype), **grid("x", 0.02, 4, dtype)}
+    inputs |= grid("y", 1 / 256, -128, dtype)
+    scales = ("x_scale", "x_zero", "y_scale", "y_zero")
+    agree("QLinearSoftmax", inputs, constants=scales, axis=axis, opset=opset)
+
+
+@TYPES
+@pytest.mark.parametrize(("axis", "shape"), [(0, (2, 3)), (1, (2, 3)), (-1, (2, 2, 4))])
+def test_concat(axis: int, shape: tuple[int, ...], dtype: Any) -> None:
+    inputs: dict[str, Any] = grid("y", 0.04, 2, dtype)
+    for i, scale in enumerate((0.04, 0.02, 0.05)):
+        inputs |= {f"x{i}": codes(*shape, dtype=dtype, seed=i), **grid(f"x{i}", scale, i, dtype)}
+    constants = [name for name in inputs if "_" in name]
+    agree("QLinearConcat", inputs, constants=constants, axis=axis)
+
+
+@TYPES
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (1, 6, 7), (1, 2, 3, 3)])
+@pytest.mark.parametrize("last", [0, 1])
+def test_global_average_pool(shape: tuple[int, ...], last: int, dtype: Any) -> None:
+    inputs = {"x": codes(*shape, dtype=dtype), **grid("x", 0.04, 3, dtype)}
+    inputs |= grid("y", 0.02, -5, dtype)
+    agree("QLinearGlobalAveragePool", inputs, channels_last=last)
+
+
+WINDOWS: list[dict[str, Any]] = [
+    {"kernel_shape": [2, 2]},
+    {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]},
+    {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1},
+    {"kernel_shape": [2, 2], "auto_pad": "SAME_UPPER", "strides": [2, 2]},
+]
+
+
+@TYPES
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("last", [0, 1])
+def test_average_pool(window: dict[str, Any], last: int, dtype: Any) -> None:
+    inputs = {"x": codes(2, 6, 5, 3, dtype=dtype), **grid("x", 0.04, 3, dtype)}
+    inputs |= grid("y", 0.03, -5, dtype)
+    agree("QLinearAveragePool", inputs, channels_last=last, **window)
+
+
+@TYPES
+@pytest.mark.parametrize("shape", [(2, 3, 5), (4,), (1, 6)])
+def test_where(shape: tuple[int, ...], dtype: Any) -> None:
+    inputs: dict[str, Any] = {"c": normal(*shape) > 0}
+    for name, zero in (("a", 3), ("b", -4)):
+        inputs |= {name: codes(*shape, dtype=dtype), **grid(name, 0.03, zero, dtype)}
+    constants = [name for name in (inputs | grid("z", 0, 0, dtype)) if "_" in name]
+    agree("QLinearWhere", inputs | grid("z", 0.04, 1, dtype), constants=constants)
+
+
+# ---- products ----------------------------------------------------------------------------------
+
+
+def weights(*dims: int) -> Array:
+    """Of 7 bits: onnxruntime adds products in pairs of 16 bits on some CPUs."""
+    return codes(*dims, dtype=np.int8) // 2
+
+
+def columns(name: str, each: int) -> dict[str, Any]:
+    """A scale and a zero point of 0 for each of so many columns, or for all."""
+    scale = np.float32(0.02) if not each else np.abs(normal(each, seed=9)) / 50 + np.float32(0.01)
+    return {f"{name}_scale": scale, f"{name}_zero": np.zeros_like(scale, np.int8)}
+
+
+@pytest.mark.parametrize("each", [0, 4])
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("window", [{}, {"strides": [2, 2], "pads": [1, 1, 0, 0]}])
+def test_conv(window: dict[str, Any], last: int, each: int) -> None:
+    x = codes(1, 6, 6, 6)
+    inputs = {"x": x, **grid("x", 0.02, 3, np.uint8)}
+    inputs |= {"w": weights(4, 6, 2, 2), **columns("w", each)}
+    inputs |= grid("y", 0.1, 5, np.uint8) | {"b": np.arange(4, dtype=np.int32) * 50}
+    constants = ("w", "w_scale", "w_zero", "b", "x_zero", "y_zero", "x_scale", "y_scale")
+    agree("QLinearConv", inputs, constants=constants, channels_last=last, **window)
+
+
+@pytest.mark.parametrize("each", [0, 5])
+@pytest.mark.parametrize("transposed", [0, 1])
+@pytest.mark.parametrize("rest", ["", "bias", "result"])
+def test_gemm(each: int, transposed: int, rest: str) -> None:
+    inputs: dict[str, Any] = {"a": codes(3, 4), **grid("a", 0.02, 3, np.uint8)}
+    shape = (5, 4) if transposed else (4, 5)
+    inputs |= {"b": weights(*shape), **columns("b", each)}
+    inputs["c"] = np.arange(5, dtype=np.int32) * 40 if rest else None
+    inputs |= grid("y", 0.05, 3, np.uint8) if rest == "result" else {}
+    agree("QGemm", inputs, transB=transposed, alpha=1.0)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (1, 4)])
+@pytest.mark.parametrize("each", [0, 5])
+@pytest.mark.parametrize("bias", [False, True])
+def test_matmuls_of_dynamic_quantization(shape: tuple[int, ...], each: int, bias: bool) -> None:
+    weight = {"b": weights(4, 5)}
+    scales = columns("b", each)
+    added = {"bias": normal(5) if bias else None}
+    agree("DynamicQuantizeMatMul", {"x": normal(*shape), **weight, **scales, **added})
+    inputs = {"a": codes(*shape), **weight, "a_scale": np.float32(0.02)}
+    inputs |= {"b_scale": scales["b_scale"], "a_zero": np.uint8(120), "b_zero": scales["b_zero"]}
+    agree("MatMulIntegerToFloat", inputs | added)
