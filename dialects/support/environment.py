@@ -44,6 +44,12 @@ def debugging() -> bool:
         return False
 
 
+def packages_off() -> tuple[str, ...]:
+    """The installed packages that take no part (`GE_PACKAGES_OFF`), by name; `all` is all."""
+    text = os.environ.get("GE_PACKAGES_OFF") or ""
+    return tuple(name for part in text.split(",") if (name := part.strip()))
+
+
 PROFILING = "ASCEND_PROFILING_ENABLE"
 
 

@@ -8,10 +8,10 @@ import dataclasses
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
@@ -146,21 +146,26 @@ class Target:
     @staticmethod
     @cache
     def presets() -> tuple[str, ...]:
-        folder = files("ge.dialects.targets")
-        return tuple(sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml")))
+        from ge.dialects.support.packages import presets
+
+        return presets()
 
     @classmethod
     def load(cls, name: str = DEFAULT_TARGET) -> "Target":
-        """A preset by name, or a TOML file by path. Raises GeError for an unknown name, an
-        unreadable file, a missing, unknown or ill-typed key."""
+        """A preset by name, that of an installed package, or a TOML file by path. Raises GeError
+        for an unknown name, an unreadable file, a missing, unknown or ill-typed key."""
         if name.endswith(".toml"):
             return _from_text(_read(name), name)
-        known = cls.presets()
-        if name.lower() not in known:
-            near = get_close_matches(name.lower(), known, 1)
-            hint = f"did you mean '{near[0]}'?" if near else f"presets are {', '.join(known)};"
-            raise GeError(f"unknown target '{name}'", hint=f"{hint} or give a .toml file")
-        return _preset(name.lower())
+        if name.lower() in cls.presets():
+            return _preset(name.lower())
+        of_packages = files_of_packages()
+        if name in of_packages:
+            path = str(of_packages[name]())
+            return dataclasses.replace(_from_text(_read(path), path), name=name)
+        known = (*cls.presets(), *of_packages)
+        near = get_close_matches(name.lower(), known, 1)
+        hint = f"did you mean '{near[0]}'?" if near else f"presets are {', '.join(known)};"
+        raise GeError(f"unknown target '{name}'", hint=f"{hint} or give a .toml file")
 
     @classmethod
     def of(cls, table: dict[str, Any], where: str) -> "Target":
@@ -258,6 +263,25 @@ class Target:
         return align_up(total, alignment)
 
 
+def files_of_packages() -> dict[str, Callable[[], Path]]:
+    """Target of an installed package -> what finds its file."""
+    from ge.dialects.support.packages import installed
+
+    return {
+        name: partial(package.file_of, place)
+        for package in installed()
+        for name, place in package.adds.targets.items()
+    }
+
+
+def _file_of(name: str) -> str:
+    """The file of a target; empty for a preset, and where there is none."""
+    if name.endswith(".toml") or name.lower() in Target.presets():
+        return name if name.endswith(".toml") else ""
+    found = files_of_packages().get(name)
+    return "" if found is None else str(found())
+
+
 @cache
 def _preset(name: str) -> Target:
     text = (files("ge.dialects.targets") / f"{name}.toml").read_text("utf-8")
@@ -313,8 +337,8 @@ def record_target(func: Operation, name: str) -> None:
     the file is missing. Raises GeError when it cannot be read."""
     func.attributes[TARGET] = StringAttr(name)
     func.attributes.pop(TARGET_FILE, None)
-    if name.endswith(".toml"):
-        func.attributes[TARGET_FILE] = StringAttr(_without_comments(_read(name)))
+    if path := _file_of(name):
+        func.attributes[TARGET_FILE] = StringAttr(_without_comments(_read(path)))
 
 
 def target_for(func: Operation, name: str = "") -> Target:
@@ -326,7 +350,8 @@ def target_for(func: Operation, name: str = "") -> Target:
     name = recorded.data
     if not isinstance(text, StringAttr):
         return Target.load(name)
-    if Path(name).is_file() and _without_comments(_read(name)) != text.data:
+    path = _file_of(name)
+    if Path(path).is_file() and _without_comments(_read(path)) != text.data:
         hint = "compile the program again, or name the target with --target"
         raise GeError("the target has changed since the program was compiled for it", name, hint)
     return _from_text(text.data, name)

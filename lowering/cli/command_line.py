@@ -126,10 +126,13 @@ class ArgumentParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         options = (o for action in self._actions for o in action.option_strings)
-        raise usage_error(self.prog, message, (*options, *self.more_flags))
+        reads = any(not action.option_strings for action in self._actions)
+        raise usage_error(self.prog, message, (*options, *self.more_flags), reads)
 
 
-def usage_error(tool: str, message: str, options: Iterable[str]) -> "GeError":
+def usage_error(
+    tool: str, message: str, options: Iterable[str], reads_file: bool = True
+) -> "GeError":
     """What argparse complains about in one line, with the option that may be meant."""
     from ge.dialects.support.errors import GeError
     from ge.lowering.text.values import did_you_mean
@@ -139,6 +142,8 @@ def usage_error(tool: str, message: str, options: Iterable[str]) -> "GeError":
         return GeError(message, hint=f"see {tool} --help")
     word = rest.split()[0]
     if not word.startswith("-"):
+        if not reads_file:
+            return GeError(f"no input file is expected, but '{word}'", hint=f"see {tool} --help")
         return GeError(f"one input file at most, '{word}' is another")
     name = word.lstrip("-").partition("=")[0]
     known = sorted({f"--{o.lstrip('-')}" for o in options})

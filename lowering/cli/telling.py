@@ -24,9 +24,9 @@ def telling(
     if not asks(args):
         yield lambda program: []
         return
+    from ge.dialects.support.operation import count_ops
     from ge.lowering.cli.watching import Watching
     from ge.lowering.levels.level import level_of
-    from ge.lowering.pipeline.counting import count_ops
     from ge.lowering.pipeline.stages import pipeline
     from ge.lowering.plugins.extensions import universe
 
@@ -34,7 +34,7 @@ def telling(
     watching.check(universe(*options.plugins).all_passes)
 
     def watch(program: "Program") -> "list[Instrumentation]":
-        watching.timing.phase("Import", count_ops(program.module))
+        watching.timing.phase("Import", 1 + count_ops(program.module.body.blocks))
         levels = level_of(program.module).path_to(Level.named(until))
         return watching.instrumentations(pipeline(options, levels), options.verify)
 

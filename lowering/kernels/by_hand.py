@@ -1,17 +1,17 @@
-"""Kernels by hand (`ge.FusedOp(kernel=gemm.returning(...))`): what their authors wrote is the tile
-program of their launches."""
+"""Kernels by hand (`ge.FusedOp(kernel=gemm.returning(...))`, `@ge.tile.program(MyOp)`): what their
+authors wrote is the tile program of their launches."""
 
 from ge.dialects.fused_op import USER_KERNELS, CustomOp
 from ge.dialects.support.types import shape_of
 from ge.lowering.kernels.launch import Arguments, Launch, NotLowered, Written
-from ge.lowering.tiles.api import Returning
+from ge.lowering.tiles.api import Returning, program_for
 from ge.lowering.tiles.tracing import Tracer
 
 
 def by_hand(launch: Launch) -> Returning | None:
     """The kernel by hand that a launch is of."""
     if not isinstance(main := launch.kernel.main, CustomOp):
-        return None
+        return program_for(main)
     function = USER_KERNELS.get().functions.get(main.kind.data)
     return function if isinstance(function, Returning) else None
 

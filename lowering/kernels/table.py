@@ -43,7 +43,8 @@ def lowering_at(place: str) -> Callable[[Launch], Written]:
 
 def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
     """Raises NotLowered where there is none."""
-    if isinstance(launch.kernel.main, CustomOp):
+    main = launch.kernel.main
+    if isinstance(main, CustomOp) or not type(main).__module__.startswith("ge."):
         from ge.lowering.kernels.by_hand import by_hand, lower_by_hand
 
         if by_hand(launch) is not None:

@@ -19,7 +19,9 @@ from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.inference import Operand, Param, name_loc
+from ge.dialects.support.packages import Installed, installed, left_out, way_out
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_value, element_type, rank_of, shape_of
 from ge.runtime.data.arrays import Array, array_of, dense, type_of
@@ -37,6 +39,7 @@ Float: TypeAlias = float
 Str: TypeAlias = str
 
 _HANDLERS: dict[tuple[str, str], Handler] = {}
+_ADDED: dict[tuple[str, str], Handler] = {}  # of plugin files and of packages
 _loaded: list[bool] = []
 
 
@@ -50,21 +53,56 @@ def onnx_op(*names: str, domain: str = "") -> Callable[[Handler], Handler]:
     def register(handler: Handler) -> Handler:
         own = handler.__module__.startswith(f"{__name__.rpartition('.')[0]}.")
         for name in names:
-            if not own or (domain, name) not in _HANDLERS:  # a plugin's handler stays
-                _HANDLERS[domain, name] = handler
+            (_HANDLERS if own else _ADDED)[domain, name] = handler
         return handler
 
     return register
 
 
 def find(domain: str, op_type: str) -> Handler | None:
-    """The handler of an op type. The first call imports all modules of `ops`."""
+    """The handler of an op type: that of a plugin file, or ge's own, or one of an installed
+    package. The first call imports all modules of `ops`; those of packages are imported for the
+    first node of their domain that ge does not have."""
     if not _loaded:
         _loaded.append(True)
         package = __name__.rpartition(".")[0] + ".ops"
         for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
             importlib.import_module(f"{package}.{module.name}")
-    return _HANDLERS.get(("" if domain == "ai.onnx" else domain, op_type))
+    key = "" if domain == "ai.onnx" else domain, op_type
+    added, own = _ADDED.get(key), _HANDLERS.get(key)
+    if own is not None and (added is None or _package_of(added) is not None):
+        return own
+    for package in installed():
+        if added is not None:
+            break
+        if (module := package.adds.onnx.get(key[0])) is not None:
+            _load_handlers(package, module)
+            added = _ADDED.get(key)
+    return added
+
+
+def _load_handlers(package: Installed, module: str) -> None:
+    """Import a module of handlers. One that fails, or has what there is already, is warned of."""
+    before = dict(_ADDED)
+    try:
+        importlib.import_module(module)
+    except (Exception, SystemExit) as e:
+        left_out(f"module '{module}' of {package}", e, way_out(package.name))
+    for key, handler in list(_ADDED.items()):
+        other = _HANDLERS.get(key) or before.get(key, handler)
+        if other is not handler and _package_of(handler) is package:
+            by = _package_of(other)
+            what = f"ONNX op '{'.'.join(filter(None, key))}' of {package}"
+            left_out(what, GeError(f"{'ge' if by is None else by} has a handler of it"))
+            _ADDED[key] = other
+            if key in _HANDLERS:
+                del _ADDED[key]
+
+
+def _package_of(handler: Handler) -> Installed | None:
+    """The installed package whose handler it is."""
+    top = handler.__module__.partition(".")[0]
+    return next((p for p in installed() if p.module.partition(".")[0] == top), None)
 
 
 class Node:

@@ -256,11 +256,12 @@ class Scope:
         except TooLarge:
             raise
         except (Unsupported, VerifyException, GeError) as e:
-            self.importer.report(proto.op_type, node_name(proto), e)
+            self.importer.report(proto.op_type, node_name(proto), e, proto)
         except Exception as e:  # a damaged node: attributes of the wrong kind, missing inputs, ...
             if debugging():
                 raise
-            self.importer.report(proto.op_type, node_name(proto), self.importer.blame(proto, e))
+            blamed = self.importer.blame(proto, e)
+            self.importer.report(proto.op_type, node_name(proto), blamed, proto)
         self.failed.update(name for name in proto.output if name)
 
     def _tensor(self, proto: NodeProto) -> bool:

@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import count_ops
 from ge.lowering.levels.level import Level, level_of
-from ge.lowering.pipeline.counting import count_ops
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.text.files import Outputs, write_text
@@ -53,7 +53,7 @@ class Records(Instrumentation):
 
     def after(self, p: ModulePass, module: ModuleOp) -> None:
         seconds = time.perf_counter() - self._start
-        self.records.append(PassRecord(p.name, seconds, count_ops(module)))
+        self.records.append(PassRecord(p.name, seconds, 1 + count_ops(module.body.blocks)))
         self._done += 1
 
 

@@ -331,6 +331,10 @@ class Options:
         variable="GE_CUSTOM_PASS", flags="--load-plugin", metavar="FILE.py",
         tools=(IMPORT, OPT, COMPILE, RUN, CALIBRATE, BENCH), group=LAUNCHES, adds=True,
     )  # fmt: skip
+    packages_off: tuple[str, ...] = option(
+        (), "installed packages that take no part, by name (`all`: none does)",
+        variable="GE_PACKAGES_OFF", metavar="NAME,...", tools=(), in_program=False,
+    )  # fmt: skip
     outputs: tuple[str, ...] = option(
         (), "compute only these outputs",
         flags="--keep-outputs --outputs", metavar="NAME,...", tools=(COMPILE, RUN), group=MODEL,

@@ -12,7 +12,7 @@ from ge.lowering.levels.level import Level
 from ge.lowering.levels.verify_level import VerifyLevelPass
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.remedies import Remedies
-from ge.lowering.plugins.extensions import passes_at_levels
+from ge.lowering.plugins.extensions import placed_passes
 from ge.lowering.plugins.universe import rules
 from ge.lowering.steps.bufferize_tasks import BufferizeTasksPass
 from ge.lowering.steps.lower_to_tasks import LowerToTasksPass
@@ -85,8 +85,9 @@ Passes = list[ModulePass]
 
 
 def stages(options: Options, remedies: Remedies | None = None) -> dict[Level, Passes]:
-    """Level -> the passes that lead there from the level before, those of plugins last; with what
-    is to be done about the memory limit. Raises GeError for a plugin that cannot be loaded."""
+    """Level -> the passes that lead there from the level before, those of plugins where they say;
+    with what is to be done about the memory limit. Raises GeError for a plugin that cannot be
+    loaded."""
     remedies = remedies or Remedies(options.memory_limit)
     passes = {
         Level.GRAPH: to_graph(options),
@@ -95,14 +96,12 @@ def stages(options: Options, remedies: Remedies | None = None) -> dict[Level, Pa
         Level.BUFFERS: to_buffers(options, remedies),
         Level.PROGRAM: to_program(options, remedies),
     }
-    for level, cls in passes_at_levels(*options.plugins):
-        if level not in passes:
-            hint = f"levels are {', '.join(passes)}"
-            raise GeError(f"pass '{cls.name}' states level '{level}'", hint=hint)
-        level = Level(level)
-        passes[level].insert(0 if level is Level.FUSED else len(passes[level]), cls())
     disabled = options.fusion_disable
-    return {level: list(enabled(ps, disabled)) for level, ps in passes.items()}
+    passes = {level: list(enabled(ps, disabled)) for level, ps in passes.items()}
+    for placed in placed_passes(*options.plugins):
+        if placed.cls.name not in disabled:
+            placed.insert(passes[placed.level])
+    return passes
 
 
 def bound_stages(options: Options, shapes: Mapping[str, Sequence[int]]) -> dict[Level, Passes]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ge.lowering.pipeline.counting import count_ops
+from ge.dialects.support.operation import count_ops
 from ge.lowering.pipeline.displays import StatisticsDisplay
 from ge.lowering.pipeline.nesting import NestedPass
 from ge.lowering.pipeline.pass_manager import Instrumentation
@@ -37,10 +37,10 @@ class Statistics(Instrumentation):
         return collecting()
 
     def before(self, p: ModulePass, module: ModuleOp) -> None:
-        self._ops, self._rules = count_ops(module), dict(_of_rules())
+        self._ops, self._rules = count_ops(module.body.blocks), dict(_of_rules())
 
     def after(self, p: ModulePass, module: ModuleOp) -> None:
-        change = count_ops(module) - self._ops
+        change = count_ops(module.body.blocks) - self._ops
         counts = {ADDED: max(change, 0), REMOVED: max(-change, 0)}
         for name, number in _of_rules():
             if more := number - self._rules.get(name, 0):

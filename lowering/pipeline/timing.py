@@ -9,7 +9,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ge.lowering.pipeline.counting import count_ops
+from ge.dialects.support.operation import count_ops
 from ge.lowering.pipeline.displays import TimeDisplay, TimeFormat
 from ge.lowering.pipeline.nesting import NestedPass
 from ge.lowering.pipeline.pass_manager import Instrumentation
@@ -61,7 +61,7 @@ class Timing(Instrumentation):
                 timers.append(Timer(name, 0.0))
             self._path.append(timers[-1])
             timers = timers[-1].inner
-        timers.append(Timer(f"'{p.name}' Pass", 0.0, count_ops(module)))
+        timers.append(Timer(f"'{p.name}' Pass", 0.0, 1 + count_ops(module.body.blocks)))
         self._path.append(timers[-1])
         self._add(seconds)
         self._start = time.perf_counter()

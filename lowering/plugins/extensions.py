@@ -1,22 +1,22 @@
 """What others add to ge: an installed package, or a Python file.
 
-A package declares an entry point in the group `xdsl.universe` (an `xdsl.universe.Universe` of
-dialects and passes). A file (`--load-plugin FILE.py`, `GE_CUSTOM_PASS`) adds each `Universe` and
+A package declares an entry point in the group `xdsl.universe` (`dialects/support/packages.py` says
+what it may add). A file (`--load-plugin FILE.py`, `GE_CUSTOM_PASS`) adds each `Universe` and
 `Dialect` object and `ModulePass` class at its top level, and what it registers by `register_pass`
 and `register_dialect`. A name that exists already is an error.
 
 A pass with `LEVEL = "graph"`, or another level, is a part of the default pipeline: the last of its
-level, or the first of level fused, so that its rules come before ge's own.
+level, or the first of level fused, so that its rules come before ge's own. `BEFORE = "NAME"` puts
+it before the first pass of that name, `AFTER = "NAME"` behind the last, where the level has one.
 """
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.metadata import entry_points
+from functools import cache, partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -30,8 +30,11 @@ from xdsl.universe import XDSL_UNIVERSE, Universe
 
 from ge.dialects.support.context import setting
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.packages import Installed, installed, left_out
+from ge.lowering.levels.level import Level
 from ge.lowering.plugins.universe import GE_UNIVERSE
 from ge.lowering.text.errors import PLUGIN
+from ge.lowering.text.values import did_you_mean
 
 if TYPE_CHECKING:
     from ge.lowering.building.graph import Graph
@@ -183,47 +186,92 @@ def universe(*plugins: str) -> Universe:
     """Everything known: xDSL, ge, installed packages, registered names, and the plugin files.
     Raises GeError when a plugin cannot be loaded or a name is taken."""
     known = Universe()
-    _merge(known, _installed())
+    _merge(known, _merged(tuple(installed())))
     _merge(known, _added(plugins))
     return known
 
 
 @cache
-def _installed() -> Universe:
-    """xDSL, ge, and what the installed packages define. A package that cannot be loaded, or takes a
-    name that exists, is left out with a warning."""
+def _merged(packages: tuple[Installed, ...]) -> Universe:
+    """xDSL, ge, and what the installed packages define."""
     known = Universe()
-    for own in (XDSL_UNIVERSE, GE_UNIVERSE):
+    for own in (XDSL_UNIVERSE, GE_UNIVERSE, *(_guarded(p) for p in packages)):
         _merge(known, own)
-    for entry in sorted(entry_points(group="xdsl.universe"), key=lambda e: e.name):
-        try:
-            package = entry.load()
-            if not isinstance(package, Universe):
-                raise GeError(f"{entry.value} is no xdsl.universe.Universe")
-            _merge(known, package)
-        except Exception as e:
-            left_out(f"package '{entry.dist.name if entry.dist else entry.name}'", e)
     return known
 
 
-def passes_at_levels(*plugins: str) -> Iterator[tuple[str, type[ModulePass]]]:
-    """(level, pass) of each pass of the plugin files, of installed packages, or registered, that
-    states a level."""
-    for name, factory in universe(*plugins).all_passes.items():
+def _guarded(package: Installed) -> Universe:
+    """The package's universe, whose getters raise GeError where they fail."""
+
+    def guarded(kind: str, getters: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+        return {n: partial(package.guard, f"{kind} '{n}'", get) for n, get in getters.items()}
+
+    theirs = package.universe
+    return Universe(
+        all_dialects=guarded("dialect", theirs.all_dialects),
+        all_passes=guarded("pass", theirs.all_passes),
+        all_targets=theirs.all_targets,
+    )
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A pass that is a part of the default pipeline, and where."""
+
+    cls: type[ModulePass]
+    level: Level
+    before: str = ""  # the first pass of this name, or
+    after: str = ""  # the last; where there is none, the default place
+
+    def insert(self, passes: list[ModulePass]) -> None:
+        names = [p.name for p in passes]
+        index = 0 if self.level is Level.FUSED else len(passes)
+        if self.before in names:
+            index = names.index(self.before)
+        elif self.after in names:
+            index = len(names) - names[::-1].index(self.after)
+        passes.insert(index, self.cls())
+
+
+def placed_passes(*plugins: str) -> Iterator[Placed]:
+    """The passes of plugin files, of installed packages, or registered, that state a level; one of
+    a package that cannot be used is left out with a warning. Raises GeError for one of a plugin
+    file that states a level or a place that there is not."""
+    known = universe(*plugins).all_passes
+    of_packages = {n for p in installed() for n in p.universe.all_passes}
+    for name, factory in known.items():
         if name in XDSL_UNIVERSE.all_passes or name in GE_UNIVERSE.all_passes:
             continue
         try:
-            cls = factory()
-        except Exception as e:
-            left_out(f"pass '{name}'", e)
+            placed = _placed(factory(), known)
+        except GeError as e:
+            if name not in of_packages:
+                raise
+            left_out(f"pass '{name}'", e, e.hint)
             continue
-        if isinstance(level := getattr(cls, "LEVEL", None), str):
-            yield level, cls
+        if placed is not None:
+            yield placed
 
 
-def left_out(what: str, error: Exception) -> None:
-    why = error.message if isinstance(error, GeError) else f"{type(error).__name__}: {error}"
-    print(f"warning: {what} is left out: {why}", file=sys.stderr)
+def _placed(cls: type[ModulePass], known: Collection[str]) -> Placed | None:
+    """Raises GeError for a level or a pass that there is not, and for options without defaults."""
+    level = getattr(cls, "LEVEL", None)
+    if not isinstance(level, str):
+        return None
+    if level not in list(Level):
+        hint = f"levels are {', '.join(Level)}"
+        raise GeError(f"pass '{cls.name}' states level '{level}'", hint=hint)
+    before, after = (str(getattr(cls, key, "")) for key in ("BEFORE", "AFTER"))
+    for name in (before, after):
+        if name and name not in known:
+            text = f"pass '{cls.name}' states a place beside '{name}'"
+            raise GeError(text, hint=f"there is no such pass{did_you_mean(name, tuple(known))}")
+    try:
+        cls()
+    except TypeError as e:
+        hint = "passes of the default pipeline have defaults for all options"
+        raise GeError(f"pass '{cls.name}' states a level: {e}", hint=hint) from e
+    return Placed(cls, Level(level), before, after)
 
 
 def _added(plugins: Sequence[str]) -> Universe:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ge import dialects, lowering, runtime, transforms
+from ge.dialects.support.packages import installed
 
 TEXT_LIMIT = 1 << 30
 
@@ -30,6 +31,15 @@ def own_files() -> Iterator[tuple[str, int, int]]:
     for package in (dialects, lowering, runtime, transforms):
         for root in package.__path__:
             yield from _files_below(root)
+
+
+def package_files() -> list[object]:
+    """Name, version and files of the installed packages that take part: one that is worked on has
+    the same version as before."""
+    return [
+        (p.name, p.version, list(_files_below(str(p.folder)) if p.folder else ()))
+        for p in installed()
+    ]
 
 
 def _files_below(folder: str) -> Iterator[tuple[str, int, int]]:

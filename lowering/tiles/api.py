@@ -21,15 +21,16 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from xdsl.dialects.builtin import MemRefType, ModuleOp
-from xdsl.ir import Attribute, Block
+from xdsl.ir import Attribute, Block, Operation
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.element_types import element_named
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.packages import of_dialect
 from ge.dialects.targets import KERNEL_TARGET
 from ge.dialects.targets.target import Target, record_target
 from ge.dialects.tile.kernel import KernelOp
@@ -168,6 +169,33 @@ def kernel(*function: Callable[..., None], **parameters: Any) -> Any:
         return Kernel(f, parameters)
 
     return decorated(function[0]) if function else decorated
+
+
+_PROGRAMS: dict[type[Operation], Callable[[Any], Returning]] = {}
+
+Program = TypeVar("Program", bound=Callable[[Any], Returning])
+
+
+def program(*ops: type[Operation]) -> Callable[[Program], Program]:
+    """Register the function below, which returns the tile program of an op's launch
+    (`kernel.returning(...)`), for these op classes of one's own."""
+
+    def register(function: Program) -> Program:
+        _PROGRAMS.update(dict.fromkeys(ops, function))
+        return function
+
+    return register
+
+
+def program_for(op: Operation) -> Returning | None:
+    """The tile program that the author of an op has written for it; those of an installed package
+    are imported for the first op of its dialects. Raises GeError where that fails."""
+    if type(op) not in _PROGRAMS and not type(op).__module__.startswith("ge."):
+        for package in of_dialect(op.name.partition(".")[0]):
+            for module in package.adds.tiles:
+                package.load(module)
+    found = _PROGRAMS.get(type(op))
+    return None if found is None else found(op)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.packages import installed
 from ge.runtime.data.arrays import Array
 from ge.runtime.host.context import ALIGNMENT, Context, Workspace
 from ge.runtime.host.kernel_cache import KernelCaches, Lookup
@@ -381,9 +382,14 @@ def register_operation(
 
 
 def create_operation(name: str, **parameters: object) -> Operation:
-    """A registered operation. Raises GeError for an unknown name."""
+    """An operation that is registered, here or by an installed package. Raises GeError for an
+    unknown name."""
+    providers = {n: (p, m) for p in installed() for n, m in p.adds.operations.items()}
+    if name not in _REGISTERED and name in providers:
+        package, module = providers[name]
+        package.load(module)
     if name not in _REGISTERED:
-        known = ", ".join(_REGISTERED) or "none"
+        known = ", ".join(sorted({*_REGISTERED, *providers})) or "none"
         hint = f"registered: {known}; see ge.host.register_operation"
         raise GeError(f"there is no operation '{name}'", hint=hint)
     return _REGISTERED[name](**parameters)

@@ -33,6 +33,7 @@ from xdsl.irdl import IRDLOperation, VarOperandDef
 from ge.dialects.fused_op import USER_KERNELS
 from ge.dialects.support.access import Access
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.packages import of_dialect
 from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.data.arrays import Array, contiguous
 
@@ -63,12 +64,21 @@ def kernel(
     def register(factory: Callable[[OpT], Fn]) -> Callable[[OpT], Fn]:
         for op in ops:
             if inside is None:
+                _check_free(op, factory)
                 _KERNELS[op] = Kernel(factory, into, blocks)
             else:
                 _INSIDE[op, inside] = Kernel(factory, into, blocks)
         return factory
 
     return register
+
+
+def _check_free(op: type[Operation], factory: Callable[..., Fn]) -> None:
+    """Raises GeError where somebody else registers a kernel for an op of ge."""
+    own, theirs = (f.__module__.startswith("ge.") for f in (op, factory))
+    if own and not theirs:
+        hint = "an op of your own has a kernel of your own; ge.FusedOp replaces ops by one"
+        raise GeError(f"a kernel for {op.name} exists already", hint=hint)
 
 
 def array_kernel(*ops: type[Operation], into: bool = False) -> Callable[[Fn], Fn]:
@@ -104,11 +114,16 @@ def find_custom(kind: str) -> Fn | None:
 
 
 def find(op: type[Operation]) -> Kernel | None:
-    """The first call imports all kernel modules."""
+    """The first call imports all kernel modules; those of an installed package are imported for
+    the first op of its dialects. Raises GeError where that fails."""
     if not _loaded:
         _loaded.append(True)
         for module in pkgutil.iter_modules(__path__, f"{__name__}."):
             importlib.import_module(module.name)
+    if op not in _KERNELS and not op.__module__.startswith("ge."):
+        for package in of_dialect(op.name.partition(".")[0]):
+            for module in package.adds.kernels:
+                package.load(module)
     return _KERNELS.get(op)
 
 
@@ -119,7 +134,9 @@ def prepare(op: Operation) -> Fn:
     if around is not None:
         registered = _INSIDE.get((type(op), type(around)), registered)
     if registered is None:
-        raise GeError(f"no kernel is registered for {op.name}", hint="add one to runtime/kernels")
+        own = type(op).__module__.startswith("ge.")
+        where = "runtime/kernels" if own else "the modules of `kernels` of its package"
+        raise GeError(f"no kernel is registered for {op.name}", hint=f"add one to {where}")
     fn = registered.factory(op)
     slots = operand_slots(op)
     takes_views = isinstance(op, TensorOp) and op.ACCESS in TAKES_VIEWS

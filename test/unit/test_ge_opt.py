@@ -5,12 +5,10 @@ import re
 import resource
 import subprocess
 import sys
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from inspect import isabstract
 from pathlib import Path
-from shutil import copytree
 
 import pytest
 from xdsl.passes import ModulePass
@@ -19,9 +17,20 @@ from xdsl.universe import XDSL_UNIVERSE, Universe
 from ge.lowering.plugins.universe import GE_UNIVERSE
 from ge.tools.ge_opt import main
 
+sys.path.insert(0, str(Path(__file__).parent))
+from packages import install_sample
+
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 
+CLIPPED = """\
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %limit = graph.constant dense<3.0> : tensor<f32>
+  %0 = graph.abs %x : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = graph.minimum %0, %limit : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  func.return %1 : tensor<4xf32>
+}
+"""
 ABS = """\
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = graph.abs %x : (tensor<4xf32>) -> tensor<4xf32>
@@ -108,75 +117,17 @@ def test_lowering_works_where_the_package_metadata_is_hidden():
 
 
 def test_both_tools_see_an_installed_package(tmp_path: Path):
-    source = ROOT / "test/tools/plugin_package"
-    target, file = tmp_path / "site", tmp_path / "x.mlir"
-    copytree(source / "acme_npu", target / "acme_npu")
-    project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
-    write_metadata(target, project["name"], project["entry-points"]["xdsl.universe"])
+    site, file = tmp_path / "site", tmp_path / "x.mlir"
+    install_sample(site)
     text = ""
-    for number, (tool, *options) in enumerate(
-        (
-            ("ge-opt", "--acme-abs=limit=3"),
-            ("xdsl-opt", "-p", "acme-abs{limit=3.0}"),
-            ("ge-opt", "--acme-abs=limit=3"),
-        )
-    ):
-        file.write_text(text + ABS.replace("@f", f"@f{number}"))  # with what the other one wrote
-        done = run(str(BIN / tool), str(file), *options, PYTHONPATH=str(target))
+    for number, tool in enumerate(("ge-opt", "xdsl-opt", "ge-opt")):
+        file.write_text(
+            text + CLIPPED.replace("@f", f"@f{number}")
+        )  # with what the other one wrote
+        done = run(str(BIN / tool), str(file), "-p", "acme-find-clipped", PYTHONPATH=str(site))
         assert done.stderr == ""
         text = done.stdout.strip().removeprefix("builtin.module {").removesuffix("}")
         assert text.count("acme.clipped %x {limit = 3.000000e+00 : f64}") == number + 1
-    text = run(str(BIN / "ge-opt"), "--list-passes=acme-abs", PYTHONPATH=str(target)).stdout
-    assert "limit=<float> (default 6.0): Where it clips." in text
-
-
-def write_metadata(folder: Path, name: str, universes: Mapping[str, str]) -> None:
-    """What pip writes of a package, without the two seconds in which it builds it."""
-    info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    lines = [f"{key} = {place}\n" for key, place in universes.items()]
-    (info / "entry_points.txt").write_text("".join(["[xdsl.universe]\n", *lines]))
-
-
-def install_package(folder: Path, name: str, code: str) -> None:
-    """A package with an entry point, as pip would install it."""
-    (folder / f"{name}.py").write_text(code)
-    write_metadata(folder, name, {name: f"{name}:UNIVERSE"})
-
-
-BROKEN = {
-    "import nowhere_to_be_found": "ModuleNotFoundError: No module named",
-    "UNIVERSE = 1": "broken_1:UNIVERSE is no xdsl.universe.Universe",
-    (
-        "from xdsl.universe import Universe\n"
-        "UNIVERSE = Universe(all_passes={'infer-shapes': lambda: None})"
-    ): "a pass named 'infer-shapes' exists already",
-}
-"""What packages hold, and what is wrong with each."""
-
-
-def test_broken_packages_are_left_out_with_a_warning(tmp_path: Path):
-    for number, code in enumerate(BROKEN):
-        install_package(tmp_path, f"broken_{number}", code)
-    done = run(str(BIN / "ge-opt"), "--list-passes=infer-shapes", PYTHONPATH=str(tmp_path))
-    assert done.returncode == 0
-    assert "infer-shapes" in done.stdout
-    warnings = sorted(line for line in done.stderr.splitlines() if line.startswith("warning: "))
-    for number, (line, why) in enumerate(zip(warnings, BROKEN.values(), strict=True)):
-        assert line.startswith(f"warning: package 'broken_{number}' is left out: {why}")
-
-
-def test_the_level_of_a_pass_of_a_package(tmp_path: Path):
-    code = (
-        "from xdsl.passes import ModulePass\nfrom xdsl.universe import Universe\n"
-        "class TalkPass(ModulePass):\n    name = 'talk'\n    LEVEL = 'tasks'\n"
-        "    def apply(self, ctx, op):\n        pass\n"
-        "UNIVERSE = Universe(all_passes={'talk': lambda: TalkPass})"
-    )
-    install_package(tmp_path, "talking", code)
-    done = run(str(BIN / "ge-compile"), "--print-pipeline", PYTHONPATH=str(tmp_path))
-    assert ",talk,verify-level{level=tasks}" in done.stdout, done.stderr
 
 
 # ---- hostile input ---------------------------------------------------------------------------

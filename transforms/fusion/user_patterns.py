@@ -36,14 +36,15 @@ def op_names() -> dict[str, type[Operation]]:
 
 @dataclass(frozen=True)
 class OpType:
-    """One op of a pattern, by its name: "MatMul", "matmul" and "graph.matmul" are the same.
+    """One op of a pattern, by its name: "MatMul", "matmul" and "graph.matmul" are the same; or by
+    its class, where it is of a dialect of one's own.
 
     `where` is a predicate on the op, `attributes` the Python values of some of its properties,
     `name` its name in the match. With `shared`, other ops may use its result (it is then computed
     twice). Raises GeError for a name that no graph op has.
     """
 
-    op: str
+    op: str | type[Operation]
     name: str = ""
     where: Predicate | None = None
     shared: bool = False
@@ -54,6 +55,8 @@ class OpType:
 
     @property
     def kind(self) -> type[Operation]:
+        if not isinstance(self.op, str):
+            return self.op
         plain = self.op.removeprefix("graph.").lower().replace("_", "")
         known = op_names()
         if plain not in known:
@@ -118,7 +121,7 @@ class Pattern:
             raise GeError("a pattern has at least one op")
 
     def __str__(self) -> str:
-        return ", ".join(o.op for o in self.ops)
+        return ", ".join(o.op if isinstance(o.op, str) else o.kind.name for o in self.ops)
 
     def match(self, last: Operation, miss: Miss | None = None) -> Nodes | None:
         """The match whose last op is `last`."""

@@ -24,6 +24,7 @@ from xdsl.ir import Operation, SSAValue
 from ge.dialects.fused_op import USER_KERNELS, Body, CustomOp
 from ge.dialects.support import diagnostics
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.packages import installed
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, is_static, shape_of
 from ge.dialects.support.work import Work
@@ -206,7 +207,8 @@ class Matcher:
         """Replace each match of the pattern; returns how many. `replace` gets the ops of the match
         in the order of the pattern (`nodes[0]`, `nodes[:3]`) and returns a FusedOp, a value instead
         of the last result, or None to leave the match as it is. Where nothing matches, a warning
-        names the nearest miss; `--remarks` shows all. Raises GeError for a replacement of another
+        names the nearest miss (not for a package's rule, which runs on all models); `--remarks`
+        shows all. Raises GeError for a replacement of another
         type."""
         kind, found, replaced = pattern.ops[-1].kind, 0, 0
         nearest = Miss()
@@ -221,7 +223,7 @@ class Matcher:
             if miss.depth > 0:
                 failed = () if miss.op is None else (miss.op,)
                 remarks.missed(self.rule, op, miss.why, loss_us((*miss.ops, *failed)))
-        if not found:
+        if not found and not any(self.rule in p.universe.all_passes for p in installed()):
             self._warn(pattern, nearest)
         return replaced
 
