@@ -134,7 +134,7 @@ def test_lines_that_are_not_parsed_again_are_recorded(
     ctx: Context, monkeypatch: pytest.MonkeyPatch
 ):
     """The same as where each line is parsed."""
-    line = '  %{0} = graph.mul %{1}, %x : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>\n'
+    line = "  %{0} = graph.mul %{1}, %x : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>\n"
     lines = "".join(line.format(n + 1, n) for n in range(4))
     text = FUNCTION.replace("  func.return %0", f"{lines.replace('%1', '%a')}  func.return %4")
 
