@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.support.diagnostics import diagnostic_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import regions_of
+from ge.dialects.support.packages import installed
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.nesting import innermost
 from ge.lowering.pipeline.options import Options
@@ -230,6 +231,7 @@ def dumps_for(options: Options) -> list[Dumps]:
 # ---- reproducer ------------------------------------------------------------------------------
 
 CONFIGURATION = "// configuration:"
+PACKAGES = "// packages:"  # what is installed beside ge: `acme-npu 1.0, ...`
 
 
 @dataclass
@@ -259,6 +261,7 @@ class Reproducer(Instrumentation):
             f"{CONFIGURATION} {shlex.join(options)}",
             f"// error: {' '.join(why.split())}",
             "// rerun: ge-opt FILE",
+            *([f"{PACKAGES} {', '.join(packages)}"] if (packages := package_texts()) else []),
         ]
         write_text(self.path, "\n".join([*header, self._text or "", ""]))
 
@@ -274,6 +277,17 @@ def reproduce(run: Callable[[Reproducer], object]) -> str:
         return name
     Path(name).unlink()
     return ""
+
+
+def package_texts() -> list[str]:
+    return [f"{p.name} {p.version}" for p in installed()]
+
+
+def missing_packages(text: str) -> list[str]:
+    """The packages that took part where a reproducer was written, and do not here."""
+    lines = (line for line in text.split("\n", 4)[:4] if line.startswith(PACKAGES))
+    named = next(lines, PACKAGES).removeprefix(PACKAGES).split(",")
+    return [p for part in named if (p := part.strip()) and p not in package_texts()]
 
 
 def recorded_configuration(text: str) -> list[str] | None:
