@@ -240,6 +240,19 @@ def ops_of(block: Block) -> list[Operation]:
     return ops
 
 
+def count_ops(blocks: Iterable[Block]) -> int:
+    """How many ops there are in blocks and in the regions of their ops, but for unread ones."""
+    count, todo = 0, list(blocks)
+    while todo:
+        op = todo.pop()._first_op  # pyright: ignore[reportPrivateUsage]
+        while op is not None:
+            count += 1
+            for region in regions_of(op):
+                todo.extend(region.blocks)
+            op = op._next_op  # pyright: ignore[reportPrivateUsage]
+    return count
+
+
 def all_ops(blocks: Iterable[Block]) -> list[Operation]:
     """The ops of blocks and all ops in them, in the order of the text."""
     found = list[Operation]()
@@ -253,6 +266,9 @@ def all_ops(blocks: Iterable[Block]) -> list[Operation]:
 
 def regions_of(op: Operation) -> tuple[Region, ...]:
     """The regions of an op, but for those that are unread."""
+    plain = op.__dict__.get("regions")  # a property, which is none of these, makes them
+    if plain is not None:
+        return plain
     return () if isinstance(op, GeOp) and op.is_unread else op.regions
 
 

@@ -930,3 +930,23 @@ func.func @yield() -> tensor<f32> {
   }
   func.return %y : tensor<f32>
 }
+
+// The seed is given by the session; each op has a stream of its own.
+func.func @random_uniform() -> tensor<3xf32> {
+  %seed = graph.constant dense<[7, 0]> : tensor<2xi64>
+  %y = graph.random_uniform f32, %seed stream 3 shape [3] {low = -1.0 : f64, high = 1.0 : f64} -> tensor<3xf32>
+  func.return %y : tensor<3xf32>
+}
+
+func.func @random_normal() -> tensor<3xf32> {
+  %seed = graph.constant dense<[7, 0]> : tensor<2xi64>
+  %y = graph.random_normal f32, %seed stream 4 shape [3] {mean = 10.0 : f64, scale = 0.5 : f64} -> tensor<3xf32>
+  func.return %y : tensor<3xf32>
+}
+
+func.func @derive_seed() -> tensor<2xi64> {
+  %seed = graph.constant dense<[7, 0]> : tensor<2xi64>
+  %i = graph.constant dense<1> : tensor<i64>
+  %y = graph.derive_seed %seed, %i : (tensor<2xi64>, tensor<i64>) -> tensor<2xi64>
+  func.return %y : tensor<2xi64>
+}

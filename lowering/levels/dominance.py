@@ -7,12 +7,13 @@ is
     note: operand defined here (op in the same block)
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
-from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr, UnregisteredOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl.dominance import DominanceInfo
-from xdsl.traits import IsolatedFromAbove
+from xdsl.traits import IsolatedFromAbove, SymbolTable
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.diagnostics import Diagnostic, Severity, error_at, location_of
 from ge.dialects.support.errors import GeError
@@ -21,8 +22,32 @@ from ge.dialects.support.operation import regions_of
 
 def verify(module: ModuleOp) -> None:
     """Raises GeError or VerifyException for the first thing that is wrong with a module."""
-    module.verify()
+    try:
+        module.verify()
+    except VerifyException as e:
+        raise_redefinition(module, e)
+        raise
     check_dominance(module)
+
+
+def raise_redefinition(module: ModuleOp, error: VerifyException) -> None:
+    """Raises GeError at the second op with a symbol, and a note at the first, if that is what the
+    error is about: xDSL's names no op."""
+    if not str(error).startswith("Redefinition of symbol"):
+        return
+    for table in module.walk():
+        if not table.has_trait(SymbolTable, value_if_unregistered=False):
+            continue
+        seen: dict[str, Operation] = {}
+        for op in (o for b in table.regions[0].blocks for o in b.ops):
+            name = op.properties.get("sym_name", op.attributes.get("sym_name"))
+            if not isinstance(name, StringAttr):
+                continue
+            if (first := seen.setdefault(name.data, op)) is not op:
+                new = error_at(op, f"redefinition of symbol @{name.data}")
+                note = Diagnostic(Severity.NOTE, "first defined here", location_of(first))
+                new.notes = (note,)
+                raise new from error
 
 
 def check_dominance(module: ModuleOp, checked: Collection[Operation] = ()) -> None:
@@ -30,6 +55,17 @@ def check_dominance(module: ModuleOp, checked: Collection[Operation] = ()) -> No
     regions of modules and of ops that nobody knows have no order. Of the ops in `checked`, which
     stand in the module and use nothing from above, it is known."""
     _check_op(module, set(), checked)
+
+
+def dominance_errors(module: ModuleOp) -> Iterator[GeError]:
+    """The first error of `check_dominance` in each op of a module."""
+    values = {v for block in module.body.blocks for v in _values(block)}
+    for op in module.ops:
+        try:
+            _check_operands(op, values)
+            _check_op(op, values)
+        except GeError as error:
+            yield error
 
 
 def _check_op(op: Operation, defined: set[SSAValue], checked: Collection[Operation] = ()) -> None:

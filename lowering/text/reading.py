@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, partial
-from itertools import islice
+from itertools import chain, islice
 from math import prod
 from pathlib import Path
 from typing import Any, NoReturn
@@ -37,7 +37,6 @@ from xdsl.irdl import AttrConstraint, base
 from xdsl.parser import Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import (
     DiagnosticException,
-    MultipleSpansParseError,
     ParseError,
     PyRDLError,
 )
@@ -47,6 +46,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.locations import place
 from ge.dialects.support.operation import put_last
+from ge.lowering.text.mistakes import explained, meant, undefined
 from ge.lowering.text.spellings import Line, Spelling, spelling_of
 from ge.lowering.text.values import did_you_mean
 
@@ -241,6 +241,18 @@ class LocatingParser(Parser):
             op.location = self.location(start)
         return op
 
+    def _parse_external_resources(self) -> None:
+        """What others wrote for tools, as a reproducer does for ours (see `reproducer.py`)."""
+        self.parse_comma_separated_list(self.Delimiter.BRACES, self._skip_resource)
+
+    def _skip_resource(self) -> None:
+        self.parse_identifier()
+        self.parse_punctuation(":")
+        if self._current_token.kind is MLIRTokenKind.L_BRACE:
+            self.parse_comma_separated_list(self.Delimiter.BRACES, self._skip_resource)
+        else:
+            self._consume_token()
+
     def _parse_block_body(self, block: Block) -> None:
         """As upstream; lines that differ in names alone are parsed once."""
         while True:
@@ -333,7 +345,8 @@ class LocatingParser(Parser):
                 self._fail_undefined(e)
             if e.msg == "Could not parse entire input!":
                 e.msg = "expected an operation"
-            raise
+            at_end = self._current_token.kind == MLIRTokenKind.EOF
+            raise explained(e, self._first_uses, at_end) from None
         except (RecursionError, MemoryError) as e:
             self._fail(self.pos, self.pos + 1, e)
 
@@ -341,13 +354,15 @@ class LocatingParser(Parser):
         names = sorted(self.forward_ssa_references, key=lambda n: self._first_uses[n].start)
         if not error.msg.startswith("values used"):
             raise error
-        first, *others = (self._first_uses[n] for n in names)
-        raise MultipleSpansParseError(
-            first,
-            f"use of undefined value {first.text}",
-            None,
-            [(span, f"and of {span.text}") for span in others],
-        ) from None
+        raise undefined([self._first_uses[n] for n in names]) from None
+
+    def _parse_block(self) -> Block:
+        """As upstream, which fails at the second definition of a block that was used before."""
+        name = self._current_token.text[1:]
+        known = self.blocks.get(name)
+        if known is not None and known[1] is None and name not in self.forward_block_references:
+            self.raise_error(f"redefinition of block ^{name}")
+        return super()._parse_block()
 
     # ---- types and attributes ----------------------------------------------------------------
 
@@ -416,13 +431,19 @@ class LocatingParser(Parser):
             yield
         except ParseError as e:
             if e.msg.endswith("is not registered"):
-                e.msg = f"unknown type or attribute {e.msg.removesuffix(' is not registered')}"
+                e.msg = self._unknown_attribute(e.msg.removesuffix(" is not registered"))
                 e.span = Span(start, start + 1, self.lexer.input)
             raise
         except NOT_ABOUT_THE_TEXT:
             raise
         except Exception as e:
             self._fail(start, self.pos, e)
+
+    def _unknown_attribute(self, quoted: str) -> str:
+        dialect, _, name = quoted.strip("'").partition(".")
+        attributes = chain(self.ctx.loaded_attrs, self.ctx.loaded_types)
+        known = {a.name for a in attributes if a.name.startswith(f"{dialect}.")}
+        return f"unknown type or attribute {quoted}{meant(f'{dialect}.{name}', known)}"
 
     def _parse_tensor_literal_element(self) -> Parser._TensorLiteralElement:
         is_hexadecimal = self._current_token.text[:2] in ("0x", "0X")

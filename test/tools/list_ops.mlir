@@ -7,7 +7,7 @@
 // RUN: not ge-opt --list-ops=graph.softmux 2>&1 | filecheck %s --check-prefix=UNKNOWN
 // RUN: not ge-opt --list-ops=grph.softmax 2>&1 | filecheck %s --check-prefix=NODIALECT
 // RUN: ge-opt --list-targets | filecheck %s --check-prefix=TARGETS
-// RUN: ge-opt --show-dialects --load-plugin %S/Inputs/plugin.py | filecheck %s --check-prefix=DIALECTS
+// RUN: ge-opt --list-dialects --load-plugin %S/Inputs/plugin.py | filecheck %s --check-prefix=DIALECTS
 // RUN: ge-opt --list-rules | filecheck %s --check-prefix=RULES
 
 // OPS-NOT: arith.

@@ -47,7 +47,7 @@ test.op
 // expected-error@+1 {{undefined symbol alias '#alias'}}
 "test.op"() {a = #alias} : () -> ()
 // -----
-// expected-error@+1 {{Shape mismatch in dense literal}}
+// expected-error@+1 {{the literal has shape [2], its type [3]}}
 "test.op"() {a = dense<[1, 2]> : tensor<3xi8>} : () -> ()
 // -----
 // expected-error@+1 {{300000000000 elements are too many for dense<...>: keep them in the payload}}
@@ -62,12 +62,14 @@ test.op
 // expected-error@+1 {{Operation has 1 results, but was given 2 to bind}}
 %0, %1 = "test.op"() : () -> i32
 // -----
+// expected-note@+1 {{first defined here}}
 %0 = "test.op"() : () -> i32
 // expected-error@+1 {{SSA value %0 is already defined}}
 %0 = "test.op"() : () -> i32
 // -----
+// expected-note@+1 {{prior use here}}
 %0 = "test.op"() : () -> i32
-// expected-error@+1 {{operand is used with type f32, but has been previously used or defined with type i32}}
+// expected-error@+1 {{value %0 is used with type f32, but is of type i32}}
 "test.op"(%0) : (f32) -> ()
 // -----
 func.func @f() {
@@ -78,9 +80,8 @@ func.func @f() {
 // expected-error@+1 {{Unexpected character: ~}}
 ~
 // -----
-// expected-error@+1 {{region ends with missing block declarations for block(s) bb1}}
+// expected-error@+1 {{reference to undefined block ^bb1}}
 "test.op"() ({ "test.termop"() [^bb1] : () -> () }) : () -> ()
-// expected-note@-1 {{reference to block "^bb1" without implementation}}
 // -----
 // expected-error@+1 {{Expected argument or type}}
 func.func @f(

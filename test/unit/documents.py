@@ -7,12 +7,17 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from forklit import call
+
+from ge.lowering.reference.command_lines import PARSERS
 from ge.lowering.reference.markdown import anchor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,6 +28,10 @@ BLOCK = re.compile(
 
 # a line, or several with a text for the command
 COMMAND = re.compile(r"^[^\n]*<<'(\w+)'\n.*?^\1$|^[^\n]+$", re.MULTILINE | re.DOTALL)
+
+# commands that run in this process, where the line has nothing that needs a shell
+PYTHON = {*PARSERS, "filecheck"}
+SHELL = {">", "<", "&&", ";", "2>&1"}
 
 Run = Callable[[str], str]
 
@@ -45,19 +54,63 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     """What commands print, run in a folder; they must succeed. One of ge's tools alone runs in this
     process."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("GE_TILE_CACHE", "off")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 
     def one(command: str) -> str:
-        tool, *arguments = shlex.split(command)
-        if tool.startswith("ge-") and not {"|", ">", "&&", ";"} & set(arguments):
-            status = import_module(f"ge.tools.{tool.replace('-', '_')}").main(arguments)
-        else:
-            status = subprocess.run(["bash", "-euc", command], check=False).returncode
-        out, err = capfd.readouterr()
-        assert status == 0, f"{command}\n{err}"
-        return err + out
+        stages = [shlex.split(stage) for stage in command.split(" | ")]
+        if stages[0][0] == "lit":  # here, where nothing has to be imported again
+            return "".join(one(line) for path in stages[0][2:] for line in run_lines(path))
+        if all(stage[0] in PYTHON and not SHELL & set(stage) for stage in stages):
+            return pipe(stages, command, capfd)
+        status = subprocess.run(["bash", "-euc", command], check=False).returncode
+        return checked(status, command, capfd)
 
     return lambda commands: "".join(one(match[0]) for match in COMMAND.finditer(commands))
+
+
+@contextmanager
+def own_process() -> Iterator[None]:
+    """What plug-ins register ends with a command."""
+    # imported here: pages may change the sources of these before
+    from ge.dialects.fused_op import USER_KERNELS, UserKernels
+    from ge.lowering.plugins.extensions import new_registry
+
+    token = USER_KERNELS.set(UserKernels())
+    with new_registry():
+        yield
+    USER_KERNELS.reset(token)
+
+
+def checked(status: int, command: str, capfd: pytest.CaptureFixture[str]) -> str:
+    out, err = capfd.readouterr()
+    assert status == 0, f"{command}\n{out}\n{err}"
+    return err + out
+
+
+def run_lines(path: str) -> list[str]:
+    """The commands of a FileCheck test, as lit.cfg has them substituted."""
+    lines = re.findall(r"^// RUN: (.*)$", Path(path).read_text("utf-8"), re.MULTILINE)
+    roundtrip = "ge-opt %s --print-op-generic -o generic.mlir; ge-opt generic.mlir"
+    lines = [part for line in lines for part in line.replace("%roundtrip", roundtrip).split("; ")]
+    return [line.replace("%s", path).replace("%S", str(Path(path).parent)) for line in lines]
+
+
+def pipe(stages: list[list[str]], command: str, capfd: pytest.CaptureFixture[str]) -> str:
+    """Run tools of ge and filecheck, each on what the one before it printed."""
+    printed, text = "", ""
+    for argv in stages:
+        if argv[0] == "filecheck":
+            status = call(argv, text.encode())
+        else:
+            assert not text, "a tool that reads a pipe is a process"
+            with own_process():
+                status = import_module(f"ge.tools.{argv[0].replace('-', '_')}").main(argv[1:])
+        out, err = capfd.readouterr()
+        assert status == 0, f"{command}\n{out}\n{err}"
+        printed, text = printed + err, out
+    return printed + text
 
 
 def check_shown(shown: str, printed: str) -> None:
@@ -74,21 +127,46 @@ def check_shown(shown: str, printed: str) -> None:
         assert found, f"a line is shown that is not printed there:\n{want}\n---\n{printed}"
 
 
+def put(block: Block, folder: Path) -> None:
+    """Write the file that a block is, or add it at the end of one."""
+    name, _, where = block.title.partition(", ")
+    place = folder / name
+    if where == "at the end":
+        gap = "\n\n" if place.suffix == ".py" else "\n"
+        place.write_text(place.read_text("utf-8") + gap + block.body, "utf-8")
+    else:
+        assert not where, f"where is '{where}'?"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(block.body, "utf-8")
+
+
 def check_page(text: str, folder: Path, run: Run, capfd: pytest.CaptureFixture[str]) -> int:
-    """Follow a page from top to bottom in a folder: a block with a title is that file, `sh` is run,
-    `python` without a title too, and a `text` or `mlir` block without one behind these is an
-    excerpt of what they print. Returns how many blocks were run."""
+    """Follow a page in a folder: blocks with a title are files, and written first; then, in their
+    order, `sh` is run, `python` without a title too (the blocks of a page are one program), and a
+    `text` or `mlir` block without one behind these is an excerpt of what they print. Returns how
+    many blocks were run."""
+    write(text, folder)
+    return follow(text, run, capfd)
+
+
+def write(text: str, folder: Path) -> None:
+    for block in blocks(text):
+        if block.title:
+            put(block, folder)
+
+
+def follow(text: str, run: Run, capfd: pytest.CaptureFixture[str]) -> int:
+    """Run the commands of a page whose files are written."""
     count, nothing = 0, Block("", "", "")
+    names: dict[str, object] = {"__name__": "page"}
     for block, after in itertools.pairwise([*blocks(text), nothing]):
         if block.title:
-            place = folder / block.title
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(block.body, "utf-8")
             continue
         if block.kind == "sh":
             printed = run(block.body)
         elif block.kind == "python":
-            exec(compile(block.body, "page", "exec"), {"__name__": "page"})
+            with own_process():
+                exec(compile(block.body, "page", "exec"), names)
             printed = capfd.readouterr().out
         else:
             continue

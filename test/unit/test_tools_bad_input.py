@@ -66,8 +66,12 @@ def fails(folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
         assert len(errors) == 1, captured.err
         assert "internal error" not in errors[0], captured.err
         assert captured.out == ""
-        # besides the error there may be the source line that it is about, with a caret
-        assert len(lines) == 1 or (len(lines) == 3 and lines[2].strip() == "^"), captured.err
+        # besides the error there may be the source line that it is about, with a caret, and
+        # notes of that form
+        if len(lines) > 1:
+            assert len(lines) % 3 == 0, captured.err
+            assert {line.strip() for line in lines[2::3]} == {"^"}, captured.err
+            assert all(": note: " in line for line in lines[3::3]), captured.err
         assert contents(folder) == before
         return errors[0]
 

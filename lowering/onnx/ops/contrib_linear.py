@@ -74,25 +74,34 @@ def _params(n: Node) -> Sequence[float]:
     return [] if values is None else list(values)
 
 
-def _fused_conv(n: Node, x: SSAValue, residual: SSAValue | None) -> SSAValue:
+def _fused_conv(
+    n: Node, x: SSAValue, weight: SSAValue, residual: SSAValue | None = None
+) -> SSAValue:
     """Convolution with channels first, plus a residual, and the activation behind both."""
-    params = conv_params(n, n[1], shape_of(x)[2:])
-    y = plus(n, n.emit(ConvOp, x, n[1], n.get(2), **params), residual)
+    params = conv_params(n, weight, shape_of(x)[2:])
+    y = plus(n, n.emit(ConvOp, x, weight, n.get(2), **params), residual)
     return activated(n, y, list(_params(n)))
 
 
 @contrib_op("FusedConv", activation=ANY, activation_params=ANY, group=ANY, **WINDOW)
 def fused_conv(n: Node) -> SSAValue:
-    return _fused_conv(n, n[0], n.get(3))
+    return _fused_conv(n, n[0], n[1], n.get(3))
 
 
-@contrib_op("NhwcConv", "NhwcFusedConv", activation=ANY, activation_params=ANY, group=ANY, **WINDOW)
+@contrib_op("NhwcConv", group=ANY, **WINDOW)
 def nhwc_conv(n: Node) -> SSAValue:
+    """Channels last, in the weight too."""
+    x, weight = (channels_first(n, v) for v in (n[0], n[1]))
+    return channels_back(n, _fused_conv(n, x, weight))
+
+
+@contrib_op("NhwcFusedConv", activation=ANY, activation_params=ANY, group=ANY, **WINDOW)
+def nhwc_fused_conv(n: Node) -> SSAValue:
     """Channels last, but for the weight."""
     residual = n.get(3)
     if residual is not None:
         residual = channels_first(n, residual)
-    return channels_back(n, _fused_conv(n, channels_first(n, n[0]), residual))
+    return channels_back(n, _fused_conv(n, channels_first(n, n[0]), n[1], residual))
 
 
 @contrib_op("NhwcMaxPool", ceil_mode=ANY, **WINDOW)

@@ -1,6 +1,6 @@
 // RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
-// CHECK: error: Shape mismatch in dense literal. Expected [3] shape from the type, but got [2] shape.
+// CHECK: error: the literal has shape [2], its type [3]
 func.func @f() {
   %0 = graph.constant dense<[1, 2]> : tensor<3xi32>
   func.return

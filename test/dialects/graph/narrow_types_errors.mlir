@@ -80,7 +80,7 @@ func.func @f() {
 
 // -----
 
-// CHECK: error: Shape mismatch in dense literal
+// CHECK: error: the literal has shape [2], its type [3]
 func.func @f() {
   %0 = graph.constant dense<[1.0, 2.0]> : tensor<3xf8E4M3FN>
   func.return

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
 // CHECK: error: 'graph.random_uniform' op stream -1 is not in 0 to 4294967295
 func.func @f(%seed: tensor<2xi64>) {
