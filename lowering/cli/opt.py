@@ -33,7 +33,6 @@ from ge.lowering.pipeline.pass_options import (
     PassText,
     build_pipeline,
     read_pipeline,
-    require_pass,
 )
 from ge.lowering.pipeline.reproducer import Recorded, missing_packages, reproduce
 from ge.lowering.plugins.extensions import universe
