@@ -4,6 +4,7 @@ error it has what stands before."""
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import islice
 
 from xdsl.context import Context
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -117,7 +118,8 @@ class RecordingParser(LocatingParser):
             return None
         self.record.ops.append(OpText(line.start, self._around, op, line.next))
         found = NAME.finditer(self.lexer.input.content, line.start, line.end)
-        extents = [Extent(*m.span()) for m in found]
+        # a location behind them may hold more of what looks like names
+        extents = [Extent(*m.span()) for m in islice(found, len(line.names))]
         count = len(op.results)
         for extent, result in zip(extents[:count], op.results, strict=True):
             self._define(extent, (result,))
