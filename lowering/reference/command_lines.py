@@ -15,6 +15,7 @@ PARSERS: Mapping[str, str] = {
     "ge-import": "import_model",
     "ge-opt": "opt_arguments",
     "ge-parser": "parse",
+    "ge-reduce": "reduce",
     "ge-run": "run",
     "ge-tune": "tune",
     "ge-visualizer": "visualize",
