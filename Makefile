@@ -7,7 +7,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 export NODE_OPTIONS ?= --max-semi-space-size=128
 unexport PYTHONDONTWRITEBYTECODE  # else each of hundreds of processes compiles what it imports
 
-.PHONY: demo docs check lint test lit unit soak clean
+.PHONY: demo docs check lint test lit unit torch-check soak clean
 
 demo: $(VENV)/.demo       ## a real model goes down every level and runs on the emulated NPU
 	$(BIN)/python -m ge.tools.demo test/models/bert_base.tiny.onnx
@@ -30,6 +30,11 @@ lit: $(VENV)/.check
 
 unit: $(VENV)/.check
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal
+
+TORCH := $(VENV)/torch
+
+torch-check: $(TORCH)/.check  ## models of PyTorch, in an environment of their own (3 GB)
+	$(TORCH)/bin/python -m pytest -q test/torch
 
 # unit tests of random examples, of which the profile `soak` takes 100 times as many
 RANDOM := byte_history core_plans fixpipe in_place memory_plan move_transposes op_contracts \
@@ -65,6 +70,11 @@ $(VENV)/.check: pyproject.toml | $(VENV)/bin/pip
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/pip
 	$(BIN)/pip install -q -e '.[docs]'
 	touch $@ $(VENV)/.demo
+
+$(TORCH)/.check: pyproject.toml
+	$(PYTHON) -m venv $(TORCH)
+	$(TORCH)/bin/pip install -q -e '.[test-torch]'
+	touch $@
 
 clean:                    ## remove what the tools wrote
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

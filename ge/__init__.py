@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ge.lowering.plugins.extensions import register_dialect as register_dialect
     from ge.lowering.plugins.extensions import register_pass as register_pass
     from ge.lowering.tiles import api as tile_api
+    from ge.lowering.torch import api as torch_api
     from ge.runtime.device.device_array import DeviceArray as DeviceArray
     from ge.runtime.device.session import Session as Session
     from ge.runtime.host import api
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     host = api
     tile = tile_api
+    torch = torch_api
     compile = compile_model
     quantize = quantize_model
 
@@ -59,7 +61,11 @@ _NAMES = {
     "transforms.fusion.user_patterns": "OpType Pattern",
     "transforms.fusion.user_rules": "FusedOp",
 }
-_DOORS = {"host": "ge.runtime.host.api", "tile": "ge.lowering.tiles.api"}
+_DOORS = {
+    "host": "ge.runtime.host.api",
+    "tile": "ge.lowering.tiles.api",
+    "torch": "ge.lowering.torch.api",
+}
 _HOME = {name: f"ge.{module}" for module, names in _NAMES.items() for name in names.split()}
 
 

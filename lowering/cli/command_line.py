@@ -7,9 +7,9 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ge.dialects.support.environment import variables
+from ge.dialects.support.environment import truth, variables
 
 if TYPE_CHECKING:
     from ge.dialects.support.errors import GeError
@@ -101,12 +101,38 @@ class ArgumentParser(argparse.ArgumentParser):
     def has_flag(self, flag: str) -> bool:
         return flag in self._option_string_actions
 
+    def spelled(self, word: str) -> list[str]:
+        """A word as argparse takes it, of a command line as LLVM's tools do: an option of several
+        letters with one dash, a switch with a value."""
+        flag, equals, value = word.partition("=")
+        flag = f"--{flag.lstrip('-')}"
+        if not word.startswith("-") or not self.has_flag(flag):
+            return [word]
+        action = self._option_string_actions[flag]
+        if not equals or action.nargs != 0 or action.const is not True:
+            return [f"{flag}{equals}{value}"]
+        try:
+            return [flag] if truth(value) else []
+        except ValueError as e:
+            self.error(f"argument {flag}: {e}, not '{value}'")
+
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, args: Iterable[str] | None = None, namespace: Any = None
+    ) -> Any:
+        words = [*(sys.argv[1:] if args is None else args)]
+        end = words.index("--") if "--" in words else len(words)
+        spelled = [s for word in words[:end] for s in self.spelled(word)]
+        return super().parse_known_args([*spelled, *words[end:]], namespace)
+
     def error(self, message: str) -> NoReturn:
         options = (o for action in self._actions for o in action.option_strings)
-        raise usage_error(self.prog, message, (*options, *self.more_flags))
+        reads = any(not action.option_strings for action in self._actions)
+        raise usage_error(self.prog, message, (*options, *self.more_flags), reads)
 
 
-def usage_error(tool: str, message: str, options: Iterable[str]) -> "GeError":
+def usage_error(
+    tool: str, message: str, options: Iterable[str], reads_file: bool = True
+) -> "GeError":
     """What argparse complains about in one line, with the option that may be meant."""
     from ge.dialects.support.errors import GeError
     from ge.lowering.text.values import did_you_mean
@@ -116,6 +142,8 @@ def usage_error(tool: str, message: str, options: Iterable[str]) -> "GeError":
         return GeError(message, hint=f"see {tool} --help")
     word = rest.split()[0]
     if not word.startswith("-"):
+        if not reads_file:
+            return GeError(f"no input file is expected, but '{word}'", hint=f"see {tool} --help")
         return GeError(f"one input file at most, '{word}' is another")
     name = word.lstrip("-").partition("=")[0]
     known = sorted({f"--{o.lstrip('-')}" for o in options})

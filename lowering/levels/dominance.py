@@ -7,7 +7,7 @@ is
     note: operand defined here (op in the same block)
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr, UnregisteredOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
@@ -55,6 +55,17 @@ def check_dominance(module: ModuleOp, checked: Collection[Operation] = ()) -> No
     regions of modules and of ops that nobody knows have no order. Of the ops in `checked`, which
     stand in the module and use nothing from above, it is known."""
     _check_op(module, set(), checked)
+
+
+def dominance_errors(module: ModuleOp) -> Iterator[GeError]:
+    """The first error of `check_dominance` in each op of a module."""
+    values = {v for block in module.body.blocks for v in _values(block)}
+    for op in module.ops:
+        try:
+            _check_operands(op, values)
+            _check_op(op, values)
+        except GeError as error:
+            yield error
 
 
 def _check_op(op: Operation, defined: set[SSAValue], checked: Collection[Operation] = ()) -> None:

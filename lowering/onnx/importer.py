@@ -17,10 +17,11 @@ from ge.dialects.graph.random import STREAMS
 from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.functions import Function, local_function, local_key, versions
 from ge.lowering.onnx.inputs import Fixed, make_arguments
-from ge.lowering.onnx.model import OLDEST_OPSET, Tensors, read_model
+from ge.lowering.onnx.model import Tensors, read_model
 from ge.lowering.onnx.order import subgraphs
 from ge.lowering.onnx.registry import Unsupported, Value
 from ge.lowering.onnx.scope import Failed, Scope, TooLarge
+from ge.lowering.onnx.traces import line_of
 from ge.lowering.text.values import Shapes, Sizes
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import ImportedWeights
@@ -45,10 +46,14 @@ class ImportProblem:
     op_type: str
     name: str
     reason: str
+    line: str = ""  # of the program that the node comes from
+
+    def __str__(self) -> str:
+        return f"'{self.name}' ({self.line})" if self.line else f"'{self.name}'"
 
 
 class Importer:
-    """Imports one model. `folder` holds its external data."""
+    """Imports one model. `folder` holds its external data, or `tensors` has it."""
 
     def __init__(
         self,
@@ -56,12 +61,11 @@ class Importer:
         fixed: Fixed,
         folder: Path | None = None,
         progress: Progress | None = None,
+        tensors: Tensors | None = None,
     ) -> None:
-        self.model = upgraded(model)
-        self.converted = self.model is not model
-        model = self.model
+        self.model = model
         self.fixed = fixed
-        self.tensors = Tensors(folder)
+        self.tensors = Tensors(folder) if tensors is None else tensors
         self.payload = ImportedWeights()
         self.keys: dict[str, int] = {}
         self.streams: dict[str, int] = {}
@@ -127,9 +131,12 @@ class Importer:
                 f"the model has more than {MAX_NODES:,} nodes with its functions inlined"
             )
 
-    def report(self, op_type: str, name: str, why: Exception) -> None:
+    def report(
+        self, op_type: str, name: str, why: Exception, node: NodeProto | None = None
+    ) -> None:
         text = why.message if isinstance(why, GeError) else str(why)
-        self.problems.append(ImportProblem(op_type, name, " ".join(text.split())))
+        line = "" if node is None else line_of(node)
+        self.problems.append(ImportProblem(op_type, name, " ".join(text.split()), line))
 
     def blame(self, node: NodeProto, error: Exception) -> Exception:
         """What to tell about a node at which a handler stumbled: what is wrong with it as ONNX,
@@ -197,27 +204,13 @@ def output_values(name: str, value: Value) -> list[tuple[SSAValue, dict[str, Att
     ]
 
 
-def upgraded(model: ModelProto) -> ModelProto:
-    for opset in model.opset_import:
-        if opset.domain in ("", "ai.onnx") and opset.version < OLDEST_OPSET:
-            try:
-                return onnx.version_converter.convert_version(model, OLDEST_OPSET)
-            except Exception as e:
-                text = " ".join(str(e).split())
-                raise GeError(
-                    f"opset {opset.version} cannot be converted to {OLDEST_OPSET}: {text}",
-                    hint="export the model with a newer opset",
-                ) from e
-    return model
-
-
 def problems_text(problems: Sequence[ImportProblem]) -> str:
     if len(problems) == 1:
         p = problems[0]
-        return f"{p.op_type} '{p.name}': {p.reason}"
+        return f"{p.op_type} {p}: {p.reason}"
     groups: dict[tuple[str, str], list[str]] = {}
     for p in problems:
-        groups.setdefault((p.op_type, p.reason), []).append(f"'{p.name}'")
+        groups.setdefault((p.op_type, p.reason), []).append(str(p))
     lines = [
         f"  {op_type}: {reason}: {', '.join(names)}"
         for (op_type, reason), names in sorted(groups.items())
@@ -232,12 +225,14 @@ def import_model(
     folder: Path | None = None,
     lengths: Mapping[str, int | None] | None = None,
     progress: Progress | None = None,
+    tensors: Tensors | None = None,
 ) -> Imported:
     """Import a model proto. `shapes` fixes inputs by name, `dims` symbolic dimensions, both to a
     size or to a range, `lengths` inputs that are sequences (None: an optional that is not given);
-    `folder` holds external data. Raises GeError naming every node that cannot be imported."""
+    `folder` holds external data, or `tensors` has it. Raises GeError naming every node that cannot
+    be imported."""
     fixed = Fixed.of(shapes or {}, dims or {}, lengths or {})
-    return Importer(model, fixed, folder, progress).run()
+    return Importer(model, fixed, folder, progress, tensors).run()
 
 
 def import_file(

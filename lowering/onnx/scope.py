@@ -256,11 +256,12 @@ class Scope:
         except TooLarge:
             raise
         except (Unsupported, VerifyException, GeError) as e:
-            self.importer.report(proto.op_type, node_name(proto), e)
+            self.importer.report(proto.op_type, node_name(proto), e, proto)
         except Exception as e:  # a damaged node: attributes of the wrong kind, missing inputs, ...
             if debugging():
                 raise
-            self.importer.report(proto.op_type, node_name(proto), self.importer.blame(proto, e))
+            blamed = self.importer.blame(proto, e)
+            self.importer.report(proto.op_type, node_name(proto), blamed, proto)
         self.failed.update(name for name in proto.output if name)
 
     def _tensor(self, proto: NodeProto) -> bool:
@@ -280,8 +281,8 @@ class Scope:
     ) -> list[Value]:
         """Add what a node stands for and return the values of its outputs."""
         function = self.importer.function(proto)
-        handler = None if function is not None else find(proto.domain, proto.op_type)
         version = self.opsets.get(domain_of(proto), 1) if opset is None else opset
+        handler = None if function is not None else find(proto.domain, proto.op_type, version)
         if function is None and handler is None:
             function = find_function(proto, inputs, version)
         if function is not None:

@@ -13,6 +13,7 @@ PARSERS: Mapping[str, str] = {
     "ge-check": "check",
     "ge-compile": "compile",
     "ge-import": "import_model",
+    "ge-lsp": "lsp",
     "ge-opt": "opt_arguments",
     "ge-parser": "parse",
     "ge-reduce": "reduce",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from contrib_ops import F16, agree, model_of, normal
+from contrib_ops import F16, agree, model_of, normal, run_in_ge
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.importer import import_model
@@ -161,6 +161,66 @@ def test_fused_gemm(activation: str, params: list[float]) -> None:
 def test_nhwc_max_pool(window: dict[str, Any], dtype: Any) -> None:
     x = np.random.default_rng(0).integers(-100, 100, (2, 6, 5, 3)).astype(dtype)
     agree("NhwcMaxPool", {"x": x}, **window)
+
+
+# ---- ops that onnxruntime has on GPUs only, by their definitions ---------------------------------
+
+
+def computed(
+    op: str, inputs: dict[str, Any], outputs: tuple[str, ...] = ("y",), **flags: Any
+) -> Any:
+    return run_in_ge(model_of(op, inputs, outputs, **flags), inputs)
+
+
+def last(x: Any) -> Any:
+    return np.moveaxis(x, 1, -1)
+
+
+def test_bias_add() -> None:
+    x, b, skip = normal(2, 6, 8), vector(8), normal(2, 6, 8, seed=1)
+    got = computed("BiasAdd", {"x": x, "b": b, "skip": skip})[0]
+    np.testing.assert_allclose(got, x + b + skip, rtol=1e-6)
+
+
+def test_bias_split_gelu() -> None:
+    x, b = normal(2, 6, 8), vector(8)
+    got = computed("BiasSplitGelu", {"x": x, "b": b})[0]
+    gelu = computed("Gelu", {"x": (x + b)[..., 4:]})[0]
+    np.testing.assert_allclose(got, (x + b)[..., :4] * gelu, rtol=1e-5)
+
+
+@pytest.mark.parametrize("channels_last", [0, 1])
+@pytest.mark.parametrize("activation", [0, 1])
+@pytest.mark.parametrize("skip", ["", "full", "row"])
+def test_group_norm(channels_last: int, activation: int, skip: str) -> None:
+    x, gamma, beta, bias = normal(2, 6, 4, 3), vector(6), vector(6, 6), vector(6, 7)
+    more = normal(2, 6, *((4, 3) if skip == "full" else (1, 1)), seed=1)
+    total = x + more + bias[:, None, None] if skip else x
+    rows = total.reshape(2, 3, -1)
+    normed = (rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
+    want = normed.reshape(x.shape) * gamma[:, None, None] + beta[:, None, None]
+    want = want / (1 + np.exp(-want)) if activation else want
+    of = last if channels_last else np.asarray
+    inputs = {"x": of(x), "gamma": gamma, "beta": beta}
+    flags = {"groups": 3, "activation": activation, "channels_last": channels_last}
+    if not skip:
+        got = computed("GroupNorm", inputs, **flags)
+    else:
+        inputs |= {"skip": of(more) if skip == "full" else more[:, :, 0, 0], "b": bias}
+        got = computed("SkipGroupNorm", inputs, ("y", "sum"), **flags)
+        np.testing.assert_allclose(got[1], of(total), rtol=1e-5)
+    np.testing.assert_allclose(got[0], of(want), rtol=1e-4, atol=1e-5)
+
+
+def test_convolutions_with_channels_last() -> None:
+    x, w, b = normal(1, 4, 6, 5), normal(6, 2, 3, 3, seed=1), vector(6)
+    window = {"group": 2, "pads": [1, 1, 1, 1], "strides": [2, 1]}
+    want = last(computed("FusedConv", {"x": x, "w": w, "b": b}, **window)[0])
+    got = computed("NhwcConv", {"x": last(x), "w": last(w), "b": b}, **window)[0]
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+    inputs = {"x": last(x), "w": w, "b": b, "z": want}
+    got = computed("NhwcFusedConv", inputs, activation="Relu", **window)[0]
+    np.testing.assert_allclose(got, np.maximum(2 * want, 0), rtol=1e-5)
 
 
 # ---- what is refused ---------------------------------------------------------------------------

@@ -108,10 +108,18 @@ ROOMS: dict[str, set[str]] = {
         "runtime/tiles", "transforms", "lowering/building", "lowering/kernels", "lowering/levels",
         "lowering/onnx", "lowering/pipeline", "lowering/plugins", "lowering/text",
     },
+    "lowering/torch": {
+        "dialects", "runtime/data", "runtime/device", "lowering/driver", "lowering/onnx",
+        "lowering/pipeline", "lowering/text",
+    },
     "lowering/views": {
         "dialects", "runtime/clock", "runtime/costs", "runtime/device", "runtime/profile",
         "runtime/tiles", "transforms/analysis", "transforms/rewriting", "lowering/driver",
         "lowering/levels", "lowering/onnx", "lowering/pipeline", "lowering/text",
+    },
+    "lowering/lsp": {
+        "dialects", "runtime/clock", "runtime/profile", "lowering/driver", "lowering/levels",
+        "lowering/reference", "lowering/text", "lowering/views",
     },
     "lowering/reference": {
         "dialects", "runtime/data", "runtime/device", "transforms/rewriting", "lowering/cli",

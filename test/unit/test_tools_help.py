@@ -14,6 +14,7 @@ from ge.lowering.cli import (
     check,
     compile,
     import_model,
+    lsp,
     opt_arguments,
     parse,
     reduce,
@@ -27,6 +28,7 @@ from ge.tools import (
     ge_check,
     ge_compile,
     ge_import,
+    ge_lsp,
     ge_opt,
     ge_parser,
     ge_reduce,
@@ -43,6 +45,7 @@ PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "ge-check": check.build_parser,
     "ge-compile": compile.build_parser,
     "ge-import": import_model.build_parser,
+    "ge-lsp": lsp.build_parser,
     "ge-opt": opt_arguments.build_parser,
     "ge-parser": parse.build_parser,
     "ge-reduce": reduce.build_parser,
@@ -58,6 +61,7 @@ TOOLS: dict[str, Main] = {
     "ge-import": ge_import.main,
     "ge-reduce": ge_reduce.main,
     "ge-run": ge_run.main,
+    "ge-lsp": ge_lsp.main,
     "ge-opt": ge_opt.main,
     "ge-parser": ge_parser.main,
     "ge-tune": ge_tune.main,
@@ -99,6 +103,8 @@ def test_each_option_is_explained(tool: str):
         ("ge-compile --print-pipeline --target tpu", "unknown target 'tpu'"),
         ("ge-import", "arguments are required: model"),
         ("ge-import in.onnx --dims n=2 --zzz", "unknown option '--dims'; did you mean '--dim'?"),
+        ("ge-lsp --pause soon", "--pause: a whole number of at least 0, not 'soon'; see ge-lsp"),
+        ("ge-lsp in.mlir", "no input file is expected, but 'in.mlir'; see ge-lsp"),
         ("ge-opt in.mlir --load-plugin", "--load-plugin: expected one argument; see ge-opt"),
         ("ge-run in.mlir --seed -1", "--seed: a whole number of at least 0, not '-1'"),
         ("ge-run in.mlir --seed 1.5", "--seed: a whole number of at least 0, not '1.5'"),
@@ -131,7 +137,7 @@ def test_wrong_command_lines(
     assert [p.name for p in tmp_path.iterdir()] == ["in.mlir"]
 
 
-@pytest.mark.parametrize("tool", ["check", "compile", "import_model", "run"])
+@pytest.mark.parametrize("tool", ["check", "compile", "import_model", "lsp", "run"])
 def test_help_does_not_import_the_compiler(tool: str):
     code = (
         f"import sys, ge.lowering.cli.{tool} as tool\n"

@@ -1,0 +1,26 @@
+"""The line of a user's program that a node stands for, as PyTorch's exporter writes it."""
+
+import re
+
+from onnx import NodeProto
+
+STACK_TRACE = "pkg.torch.onnx.stack_trace"  # metadata of nodes
+FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in [^\n]*(?:\n +([^\n]*))?')
+LIBRARY = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]")
+LONGEST = 120  # characters of a line that are shown
+
+
+def user_line(trace: str) -> str:
+    """`FILE:LINE: code` of the innermost frame of a Python stack trace outside of PyTorch, or of
+    the innermost one; "" if there is none."""
+    frames = FRAME.findall(trace)
+    own = [frame for frame in frames if not LIBRARY.search(frame[0])]
+    if not frames:
+        return ""
+    file, line, code = (own or frames)[-1]
+    return f"{file}:{line}: {code[:LONGEST].strip()}".rstrip(": ")
+
+
+def line_of(node: NodeProto) -> str:
+    """The line that a node says it stands for, "" if it says none."""
+    return next((user_line(p.value) for p in node.metadata_props if p.key == STACK_TRACE), "")

@@ -1,0 +1,106 @@
+"""A translated graph as programs, one for each set of weights that it is called with."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ge.dialects.support.diagnostics import diagnostic_handler
+from ge.dialects.support.errors import GeError
+from ge.lowering.driver.cache import warn
+from ge.lowering.driver.compiler import compile_loaded
+from ge.lowering.driver.program import Program
+from ge.lowering.onnx.importer import import_model
+from ge.lowering.pipeline.collector import paused_collector
+from ge.lowering.pipeline.options import Options
+from ge.lowering.text.values import parse_dims, parse_shapes
+from ge.lowering.torch.library import torch
+from ge.lowering.torch.tensors import array_of, tensor_of
+from ge.lowering.torch.translate import Translated, Weights
+from ge.runtime.device.session import Session
+
+MOST_KEPT = 64  # programs of a graph, for different weights
+
+
+def refuse_training(tensors: Sequence[Any]) -> None:
+    """Raises GeError where gradients are asked for: programs compute none."""
+    if torch.is_grad_enabled() and any(
+        isinstance(t, torch.Tensor) and t.requires_grad for t in tensors
+    ):
+        raise GeError(
+            "this call asks for gradients (parameters or inputs require them), and ge computes "
+            "inference alone",
+            hint="call it under torch.no_grad() or torch.inference_mode(), or call "
+            "model.requires_grad_(False) first; train without ge",
+        )
+
+
+def version(tensor: Any) -> int:
+    """A number that changes with the elements of a tensor, where PyTorch counts that."""
+    return -1 if tensor.is_inference() else tensor._version
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A program with the tensors that it was made of, as they were then."""
+
+    program: Program
+    session: Session
+    tensors: Sequence[Any]  # which stay alive, so that no others take their addresses
+    versions: Sequence[int]
+
+
+class CompiledGraph:
+    """Runs a graph on tensors. `name` is for reports.
+
+    A program is made at the first run, and kept for the tensors that are its weights: on their
+    memory, as far as the program uses them as they are (`@prepare` makes others of some). When one
+    was changed in place since, the program is made anew. PyTorch does not count changes by `.data`,
+    by numpy, and of tensors of the inference mode: those are seen in part, or not at all."""
+
+    def __init__(self, translated: Translated, options: Options, name: str) -> None:
+        self.translated, self.options, self.name = translated, options, name
+        self.loaded: OrderedDict[tuple[int, ...], Loaded] = OrderedDict()
+
+    def at(self, weights: Mapping[str, Any]) -> Loaded:
+        """The program for these weights. Raises GeError and VerifyException as compiling does."""
+        tensors = [weights[name] for name in self.translated.weights]
+        key, versions = tuple(t.data_ptr() for t in tensors), [version(t) for t in tensors]
+        loaded = self.loaded.pop(key, None)
+        if loaded is None or loaded.versions != versions:
+            program = self.compiled(weights)
+            session = program.session()
+            loaded = Loaded(program, session, [t.detach() for t in tensors], versions)
+        self.loaded[key] = loaded
+        while len(self.loaded) > MOST_KEPT:
+            self.loaded.popitem(last=False)
+        return loaded
+
+    def compiled(self, weights: Mapping[str, Any]) -> Program:
+        def read() -> Program:
+            with paused_collector():
+                imported = import_model(
+                    self.translated.model,
+                    parse_shapes(self.options.shape),
+                    {**self.translated.ranges, **parse_dims(self.options.dim)},
+                    tensors=Weights(weights),
+                )
+            return Program(imported.module, imported.payload, self.name, reload=read)
+
+        with diagnostic_handler(warn):
+            start = time.perf_counter()
+            return compile_loaded(read(), self.options, start)
+
+    def run(self, inputs: Sequence[Any], weights: Mapping[str, Any]) -> list[Any]:
+        """The results for the inputs, tensors and numbers in the order of the graph. Raises GeError
+        for those that it does not take."""
+        session = self.at(weights).session
+        arrays = {
+            name: array_of(name, v) if isinstance(v, torch.Tensor) else np.asarray(v)
+            for name, v in zip(self.translated.inputs, inputs, strict=True)
+        }
+        results = session.run({name: arrays[name] for name in session.input_names})
+        return [tensor_of(results[name]) for name in self.translated.outputs]

@@ -1,0 +1,76 @@
+"""What of PyTorch's front door needs no PyTorch (the rest: `make torch-check`, `test/torch`)."""
+
+import subprocess
+import sys
+
+import pytest
+from onnx import NodeProto, TensorProto, helper
+
+from ge.dialects.support.errors import GeError
+from ge.lowering.onnx.importer import import_model
+from ge.lowering.onnx.traces import STACK_TRACE, line_of, user_line
+
+TRACE = (
+    '  File "/home/me/net.py", line 8, in forward\n    y = self.norm(self.fc(x))\n'
+    "        ^^^^^^^^^^\n"
+    '  File "/usr/lib/python3/site-packages/torch/nn/modules/linear.py", line 134, in forward\n'
+    "    return F.linear(input, self.weight, self.bias)\n"
+)
+
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None  # importing it fails
+import ge
+assert ge.torch.compile
+try:
+    ge.torch.compile(None, ())
+except ge.GeError as e:
+    print(e)
+"""
+
+
+def test_without_pytorch_the_way_to_it_is_told():
+    """Also: nothing imports it before something is compiled."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("error: ge.torch needs the package torch")
+    assert "pip install 'ge[torch]'" in done.stdout
+
+
+def test_wrong_options_are_told_before():
+    import ge
+
+    with pytest.raises(GeError, match="fusion"):
+        ge.torch.compile(None, (), fusion="most")
+
+
+def test_the_line_of_the_user_is_the_innermost_outside_of_pytorch():
+    assert user_line(TRACE) == "/home/me/net.py:8: y = self.norm(self.fc(x))"
+    inner = TRACE[TRACE.index('  File "/usr') :]
+    assert user_line(inner).endswith(
+        "linear.py:134: return F.linear(input, self.weight, self.bias)"
+    )
+    assert user_line('File "net.py", line 3, in f') == "net.py:3"
+    assert user_line("no trace at all") == ""
+
+
+def traced(node: NodeProto) -> NodeProto:
+    node.metadata_props.add(key=STACK_TRACE, value=TRACE)
+    return node
+
+
+def test_a_node_that_is_refused_names_its_line():
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])
+    nodes = [
+        traced(helper.make_node("Nonsense", ["x"], ["a"], "one")),
+        helper.make_node("Nonsense", ["x"], ["b"], "two"),
+        helper.make_node("Add", ["a", "b"], ["y"]),
+    ]
+    assert line_of(nodes[0])
+    assert not line_of(nodes[1])
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    with pytest.raises(GeError) as e:
+        import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]))
+    assert "'one' (/home/me/net.py:8: y = self.norm(self.fc(x))), 'two'" in e.value.message
