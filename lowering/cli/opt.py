@@ -12,14 +12,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
-from xdsl.universe import XDSL_UNIVERSE
 from xdsl.utils.exceptions import ShrinkException
 
 from ge.dialects.support.diagnostics import Diagnostic, Severity, SourceLocation, diagnostic_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import count_ops
+from ge.lowering.cli import lists
 from ge.lowering.cli.opt_arguments import plugin_files, read_arguments
-from ge.lowering.cli.pass_help import pass_help
 from ge.lowering.cli.remarks import Remarks
 from ge.lowering.cli.response_files import expanded
 from ge.lowering.cli.watch_flags import look_of
@@ -31,13 +30,11 @@ from ge.lowering.pipeline.instrumentation import Between, dumps_for
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import Instrumentation, PassManager, Verification
 from ge.lowering.pipeline.pass_options import (
-    PassTable,
     PassText,
     build_pipeline,
     read_pipeline,
-    require_pass,
 )
-from ge.lowering.pipeline.reproducer import Recorded, reproduce
+from ge.lowering.pipeline.reproducer import Recorded, missing_packages, reproduce
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.plugins.universe import rules
 from ge.lowering.text.colours import wanted
@@ -54,17 +51,6 @@ def run(arguments: Sequence[str]) -> int:
         return Driver(expanded(arguments)).run()
     finally:
         Attribute.__post_init__ = verify  # --disable-verify replaces it
-
-
-def list_passes(names: str, passes: PassTable) -> str:
-    """Help on some passes, or on those of ge and of plugins; then xDSL's own by name."""
-    if names:
-        chosen = [require_pass(name, passes) for name in names.split(",")]
-        return "\n\n".join(pass_help(passes[name]()) for name in chosen)
-    own = sorted(set(passes) - set(XDSL_UNIVERSE.all_passes))
-    upstream = "\n".join(f"    {name}" for name in sorted(XDSL_UNIVERSE.all_passes))
-    texts = [pass_help(passes[name]()) for name in own]
-    return "\n\n".join([*texts, f"of xDSL (--list-passes=NAME says more):\n{upstream}"])
 
 
 class Driver:
@@ -87,11 +73,8 @@ class Driver:
         return transform_interpreter(self.passes)
 
     def run(self) -> int:
-        if self.args.list_passes is not None:
-            print(list_passes(self.args.list_passes, self.passes))
-            return 0
-        if self.args.list_rules:
-            print("\n".join(f"{name}\n    {what}" for name, what in rules().items()))
+        if (listed := self.listed()) is not None:
+            print(listed)
             return 0
         if self.args.show_dialects:
             print(f"Available Dialects: {','.join(sorted(self.known.all_dialects))}")
@@ -109,6 +92,19 @@ class Driver:
         self.remarks.finish([self.source.name, *self.plugins])
         return status
 
+    def listed(self) -> str | None:
+        """What there is, where that is asked for."""
+        args = self.args
+        if args.list_passes is not None:
+            return lists.list_passes(args.list_passes, self.passes)
+        if args.list_ops is not None:
+            return lists.list_ops(args.list_ops, self.known)
+        if args.list_dialects:
+            return lists.list_dialects(self.known)
+        if args.list_targets:
+            return lists.list_targets()
+        return lists.list_rules() if args.list_rules else None
+
     def pipeline(self) -> Sequence[PassText]:
         """The passes asked for: by flags, by a pipeline text, or by the input's own header."""
         if self.flags and self.args.passes:
@@ -118,6 +114,8 @@ class Driver:
             raise GeError("this is not a reproducer of ge-opt", self.source.name)
         if self.flags or self.args.passes or recorded is None:
             return self.flags or read_pipeline(self.args.passes)
+        for package in missing_packages(self.source.text):
+            print(f"warning: written with package {package}, which is not here", file=sys.stderr)
         self.args.verify_each &= recorded.verify_each
         return read_pipeline(recorded.pipeline)
 
