@@ -1,13 +1,17 @@
 """ONNX's ops as opsets 1 to 6 have them, against what their documentation says, in numpy."""
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from contrib_ops import run_in_onnxruntime
 from onnx import ModelProto, TensorProto, defs, helper, numpy_helper
+
+sys.path.insert(0, str(Path(__file__).parent))
+from contrib_ops import run_in_onnxruntime
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.importer import import_model
