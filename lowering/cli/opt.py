@@ -34,6 +34,7 @@ from ge.lowering.pipeline.pass_options import (
     PassTable,
     PassText,
     build_pipeline,
+    for_target,
     read_pipeline,
     require_pass,
 )
@@ -57,13 +58,15 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def list_passes(names: str, passes: PassTable) -> str:
-    """Help on some passes, or on those of ge and of plugins; then xDSL's own by name."""
-    if names:
+    """Help on some passes, or on those of ge and of plugins; for `all` then xDSL's own by name."""
+    if names and names != "all":
         chosen = [require_pass(name, passes) for name in names.split(",")]
         return "\n\n".join(pass_help(passes[name]()) for name in chosen)
     own = sorted(set(passes) - set(XDSL_UNIVERSE.all_passes))
-    upstream = "\n".join(f"    {name}" for name in sorted(XDSL_UNIVERSE.all_passes))
     texts = [pass_help(passes[name]()) for name in own]
+    if not names:
+        return "\n\n".join([*texts, "xDSL's own: --list-passes=all"])
+    upstream = "\n".join(f"    {name}" for name in sorted(XDSL_UNIVERSE.all_passes))
     return "\n\n".join([*texts, f"of xDSL (--list-passes=NAME says more):\n{upstream}"])
 
 
@@ -100,7 +103,10 @@ class Driver:
             Attribute.__post_init__ = lambda self: None
         self.source = read_source(self.args.input_file)
         self.sources = Sources(self.source)
-        passes = build_pipeline(self.pipeline(), self.passes)
+        texts = self.pipeline()
+        if self.args.target:
+            texts = self.for_target(texts)
+        passes = build_pipeline(texts, self.passes)
         self.manager = PassManager(passes, self.instrumentations(passes))
         known = {*self.passes, *rules()} if self.args.remarks_pass else ()
         self.remarks = Remarks.asked_for(self.args, known)
@@ -108,6 +114,12 @@ class Driver:
             status = self.process_parts()
         self.remarks.finish([self.source.name, *self.plugins])
         return status
+
+    def for_target(self, texts: Sequence[PassText]) -> Sequence[PassText]:
+        from ge.dialects.targets.target import Target  # with numbers of all engines
+
+        Target.load(self.args.target)  # an unknown one is an error whatever the passes are
+        return for_target(texts, self.args.target, self.passes)
 
     def pipeline(self) -> Sequence[PassText]:
         """The passes asked for: by flags, by a pipeline text, or by the input's own header."""
@@ -230,9 +242,9 @@ class Driver:
         return not tolerant and any(d.severity is Severity.ERROR for d in diagnostics)
 
     def text_of(self, module: ModuleOp) -> str:
-        args, name = self.args, self.args.target.name
+        args, name = self.args, self.args.output_format.name
         look = replace(look_of(args), properties_as_attributes=args.print_no_properties)
-        if name == "mlir" and not args.syntax_highlight and not args.target.parameters:
+        if name == "mlir" and not args.syntax_highlight and not args.output_format.parameters:
             return op_text(module, look) + "\n"
         out = StringIO()
         entry = self.known.all_targets[name]
@@ -240,7 +252,7 @@ class Driver:
             if inspect.signature(entry).parameters:
                 cast("Callable[[ModuleOp, IO[str]], None]", entry)(module, out)
             else:
-                target = entry().from_spec(args.target)
+                target = entry().from_spec(args.output_format)
                 if name == "mlir":
                     chosen = {
                         "print_generic_format": look.generic,
@@ -252,7 +264,7 @@ class Driver:
                 target.emit(self.ctx, module, out)
         except ImportError as e:
             hint = f"pip install {e.name}"
-            raise GeError(f"target '{name}' needs package {e.name}", hint=hint) from e
+            raise GeError(f"output format '{name}' needs package {e.name}", hint=hint) from e
         except ValueError as e:
-            raise GeError(f"target '{args.target}': {e}") from e
+            raise GeError(f"output format '{args.output_format}': {e}") from e
         return out.getvalue()

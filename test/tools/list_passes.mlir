@@ -1,6 +1,11 @@
-// RUN: ge-opt --list-passes | filecheck %s
+// RUN: ge-opt --list-passes | filecheck %s --check-prefix=OWN
+// RUN: ge-opt --list-passes=all | filecheck %s
 // RUN: ge-opt --load-plugin=%S/Inputs/plugin.py --list-passes=plug-options,plug-twice | filecheck %s --check-prefix=PLUGIN --match-full-lines
 // RUN: not ge-opt --list-passes=fuse-linaer 2>&1 | filecheck %s --check-prefix=UNKNOWN
+
+// OWN:     {{^}}fuse-linear{{$}}
+// OWN-NOT: canonicalize{{$}}
+// OWN:     xDSL's own: --list-passes=all
 
 // CHECK-DAG: {{^}}fuse-linear{{$}}
 // CHECK-DAG: {{^}}infer-shapes{{$}}
