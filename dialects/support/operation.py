@@ -24,10 +24,12 @@ from xdsl.irdl import VariadicDef as Variadic
 from xdsl.traits import OpTrait
 
 from ge.dialects.support.accessors import direct
+from ge.dialects.support.declared import Declared, Methods
 from ge.dialects.support.definitions import with_known_definitions
 
 VALUES = (OpResult, BlockArgument)
 NOWHERE = UnknownLoc()
+FORMAT = "assembly_format"
 NOTHING: Mapping[str, Attribute] = MappingProxyType({})
 
 Trait = TypeVar("Trait", bound=OpTrait)
@@ -40,11 +42,28 @@ class OpClass(ABCMeta):
     __instancecheck__ = type.__instancecheck__
     __subclasscheck__ = type.__subclasscheck__
 
+    @property
+    def assembly_format(cls) -> str | None:
+        """The format of a class; of one of ge's own that xDSL is about to define, none."""
+        if cls.__module__.startswith("ge.") and "get_irdl_definition" not in vars(cls):
+            return None
+        return cls._format
+
+    @property
+    def _format(cls) -> str | None:
+        return next((vars(c)[FORMAT] for c in cls.__mro__ if FORMAT in vars(c)), None)
+
     def __setattr__(cls, name: str, value: Any) -> None:
         # xDSL sets what a definition becomes
         if name == "verify_":
             value = with_known_definitions(cast("type[GeOp]", cls).verify_more)
         super().__setattr__(name, direct(value))
+        if name == "get_irdl_definition" and (text := cls._format) is not None:
+            definition = cast("type[GeOp]", cls).get_irdl_definition()
+            if definition.assembly_format is None:
+                definition.assembly_format = text
+                for method, made in Methods.of(Declared(text, definition))._asdict().items():
+                    super().__setattr__(method, made)
 
 
 class GeOp(IRDLOperation, metaclass=OpClass):
