@@ -42,7 +42,14 @@ from ge.lowering.pipeline.reproducer import Recorded, reproduce
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.plugins.universe import rules
 from ge.lowering.text.colours import wanted
-from ge.lowering.text.errors import REPRODUCER, Sources, diagnose, is_internal, show_traceback
+from ge.lowering.text.errors import (
+    REPRODUCER,
+    Sources,
+    diagnose,
+    is_internal,
+    show_traceback,
+    with_op,
+)
 from ge.lowering.text.files import weights_path, write_text
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module, read_source
@@ -201,11 +208,12 @@ class Driver:
             except ShrinkException:
                 raise
             except Exception as e:
-                show_traceback(e, self.args.debug)
+                show_traceback(e, self.args.debug or self.args.mlir_print_stacktrace_on_diagnostic)
                 notes = not self.args.verify_diagnostics
                 if notes and self.manager.running is not None and is_internal(e):
                     e.add_note(REPRODUCER + self.reproducer(part))
                 error = diagnose(e, self.manager.context, notes=notes)
+                error = with_op(error, e, notes and self.args.mlir_print_op_on_diagnostic)
                 if not str(error.location):
                     error = replace(error, location=SourceLocation(part.name))
                 diagnostics.append(error)

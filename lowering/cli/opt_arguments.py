@@ -55,6 +55,9 @@ OPTIONS = {
     "--parsing-diagnostics": "print errors on standard output and exit with 0",
     "--color [=WHEN]": "colours of diagnostics: auto (default), always or never; NO_COLOR counts",
     **{f"{flag} {metavar}": text for flag, (metavar, text) in REMARK_FLAGS.items()},
+    "--mlir-print-op-on-diagnostic [=BOOL]": """show the op that an error is about as it is, in a
+        note (default: where a pass made it)""",
+    "--mlir-print-stacktrace-on-diagnostic": "as --debug",
     "--debug": "print Python's traceback with an error",
     "--print-between-passes": "print the IR between passes",
     "--time-passes": "print the seconds of each pass",
@@ -76,6 +79,7 @@ BARE = {
     "--split-input-file": SPLIT_MARKER,
     "--verify-diagnostics": ALL,
     "--verify-each": "true",
+    "--mlir-print-op-on-diagnostic": "true",
     "--color": When.ALWAYS.value,
 }
 
@@ -109,6 +113,7 @@ def build_parser(targets: tuple[str, ...] = ()) -> ArgumentParser:
         "--pass-pipeline": {"default": ""},
         "--verify-each": {"type": argument(truth), "default": True},
         "--verify-diagnostics": {"choices": LEVELS},
+        "--mlir-print-op-on-diagnostic": {"type": argument(truth)},
         "--color": {"type": argument(colours.read), "default": When.AUTO},
         "--output-split-marker": {"default": SPLIT_MARKER},
         "--output-format": {"type": format_of(targets), "default": "mlir"},
