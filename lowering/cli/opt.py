@@ -12,14 +12,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
-from xdsl.universe import XDSL_UNIVERSE
 from xdsl.utils.exceptions import ShrinkException
 
 from ge.dialects.support.diagnostics import Diagnostic, Severity, SourceLocation, diagnostic_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import count_ops
+from ge.lowering.cli import lists
 from ge.lowering.cli.opt_arguments import plugin_files, read_arguments
-from ge.lowering.cli.pass_help import pass_help
 from ge.lowering.cli.remarks import Remarks
 from ge.lowering.cli.response_files import expanded
 from ge.lowering.cli.watch_flags import look_of
@@ -31,14 +30,12 @@ from ge.lowering.pipeline.instrumentation import Between, dumps_for
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import Instrumentation, PassManager, Verification
 from ge.lowering.pipeline.pass_options import (
-    PassTable,
     PassText,
     build_pipeline,
     for_target,
     read_pipeline,
-    require_pass,
 )
-from ge.lowering.pipeline.reproducer import Recorded, reproduce
+from ge.lowering.pipeline.reproducer import Recorded, missing_packages, reproduce
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.plugins.universe import rules
 from ge.lowering.text.colours import wanted
@@ -64,19 +61,6 @@ def run(arguments: Sequence[str]) -> int:
         Attribute.__post_init__ = verify  # --disable-verify replaces it
 
 
-def list_passes(names: str, passes: PassTable) -> str:
-    """Help on some passes, or on those of ge and of plugins; for `all` then xDSL's own by name."""
-    if names and names != "all":
-        chosen = [require_pass(name, passes) for name in names.split(",")]
-        return "\n\n".join(pass_help(passes[name]()) for name in chosen)
-    own = sorted(set(passes) - set(XDSL_UNIVERSE.all_passes))
-    texts = [pass_help(passes[name]()) for name in own]
-    if not names:
-        return "\n\n".join([*texts, "xDSL's own: --list-passes=all"])
-    upstream = "\n".join(f"    {name}" for name in sorted(XDSL_UNIVERSE.all_passes))
-    return "\n\n".join([*texts, f"of xDSL (--list-passes=NAME says more):\n{upstream}"])
-
-
 class Driver:
     def __init__(self, arguments: Sequence[str]) -> None:
         self.options = Options.from_environment()
@@ -97,11 +81,8 @@ class Driver:
         return transform_interpreter(self.passes)
 
     def run(self) -> int:
-        if self.args.list_passes is not None:
-            print(list_passes(self.args.list_passes, self.passes))
-            return 0
-        if self.args.list_rules:
-            print("\n".join(f"{name}\n    {what}" for name, what in rules().items()))
+        if (listed := self.listed()) is not None:
+            print(listed)
             return 0
         if self.args.show_dialects:
             print(f"Available Dialects: {','.join(sorted(self.known.all_dialects))}")
@@ -128,6 +109,19 @@ class Driver:
         Target.load(self.args.target)  # an unknown one is an error whatever the passes are
         return for_target(texts, self.args.target, self.passes)
 
+    def listed(self) -> str | None:
+        """What there is, where that is asked for."""
+        args = self.args
+        if args.list_passes is not None:
+            return lists.list_passes(args.list_passes, self.passes)
+        if args.list_ops is not None:
+            return lists.list_ops(args.list_ops, self.known)
+        if args.list_dialects:
+            return lists.list_dialects(self.known)
+        if args.list_targets:
+            return lists.list_targets()
+        return lists.list_rules() if args.list_rules else None
+
     def pipeline(self) -> Sequence[PassText]:
         """The passes asked for: by flags, by a pipeline text, or by the input's own header."""
         if self.flags and self.args.passes:
@@ -137,6 +131,8 @@ class Driver:
             raise GeError("this is not a reproducer of ge-opt", self.source.name)
         if self.flags or self.args.passes or recorded is None:
             return self.flags or read_pipeline(self.args.passes)
+        for package in missing_packages(self.source.text):
+            print(f"warning: written with package {package}, which is not here", file=sys.stderr)
         self.args.verify_each &= recorded.verify_each
         return read_pipeline(recorded.pipeline)
 

@@ -67,8 +67,13 @@ OPTIONS = {
     "--validate-output FILE": """the test that repeats it, cut down to the ops that matter (default:
         validate-PASS.mlir)""",
     "--shrink": "status 0 if a pass says that the input can shrink, else 1",
-    "--list-passes NAME,...": "describe the passes, or these; all: xDSL's own are named, too",
+    "--list-passes NAME,...": """describe the passes of ge, packages and plugins, or some; with
+        all, xDSL's too""",
+    "--list-ops NAME": """the ops of ge, packages and plugins, those of a dialect or of all; or
+        what there is to know of one: graph.conv""",
+    "--list-dialects": "the dialects, and of which package they are",
     "--list-rules": "the rules that passes are made of",
+    "--list-targets": "the NPUs that --target takes",
     "--show-dialects": "the dialects whose ops are known",
     "-v --version": "print the versions of ge and xDSL",
 }
@@ -118,6 +123,7 @@ def build_parser(targets: tuple[str, ...] = ()) -> ArgumentParser:
         "--output-split-marker": {"default": SPLIT_MARKER},
         "--output-format": {"type": format_of(targets), "default": "mlir"},
         "--list-passes": {"nargs": "?", "const": ""},
+        "--list-ops": {"nargs": "?", "const": ""},
         **{flag: {"type": argument(read)} for flag, read in READERS.items()},
     }
     parser = ArgumentParser("ge-opt", DESCRIPTION, EPILOG, allow_abbrev=False)

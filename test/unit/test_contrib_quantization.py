@@ -151,3 +151,30 @@ def test_matmuls_of_dynamic_quantization(shape: tuple[int, ...], each: int, bias
     inputs = {"a": codes(*shape), **weight, "a_scale": np.float32(0.02)}
     inputs |= {"b_scale": scales["b_scale"], "a_zero": np.uint8(120), "b_zero": scales["b_zero"]}
     agree("MatMulIntegerToFloat", inputs | added)
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("each", [0, 24])
+@pytest.mark.parametrize("past", [None, 3])
+def test_attention(past: int | None, each: int, causal: int) -> None:
+    batch, length, heads, size = 2, 5, 2, 4
+    scales = columns("w", each)
+    inputs: dict[str, Any] = {"x": codes(batch, length, 6), "w": weights(6, 24), "b": normal(24)}
+    inputs |= {"x_scale": np.float32(0.02), "w_scale": scales["w_scale"]}
+    keys = length + (past or 0)
+    inputs["mask"] = np.random.default_rng(1).integers(0, 2, (batch, keys)).astype(np.int32)
+    inputs |= {"x_zero": np.uint8(120), "w_zero": scales["w_zero"]}
+    inputs["past"] = None if past is None else normal(2, batch, heads, past, size)
+    outputs = ("y", "present")
+    agree("QAttention", inputs, outputs, num_heads=heads, unidirectional=causal)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16], ids=str)
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_quantize_and_dequantize(axis: int | None, dtype: Any) -> None:
+    dims = () if axis is None else (3 + axis,)
+    scale = np.abs(normal(*dims, seed=1)) / 20 + np.float32(0.01)
+    zero = np.full(dims, 3, dtype)
+    flags = {} if axis is None else {"axis": axis}
+    agree("QuantizeLinear", {"x": 3 * normal(3, 4), "s": scale, "z": zero}, **flags)
+    agree("DequantizeLinear", {"x": codes(3, 4, dtype=dtype), "s": scale, "z": zero}, **flags)
