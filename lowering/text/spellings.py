@@ -47,7 +47,8 @@ class Line(NamedTuple):
     names: list[str]
     text: str | None
     location: str | None
-    end: int  # in the whole text
+    start: int  # in the whole text
+    end: int
     next: int  # where the next token starts
 
     @classmethod
@@ -68,7 +69,7 @@ class Line(NamedTuple):
         assert blank is not None
         after = follower(content, blank.end())
         key = (after, attribute, "" if location is None else "loc", *parts[::2])
-        return cls(key, parts[1::2], text, location, end, blank.end())
+        return cls(key, parts[1::2], text, location, start, end, blank.end())
 
 
 def follower(content: str, at: int) -> str:
