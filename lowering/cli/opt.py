@@ -12,14 +12,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
-from xdsl.universe import XDSL_UNIVERSE
 from xdsl.utils.exceptions import ShrinkException
 
 from ge.dialects.support.diagnostics import Diagnostic, Severity, SourceLocation, diagnostic_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import count_ops
+from ge.lowering.cli import lists
 from ge.lowering.cli.opt_arguments import plugin_files, read_arguments
-from ge.lowering.cli.pass_help import pass_help
 from ge.lowering.cli.remarks import Remarks
 from ge.lowering.cli.response_files import expanded
 from ge.lowering.cli.watch_flags import look_of
@@ -31,17 +30,23 @@ from ge.lowering.pipeline.instrumentation import Between, dumps_for
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import Instrumentation, PassManager, Verification
 from ge.lowering.pipeline.pass_options import (
-    PassTable,
     PassText,
     build_pipeline,
+    for_target,
     read_pipeline,
-    require_pass,
 )
-from ge.lowering.pipeline.reproducer import Recorded, reproduce
+from ge.lowering.pipeline.reproducer import Recorded, missing_packages, reproduce
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.plugins.universe import rules
 from ge.lowering.text.colours import wanted
-from ge.lowering.text.errors import REPRODUCER, Sources, diagnose, is_internal, show_traceback
+from ge.lowering.text.errors import (
+    REPRODUCER,
+    Sources,
+    diagnose,
+    is_internal,
+    show_traceback,
+    with_op,
+)
 from ge.lowering.text.files import weights_path, write_text
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module, read_source
@@ -54,17 +59,6 @@ def run(arguments: Sequence[str]) -> int:
         return Driver(expanded(arguments)).run()
     finally:
         Attribute.__post_init__ = verify  # --disable-verify replaces it
-
-
-def list_passes(names: str, passes: PassTable) -> str:
-    """Help on some passes, or on those of ge and of plugins; then xDSL's own by name."""
-    if names:
-        chosen = [require_pass(name, passes) for name in names.split(",")]
-        return "\n\n".join(pass_help(passes[name]()) for name in chosen)
-    own = sorted(set(passes) - set(XDSL_UNIVERSE.all_passes))
-    upstream = "\n".join(f"    {name}" for name in sorted(XDSL_UNIVERSE.all_passes))
-    texts = [pass_help(passes[name]()) for name in own]
-    return "\n\n".join([*texts, f"of xDSL (--list-passes=NAME says more):\n{upstream}"])
 
 
 class Driver:
@@ -87,11 +81,8 @@ class Driver:
         return transform_interpreter(self.passes)
 
     def run(self) -> int:
-        if self.args.list_passes is not None:
-            print(list_passes(self.args.list_passes, self.passes))
-            return 0
-        if self.args.list_rules:
-            print("\n".join(f"{name}\n    {what}" for name, what in rules().items()))
+        if (listed := self.listed()) is not None:
+            print(listed)
             return 0
         if self.args.show_dialects:
             print(f"Available Dialects: {','.join(sorted(self.known.all_dialects))}")
@@ -100,7 +91,10 @@ class Driver:
             Attribute.__post_init__ = lambda self: None
         self.source = read_source(self.args.input_file)
         self.sources = Sources(self.source)
-        passes = build_pipeline(self.pipeline(), self.passes)
+        texts = self.pipeline()
+        if self.args.target:
+            texts = self.for_target(texts)
+        passes = build_pipeline(texts, self.passes)
         self.manager = PassManager(passes, self.instrumentations(passes))
         known = {*self.passes, *rules()} if self.args.remarks_pass else ()
         self.remarks = Remarks.asked_for(self.args, known)
@@ -108,6 +102,25 @@ class Driver:
             status = self.process_parts()
         self.remarks.finish([self.source.name, *self.plugins])
         return status
+
+    def for_target(self, texts: Sequence[PassText]) -> Sequence[PassText]:
+        from ge.dialects.targets.target import Target  # with numbers of all engines
+
+        Target.load(self.args.target)  # an unknown one is an error whatever the passes are
+        return for_target(texts, self.args.target, self.passes)
+
+    def listed(self) -> str | None:
+        """What there is, where that is asked for."""
+        args = self.args
+        if args.list_passes is not None:
+            return lists.list_passes(args.list_passes, self.passes)
+        if args.list_ops is not None:
+            return lists.list_ops(args.list_ops, self.known)
+        if args.list_dialects:
+            return lists.list_dialects(self.known)
+        if args.list_targets:
+            return lists.list_targets()
+        return lists.list_rules() if args.list_rules else None
 
     def pipeline(self) -> Sequence[PassText]:
         """The passes asked for: by flags, by a pipeline text, or by the input's own header."""
@@ -118,6 +131,8 @@ class Driver:
             raise GeError("this is not a reproducer of ge-opt", self.source.name)
         if self.flags or self.args.passes or recorded is None:
             return self.flags or read_pipeline(self.args.passes)
+        for package in missing_packages(self.source.text):
+            print(f"warning: written with package {package}, which is not here", file=sys.stderr)
         self.args.verify_each &= recorded.verify_each
         return read_pipeline(recorded.pipeline)
 
@@ -189,11 +204,12 @@ class Driver:
             except ShrinkException:
                 raise
             except Exception as e:
-                show_traceback(e, self.args.debug)
+                show_traceback(e, self.args.debug or self.args.mlir_print_stacktrace_on_diagnostic)
                 notes = not self.args.verify_diagnostics
                 if notes and self.manager.running is not None and is_internal(e):
                     e.add_note(REPRODUCER + self.reproducer(part))
                 error = diagnose(e, self.manager.context, notes=notes)
+                error = with_op(error, e, notes and self.args.mlir_print_op_on_diagnostic)
                 if not str(error.location):
                     error = replace(error, location=SourceLocation(part.name))
                 diagnostics.append(error)
@@ -230,9 +246,9 @@ class Driver:
         return not tolerant and any(d.severity is Severity.ERROR for d in diagnostics)
 
     def text_of(self, module: ModuleOp) -> str:
-        args, name = self.args, self.args.target.name
+        args, name = self.args, self.args.output_format.name
         look = replace(look_of(args), properties_as_attributes=args.print_no_properties)
-        if name == "mlir" and not args.syntax_highlight and not args.target.parameters:
+        if name == "mlir" and not args.syntax_highlight and not args.output_format.parameters:
             return op_text(module, look) + "\n"
         out = StringIO()
         entry = self.known.all_targets[name]
@@ -240,7 +256,7 @@ class Driver:
             if inspect.signature(entry).parameters:
                 cast("Callable[[ModuleOp, IO[str]], None]", entry)(module, out)
             else:
-                target = entry().from_spec(args.target)
+                target = entry().from_spec(args.output_format)
                 if name == "mlir":
                     chosen = {
                         "print_generic_format": look.generic,
@@ -252,7 +268,7 @@ class Driver:
                 target.emit(self.ctx, module, out)
         except ImportError as e:
             hint = f"pip install {e.name}"
-            raise GeError(f"target '{name}' needs package {e.name}", hint=hint) from e
+            raise GeError(f"output format '{name}' needs package {e.name}", hint=hint) from e
         except ValueError as e:
-            raise GeError(f"target '{args.target}': {e}") from e
+            raise GeError(f"output format '{args.output_format}': {e}") from e
         return out.getvalue()

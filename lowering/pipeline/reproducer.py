@@ -28,6 +28,7 @@ from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import StringLiteral
 
 from ge.dialects.support.diagnostics import diagnostic_handler
+from ge.dialects.support.packages import installed
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.pipeline.pass_options import pipeline_text
 from ge.lowering.text.files import write_text
@@ -44,6 +45,8 @@ RESOURCE = """
   }}
 #-}}
 """
+
+PACKAGES = "// packages:"  # what is installed beside ge: `acme-npu 1.0, ...`
 
 BEGIN = re.compile(r"^\{-#", re.MULTILINE)
 RECORDED = re.compile(r"\bmlir_reproducer:\s*\{(?P<entries>(?:[^}\"]|\"(?:[^\"\\]|\\.)*\")*)\}")
@@ -74,11 +77,25 @@ class Recorded:
 def reproducer_text(
     module: str, passes: Sequence[ModulePass], verify_each: bool = True, why: str = ""
 ) -> str:
-    """A file for a module's text, which says in a comment why it was written."""
+    """A file for a module's text, which says in comments why it was written, and which installed
+    packages took part."""
     pipeline = str(StringAttr(pipeline_text(passes)))
     head = f"// error: {' '.join(why.split())}\n" if why else ""
+    if packages := package_texts():
+        head += f"{PACKAGES} {', '.join(packages)}\n"
     verify = str(verify_each).lower()
     return f"{head}{module}\n{RESOURCE.format(pipeline=pipeline, verify=verify)}"
+
+
+def package_texts() -> list[str]:
+    return [f"{p.name} {p.version}" for p in installed()]
+
+
+def missing_packages(text: str) -> list[str]:
+    """The packages that took part where a reproducer was written, and do not here."""
+    head = text.split("\n", 2)[:2]
+    named = next((line.removeprefix(PACKAGES) for line in head if line.startswith(PACKAGES)), "")
+    return [p for part in named.split(",") if (p := part.strip()) and p not in package_texts()]
 
 
 def portable_text(module: ModuleOp) -> str:

@@ -279,7 +279,8 @@ class LocatingParser(Parser):
             spelling = known.get(line.key)
             if spelling is None or (op := self._known_op(line, spelling)) is None:
                 break
-            op.location = self.location(position + spelling.name_at(line))
+            if line.location is None:
+                op.location = self.location(position + spelling.name_at(line))
             put_last(block, op)
             position = line.next
         if position != start:
