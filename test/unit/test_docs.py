@@ -27,7 +27,7 @@ WRITTEN = {str(p.relative_to(ROOT / "docs")): p for p in sorted((ROOT / "docs").
 
 # pages whose commands another test runs, in a copy of the sources or with packages of its own
 # (pytorch.md: `test/torch/test_page.py`)
-TESTED_ELSEWHERE = {"add_a_pass.md", "add_an_op.md", "pytorch.md"}
+TESTED_ELSEWHERE = {"add_a_package.md", "add_a_pass.md", "add_an_op.md", "pytorch.md"}
 
 
 @pytest.fixture(scope="module")
