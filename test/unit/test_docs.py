@@ -3,6 +3,7 @@ and print what is shown, and the reference says all that the code has."""
 
 import re
 import sys
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 from posixpath import dirname, join, normpath
@@ -111,6 +112,8 @@ def test_the_reference_has_all_that_there_is(pages: dict[str, str]):
         assert f"\n## {name}\n" in pages["reference/tools.md"]
     for _, name in own_handlers():
         assert f"`{name}`" in pages["reference/onnx.md"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert sorted(PARSERS) == sorted(project["scripts"])
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
