@@ -1,12 +1,17 @@
 """ONNX's ops as opsets 1 to 6 have them, against what their documentation says, in numpy."""
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, defs, helper, numpy_helper
+
+sys.path.insert(0, str(Path(__file__).parent))
+from contrib_ops import run_in_onnxruntime
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.importer import import_model
@@ -33,7 +38,7 @@ def one_node(
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
         for n, x in zip(names, inputs, strict=True)
     ]
-    made = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in results]
+    made = [helper.make_empty_tensor_value_info(n) for n in results]
     graph = helper.make_graph([node], "g", infos, made, weights)
     imports = [helper.make_opsetid("", opset)]
     return helper.make_model(graph, opset_imports=imports, ir_version=3)
@@ -255,6 +260,60 @@ def test_batch_norm() -> None:
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
     with pytest.raises(GeError, match="spatial=0"):
         import_model(one_node("BatchNormalization", 6, inputs, is_test=1, spatial=0))
+
+
+@pytest.mark.parametrize("opset", [7, 8, 9, 13])
+def test_batch_norm_trains_where_it_has_five_outputs(opset: int) -> None:
+    """Of opset 7 to 13, against onnxruntime, but for what it saves for gradients."""
+    inputs = [X, *(np.abs(floats(3)) for _ in range(4))]
+    proto = one_node("BatchNormalization", opset, inputs, outputs=5)
+    want = onnxruntime(proto, inputs)
+    for got, expected in zip(run(proto, inputs)[:4], want[:4], strict=True):
+        if expected is not want[2]:
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+    (alone,) = run(one_node("BatchNormalization", opset, inputs), inputs)
+    _, scale, bias, mean, variance = inputs
+    by_channel = [a[:, None, None] for a in (scale, bias, mean, variance)]
+    s, b, m, v = by_channel
+    np.testing.assert_allclose(alone, (X - m) / np.sqrt(v + 1e-5) * s + b, rtol=1e-4, atol=1e-5)
+
+
+UNCHANGED: Mapping[str, tuple[list[Array], dict[str, Any]]] = {
+    **{op: ([X], {}) for op in (
+        "Exp", "Relu", "Selu", "Softmax", "Hardmax", "GlobalMaxPool", "Shape", "Transpose",
+        "Flatten", "ArgMax", "ReduceL2", "ReduceLogSumExp", "LpNormalization", "Identity", "Size",
+    )},
+    **{op: ([X, X + 1], {}) for op in ("Max", "Min", "Mean", "Sum", "Add", "Mul")},
+    "Conv": ([X, floats(6, 3, 2, 2)], {"pads": [1, 0, 1, 0]}),
+    "ConvTranspose": ([X, floats(3, 2, 2, 2)], {"strides": [2, 2]}),
+    "AveragePool": ([X], {"kernel_shape": [2, 2], "pads": [1, 0, 1, 0]}),
+    "MaxPool": ([X], {"kernel_shape": [2, 2], "auto_pad": "SAME_UPPER"}),
+    "LRN": ([X], {"size": 3}),
+    "Gather": ([X, np.array([1, 0])], {"axis": 1}),
+    "InstanceNormalization": ([X, floats(3), floats(3)], {}),
+    "SpaceToDepth": ([X[:, :, :, :4]], {"blocksize": 2}),
+    "MaxRoiPool": ([X, np.array([[0, 0, 0, 3, 2]], np.float32)], {"pooled_shape": [2, 2]}),
+    "RNN": ([X[0], floats(1, 7, 5), floats(1, 7, 7)], {"hidden_size": 7}),
+    "GRU": ([X[0], floats(1, 21, 5), floats(1, 21, 7)], {"hidden_size": 7}),
+    "LSTM": ([X[0], floats(1, 28, 5), floats(1, 28, 7)], {"hidden_size": 7}),
+}  # fmt: skip
+"""Op -> inputs and attributes; what it means has not changed up to opset 7."""
+
+
+@pytest.mark.parametrize("op", UNCHANGED)
+def test_what_has_not_changed_is_imported_alike(op: str) -> None:
+    """In all opsets, and as onnxruntime has it in opset 7, the first one that it knows."""
+    inputs, attributes = UNCHANGED[op]
+    first = min(s.since_version for s in defs.get_all_schemas_with_history() if s.name == op)
+    protos = {v: one_node(op, v, inputs, **attributes) for v in range(first, 8)}
+    texts = {str(import_model(proto).module) for proto in protos.values()}
+    assert len(texts) == 1
+    (want, *_) = onnxruntime(protos[7], inputs)
+    np.testing.assert_allclose(run(protos[7], inputs)[0], want, rtol=1e-3, atol=1e-4)
+
+
+def onnxruntime(proto: ModelProto, inputs: Sequence[Array]) -> list[Array]:
+    return run_in_onnxruntime(proto, {f"x{i}": x for i, x in enumerate(inputs)})
 
 
 @pytest.mark.parametrize("opset", [1, 6])

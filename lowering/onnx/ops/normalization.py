@@ -108,7 +108,9 @@ def instance_norm(n: Node) -> SSAValue:
 
 @onnx_op("BatchNormalization")
 def batch_norm(n: Node) -> tuple[SSAValue | None, ...]:
-    return batch_normalized(n, bool(n.int("training_mode")))
+    """Before opset 14 who named more than one output asked for training."""
+    asked = any(map(n.wants, range(1, len(n.proto.output))))
+    return batch_normalized(n, bool(n.int("training_mode")) if n.opset >= 14 else asked)
 
 
 def batch_normalized(n: Node, training: bool) -> tuple[SSAValue | None, ...]:
