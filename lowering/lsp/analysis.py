@@ -4,11 +4,12 @@ analysed apart, each from line 1 on, so that a part which has not changed need n
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
-from xdsl.utils.exceptions import MultipleSpansParseError, ParseError
+from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
 
 from ge.dialects.support.diagnostics import (
     Diagnostic,
@@ -16,12 +17,16 @@ from ge.dialects.support.diagnostics import (
     SourceLocation,
     diagnostic_handler,
 )
-from ge.lowering.levels.dominance import dominance_errors
+from ge.dialects.support.errors import GeError
+from ge.lowering.levels.dominance import dominance_errors, raise_redefinition
 from ge.lowering.lsp.index import Index
 from ge.lowering.lsp.positions import Encoding, Extent, Lines, Place
 from ge.lowering.lsp.recording import Cancelled, Record, RecordingParser
 from ge.lowering.text.errors import blamed_op, diagnose
 from ge.lowering.text.reading import Source
+
+if TYPE_CHECKING:
+    from ge.lowering.lsp.facts import ModuleFacts
 
 MOST_PROBLEMS = 100  # that are told of one part
 
@@ -53,6 +58,7 @@ class Part:
     record: Record = field(default_factory=Record)
     module: ModuleOp | None = None
     problems: list[Problem] = field(default_factory=list[Problem])
+    facts: "ModuleFacts | None" = None  # of the module, once somebody has asked for them
 
     @cached_property
     def index(self) -> Index:
@@ -115,9 +121,9 @@ def analyse_part(
     part = Part(text)
     if not source.has_code:
         return part
-    parser = RecordingParser(ctx, source, cancelled)
-    part.record = parser.record
     try:
+        parser = RecordingParser(ctx, source, cancelled)
+        part.record = parser.record
         part.module = parser.parse_module()
     except ParseError as error:
         part.problems.append(from_parse_error(error))
@@ -228,6 +234,16 @@ def errors_in(module: ModuleOp, cancelled: Callable[[], bool]) -> Iterator[Excep
                 block.verify()  # whether it lacks a terminator
         except Exception as error:
             count += 1
-            yield error
+            yield named(module, error)
     if not count:
         yield from dominance_errors(module)
+
+
+def named(module: ModuleOp, error: Exception) -> Exception:
+    """The error, or for one about a symbol that is defined twice another one, at its op."""
+    if isinstance(error, VerifyException):
+        try:
+            raise_redefinition(module, error)
+        except GeError as better:
+            return better
+    return error
