@@ -3,6 +3,7 @@ and print what is shown, and the reference says all that the code has."""
 
 import re
 import sys
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 from posixpath import dirname, join, normpath
@@ -13,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from documents import ROOT, Run, anchors, blocks, check_page, links, put, run
 
 from ge.dialects.targets.target import Target
+from ge.lowering.onnx.registry import own_handlers
 from ge.lowering.plugins.universe import DIALECTS, GE_UNIVERSE
 from ge.lowering.reference.command_lines import PARSERS
 from ge.lowering.reference.examples import context_of_examples, example_of, examples
@@ -108,6 +110,10 @@ def test_the_reference_has_all_that_there_is(pages: dict[str, str]):
         assert f"\n## {name}\n" in pages["reference/targets.md"]
     for name in PARSERS:
         assert f"\n## {name}\n" in pages["reference/tools.md"]
+    for _, name in own_handlers():
+        assert f"`{name}`" in pages["reference/onnx.md"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert sorted(PARSERS) == sorted(project["scripts"])
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
