@@ -101,7 +101,8 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "runtime/check", "runtime/data", "runtime/tiles", "transforms/tiles",
     },
     "lowering/debugging": {
-        "dialects", "runtime/data", "transforms/rewriting", "lowering/pipeline", "lowering/text",
+        "dialects", "runtime/data", "transforms/rewriting", "lowering/levels",
+        "lowering/pipeline", "lowering/text",
     },
     "lowering/driver": {
         "dialects", "runtime/clock", "runtime/costs", "runtime/data", "runtime/device",
