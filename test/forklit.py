@@ -244,7 +244,7 @@ def load_tables() -> None:
     from ge.runtime import kernels
 
     kernels.find(ModuleOp)
-    registry.find("", "")
+    registry.find("", "", 1)
     for load in GE_UNIVERSE.all_passes.values():
         load()
 

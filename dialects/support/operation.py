@@ -24,10 +24,12 @@ from xdsl.irdl import VariadicDef as Variadic
 from xdsl.traits import OpTrait
 
 from ge.dialects.support.accessors import direct
+from ge.dialects.support.declared import Declared, Methods
 from ge.dialects.support.definitions import with_known_definitions
 
 VALUES = (OpResult, BlockArgument)
 NOWHERE = UnknownLoc()
+FORMAT = "assembly_format"
 NOTHING: Mapping[str, Attribute] = MappingProxyType({})
 
 Trait = TypeVar("Trait", bound=OpTrait)
@@ -40,11 +42,28 @@ class OpClass(ABCMeta):
     __instancecheck__ = type.__instancecheck__
     __subclasscheck__ = type.__subclasscheck__
 
+    @property
+    def assembly_format(cls) -> str | None:
+        """The format of a class; of one of ge's own that xDSL is about to define, none."""
+        if cls.__module__.startswith("ge.") and "get_irdl_definition" not in vars(cls):
+            return None
+        return cls._format
+
+    @property
+    def _format(cls) -> str | None:
+        return next((vars(c)[FORMAT] for c in cls.__mro__ if FORMAT in vars(c)), None)
+
     def __setattr__(cls, name: str, value: Any) -> None:
         # xDSL sets what a definition becomes
         if name == "verify_":
             value = with_known_definitions(cast("type[GeOp]", cls).verify_more)
         super().__setattr__(name, direct(value))
+        if name == "get_irdl_definition" and (text := cls._format) is not None:
+            definition = cast("type[GeOp]", cls).get_irdl_definition()
+            if definition.assembly_format is None:
+                definition.assembly_format = text
+                for method, made in Methods.of(Declared(text, definition))._asdict().items():
+                    super().__setattr__(method, made)
 
 
 class GeOp(IRDLOperation, metaclass=OpClass):
@@ -240,6 +259,19 @@ def ops_of(block: Block) -> list[Operation]:
     return ops
 
 
+def count_ops(blocks: Iterable[Block]) -> int:
+    """How many ops there are in blocks and in the regions of their ops, but for unread ones."""
+    count, todo = 0, list(blocks)
+    while todo:
+        op = todo.pop()._first_op  # pyright: ignore[reportPrivateUsage]
+        while op is not None:
+            count += 1
+            for region in regions_of(op):
+                todo.extend(region.blocks)
+            op = op._next_op  # pyright: ignore[reportPrivateUsage]
+    return count
+
+
 def all_ops(blocks: Iterable[Block]) -> list[Operation]:
     """The ops of blocks and all ops in them, in the order of the text."""
     found = list[Operation]()
@@ -253,6 +285,9 @@ def all_ops(blocks: Iterable[Block]) -> list[Operation]:
 
 def regions_of(op: Operation) -> tuple[Region, ...]:
     """The regions of an op, but for those that are unread."""
+    plain = op.__dict__.get("regions")  # a property, which is none of these, makes them
+    if plain is not None:
+        return plain
     return () if isinstance(op, GeOp) and op.is_unread else op.regions
 
 

@@ -81,7 +81,7 @@ class Target:
     host_link_gbs: float  # gigabytes a second, each way
     launch_us: float = 2.0  # start of a task that sits in the device's queue
     host_launch_us: float = 15.0  # of one that the host issues (dynamic shapes, control flow)
-    # What the host does for operations, by thread (`runtime/host`); the README says which figures
+    # What the host does for operations, by thread (`runtime/host`); docs/host.md says which figures
     # have a source and which are assumptions
     host_dispatch_us: float = 5.0  # a framework finds the op, and memory for its results
     host_setup_us: float = 2.0  # checks and shapes of an operation

@@ -46,6 +46,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, element_type, tensor
 from ge.lowering.building.values import Value
 from ge.lowering.text.files import Outputs, write_module
+from ge.lowering.text.look import LOCATED
 from ge.lowering.text.printing import op_text
 from ge.runtime.data.arrays import Array, dense, dtype_of, type_of
 from ge.transforms.fusion.user_patterns import Nodes, Pattern, op_names
@@ -81,7 +82,7 @@ class Graph(Matcher):
     def save(self, path: str | Path) -> None:
         """Write the text, with the names of ops, and its weights beside it (NAME.safetensors)."""
         with Outputs(()) as out:
-            write_module(out, path, self.module, self.payload, locations=True)
+            write_module(out, path, self.module, self.payload, LOCATED)
 
     # ---- inputs, weights and outputs ---------------------------------------------------------
 

@@ -7,9 +7,9 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ge.dialects.support.environment import variables
+from ge.dialects.support.environment import truth, variables
 
 if TYPE_CHECKING:
     from ge.dialects.support.errors import GeError
@@ -100,6 +100,29 @@ class ArgumentParser(argparse.ArgumentParser):
 
     def has_flag(self, flag: str) -> bool:
         return flag in self._option_string_actions
+
+    def spelled(self, word: str) -> list[str]:
+        """A word as argparse takes it, of a command line as LLVM's tools do: an option of several
+        letters with one dash, a switch with a value."""
+        flag, equals, value = word.partition("=")
+        flag = f"--{flag.lstrip('-')}"
+        if not word.startswith("-") or not self.has_flag(flag):
+            return [word]
+        action = self._option_string_actions[flag]
+        if not equals or action.nargs != 0 or action.const is not True:
+            return [f"{flag}{equals}{value}"]
+        try:
+            return [flag] if truth(value) else []
+        except ValueError as e:
+            self.error(f"argument {flag}: {e}, not '{value}'")
+
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, args: Iterable[str] | None = None, namespace: Any = None
+    ) -> Any:
+        words = [*(sys.argv[1:] if args is None else args)]
+        end = words.index("--") if "--" in words else len(words)
+        spelled = [s for word in words[:end] for s in self.spelled(word)]
+        return super().parse_known_args([*spelled, *words[end:]], namespace)
 
     def error(self, message: str) -> NoReturn:
         options = (o for action in self._actions for o in action.option_strings)

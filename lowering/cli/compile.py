@@ -11,6 +11,15 @@ from ge.lowering.cli.arguments import add_options, argument, options_from
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.cli.remark_flags import FLAGS as REMARK_FLAGS
 from ge.lowering.cli.remark_flags import READERS, with_form
+from ge.lowering.cli.watch_flags import (
+    PRINTED,
+    PRINTING,
+    WATCHED,
+    WATCHING,
+    add_table,
+    asks,
+    look_of,
+)
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import TOLD
 
@@ -48,7 +57,6 @@ def build_parser() -> ArgumentParser:
         "memory of a run; also where compiling fails")  # fmt: skip
     add("--until", default=Level.PROGRAM, choices=[*Level],
         help="stop at this level (default program)")  # fmt: skip
-    add("--mlir-print-debuginfo", action="store_true", help="write locations into the program")
     add("--print-pipeline", action="store_true", help="print the passes and stop")
 
     add_options(parser, "ge-compile")
@@ -56,6 +64,8 @@ def build_parser() -> ArgumentParser:
     add = parser.section(TOLD)
     for flag, (metavar, text) in REMARK_FLAGS.items():
         add(flag, metavar=metavar, type=argument(READERS.get(flag, str)), help=text)
+    add_table(parser.section(PRINTED), PRINTING)
+    add_table(parser.section(WATCHED), WATCHING)
     add("--validate", action="store_true", help="run the module before and after each pass on "
         "random and edge inputs; stop at the first that changes the numbers")  # fmt: skip
     add("--validate-output", metavar="FILE",
@@ -74,6 +84,7 @@ def compile_input(args: argparse.Namespace) -> int:
     from ge.lowering.cli.progress import progress_bar
     from ge.lowering.cli.remarks import Remarks
     from ge.lowering.cli.run import check_writable
+    from ge.lowering.cli.telling import telling
     from ge.lowering.driver.cache import Request
 
     options = options_from(args)
@@ -94,11 +105,12 @@ def compile_input(args: argparse.Namespace) -> int:
     if args.html:
         check_writable([args.html], [args.input, *inputs])
     seen: list[Program] = []
-    with watched(args, inputs) as watching:
+    with watched(args, inputs) as watching, telling(args, options, args.until) as told:
+        watch = watcher(args, options, watching, told, seen)
+        is_watched = args.validate or watching or asks(args)
         request = Request(
-            args.input, options, args.output, args.report, until=args.until,
-            debug_info=args.mlir_print_debuginfo,
-            watch=watcher(args, options, watching, seen) if args.validate or watching else None,
+            args.input, options, args.output, args.report, until=args.until, look=look_of(args),
+            watch=watch if is_watched else None,
         )  # fmt: skip
         with progress_bar() as progress:
             summary = request.run(progress, printer(remarks))
@@ -114,6 +126,7 @@ def watcher(
     args: argparse.Namespace,
     options: "Options",
     more: "Sequence[Instrumentation]",
+    told: "Watch",
     seen: "list[Program]",
 ) -> "Watch":
     """What watches the passes, and keeps the program that they run on in `seen`."""
@@ -123,13 +136,14 @@ def watcher(
 
     def watch(program: "Program") -> "list[Instrumentation]":
         seen.append(program)
+        watching = [*more, *told(program)]
         if not args.validate:
-            return [*more]
+            return watching
         validation = Validation(
             runner_for, context(options.plugins), program.payload,
             args.validate_output, options.plugins,
         )  # fmt: skip
-        return [validation, *more]
+        return [validation, *watching]
 
     return watch
 

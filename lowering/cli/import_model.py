@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from ge.lowering.cli.arguments import add_model_arguments, add_options, options_from
 from ge.lowering.cli.command_line import ArgumentParser
+from ge.lowering.cli.watch_flags import PRINTED, PRINTING, add_table, look_of
 
 EPILOG = """examples:
   ge-import model.onnx -o model.mlir             (weights go to model.safetensors)
@@ -19,8 +20,7 @@ def build_parser() -> ArgumentParser:
     add("model", help="the .onnx file; external data is read from its folder")
     add("-o", "--output", default="-", help="the text; its weights go to a .safetensors file "
         "beside it (default: the text alone, to standard output)")  # fmt: skip
-    add("--mlir-print-debuginfo", "--print-debuginfo", action="store_true",
-        help="write the names of the model's nodes as locations")  # fmt: skip
+    add_table(parser.section(PRINTED), PRINTING)
     add_model_arguments(parser)
     add_options(parser, "ge-import")
     return parser
@@ -45,7 +45,7 @@ def import_input(args: argparse.Namespace) -> int:
         imported = import_file(args.model, shapes, dims, progress)
         with Outputs([args.model, *plugins, *files_of(imported.payload)]) as out:
             write_module(
-                out, args.output, imported.module, imported.payload, args.mlir_print_debuginfo,
+                out, args.output, imported.module, imported.payload, look_of(args),
                 progress,
             )  # fmt: skip
     return 0

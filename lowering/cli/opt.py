@@ -1,48 +1,40 @@
 """What ge-opt does: read the input part by part, run the passes on it, print."""
 
-import dataclasses
 import inspect
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
-from xdsl.universe import XDSL_UNIVERSE
 from xdsl.utils.exceptions import ShrinkException
 
 from ge.dialects.support.diagnostics import Diagnostic, Severity, SourceLocation, diagnostic_handler
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import count_ops
+from ge.lowering.cli import lists
 from ge.lowering.cli.opt_arguments import plugin_files, read_arguments
-from ge.lowering.cli.pass_help import pass_help
 from ge.lowering.cli.remarks import Remarks
 from ge.lowering.cli.response_files import expanded
+from ge.lowering.cli.watch_flags import look_of
+from ge.lowering.cli.watching import Watching
 from ge.lowering.debugging.expected_diagnostics import mismatches
 from ge.lowering.debugging.roundtrip import check_roundtrip
 from ge.lowering.pipeline.collector import paused_collector
-from ge.lowering.pipeline.instrumentation import (
-    Between,
-    IRPrinting,
-    Reproducer,
-    Timing,
-    count_ops,
-    dumps_for,
-    recorded_configuration,
-    reproduce,
-)
+from ge.lowering.pipeline.instrumentation import Between, dumps_for
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import Instrumentation, PassManager, Verification
 from ge.lowering.pipeline.pass_options import (
-    PassTable,
     PassText,
     build_pipeline,
     read_pipeline,
-    require_pass,
 )
+from ge.lowering.pipeline.reproducer import Recorded, missing_packages, reproduce
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.plugins.universe import rules
 from ge.lowering.text.colours import wanted
@@ -61,17 +53,6 @@ def run(arguments: Sequence[str]) -> int:
         Attribute.__post_init__ = verify  # --disable-verify replaces it
 
 
-def list_passes(names: str, passes: PassTable) -> str:
-    """Help on some passes, or on those of ge and of plugins; then xDSL's own by name."""
-    if names:
-        chosen = [require_pass(name, passes) for name in names.split(",")]
-        return "\n\n".join(pass_help(passes[name]()) for name in chosen)
-    own = sorted(set(passes) - set(XDSL_UNIVERSE.all_passes))
-    upstream = "\n".join(f"    {name}" for name in sorted(XDSL_UNIVERSE.all_passes))
-    texts = [pass_help(passes[name]()) for name in own]
-    return "\n\n".join([*texts, f"of xDSL (--list-passes=NAME says more):\n{upstream}"])
-
-
 class Driver:
     def __init__(self, arguments: Sequence[str]) -> None:
         self.options = Options.from_environment()
@@ -83,12 +64,8 @@ class Driver:
         self.ctx = Context(allow_unregistered=self.args.allow_unregistered_dialect)
         for name, factory in self.known.all_dialects.items():
             self.ctx.register_dialect(name, factory)
-        self.timing = Timing()
-        self.look: dict[str, Any] = {
-            "elide": self.args.mlir_elide_elementsattrs_if_larger,
-            "generic": self.args.print_op_generic,
-            "debuginfo": self.args.print_debuginfo,
-        }
+        self.watching = Watching(self.args)
+        self.timing = self.watching.timing
 
     def interpreter(self) -> type[ModulePass]:
         from ge.lowering.plugins.transform_interpreter import transform_interpreter
@@ -96,11 +73,11 @@ class Driver:
         return transform_interpreter(self.passes)
 
     def run(self) -> int:
-        if self.args.list_passes is not None:
-            print(list_passes(self.args.list_passes, self.passes))
+        if (listed := self.listed()) is not None:
+            print(listed)
             return 0
-        if self.args.list_rules:
-            print("\n".join(f"{name}\n    {what}" for name, what in rules().items()))
+        if self.args.show_dialects:
+            print(f"Available Dialects: {','.join(sorted(self.known.all_dialects))}")
             return 0
         if self.args.disable_verify:
             Attribute.__post_init__ = lambda self: None
@@ -110,22 +87,37 @@ class Driver:
         self.manager = PassManager(passes, self.instrumentations(passes))
         known = {*self.passes, *rules()} if self.args.remarks_pass else ()
         self.remarks = Remarks.asked_for(self.args, known)
-        status = self.process_parts()
+        with self.watching.statistics.counting():
+            status = self.process_parts()
         self.remarks.finish([self.source.name, *self.plugins])
         return status
+
+    def listed(self) -> str | None:
+        """What there is, where that is asked for."""
+        args = self.args
+        if args.list_passes is not None:
+            return lists.list_passes(args.list_passes, self.passes)
+        if args.list_ops is not None:
+            return lists.list_ops(args.list_ops, self.known)
+        if args.list_dialects:
+            return lists.list_dialects(self.known)
+        if args.list_targets:
+            return lists.list_targets()
+        return lists.list_rules() if args.list_rules else None
 
     def pipeline(self) -> Sequence[PassText]:
         """The passes asked for: by flags, by a pipeline text, or by the input's own header."""
         if self.flags and self.args.passes:
             raise GeError("give the passes as flags or as --pass-pipeline, not both")
-        recorded = recorded_configuration(self.source.text)
+        recorded = Recorded.of(self.source.text)
         if self.args.run_reproducer and recorded is None:
             raise GeError("this is not a reproducer of ge-opt", self.source.name)
         if self.flags or self.args.passes or recorded is None:
             return self.flags or read_pipeline(self.args.passes)
-        options = dict(option.split("=", 1) for option in recorded)
-        self.args.verify_each &= options.get("--verify-each") != "false"
-        return read_pipeline(options.get("--pass-pipeline", ""))
+        for package in missing_packages(self.source.text):
+            print(f"warning: written with package {package}, which is not here", file=sys.stderr)
+        self.args.verify_each &= recorded.verify_each
+        return read_pipeline(recorded.pipeline)
 
     # ---- what watches the passes -------------------------------------------------------------
 
@@ -137,35 +129,11 @@ class Driver:
         if args.time_passes or args.print_between_passes:
             watching.append(Between(args.time_passes, args.print_between_passes))
         watching += dumps_for(self.options)
-        watching += self.printing()
-        if args.mlir_timing:
-            watching.append(self.timing)
-        if path := args.mlir_pass_pipeline_crash_reproducer:
-            local = args.mlir_pass_pipeline_local_reproducer
-            watching.append(Reproducer(Path(path), passes, args.verify_each, local))
+        self.watching.check(self.passes)
+        watching += self.watching.instrumentations(passes, args.verify_each)
         if args.validate:
             watching.append(self.validation())
         return watching
-
-    def printing(self) -> list[Instrumentation]:
-        args = self.args
-        before, after = set(args.mlir_print_ir_before), set(args.mlir_print_ir_after)
-        for name in sorted(before | after):
-            require_pass(name, self.passes)
-        change = args.mlir_print_ir_after_change
-        before |= {"*"} if args.mlir_print_ir_before_all else set()
-        after |= {"*"} if args.mlir_print_ir_after_all or (change and not after) else set()
-        if not (before or after or args.mlir_print_ir_after_failure):
-            return []
-        printing = IRPrinting(
-            sys.stderr,
-            frozenset(before),
-            frozenset(after),
-            only_changes=change,
-            after_failure=args.mlir_print_ir_after_failure,
-            **self.look,
-        )
-        return [printing]
 
     def validation(self) -> Instrumentation:
         from ge.lowering.debugging.validation import Validation
@@ -200,9 +168,8 @@ class Driver:
         if to_file and not failed:
             inputs = [*self.plugins, weights_path(self.source.name)]
             write_text(args.output_file, "".join(texts), inputs)
-        if args.mlir_timing:
-            self.timing.phase("Output")
-            print(self.timing.report(), file=sys.stderr)
+        self.timing.phase("Output")
+        self.watching.report()
         if args.shrink:
             print("Failure, can't shrink")
         return int(failed or args.shrink)
@@ -212,11 +179,10 @@ class Driver:
         with diagnostic_handler(diagnostics.append), paused_collector():
             try:
                 module = parse_module(self.ctx, part, implicit=not self.args.no_implicit_module)
-                self.timing.phase("Parser", count_ops(module))
+                self.timing.phase("Parser", 1 + count_ops(module.body.blocks))
                 if self.args.verify_roundtrip:
                     check_roundtrip(self.ctx, module)
                 self.run_passes(module, self.manager)
-                self.timing.phase("(verify)")
                 return self.text_of(module)
             except ShrinkException:
                 raise
@@ -227,7 +193,7 @@ class Driver:
                     e.add_note(REPRODUCER + self.reproducer(part))
                 error = diagnose(e, self.manager.context, notes=notes)
                 if not str(error.location):
-                    error = dataclasses.replace(error, location=SourceLocation(part.name))
+                    error = replace(error, location=SourceLocation(part.name))
                 diagnostics.append(error)
                 return ""
 
@@ -263,9 +229,9 @@ class Driver:
 
     def text_of(self, module: ModuleOp) -> str:
         args, name = self.args, self.args.target.name
-        properties = args.print_no_properties
+        look = replace(look_of(args), properties_as_attributes=args.print_no_properties)
         if name == "mlir" and not args.syntax_highlight and not args.target.parameters:
-            return op_text(module, properties_as_attributes=properties, **self.look) + "\n"
+            return op_text(module, look) + "\n"
         out = StringIO()
         entry = self.known.all_targets[name]
         try:
@@ -274,13 +240,13 @@ class Driver:
             else:
                 target = entry().from_spec(args.target)
                 if name == "mlir":
-                    look = {
-                        "print_generic_format": args.print_op_generic,
-                        "print_properties_as_attributes": properties,
-                        "print_debuginfo": args.print_debuginfo,
+                    chosen = {
+                        "print_generic_format": look.generic,
+                        "print_properties_as_attributes": look.properties_as_attributes,
+                        "print_debuginfo": look.debuginfo,
                         "syntax_highlight": args.syntax_highlight,
                     }
-                    target = dataclasses.replace(target, **{k: True for k in look if look[k]})
+                    target = replace(target, **{k: True for k in chosen if chosen[k]})
                 target.emit(self.ctx, module, out)
         except ImportError as e:
             hint = f"pip install {e.name}"

@@ -13,12 +13,12 @@ from ge.lowering.cli.arguments import argument
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.cli.remark_flags import FLAGS as REMARK_FLAGS
 from ge.lowering.cli.remark_flags import READERS, with_form
+from ge.lowering.cli.watch_flags import PRINTED, PRINTING, WATCHED, WATCHING, add_table
 from ge.lowering.debugging.expected_diagnostics import ALL, LEVELS
 from ge.lowering.pipeline.pass_options import PassText, read_options
 from ge.lowering.text import colours
 from ge.lowering.text.colours import When
 from ge.lowering.text.reading import SPLIT_MARKER
-from ge.lowering.text.values import names
 
 DESCRIPTION = "Run any passes on a module of any level: graph, fused_op, npu_task."
 EPILOG = """passes:
@@ -45,10 +45,7 @@ OPTIONS = {
     "--disable-verify": "verify neither the input nor after passes",
     "-o --output-file FILE": "where the text goes (default, and -: standard output)",
     "-t --target TARGET": "output format: {targets}",
-    "--print-op-generic --mlir-print-op-generic": "print ops in their generic form",
-    "--print-debuginfo --mlir-print-debuginfo": "print locations",
     "--print-no-properties": "print properties as attributes",
-    "--mlir-elide-elementsattrs-if-larger N": "leave out constants of more than N elements",
     "--syntax-highlight": "colours on a terminal",
     "--verify-diagnostics [=LEVEL]": """the input states its errors in comments, `expected-error@+1
         {{text}}`: status 0 if these come, and with LEVEL all (default) no others; only-expected
@@ -57,25 +54,22 @@ OPTIONS = {
     "--color [=WHEN]": "colours of diagnostics: auto (default), always or never; NO_COLOR counts",
     **{f"{flag} {metavar}": text for flag, (metavar, text) in REMARK_FLAGS.items()},
     "--debug": "print Python's traceback with an error",
-    "--mlir-print-ir-before PASS,...": "print the IR before these passes, on stderr",
-    "--mlir-print-ir-before-all": "print the IR before every pass, on stderr",
-    "--mlir-print-ir-after PASS,...": "print the IR after these passes, on stderr",
-    "--mlir-print-ir-after-all": "print the IR after every pass, on stderr",
-    "--mlir-print-ir-after-change": "print the IR after a pass only where it changed",
-    "--mlir-print-ir-after-failure": "print the IR that a failing pass leaves, on stderr",
-    "--mlir-timing": "time and ops per pass, on stderr",
     "--print-between-passes": "print the IR between passes",
     "--time-passes": "print the seconds of each pass",
-    "--mlir-pass-pipeline-crash-reproducer FILE": "on failure, write what `ge-opt FILE` reruns",
-    "--mlir-pass-pipeline-local-reproducer": "only the failing pass, and the module before it",
     "--run-reproducer": "the input must be a reproducer",
     "--validate": """run the module before and after each pass on random and edge inputs; stop at
         the first pass that changes the numbers by more than it declares""",
     "--validate-output FILE": """the test that repeats it, cut down to the ops that matter (default:
         validate-PASS.mlir)""",
     "--shrink": "status 0 if a pass says that the input can shrink, else 1",
-    "--list-passes NAME,...": "describe the passes",
+    "--list-passes NAME,...": """describe the passes of ge, packages and plugins, or some; with
+        all, xDSL's too""",
+    "--list-ops NAME": """the ops of ge, packages and plugins, those of a dialect or of all; or
+        what there is to know of one: graph.conv""",
+    "--list-dialects": "the dialects, and of which package they are",
     "--list-rules": "the rules that passes are made of",
+    "--list-targets": "the NPUs that --target of the other tools takes",
+    "--show-dialects": "the dialects whose ops are known",
     "-v --version": "print the versions of ge and xDSL",
 }
 
@@ -105,7 +99,6 @@ def target_of(targets: Collection[str]) -> Callable[[str], ArgSpec]:
 @cache
 def build_parser(targets: tuple[str, ...] = ()) -> ArgumentParser:
     """The options without the flags of passes; `targets` are the output formats."""
-    names_of_passes: dict[str, Any] = {"action": "extend", "type": names, "default": []}
     facts: dict[str, dict[str, Any]] = {
         "--frontend": {"choices": ["mlir"]},
         "--load-plugin": {"action": "append", "default": []},
@@ -115,20 +108,19 @@ def build_parser(targets: tuple[str, ...] = ()) -> ArgumentParser:
         "--color": {"type": argument(colours.read), "default": When.AUTO},
         "--output-split-marker": {"default": SPLIT_MARKER},
         "--target": {"type": target_of(targets), "default": "mlir"},
-        "--mlir-elide-elementsattrs-if-larger": {"type": int},
-        "--mlir-print-ir-before": names_of_passes,
-        "--mlir-print-ir-after": names_of_passes,
         "--list-passes": {"nargs": "?", "const": ""},
+        "--list-ops": {"nargs": "?", "const": ""},
         **{flag: {"type": argument(read)} for flag, read in READERS.items()},
     }
     parser = ArgumentParser("ge-opt", DESCRIPTION, EPILOG, allow_abbrev=False)
     parser.add_argument("input_file", nargs="?", help="a .mlir module of any level (default: -)")
-    for words, text in OPTIONS.items():
-        flags = [w for w in words.split() if w.startswith("-")]
-        metavar = words.split()[len(flags) :]
-        kind = {"metavar": metavar[0]} if metavar else {"action": "store_true"}
-        text = text.replace("{targets}", ", ".join(targets))
-        parser.add_argument(*flags, help=text, **kind, **facts.get(flags[-1], {}))
+    add_table(
+        parser.add_argument,
+        {w: text.replace("{targets}", ", ".join(targets)) for w, text in OPTIONS.items()},
+        facts,
+    )
+    add_table(parser.section(PRINTED), PRINTING)
+    add_table(parser.section(WATCHED), WATCHING)
     return parser
 
 
@@ -154,8 +146,8 @@ def read_arguments(
         name = flag.lstrip("-")
         if arg.startswith("-") and parser.has_flag(f"--{name}"):
             if not equals and f"--{name}" in BARE:
-                equals, value = "=", BARE[f"--{name}"]
-            rest.append(f"--{name}{equals}{value}")
+                arg = f"--{name}={BARE[f'--{name}']}"
+            rest += parser.spelled(arg)
         elif arg.startswith("-") and name in passes:
             texts.append(PassText(name, read_options(value, f"--{name}")))
         else:

@@ -40,6 +40,8 @@ from ge.lowering.cli.prepare import (
     wants_time,
 )
 from ge.lowering.cli.run_kernel import kernel_source, run_kernel
+from ge.lowering.cli.telling import telling
+from ge.lowering.cli.watch_flags import PRINTED, PRINTING, WATCHED, WATCHING, add_table
 from ge.lowering.cli.what_if import (
     Measure,
     add_what_if_arguments,
@@ -117,6 +119,8 @@ def build_parser() -> ArgumentParser:
         "legal timings, of a kernel orders of its pipes, as well: the outputs have to be "
         "bit-identical (default: none)")  # fmt: skip
     add_options(parser, "ge-run")
+    add_table(parser.section(PRINTED), PRINTING)
+    add_table(parser.section(WATCHED), WATCHING)
     return parser
 
 
@@ -157,8 +161,8 @@ def run(arguments: Sequence[str]) -> int:
         options, target=flag_value(args, "target") or compiled_for(loaded.module) or options.target
     )
     check_changes(args, machine_of(args, loaded.module, options), loaded.module)
-    with watched(args, sources) as watching:
-        compilation = lower_for(args, loaded, options, watching)
+    with watched(args, sources) as watching, telling(args, options) as told:
+        compilation = lower_for(args, loaded, options, [*watching, *told(loaded)])
     growing = loaded
     loaded, compilation, inputs = bind(args, loaded, compilation, options, inputs)
     if args.tiles:

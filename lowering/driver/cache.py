@@ -19,7 +19,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import file_digest, sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -43,6 +43,7 @@ from ge.lowering.text.kept import (
     package_files,
     text_of,
 )
+from ge.lowering.text.look import LOCATED, PLAIN, Look
 from ge.lowering.text.values import (
     Shapes,
     Size,
@@ -81,7 +82,7 @@ class Request:
     shapes: Shapes = field(default_factory=dict[str, Sequence[Size]])
     dims: Sizes = field(default_factory=dict[str, Size])
     until: str = "program"
-    debug_info: bool = False
+    look: Look = PLAIN
     watch: "Watch | None" = None  # makes what watches the passes; nothing comes from the cache then
 
     def run(
@@ -101,7 +102,7 @@ class Request:
             except Unsound:
                 pass
         program, quiet = self._compile(progress, tell)
-        program.save(self.output, self.report, self.debug_info, self.inputs(program.payload))
+        program.save(self.output, self.report, self.look, self.inputs(program.payload))
         if entry is not None and quiet:
             _keep(self, entry, program)
         return program.summary(Path(self.path).name)
@@ -122,7 +123,7 @@ class Request:
     def program(self) -> "Program":
         """The program in memory, from the cache or compiled (`ge.compile`). It is kept with its
         locations. Raises as compiling does."""
-        request = replace(self, debug_info=True)
+        request = replace(self, look=LOCATED)
         entry = None if registered().all_passes else _entry_of(request)
         if entry is not None and (record := _read(entry, Path(self.path).parent)) is not None:
             try:
@@ -178,7 +179,7 @@ def _entry_of(request: Request) -> Path | None:
             "shapes": {k: list(map(str, v)) for k, v in request.shapes.items()},
             "dims": {k: str(v) for k, v in request.dims.items()},
             "until": request.until,
-            "debug_info": request.debug_info,
+            "look": asdict(request.look),
         }
     except OSError:
         return None  # compiling says what is wrong
@@ -312,7 +313,7 @@ def _store(request: Request, entry: Path, program: "Program") -> None:
     folder = Path(tempfile.mkdtemp(prefix=".new-", dir=entry.parent))
     try:
         if request.output is None:
-            program.save(str(folder / TEXT), None, request.debug_info)
+            program.save(str(folder / TEXT), None, request.look)
         else:
             shutil.copyfile(request.output, folder / TEXT)
             if (weights := weights_path(request.output)).exists():

@@ -33,6 +33,7 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import PassManager
 from ge.lowering.pipeline.stages import Passes, enabled, to_calibrate, to_quantized
 from ge.lowering.text.files import Outputs, write_module
+from ge.lowering.text.look import LOCATED
 from ge.runtime.data.weights import weights_at_hand, weights_of
 from ge.transforms.graph.infer_shapes import refresh_signature
 from ge.transforms.precision import outcome
@@ -218,7 +219,7 @@ def export_of(program: Program, options: Options, ctx: Context) -> Callable[[Out
         hint = "give --quantize int8 and --calibration X.npz"
         raise GeError("the model is not quantized: it has no QDQ form", program.path, hint)
     if path.endswith(".mlir"):
-        return lambda out: write_module(out, path, module, payload, locations=True)
+        return lambda out: write_module(out, path, module, payload, LOCATED)
     from ge.lowering.onnx.export.exporter import model_and_weights, write_model
 
     model = model_and_weights(module, payload, program.name)

@@ -34,9 +34,10 @@ from ge.lowering.driver.stepper import Stepper
 from ge.lowering.levels.dominance import verify
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.collector import paused_collector
-from ge.lowering.pipeline.instrumentation import PassRecord, Progress, dumps_for, reproduce
+from ge.lowering.pipeline.instrumentation import PassRecord, Progress, dumps_for
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import Instrumentation
+from ge.lowering.pipeline.reproducer import reproduce
 from ge.lowering.pipeline.stages import check_switches, stages
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.text.errors import REPRODUCER, is_internal

@@ -32,6 +32,7 @@ from ge.lowering.pipeline.instrumentation import PassRecord
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.remedies import Tried
 from ge.lowering.text.files import Outputs, write_module
+from ge.lowering.text.look import PLAIN, Look
 from ge.runtime.data.weights import Payload
 from ge.transforms.graph.canonical.linear_maps import is_prepared
 from ge.transforms.rewriting.counts import RuleCount
@@ -153,14 +154,14 @@ class Program:
         self,
         output: str | None,
         report: str | None,
-        debug_info: bool = False,
+        look: Look = PLAIN,
         inputs: Iterable[Path | str] = (),
     ) -> None:
         """Write program, weights, report and what else is to be exported: all of them or, when one
         fails, none; `inputs` are files that they must not replace."""
         with Outputs(inputs) as out:
             if output is not None:
-                write_module(out, output, self.module, self.payload, debug_info)
+                write_module(out, output, self.module, self.payload, look)
             if report is not None:
                 out.json(report, self.report())
             if self.export is not None:

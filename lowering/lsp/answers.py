@@ -22,7 +22,7 @@ from ge.lowering.lsp.navigation import (
     symbols_of,
 )
 from ge.lowering.lsp.positions import Extent, Lines, Place
-from ge.lowering.lsp.translation import Translation, markdown
+from ge.lowering.lsp.translation import Translation
 
 # Of a part: simulating a program takes longer than reading it
 _hovers: "weakref.WeakKeyDictionary[Part, Hovers]" = weakref.WeakKeyDictionary()
@@ -69,7 +69,8 @@ class Answers:
                 found = Hover(before.text, extent)
         if found is None:
             return None
-        return lsp.Hover(markdown(found.text), self.range(view, found.extent))
+        text = lsp.MarkupContent(self.translation.hover, found.text)
+        return lsp.Hover(text, self.range(view, found.extent))
 
     def hovers(self, part: Part) -> Hovers:
         found = _hovers.get(part)

@@ -122,7 +122,7 @@ class Completer:
                 return list(missing_attributes(kind, written, extent))
             proposals += [Proposal(w, Sort.WORD, extent) for w in keywords_of(kind)]
         if AFTER_COLON.search(line):
-            proposals += self.types(extent, offset)
+            proposals = [*self.types(extent, offset), *proposals]
         return proposals
 
     def word(self, line: str, offset: int) -> Extent:
@@ -158,7 +158,7 @@ class Completer:
         for part, at in [(self.part, offset), (self.former, self.former_at)]:
             for name in part.index.visible(at, Kind.VALUE) if part is not None else ():
                 seen |= {str(value.type): None for value in name.values}
-        for text in [*reversed(seen), *BUILTIN_TYPES]:
+        for text in dict.fromkeys([*reversed(seen), *BUILTIN_TYPES]):
             yield Proposal(text, Sort.TYPE, extent)
 
     def dialect_attributes(self, sigil: str, extent: Extent) -> Iterator[Proposal]:

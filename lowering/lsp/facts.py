@@ -108,7 +108,9 @@ class ModuleFacts:
             yield f"in use from {start:.2f} to {end:.2f} us of a run on {self.target.name}"
         elif (steps := steps_of(value)) is not None:
             first, last, count = steps
-            yield f"live from op {first} to op {last} of the {count} in its block"
+            until = "the end" if last is None else f"op {last}"
+            beyond = ", and in other blocks" if last is None else ""
+            yield f"live from op {first} to {until} of the {count} in its block{beyond}"
 
     def of_op(self, op: Operation) -> Iterator[str]:
         yield from self.time(op)
@@ -146,15 +148,17 @@ def bytes_of(value: SSAValue) -> int | None:
         return None
 
 
-def steps_of(value: SSAValue) -> tuple[int, int, int] | None:
+def steps_of(value: SSAValue) -> tuple[int, int | None, int] | None:
     """The number, from 1, of the op of a block that makes a value (0: it is an argument) and of the
-    last one that uses it or holds such an op; and how many ops the block has."""
+    last one that uses it or holds such an op (None: another block does); and how many ops the block
+    has."""
     owner = value.owner
     block = owner if isinstance(owner, Block) else owner.parent_block()
     if block is None:
         return None
     numbers = {op: number for number, op in enumerate(block.ops, 1)}
     first = 0 if isinstance(owner, Block) else numbers[owner]
-    users = (block.find_ancestor_op_in_block(use.operation) for use in value.uses)
-    last = max((numbers[op] for op in users if op is not None), default=first)
+    users = [block.find_ancestor_op_in_block(use.operation) for use in value.uses]
+    inside = [numbers[op] for op in users if op is not None]
+    last = max(inside, default=first) if len(inside) == len(users) else None
     return first, last, len(numbers)

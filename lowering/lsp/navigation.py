@@ -56,11 +56,14 @@ def definition_at(part: Part, offset: int) -> Extent | None:
 
 
 def references_at(part: Part, offset: int, with_definition: bool = True) -> list[Extent]:
-    """The uses of the name at an offset."""
+    """The uses of the name at an offset; at the name of an op, those of its results."""
     found = part.index.name_at(offset)
-    if found is None:
-        return []
-    return found[1].extents if with_definition else list(found[1].uses)
+    if found is not None:
+        names = [found[1]]
+    else:
+        op = op_at(part, offset)
+        names = [n for n in part.record.names if n.values and n.values[0].owner is op]
+    return [e for n in names for e in (n.extents if with_definition else n.uses)]
 
 
 # ---- the source of an op -------------------------------------------------------------------------

@@ -5,12 +5,10 @@ import re
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import UnregisteredOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 from xdsl.irdl import AttributeDef, IRDLOperation, PropertyDef
 
 KEYWORD = re.compile(r"`([a-z_][\w]*)`", re.IGNORECASE)  # in a format
-
-_BASES = (IRDLOperation, Operation, Attribute, object)
 
 
 def defined(kind: type[Operation]) -> type[IRDLOperation] | None:
@@ -31,11 +29,10 @@ def kind_named(ctx: Context, name: str) -> type[IRDLOperation] | None:
 
 
 def documentation(kind: type) -> str:
-    """The docstring of a class; not one that it inherits from xDSL's base classes, nor one that a
-    dataclass has by itself."""
-    text = inspect.getdoc(kind) or ""
-    inherited = any(text == inspect.getdoc(base) for base in _BASES)
-    return "" if inherited or text.startswith(f"{kind.__name__}(") else text
+    """The docstring of a class; not one that it inherits, nor one that a dataclass has by
+    itself."""
+    text = inspect.cleandoc(kind.__doc__ or "")
+    return "" if text.startswith(f"{kind.__name__}(") else text
 
 
 def described(kind: type[Operation]) -> str:
@@ -50,7 +47,7 @@ def described(kind: type[Operation]) -> str:
     return paragraphs(
         head,
         from_docstring(documentation(op)),
-        reference.syntax(op),
+        reference.syntax(op) if op.get_irdl_definition().assembly_format else "",
         table(["operand", "is", "how many"], reference.operand_rows(op)),
         table(["attribute", "is", "default"], reference.attribute_rows(op)),
         table(["result", "is", "how many"], reference.result_rows(op)),

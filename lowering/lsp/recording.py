@@ -4,14 +4,17 @@ error it has what stands before."""
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import islice
 
 from xdsl.context import Context
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.utils.lexer import Span
 
+from ge.dialects.support.operation import operands_of
 from ge.lowering.lsp.positions import Extent
 from ge.lowering.text.reading import LocatingParser, Source
+from ge.lowering.text.spellings import NAME, Line, Spelling
 
 
 class Cancelled(BaseException):
@@ -105,6 +108,25 @@ class RecordingParser(LocatingParser):
         self._around = around
         return entry.op
 
+    def _known_op(self, line: Line, spelling: Spelling) -> Operation | None:
+        if self._cancelled():
+            raise Cancelled
+        if line.text is not None and "%" in line.text:
+            return None  # what looks like a name may be none
+        op = super()._known_op(line, spelling)
+        if op is None:
+            return None
+        self.record.ops.append(OpText(line.start, self._around, op, line.next))
+        found = NAME.finditer(self.lexer.input.content, line.start, line.end)
+        # a location behind them may hold more of what looks like names
+        extents = [Extent(*m.span()) for m in islice(found, len(line.names))]
+        count = len(op.results)
+        for extent, result in zip(extents[:count], op.results, strict=True):
+            self._define(extent, (result,))
+        for extent, operand in zip(extents[count:], operands_of(op), strict=True):
+            self._defined[id(operand)].uses.append(extent)
+        return op
+
     def parse_optional_region(
         self, arguments: Iterable[Parser.Argument] | None = None
     ) -> Region | None:
@@ -124,12 +146,15 @@ class RecordingParser(LocatingParser):
 
     def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
         super()._register_ssa_definition(name, values, span)
+        self._define(extent_of(span), tuple(values))
+
+    def _define(self, extent: Extent, values: Sequence[SSAValue]) -> None:
+        name = self.lexer.input.content[extent.start + 1 : extent.end]
         found = self._open.pop(name, None)
         if found is None:
             found = Name(Kind.VALUE, name)
             self.record.names.append(found)
-        found.definition, found.values = extent_of(span), tuple(values)
-        found.region = self._region
+        found.definition, found.values, found.region = extent, values, self._region
         for value in values:
             self._defined[id(value)] = found
 

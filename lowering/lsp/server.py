@@ -22,7 +22,6 @@ from ge.lowering.driver.context import context
 from ge.lowering.lsp.analysis import Analysis, analyse
 from ge.lowering.lsp.answers import Answers
 from ge.lowering.lsp.documents import Document, View
-from ge.lowering.lsp.positions import Encoding
 from ge.lowering.lsp.recording import Cancelled
 from ge.lowering.lsp.translation import Translation, change_of, place_of
 
@@ -101,8 +100,8 @@ class Server(LanguageServer):
 
     @property
     def translation(self) -> Translation:
-        """Places as the client counts them."""
-        return Translation(Encoding(self.workspace.position_encoding))
+        """Into what the client asks for."""
+        return Translation.of(self.workspace.position_encoding, self.client_capabilities)
 
     # ---- texts -------------------------------------------------------------------------------
 
@@ -179,10 +178,13 @@ class Server(LanguageServer):
         question: Callable[[Answers], Result],
         patience: float = PATIENCE,
     ) -> Result | None:
-        """What a question about a text is answered; None where it is not open."""
+        """What a question about a text is answered; None where it is not open. What has little
+        patience has none where the last analysis took longer."""
         document = self.documents.get(uri)
         if document is None:
             return None
+        if patience < PATIENCE and self._seconds.get(uri, 0) > patience:
+            patience = 0
         try:
             await asyncio.wait_for(self._analysed[uri].wait(), patience)
         except TimeoutError:

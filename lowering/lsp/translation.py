@@ -1,5 +1,6 @@
 """Between the protocol's words and ours: places, ranges, diagnostics."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lsprotocol import types as lsp
@@ -47,9 +48,23 @@ def uri_of(path: str) -> str:
 
 @dataclass(frozen=True)
 class Translation:
-    """Into places as a client counts them."""
+    """Into places as a client counts them, and texts as it can show them."""
 
     encoding: Encoding
+    hover: lsp.MarkupKind = lsp.MarkupKind.PlainText
+    proposed: lsp.MarkupKind | None = None
+
+    @classmethod
+    def of(cls, encoding: str | None, client: lsp.ClientCapabilities) -> "Translation":
+        """What a client asks for."""
+        texts = client.text_document
+        hover = None if texts is None or texts.hover is None else texts.hover.content_format
+        proposed = None
+        if texts is not None and texts.completion is not None:
+            item = texts.completion.completion_item
+            proposed = None if item is None else item.documentation_format
+        item_kind = None if proposed is None else best_of(proposed)
+        return cls(Encoding(encoding or Encoding.UTF16), best_of(hover), item_kind)
 
     def position(self, lines: Lines, offset: int) -> lsp.Position:
         return lsp.Position(*lines.place(offset, self.encoding))
@@ -114,16 +129,21 @@ class Translation:
             children=[self.symbol(lines, start, child) for child in symbol.children],
         )
 
+    def documentation(self, text: str) -> lsp.MarkupContent | str | None:
+        return text or None if self.proposed is None else lsp.MarkupContent(self.proposed, text)
+
     def proposal(self, lines: Lines, start: int, proposal: Proposal) -> lsp.CompletionItem:
         return lsp.CompletionItem(
             proposal.text,
             kind=SORTS[proposal.sort],
             detail=proposal.detail or None,
-            documentation=markdown(proposal.more) if proposal.more else None,
+            documentation=self.documentation(proposal.more),
             filter_text=proposal.text,
             text_edit=lsp.TextEdit(self.range(lines, proposal.extent.moved(start)), proposal.text),
         )
 
 
-def markdown(text: str) -> lsp.MarkupContent:
-    return lsp.MarkupContent(lsp.MarkupKind.Markdown, text)
+def best_of(kinds: Sequence[lsp.MarkupKind] | None) -> lsp.MarkupKind:
+    """Markdown, where a client shows it; else it is sent as plain text, which it is, too."""
+    shows = kinds is not None and lsp.MarkupKind.Markdown in kinds
+    return lsp.MarkupKind.Markdown if shows else lsp.MarkupKind.PlainText

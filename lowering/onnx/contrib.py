@@ -21,19 +21,21 @@ ANY: Final = object()
 """An attribute that may have any value: the handler itself says what it does not take."""
 
 Names = Mapping[int, str]
+Ranks = Mapping[int, Sequence[int]]
 
 
 def contrib_op(
     *names: str,
     absent: Names | None = None,
     unwanted: Names | None = None,
+    ranks: Ranks | None = None,
     domains: Sequence[str] = (DOMAIN,),
     **attributes: object,
 ) -> "Registration":
     """Register the function below as the handler of these ops of onnxruntime. `attributes` are all
     that it takes: ANY, or the one value that is supported. `absent` and `unwanted` are the inputs
-    and outputs, by index, that are not supported."""
-    return Registration(names, domains, attributes, absent or {}, unwanted or {})
+    and outputs, by index, that are not supported, `ranks` those that an input may have."""
+    return Registration(names, domains, attributes, absent or {}, unwanted or {}, ranks or {})
 
 
 class Registration:
@@ -46,9 +48,10 @@ class Registration:
         attributes: Mapping[str, object],
         absent: Names,
         unwanted: Names,
+        ranks: Ranks,
     ) -> None:
         self.names, self.domains, self.attributes = names, domains, attributes
-        self.absent, self.unwanted = absent, unwanted
+        self.absent, self.unwanted, self.ranks = absent, unwanted, ranks
 
     def __call__(self, handler: Handler) -> Handler:
         def checked(n: Node) -> object:
@@ -70,10 +73,17 @@ class Registration:
                 found.append(f"attribute '{name}' is not known")
             elif (only := self.attributes[name]) is not ANY and value != only:
                 found.append(f"attribute '{name}' is {value!r}, supported is {only!r}")
-        given = (i for i in self.absent if i < len(n.inputs) and n.inputs[i] is not None)
-        found += [f"input {i} '{self.absent[i]}' is not supported" for i in given]
+        given = [i for i, value in enumerate(n.inputs) if value is not None]
+        found += [
+            f"input {i} '{self.absent[i]}' is not supported" for i in given if i in self.absent
+        ]
         asked = (i for i in self.unwanted if n.wants(i))
-        return [*found, *(f"output {i} '{self.unwanted[i]}' is not supported" for i in asked)]
+        found += [f"output {i} '{self.unwanted[i]}' is not supported" for i in asked]
+        return found + [
+            f"input {i} has rank {n.rank(i)}, supported is {' or '.join(map(str, self.ranks[i]))}"
+            for i in given
+            if i in self.ranks and n.rank(i) not in self.ranks[i]
+        ]
 
 
 def advice(domain: str) -> str:

@@ -17,7 +17,7 @@ from ge.dialects.graph.random import STREAMS
 from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.functions import Function, local_function, local_key, versions
 from ge.lowering.onnx.inputs import Fixed, make_arguments
-from ge.lowering.onnx.model import OLDEST_OPSET, Tensors, read_model
+from ge.lowering.onnx.model import Tensors, read_model
 from ge.lowering.onnx.order import subgraphs
 from ge.lowering.onnx.registry import Unsupported, Value
 from ge.lowering.onnx.scope import Failed, Scope, TooLarge
@@ -63,9 +63,7 @@ class Importer:
         progress: Progress | None = None,
         tensors: Tensors | None = None,
     ) -> None:
-        self.model = upgraded(model)
-        self.converted = self.model is not model
-        model = self.model
+        self.model = model
         self.fixed = fixed
         self.tensors = Tensors(folder) if tensors is None else tensors
         self.payload = ImportedWeights()
@@ -204,20 +202,6 @@ def output_values(name: str, value: Value) -> list[tuple[SSAValue, dict[str, Att
         (v, {NAME: StringAttr(f"{name}.{i}"), SEQUENCE: StringAttr(name)})
         for i, v in enumerate(value)
     ]
-
-
-def upgraded(model: ModelProto) -> ModelProto:
-    for opset in model.opset_import:
-        if opset.domain in ("", "ai.onnx") and opset.version < OLDEST_OPSET:
-            try:
-                return onnx.version_converter.convert_version(model, OLDEST_OPSET)
-            except Exception as e:
-                text = " ".join(str(e).split())
-                raise GeError(
-                    f"opset {opset.version} cannot be converted to {OLDEST_OPSET}: {text}",
-                    hint="export the model with a newer opset",
-                ) from e
-    return model
 
 
 def problems_text(problems: Sequence[ImportProblem]) -> str:

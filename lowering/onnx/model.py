@@ -25,8 +25,6 @@ from ge.runtime.data.packing import is_packed, unpacked
 # A tensor with more elements than this (65B models have 2^29 in one) is taken for damage
 MAX_ELEMENTS = 1 << 40
 
-OLDEST_OPSET = 7  # models of older opsets are converted to this one first
-
 # ONNX's data type number -> element type
 ONNX_ELEMENTS: dict[int, Attribute] = {
     getattr(TensorProto, row.onnx): row.type for row in ELEMENT_TYPES
@@ -76,7 +74,8 @@ def read_model(path: str | Path) -> ModelProto:
 
 
 def check_header(model: ModelProto, where: str) -> None:
-    if not model.HasField("graph") or not model.opset_import or not model.graph.output:
+    stated = model.opset_import or model.ir_version < 3  # else it is opset 1
+    if not model.HasField("graph") or not stated or not model.graph.output:
         raise GeError(
             "this is not an ONNX model, or it is damaged: no graph with outputs and opset", where
         )
@@ -84,7 +83,7 @@ def check_header(model: ModelProto, where: str) -> None:
     for opset in model.opset_import:
         if opset.domain in ("", "ai.onnx") and not 1 <= opset.version <= newest:
             raise GeError(
-                f"opset {opset.version} is not known", where, f"export with opset 7 to {newest}"
+                f"opset {opset.version} is not known", where, f"export with one up to {newest}"
             )
 
 

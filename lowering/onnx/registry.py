@@ -39,7 +39,8 @@ Float: TypeAlias = float
 Str: TypeAlias = str
 
 _HANDLERS: dict[tuple[str, str], Handler] = {}
-_ADDED: dict[tuple[str, str], Handler] = {}  # of plugin files and of packages
+_OLD: dict[tuple[str, str], tuple[int, Handler]] = {}  # with the last opset that it is for
+_ADDED: dict[tuple[str, str], Handler] = {}  # of plugin files and of packages, for all opsets
 _loaded: list[bool] = []
 
 
@@ -47,29 +48,36 @@ class Unsupported(Exception):
     """A node cannot be imported; the text says why."""
 
 
-def onnx_op(*names: str, domain: str = "") -> Callable[[Handler], Handler]:
-    """Register the function below as the handler of these ONNX op types."""
+def onnx_op(
+    *names: str, domain: str = "", until: int | None = None
+) -> Callable[[Handler], Handler]:
+    """Register the function below as the handler of these ONNX op types; with `until`, of those of
+    opsets up to that one."""
 
     def register(handler: Handler) -> Handler:
         own = handler.__module__.startswith(f"{__name__.rpartition('.')[0]}.")
         for name in names:
-            (_HANDLERS if own else _ADDED)[domain, name] = handler
+            if own and until is not None:
+                _OLD[domain, name] = until, handler
+            else:
+                (_HANDLERS if own else _ADDED)[domain, name] = handler
         return handler
 
     return register
 
 
-def find(domain: str, op_type: str) -> Handler | None:
-    """The handler of an op type: that of a plugin file, or ge's own, or one of an installed
-    package. The first call imports all modules of `ops`; those of packages are imported for the
-    first node of their domain that ge does not have."""
+def find(domain: str, op_type: str, opset: int) -> Handler | None:
+    """The handler of an op type in an opset of its domain: that of a plugin file, or ge's own, or
+    one of an installed package. The first call imports all modules of `ops`; those of packages are
+    imported for the first node of their domain that ge does not have."""
     if not _loaded:
         _loaded.append(True)
         package = __name__.rpartition(".")[0] + ".ops"
         for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
             importlib.import_module(f"{package}.{module.name}")
     key = "" if domain == "ai.onnx" else domain, op_type
-    added, own = _ADDED.get(key), _HANDLERS.get(key)
+    until, old = _OLD.get(key, (0, None))
+    added, own = _ADDED.get(key), old if opset <= until else _HANDLERS.get(key)
     if own is not None and (added is None or _package_of(added) is not None):
         return own
     for package in installed():
@@ -124,10 +132,6 @@ class Node:
     @property
     def op_type(self) -> str:
         return self.proto.op_type
-
-    @property
-    def converted(self) -> bool:
-        return self.scope is not None and self.scope.importer.converted
 
     # ---- inputs
 

@@ -281,8 +281,8 @@ class Scope:
     ) -> list[Value]:
         """Add what a node stands for and return the values of its outputs."""
         function = self.importer.function(proto)
-        handler = None if function is not None else find(proto.domain, proto.op_type)
         version = self.opsets.get(domain_of(proto), 1) if opset is None else opset
+        handler = None if function is not None else find(proto.domain, proto.op_type, version)
         if function is None and handler is None:
             function = find_function(proto, inputs, version)
         if function is not None:

@@ -97,6 +97,11 @@ class NestedPass(ModulePass):
                 run_alone(self.inner, ctx, op, target)
 
 
+def targets(p: ModulePass, module: ModuleOp) -> list[Operation]:
+    """The ops that a pass runs on."""
+    return [*ops_at(module, p.anchors)] if isinstance(p, NestedPass) else [module]
+
+
 def check_anchor(ctx: Context, name: str) -> None:
     if name == ANY:
         return

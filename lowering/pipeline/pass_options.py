@@ -351,6 +351,14 @@ def pipeline_text(passes: Iterable[ModulePass]) -> str:
     return f"{MODULE}({_nest([text_of(p) for p in passes])})"
 
 
+def top_level(passes: Iterable[ModulePass]) -> list[list[ModulePass]]:
+    """The passes of a pipeline, those together that are in one nested pipeline."""
+    found: list[list[ModulePass]] = []
+    for anchor, group in groupby(passes, lambda p: text_of(p).anchors[:1]):
+        found += [[*group]] if anchor else [[p] for p in group]
+    return found
+
+
 def _nest(texts: Iterable[PassText]) -> str:
     """The passes separated by commas; those with one outer anchor in a row in its parentheses."""
     parts: list[str] = []

@@ -121,8 +121,14 @@ def enabled(passes: Iterable[ModulePass], disabled: Collection[str]) -> Iterator
             yield from enabled(p.parts(), disabled) if isinstance(p, PassSequence) else (p,)
 
 
-def pipeline(options: Options) -> Passes:
-    return [p for level, passes in stages(options).items() for p in closed(level, passes, options)]
+def pipeline(options: Options, levels: Sequence[Level] = tuple(Level)) -> Passes:
+    """The passes that lead through some levels."""
+    return [
+        p
+        for level, passes in stages(options).items()
+        if level in levels
+        for p in closed(level, passes, options)
+    ]
 
 
 def closed(level: Level, passes: Passes, options: Options) -> Passes:

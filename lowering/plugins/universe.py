@@ -8,6 +8,8 @@ from typing import Any
 from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.packages import installed, left_out
 from ge.lowering.levels.level import Level
 
 DIALECTS = {
@@ -75,17 +77,29 @@ GE_UNIVERSE = Universe(
 
 def rules() -> dict[str, str]:
     """Name -> what it does, of the rules that passes are made of. Imports all passes."""
+    return {name: what for name, (what, _) in rule_table().items()}
+
+
+def rule_table() -> dict[str, tuple[str, str]]:
+    """Name -> what it does, and its module, of the rules that passes are made of, those of packages
+    too. Imports all passes; one of a package that cannot be loaded is warned of."""
     from ge.transforms.graph.canonical.local import LocalRule
     from ge.transforms.rewriting.counts import declared
     from ge.transforms.rewriting.rules import Search
 
     for load in GE_UNIVERSE.all_passes.values():
         load()
-    rules = declared()
+    for package in installed():
+        for name, load in package.universe.all_passes.items():
+            try:
+                package.guard(f"pass '{name}'", load)
+            except GeError as e:
+                left_out(f"pass '{name}'", e, e.hint)
+    rules = {name: (what, "ge") for name, what in declared().items()}
     todo: list[type[Search | LocalRule]] = [Search, LocalRule]
     while todo:
         rule = todo.pop()
         todo += rule.__subclasses__()
         what = (rule.__doc__ or "").strip().partition("\n")[0]
-        rules.update(dict.fromkeys(rule.names, what))
+        rules.update(dict.fromkeys(rule.names, (what, rule.__module__)))
     return dict(sorted(rules.items()))

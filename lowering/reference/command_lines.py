@@ -16,6 +16,7 @@ PARSERS: Mapping[str, str] = {
     "ge-lsp": "lsp",
     "ge-opt": "opt_arguments",
     "ge-parser": "parse",
+    "ge-reduce": "reduce",
     "ge-run": "run",
     "ge-tune": "tune",
     "ge-visualizer": "visualize",

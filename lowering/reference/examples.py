@@ -51,8 +51,10 @@ class Example:
 @cache
 def examples(dialect: str) -> Sequence[Example]:
     """The examples of a dialect, in the order of its file. Lines `// -----` are between them, else
-    empty lines."""
+    empty lines. None are there for dialects of others, and where the sources are not."""
     path = FOLDER / f"{dialect}.mlir"
+    if not path.is_file():
+        return ()
     head, _, rest = path.read_text("utf-8").partition("\n\n")  # what the file says of itself
     between = SEPARATOR if SEPARATOR in rest else "\n\n"
     found: list[Example] = []

@@ -35,6 +35,7 @@ from xdsl.irdl import (
     ParamAttrConstraint,
     RangeLengthConstraint,
     RangeOf,
+    VarConstraint,
     VarOperandDef,
     VarResultDef,
 )
@@ -176,6 +177,8 @@ def words(constraint: Any, anything: str = "tensor") -> str:
     match constraint:
         case ChoiceConstraint(choices=choices):
             return ", ".join(code(f'"{choice}"') for choice in choices)
+        case VarConstraint(constraint=inner):
+            return words(inner, anything)
         case RangeOf(constr=inner) | RangeLengthConstraint(constraint=inner):
             return words(inner, anything)
         case AnyOf(attr_constrs=parts):

@@ -15,6 +15,7 @@ from ge.dialects.support.errors import GeError
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from ge.lowering.text.look import Look
     from ge.runtime.data.arrays import Array
     from ge.runtime.data.weights import Payload
 
@@ -186,7 +187,7 @@ def write_module(
     path: Path | str,
     module: "ModuleOp",
     payload: "Payload",
-    locations: bool = False,
+    look: "Look | None" = None,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> None:
     """Write a module, and beside it the weights that it refers to as NAME.safetensors. Standard
@@ -194,7 +195,8 @@ def write_module(
     from xdsl.dialects.builtin import StringAttr
 
     from ge.dialects.graph.ports import HASH, PAYLOAD
-    from ge.lowering.text.printing import TextPrinter
+    from ge.lowering.text.look import Look
+    from ge.lowering.text.printing import text_printer
     from ge.runtime.data.weights import weights_of, write_safetensors
 
     path = Path(path)
@@ -216,7 +218,7 @@ def write_module(
             out.binary(file, write_weights)
 
     def write(file: TextIO) -> None:
-        TextPrinter(stream=file, print_debuginfo=locations).print_op(module)
+        text_printer(file, look or Look()).print_whole(module)
         file.write("\n")
 
     if str(path) == "-":

@@ -20,6 +20,7 @@ from xdsl.irdl import declarative_assembly_format as xdsl
 from xdsl.printer import Printer
 
 from ge.dialects.support.accessors import item
+from ge.dialects.support.declared import Declared
 from ge.dialects.support.directives import Parameter
 from ge.dialects.support.lines import Names
 from ge.dialects.support.operation import operands_of
@@ -50,7 +51,10 @@ class Unknown(Exception):
 def format_of(kind: type[Operation]) -> "Format | None":
     """The format that a class declares. xDSL keeps it in the method that it makes of it."""
     for cell in getattr(kind.print, "__closure__", None) or ():
-        if isinstance(program := cell.cell_contents, xdsl.FormatProgram):
+        program = cell.cell_contents
+        if isinstance(program, Declared):
+            program = program.program
+        if isinstance(program, xdsl.FormatProgram):
             return Format(cast("type[IRDLOperation]", kind), program.stmts)
     return None
 

@@ -241,6 +241,18 @@ class LocatingParser(Parser):
             op.location = self.location(start)
         return op
 
+    def _parse_external_resources(self) -> None:
+        """What others wrote for tools, as a reproducer does for ours (see `reproducer.py`)."""
+        self.parse_comma_separated_list(self.Delimiter.BRACES, self._skip_resource)
+
+    def _skip_resource(self) -> None:
+        self.parse_identifier()
+        self.parse_punctuation(":")
+        if self._current_token.kind is MLIRTokenKind.L_BRACE:
+            self.parse_comma_separated_list(self.Delimiter.BRACES, self._skip_resource)
+        else:
+            self._consume_token()
+
     def _parse_block_body(self, block: Block) -> None:
         """As upstream; lines that differ in names alone are parsed once."""
         while True:
@@ -267,7 +279,8 @@ class LocatingParser(Parser):
             spelling = known.get(line.key)
             if spelling is None or (op := self._known_op(line, spelling)) is None:
                 break
-            op.location = self.location(position + spelling.name_at(line))
+            if line.location is None:
+                op.location = self.location(position + spelling.name_at(line))
             put_last(block, op)
             position = line.next
         if position != start:

@@ -5,13 +5,14 @@
 The parser reads the first; the second is an op of the same class, attributes and types with other
 operands, if these have the types that the first one's have. Layers of models repeat: seven lines of
 ten in a graph are read so. Whatever is not plain (regions, successors, forward references, names
-that are defined twice, tuples of values, locations, comments) is the parser's.
+that are defined twice, tuples of values, locations but for names, comments) is the parser's.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from xdsl.dialects.builtin import NameLoc, NoneAttr, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ge.dialects.support.attributes import TextAttr
@@ -21,6 +22,9 @@ from ge.dialects.support.operation import created, operands_of
 NAME = re.compile(r"%([0-9]++(?![\w.$-])|[A-Za-z_$.-][\w.$-]*+)", re.ASCII)
 # `#dialect.attribute<"text">`, the text of which may differ too
 TEXT = re.compile(r'(#[\w.$]+<")([^"\\\n]*)">', re.ASCII)
+# The end of a line with the name of what an op comes from; other locations are part of a line
+NAMED = re.compile(r' loc\("([^"\\\n]*)"\)$', re.ASCII)
+LOCATION = re.compile(r"\bloc\(")
 BLANK = re.compile(r"[ \t\r\n]*")
 WORD = re.compile(r"[\w.$]+", re.ASCII)
 # Longer lines are not kept: most are constants, each with elements of its own.
@@ -32,16 +36,19 @@ FIELDS = frozenset(
     "_next_op _prev_op _successors _successor_uses".split()
 )
 
+NONE = NoneAttr()
 Values = Mapping[str, Sequence[SSAValue]]
 
 
 class Line(NamedTuple):
-    """A line in which names, and the text of one attribute, are left open."""
+    """A line in which names, the text of one attribute and that of a location are left open."""
 
     key: tuple[str, ...]
     names: list[str]
     text: str | None
-    end: int  # in the whole text
+    location: str | None
+    start: int  # in the whole text
+    end: int
     next: int  # where the next token starts
 
     @classmethod
@@ -51,7 +58,9 @@ class Line(NamedTuple):
         end = content.find("\n", start, start + LINE_LIMIT)
         if end < 0:
             return None
-        line, text, attribute = content[start:end], None, ""
+        line, text, attribute, location = content[start:end], None, "", None
+        if line[-2:] == '")' and (match := NAMED.search(line)) is not None:
+            line, location = line[: match.start()], match[1]
         if '<"' in line and (match := TEXT.search(line)) is not None:
             attribute, text = match[1], match[2]
             line = f"{line[: match.start()]}\0{line[match.end() :]}"
@@ -59,7 +68,8 @@ class Line(NamedTuple):
         blank = BLANK.match(content, end)
         assert blank is not None
         after = follower(content, blank.end())
-        return cls((after, attribute, *parts[::2]), parts[1::2], text, end, blank.end())
+        key = (after, attribute, "" if location is None else "loc", *parts[::2])
+        return cls(key, parts[1::2], text, location, start, end, blank.end())
 
 
 def follower(content: str, at: int) -> str:
@@ -107,6 +117,8 @@ class Spelling(NamedTuple):
             properties[name] = kind(line.text)
         op = created(self.kind, operands, self.result_types, properties)
         op.attributes.update(self.attributes)
+        if line.location is not None:
+            op.location = NameLoc(StringAttr(line.location), NONE)
         return op
 
 
@@ -121,7 +133,9 @@ def spelling_of(line: Line, op: Operation, name_at: int, values: Values) -> Spel
     if any(len(found := values.get(n, ())) != 1 or found[0] is not v
            for n, v in zip(line.names, own, strict=True)):  # fmt: skip
         return None
-    if any("loc(" in part or "//" in part for part in line.key):
+    if any(LOCATION.search(part) or "//" in part for part in line.key):
+        return None
+    if line.location is not None and op.location != NameLoc(StringAttr(line.location), NONE):
         return None
     texts = None
     if line.text is not None:

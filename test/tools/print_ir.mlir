@@ -26,7 +26,7 @@
 // CHANGE-NOT: IR Dump
 
 // FAILURE-NOT: Dump After CommonSub
-// FAILURE:     IR Dump After Failure of PlugFail (plug-fail)
+// FAILURE:     IR Dump After PlugFail Failed (plug-fail)
 // FAILURE:     error: nothing can be done (in pass 'plug-fail')
 
 // UNKNOWN: ge-opt: error: unknown pass 'csee'; did you mean 'cse'?

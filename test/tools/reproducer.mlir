@@ -9,16 +9,21 @@
 // ERROR: error: internal error: KeyError: 'an oversight' (in pass 'plug-fail')
 // PLUGIN: <pass-pipeline>:1:{{[0-9]+}}: error: unknown pass 'plug-fail'
 
-// CHECK:      // configuration: '--pass-pipeline=builtin.module(canonicalize,plug-fail{how=bug},cse)'
-// CHECK-NEXT: // error: {{.*}}internal error: KeyError: 'an oversight'
-// CHECK:      "arith.addi"(%0, %0) {{.*}} loc("{{.*}}reproducer.mlir":31:8)
+// CHECK:      // error: {{.*}}internal error: KeyError: 'an oversight'
+// CHECK:      "arith.addi"(%0, %0) {{.*}} loc("{{.*}}reproducer.mlir":36:8)
+// CHECK:      {-#
+// CHECK-NEXT:   external_resources: {
+// CHECK-NEXT:     mlir_reproducer: {
+// CHECK-NEXT:       pipeline: "builtin.module(canonicalize,plug-fail{how=bug},cse)",
+// CHECK-NEXT:       disable_threading: true,
+// CHECK-NEXT:       verify_each: true
 // OTHER:      arith.addi
 
 // With --mlir-pass-pipeline-local-reproducer: the failing pass, and the module right before it.
 // RUN: not ge-opt %s --load-plugin=%S/Inputs/plugin.py --canonicalize --plug-fail=how=invalid --mlir-pass-pipeline-crash-reproducer=%t.2.mlir --mlir-pass-pipeline-local-reproducer
 // RUN: filecheck %s --check-prefix=LOCAL < %t.2.mlir
-// LOCAL:     // configuration: '--pass-pipeline=builtin.module(plug-fail{how=invalid})'
 // LOCAL-NOT: arith.addi
+// LOCAL:     pipeline: "builtin.module(plug-fail{how=invalid})"
 
 // Nothing is written when nothing fails; other files are no reproducers.
 // RUN: ge-opt %s --canonicalize --mlir-pass-pipeline-crash-reproducer=%t.3.mlir

@@ -11,6 +11,7 @@
 // CHECK-NEXT: {{[0-9.]+}} ({{.*}}%) 4 'cse' Pass
 // CHECK-NEXT: {{[0-9.]+}} ({{.*}}%) (verify)
 // CHECK-NEXT: {{[0-9.]+}} ({{.*}}%) Output
+// CHECK-NEXT: {{[0-9.]+}} ({{.*}}%) Rest
 // CHECK-NEXT: {{[0-9.]+}} (100.0%) Total
 
 // STDOUT-NOT: Execution

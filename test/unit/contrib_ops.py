@@ -1,6 +1,8 @@
 """One node of onnxruntime's own ops: what ge computes beside onnxruntime."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,15 @@ from ge.runtime.device.session import Session
 Arrays = Mapping[str, Any]  # None: an optional input that is absent
 
 F32, F16 = np.float32, np.float16
+
+
+def spread(*choices: Sequence[Any], count: int) -> list[tuple[Any, ...]]:
+    """`count` of all combinations, spread over them so that each choice takes part."""
+    every = list(product(*choices))
+    step = next(
+        s for s in range(round(len(every) * 0.382), 2 * len(every)) if gcd(s, len(every)) == 1
+    )
+    return [every[i * step % len(every)] for i in range(min(count, len(every)))]
 
 
 def normal(*dims: int, seed: int = 0, dtype: Any = F32) -> Array:

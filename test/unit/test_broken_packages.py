@@ -186,7 +186,7 @@ def test_handlers_of_ops_that_exist(site: Path, capsys: pytest.CaptureFixture[st
         write_metadata(site, name, {name: f"{name}:PACKAGE"})
     (site / "three.py").write_text("import ge\nPACKAGE = ge.Package(onnx={'': 'nowhere'})")
     write_metadata(site, "three", {"three": "three:PACKAGE"})
-    modules = {op: getattr(find("", op), "__module__", None) for op in
+    modules = {op: getattr(find("", op, 1), "__module__", None) for op in
                ("Relu", "OfOne", "OfBoth", "OfTwo", "OfNone")}  # fmt: skip
     assert str(modules.pop("Relu")).startswith("ge.")
     assert modules == {

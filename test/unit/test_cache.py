@@ -16,6 +16,7 @@ import ge
 from ge.lowering.driver import cache, compiler
 from ge.lowering.driver.cache import Request
 from ge.lowering.pipeline.options import Options
+from ge.lowering.text.look import LOCATED
 from ge.runtime.clock.clock import simulate
 
 OWN_FILES = cache.own_files
@@ -62,7 +63,7 @@ class Setup:
 
     def run(self, output: str = "out.mlir", model: Path | None = None, **options: Any) -> str:
         settings: dict[str, Any] = {"cache_dir": str(self.cache)}
-        request = {k: options.pop(k) for k in ("until", "debug_info", "dims") if k in options}
+        request = {k: options.pop(k) for k in ("until", "look", "dims") if k in options}
         return Request(
             str(model or self.model), Options(**settings | options),
             str(self.folder / output), str(self.folder / output) + ".json",
@@ -117,7 +118,7 @@ def test_the_same_output_again(setup: Setup):
         {"verify": False},
         {"until": "buffers"},
         {"dims": {"n": 5}},
-        {"debug_info": True},
+        {"look": LOCATED},
     ],
     ids=str,
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from contrib_ops import agree, feeds, model_of, normal, run_in_ge
+from contrib_ops import agree, feeds, model_of, normal, run_in_ge, spread
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.importer import import_model
@@ -37,9 +37,7 @@ def projections(hidden: int, columns: int) -> dict[str, Any]:
     return {"w": normal(hidden, columns, seed=1) / 2, "b": normal(columns, seed=2)}
 
 
-@pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("kind", MASKS)
-@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize(("sizes", "kind", "causal"), spread(SIZES, MASKS, [0, 1], count=15))
 def test_attention(sizes: tuple[int, int, int, int], kind: str, causal: int) -> None:
     batch, length, heads, size = sizes
     inputs: dict[str, Any] = {"x": normal(batch, length, 6), **projections(6, 3 * heads * size)}
@@ -47,9 +45,9 @@ def test_attention(sizes: tuple[int, int, int, int], kind: str, causal: int) -> 
     agree("Attention", inputs, num_heads=heads, unidirectional=causal)
 
 
-@pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("past", [0, 3])
-@pytest.mark.parametrize("kind", ["none", "ends", "keys"])
+@pytest.mark.parametrize(
+    ("sizes", "past", "kind"), spread(SIZES, [0, 3], ["none", "ends", "keys"], count=7)
+)
 def test_attention_with_past(sizes: tuple[int, int, int, int], past: int, kind: str) -> None:
     batch, length, heads, size = sizes
     inputs: dict[str, Any] = {"x": normal(batch, length, 6), **projections(6, 3 * heads * size)}
@@ -58,8 +56,14 @@ def test_attention_with_past(sizes: tuple[int, int, int, int], past: int, kind: 
     agree("Attention", inputs, ("y", "present"), num_heads=heads, unidirectional=1)
 
 
-@pytest.mark.parametrize("attributes", [{"scale": 0.3}, {"mask_filter_value": -2.0}, {}])
-@pytest.mark.parametrize("bias", [(2, 2, 5, 5), (1, 2, 5, 5), (2, 1, 5, 5)])
+@pytest.mark.parametrize(
+    ("attributes", "bias"),
+    [
+        ({"scale": 0.3}, (2, 2, 5, 5)),
+        ({"mask_filter_value": -2.0}, (1, 2, 5, 5)),
+        ({}, (2, 1, 5, 5)),
+    ],
+)
 def test_attention_adds_a_bias(attributes: dict[str, Any], bias: tuple[int, ...]) -> None:
     inputs: dict[str, Any] = {"x": normal(2, 5, 6), **projections(6, 8 + 8 + 12)}
     inputs |= {"mask": mask_of("keys", 2, 5, 5), "past": None, "bias": normal(*bias, seed=5)}
@@ -88,9 +92,10 @@ def of_heads(sizes: tuple[int, int, int, int], keys: int, value: int) -> dict[st
     }
 
 
-@pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("kind", ["none", "ends", "keys", "queries"])
-@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(
+    ("sizes", "kind", "bias"),
+    spread(SIZES, ["none", "ends", "keys", "queries"], [False, True], count=10),
+)
 def test_multi_head_attention(sizes: tuple[int, int, int, int], kind: str, bias: bool) -> None:
     batch, length, heads, size = sizes
     inputs = of_heads(sizes, 4, 6)
@@ -99,9 +104,7 @@ def test_multi_head_attention(sizes: tuple[int, int, int, int], kind: str, bias:
     agree("MultiHeadAttention", inputs, num_heads=heads)
 
 
-@pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("past", [1, 4])
-@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize(("sizes", "past", "causal"), spread(SIZES, [1, 4], [0, 1], count=5))
 def test_multi_head_attention_with_past(
     sizes: tuple[int, int, int, int], past: int, causal: int
 ) -> None:
@@ -114,8 +117,7 @@ def test_multi_head_attention_with_past(
     agree("MultiHeadAttention", inputs, outputs, num_heads=heads, unidirectional=causal)
 
 
-@pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("kind", ["none", "keys"])
+@pytest.mark.parametrize(("sizes", "kind"), spread(SIZES, ["none", "keys"], count=3))
 def test_scores_of_multi_head_attention(sizes: tuple[int, int, int, int], kind: str) -> None:
     batch, length, heads, _ = sizes
     inputs = of_heads(sizes, 4, 6) | {"b": None, "mask": mask_of(kind, batch, length, 4)}
@@ -161,10 +163,10 @@ def tables(rows: int, columns: int) -> dict[str, Any]:
     return {"cos": np.cos(angles), "sin": np.sin(angles)}
 
 
-@pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("interleaved", [0, 1])
-@pytest.mark.parametrize("flat", [False, True])
-@pytest.mark.parametrize("positions", ["one", "each"])
+@pytest.mark.parametrize(
+    ("sizes", "interleaved", "flat", "positions"),
+    spread(SIZES, [0, 1], [False, True], ["one", "each"], count=9),
+)
 def test_rotary_embedding(
     sizes: tuple[int, int, int, int], interleaved: int, flat: bool, positions: str
 ) -> None:

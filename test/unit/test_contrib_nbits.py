@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from contrib_ops import agree, model_of, normal, run_in_ge
+from contrib_ops import agree, model_of, normal, run_in_ge, spread
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.compiler import lower
@@ -49,12 +49,12 @@ def flags(size: tuple[int, int, int], bits: int) -> dict[str, int]:
     return {"N": size[0], "K": size[1], "block_size": size[2], "bits": bits}
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(
-    ("bits", "kind"), [*product((4, 8), ("none", "middle", "packed")), (4, "float")]
-)
-@pytest.mark.parametrize("known", [True, False])
-def test_matmul_nbits(size: tuple[int, int, int], bits: int, kind: str, known: bool) -> None:
+ZEROS = [*product((4, 8), ("none", "middle", "packed")), (4, "float")]
+
+
+@pytest.mark.parametrize(("size", "form", "known"), spread(SIZES, ZEROS, [True, False], count=17))
+def test_matmul_nbits(size: tuple[int, int, int], form: tuple[int, str], known: bool) -> None:
+    bits, kind = form
     inputs = inputs_of(size, bits, **zeros(kind, size, bits))
     constants = [n for n in "bsz" if inputs[n] is not None] if known else []
     agree("MatMulNBits", inputs, constants=constants, tolerance=1e-5, **flags(size, bits))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from contrib_ops import F16, agree, model_of, normal, run_in_ge
+from contrib_ops import F16, agree, model_of, normal, run_in_ge, spread
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.importer import import_model
@@ -29,15 +29,15 @@ def test_gelu(op: str, bias: int, shape: tuple[int, ...]) -> None:
     agree(op, inputs)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("alpha", [None, 1.0, 0.5])
+@pytest.mark.parametrize(("alpha", "shape"), list(zip([None, 1.0, 0.5], SHAPES, strict=True)))
 def test_quick_gelu(alpha: float | None, shape: tuple[int, ...]) -> None:
     agree("QuickGelu", {"x": 3 * normal(*shape)}, **({} if alpha is None else {"alpha": alpha}))
 
 
-@pytest.mark.parametrize("shape", SHAPES[:2])
-@pytest.mark.parametrize("rest", [(), ("beta",), ("beta", "bias")])
-@pytest.mark.parametrize("skip", ["full", "row", "flat"])
+@pytest.mark.parametrize(
+    ("shape", "rest", "skip"),
+    spread(SHAPES[:2], [(), ("beta",), ("beta", "bias")], ["full", "row", "flat"], count=6),
+)
 def test_skip_layer_norm(shape: tuple[int, ...], rest: tuple[str, ...], skip: str) -> None:
     size = shape[-1]
     of_skip = {"full": shape, "row": (1, *shape[1:]), "flat": shape[1:]}[skip]
@@ -73,10 +73,10 @@ def test_layer_norm_in_the_default_domain_of_old_exports(opset: int) -> None:
     agree("LayerNormalization", inputs, ("y", "mean", "d"), domain="", version=opset, axis=-1)
 
 
-@pytest.mark.parametrize("shape", [(2, 5), (1, 3), (3, 8)])
-@pytest.mark.parametrize("segments", [False, True])
-@pytest.mark.parametrize("mask", [False, True])
-@pytest.mark.parametrize("positions", [None, 1, "batch"])
+@pytest.mark.parametrize(
+    ("shape", "segments", "mask", "positions"),
+    spread([(2, 5), (1, 3), (3, 8)], [False, True], [False, True], [None, 1, "batch"], count=7),
+)
 def test_embed_layer_norm(
     shape: tuple[int, int], segments: bool, mask: bool, positions: Any
 ) -> None:
@@ -189,9 +189,9 @@ def test_bias_split_gelu() -> None:
     np.testing.assert_allclose(got, (x + b)[..., :4] * gelu, rtol=1e-5)
 
 
-@pytest.mark.parametrize("channels_last", [0, 1])
-@pytest.mark.parametrize("activation", [0, 1])
-@pytest.mark.parametrize("skip", ["", "full", "row"])
+@pytest.mark.parametrize(
+    ("channels_last", "activation", "skip"), spread([0, 1], [0, 1], ["", "full", "row"], count=5)
+)
 def test_group_norm(channels_last: int, activation: int, skip: str) -> None:
     x, gamma, beta, bias = normal(2, 6, 4, 3), vector(6), vector(6, 6), vector(6, 7)
     more = normal(2, 6, *((4, 3) if skip == "full" else (1, 1)), seed=1)

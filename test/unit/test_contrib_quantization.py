@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from contrib_ops import agree, normal
+from contrib_ops import agree, normal, spread
 
 from ge.runtime.data.arrays import Array
 
-TYPES = pytest.mark.parametrize("dtype", [np.uint8, np.int8], ids=["u8", "i8"])
+BOTH = [np.uint8, np.int8]
 
 
 def codes(*dims: int, dtype: Any = np.uint8, seed: int = 0) -> Array:
@@ -26,19 +26,25 @@ def grid(name: str, scale: Any, zero: int | None, dtype: Any) -> dict[str, Any]:
     return {f"{name}_scale": np.float32(scale), f"{name}_zero": moved}
 
 
-@TYPES
-@pytest.mark.parametrize("op", ["QLinearAdd", "QLinearMul"])
-@pytest.mark.parametrize("shapes", [((2, 3, 5), (2, 3, 5)), ((4, 6), (6,)), ((1,), (3, 4))])
+SHAPES = [((2, 3, 5), (2, 3, 5)), ((4, 6), (6,)), ((1,), (3, 4))]
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "dtype"), spread(["QLinearAdd", "QLinearMul"], SHAPES, BOTH, count=8)
+)
 def test_binary(op: str, shapes: tuple[Any, Any], dtype: Any) -> None:
     inputs = {"a": codes(*shapes[0], dtype=dtype), **grid("a", 0.021, 3, dtype)}
     inputs |= {"b": codes(*shapes[1], dtype=dtype, seed=1), **grid("b", 0.034, -7, dtype)}
     agree(op, inputs | grid("c", 0.05, 5, dtype))
 
 
-@TYPES
-@pytest.mark.parametrize("shape", [(2, 3, 5), (7,), (2, 1, 3, 4)])
-@pytest.mark.parametrize("zero", [None, 4])
-@pytest.mark.parametrize("op", ["QLinearSigmoid", "QLinearLeakyRelu"])
+@pytest.mark.parametrize(
+    ("op", "zero", "shape", "dtype"),
+    spread(
+        ["QLinearSigmoid", "QLinearLeakyRelu"], [None, 4], [(2, 3, 5), (7,), (2, 1, 3, 4)], BOTH,
+        count=9,
+    ),
+)  # fmt: skip
 def test_unary(op: str, zero: int | None, shape: tuple[int, ...], dtype: Any) -> None:
     flags: dict[str, Any] = {"alpha": 0.3} if op == "QLinearLeakyRelu" else {}
     scale, offset = (1 / 256, -128) if op == "QLinearSigmoid" else (0.03, 0)
@@ -46,18 +52,22 @@ def test_unary(op: str, zero: int | None, shape: tuple[int, ...], dtype: Any) ->
     agree(op, inputs | grid("y", scale, offset, dtype), constants=("x_scale", "y_scale"), **flags)
 
 
-@TYPES
-@pytest.mark.parametrize(("shape", "axis"), [((2, 3, 5), -1), ((4, 6), 0), ((2, 3, 4, 2), 1)])
-@pytest.mark.parametrize("opset", [12, 13])
-def test_softmax(shape: tuple[int, ...], axis: int, opset: int, dtype: Any) -> None:
+@pytest.mark.parametrize(
+    ("of", "opset", "dtype"),
+    spread([((2, 3, 5), -1), ((4, 6), 0), ((2, 3, 4, 2), 1)], [12, 13], BOTH, count=6),
+)
+def test_softmax(of: tuple[tuple[int, ...], int], opset: int, dtype: Any) -> None:
+    shape, axis = of
     inputs = {"x": codes(*shape, dtype=dtype), **grid("x", 0.02, 4, dtype)}
     inputs |= grid("y", 1 / 256, -128, dtype)
     scales = ("x_scale", "x_zero", "y_scale", "y_zero")
     agree("QLinearSoftmax", inputs, constants=scales, axis=axis, opset=opset)
 
 
-@TYPES
-@pytest.mark.parametrize(("axis", "shape"), [(0, (2, 3)), (1, (2, 3)), (-1, (2, 2, 4))])
+@pytest.mark.parametrize(
+    ("axis", "shape", "dtype"),
+    [(0, (2, 3), np.uint8), (1, (2, 3), np.int8), (-1, (2, 2, 4), np.uint8)],
+)
 def test_concat(axis: int, shape: tuple[int, ...], dtype: Any) -> None:
     inputs: dict[str, Any] = grid("y", 0.04, 2, dtype)
     for i, scale in enumerate((0.04, 0.02, 0.05)):
@@ -66,9 +76,10 @@ def test_concat(axis: int, shape: tuple[int, ...], dtype: Any) -> None:
     agree("QLinearConcat", inputs, constants=constants, axis=axis)
 
 
-@TYPES
-@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (1, 6, 7), (1, 2, 3, 3)])
-@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize(
+    ("shape", "last", "dtype"),
+    spread([(2, 3, 4, 5), (1, 6, 7), (1, 2, 3, 3)], [0, 1], BOTH, count=5),
+)
 def test_global_average_pool(shape: tuple[int, ...], last: int, dtype: Any) -> None:
     inputs = {"x": codes(*shape, dtype=dtype), **grid("x", 0.04, 3, dtype)}
     inputs |= grid("y", 0.02, -5, dtype)
@@ -83,17 +94,16 @@ WINDOWS: list[dict[str, Any]] = [
 ]
 
 
-@TYPES
-@pytest.mark.parametrize("window", WINDOWS, ids=str)
-@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize(("window", "last", "dtype"), spread(WINDOWS, [0, 1], BOTH, count=8))
 def test_average_pool(window: dict[str, Any], last: int, dtype: Any) -> None:
     inputs = {"x": codes(2, 6, 5, 3, dtype=dtype), **grid("x", 0.04, 3, dtype)}
     inputs |= grid("y", 0.03, -5, dtype)
     agree("QLinearAveragePool", inputs, channels_last=last, **window)
 
 
-@TYPES
-@pytest.mark.parametrize("shape", [(2, 3, 5), (4,), (1, 6)])
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((2, 3, 5), np.uint8), ((4,), np.int8), ((1, 6), np.uint8)]
+)
 def test_where(shape: tuple[int, ...], dtype: Any) -> None:
     inputs: dict[str, Any] = {"c": normal(*shape) > 0}
     for name, zero in (("a", 3), ("b", -4)):
@@ -116,9 +126,10 @@ def columns(name: str, each: int) -> dict[str, Any]:
     return {f"{name}_scale": scale, f"{name}_zero": np.zeros_like(scale, np.int8)}
 
 
-@pytest.mark.parametrize("each", [0, 4])
-@pytest.mark.parametrize("last", [0, 1])
-@pytest.mark.parametrize("window", [{}, {"strides": [2, 2], "pads": [1, 1, 0, 0]}])
+@pytest.mark.parametrize(
+    ("window", "last", "each"),
+    spread([{}, {"strides": [2, 2], "pads": [1, 1, 0, 0]}], [0, 1], [0, 4], count=5),
+)
 def test_conv(window: dict[str, Any], last: int, each: int) -> None:
     x = codes(1, 6, 6, 6)
     inputs = {"x": x, **grid("x", 0.02, 3, np.uint8)}
@@ -128,9 +139,9 @@ def test_conv(window: dict[str, Any], last: int, each: int) -> None:
     agree("QLinearConv", inputs, constants=constants, channels_last=last, **window)
 
 
-@pytest.mark.parametrize("each", [0, 5])
-@pytest.mark.parametrize("transposed", [0, 1])
-@pytest.mark.parametrize("rest", ["", "bias", "result"])
+@pytest.mark.parametrize(
+    ("each", "transposed", "rest"), spread([0, 5], [0, 1], ["", "bias", "result"], count=7)
+)
 def test_gemm(each: int, transposed: int, rest: str) -> None:
     inputs: dict[str, Any] = {"a": codes(3, 4), **grid("a", 0.02, 3, np.uint8)}
     shape = (5, 4) if transposed else (4, 5)
@@ -140,9 +151,9 @@ def test_gemm(each: int, transposed: int, rest: str) -> None:
     agree("QGemm", inputs, transB=transposed, alpha=1.0)
 
 
-@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (1, 4)])
-@pytest.mark.parametrize("each", [0, 5])
-@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "each", "bias"), spread([(3, 4), (2, 3, 4), (1, 4)], [0, 5], [False, True], count=5)
+)
 def test_matmuls_of_dynamic_quantization(shape: tuple[int, ...], each: int, bias: bool) -> None:
     weight = {"b": weights(4, 5)}
     scales = columns("b", each)
@@ -151,3 +162,29 @@ def test_matmuls_of_dynamic_quantization(shape: tuple[int, ...], each: int, bias
     inputs = {"a": codes(*shape), **weight, "a_scale": np.float32(0.02)}
     inputs |= {"b_scale": scales["b_scale"], "a_zero": np.uint8(120), "b_zero": scales["b_zero"]}
     agree("MatMulIntegerToFloat", inputs | added)
+
+
+@pytest.mark.parametrize(("past", "each", "causal"), spread([None, 3], [0, 24], [0, 1], count=5))
+def test_attention(past: int | None, each: int, causal: int) -> None:
+    batch, length, heads, size = 2, 5, 2, 4
+    scales = columns("w", each)
+    inputs: dict[str, Any] = {"x": codes(batch, length, 6), "w": weights(6, 24), "b": normal(24)}
+    inputs |= {"x_scale": np.float32(0.02), "w_scale": scales["w_scale"]}
+    keys = length + (past or 0)
+    inputs["mask"] = np.random.default_rng(1).integers(0, 2, (batch, keys)).astype(np.int32)
+    inputs |= {"x_zero": np.uint8(120), "w_zero": scales["w_zero"]}
+    inputs["past"] = None if past is None else normal(2, batch, heads, past, size)
+    outputs = ("y", "present")
+    agree("QAttention", inputs, outputs, num_heads=heads, unidirectional=causal)
+
+
+@pytest.mark.parametrize(
+    ("axis", "dtype"), spread([None, 0, 1], [*BOTH, np.uint16, np.int16], count=5)
+)
+def test_quantize_and_dequantize(axis: int | None, dtype: Any) -> None:
+    dims = () if axis is None else (3 + axis,)
+    scale = np.abs(normal(*dims, seed=1)) / 20 + np.float32(0.01)
+    zero = np.full(dims, 3, dtype)
+    flags = {} if axis is None else {"axis": axis}
+    agree("QuantizeLinear", {"x": 3 * normal(3, 4), "s": scale, "z": zero}, **flags)
+    agree("DequantizeLinear", {"x": codes(3, 4, dtype=dtype), "s": scale, "z": zero}, **flags)

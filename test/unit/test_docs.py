@@ -3,17 +3,16 @@ and print what is shown, and the reference says all that the code has."""
 
 import re
 import sys
-from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from posixpath import dirname, join, normpath
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from documents import ROOT, Run, anchors, blocks, check_page, links, run
+from documents import ROOT, Run, anchors, blocks, check_page, links, put, run
 
 from ge.dialects.targets.target import Target
-from ge.lowering.plugins.extensions import new_registry
 from ge.lowering.plugins.universe import DIALECTS, GE_UNIVERSE
 from ge.lowering.reference.command_lines import PARSERS
 from ge.lowering.reference.examples import context_of_examples, example_of, examples
@@ -74,18 +73,32 @@ def test_files_that_pages_name_exist(pages: dict[str, str]):
             assert name in made or (ROOT / name).exists(), f"{page} names {name}"
 
 
-@pytest.fixture
-def own_registry() -> Iterator[None]:
-    with new_registry():
-        yield
-
-
-@pytest.mark.usefixtures("own_registry")
 @pytest.mark.parametrize("page", sorted(set(WRITTEN) - TESTED_ELSEWHERE))
 def test_a_page_does_what_it_says(
     page: str, tmp_path: Path, run: Run, capfd: pytest.CaptureFixture[str]
 ):
+    (module,) = (b for b in blocks(WRITTEN["tutorial.md"].read_text("utf-8")) if b.title)
+    put(module, tmp_path)
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test/models").symlink_to(ROOT / "test/models")
     check_page(WRITTEN[page].read_text("utf-8"), tmp_path, run, capfd)
+
+
+def test_costs_of_the_host_are_those_of_the_target():
+    """A row for each key, with the value and the comment of the target file."""
+    target = Target.load("910_merged")
+    text = (ROOT / "dialects/targets/910_merged.toml").read_text("utf-8")
+    lines = re.findall(r"^(host_\w+_us) = (\S+) +# (.*): (.*)$", text, re.MULTILINE)
+    want = [f"| `{key}` | {value} | {what} | {source} |" for key, value, source, what in lines]
+    assert [
+        row
+        for row in WRITTEN["host.md"].read_text("utf-8").splitlines()
+        if row.startswith("| `host_")
+    ] == want
+    assert [key for key, *_ in lines] == [
+        f.name for f in fields(Target) if f.name.startswith("host_") and f.name.endswith("_us")
+    ]
+    assert all(float(value) == getattr(target, key) for key, value, *_ in lines)
 
 
 def test_the_reference_has_all_that_there_is(pages: dict[str, str]):

@@ -91,6 +91,9 @@ def test_every_pass_class_is_in_the_table():
     for folder in ("transforms", "lowering"):
         for file in (ROOT / folder).rglob("*.py"):
             place = file.relative_to(ROOT).with_suffix("").parts
+            if "torch" in place:  # needs the extra of that name
+                assert "ModulePass" not in file.read_text()
+                continue
             module = import_module(".".join(("ge", *place)).removesuffix(".__init__"))
             for cls in vars(module).values():
                 if (

@@ -64,10 +64,13 @@ def test_instance_norm_is_a_group_norm_of_single_channels() -> None:
         text_of("InstanceNormalization", inputs)
 
 
-def test_old_batch_norm_names_outputs_of_training() -> None:
+def test_old_batch_norm_trains_where_it_names_outputs_of_training() -> None:
+    """As its documentation says, and onnxruntime does."""
     inputs: dict[str, tuple[Any, ...]] = {"x": (F32, 2, 6)}
     inputs |= {name: (F32, 6) for name in ("s", "b", "m", "v")}
     text = text_of("BatchNormalization", inputs, ("y", "m1", "v1", "m2", "v2"), opset=9)
+    assert "graph.reduce" in text
+    text = text_of("BatchNormalization", inputs, ("y",), opset=9)
     assert text.count("graph.") == 1 + 6  # the op, and names of arguments and result
     with pytest.raises(GeError, match="spatial=0"):
         text_of("BatchNormalization", inputs, opset=7, spatial=0)

@@ -175,7 +175,7 @@ def test_opset_that_is_not_known() -> None:
         check_header(proto, "m.onnx")
 
 
-def test_old_opsets_are_converted() -> None:
+def test_old_operands_broadcast_by_attribute() -> None:
     g = graph([node("Add", ["x", "w"], ["y"], broadcast=1)], [value("x", shape=[2, 3]),
               value("w", shape=[3])], [value("y", shape=[2, 3])])  # fmt: skip
     imported = import_model(model(g, opset=6))

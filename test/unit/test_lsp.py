@@ -20,7 +20,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
     scope="module", config=ClientServerConfig(server_command=[sys.executable, "-c", START])
 )
 async def client(lsp_client: LanguageClient) -> AsyncGenerator[None]:
-    await lsp_client.initialize_session(lsp.InitializeParams(lsp.ClientCapabilities()))
+    hover = lsp.HoverClientCapabilities(content_format=[lsp.MarkupKind.Markdown])
+    capabilities = lsp.ClientCapabilities(
+        text_document=lsp.TextDocumentClientCapabilities(hover=hover)
+    )
+    await lsp_client.initialize_session(lsp.InitializeParams(capabilities))
     yield
     await lsp_client.shutdown_session()
 
@@ -75,6 +79,7 @@ class Text:
         if found is None:
             return ""
         assert isinstance(found.contents, lsp.MarkupContent)
+        assert found.contents.kind is lsp.MarkupKind.Markdown
         return found.contents.value
 
     async def completion(self, position: lsp.Position) -> list[str]:
@@ -171,6 +176,7 @@ async def test_definition_and_references(client: LanguageClient):
     assert await text.definition("%x", 1) == [text.range("%x")]
     assert await text.definition("@relu_0", 1) == [text.range("@relu_0")]
     assert await text.references("%b") == [text.range("%b", n) for n in range(3)]
+    assert await text.references("graph.relu") == [text.range("%1", n) for n in range(2)]
     assert await text.references("@relu_0", 1) == [text.range("@relu_0", n) for n in range(2)]
 
 
@@ -192,6 +198,7 @@ async def test_blocks_have_names_too(client: LanguageClient):
     assert await text.definition("^end") == [text.range("^end", 2)]
     assert await text.references("^end") == [text.range("^end", n) for n in (2, 0, 1)]
     assert "2 ops may go to" in await text.hover("^end")
+    assert "live from op 0 to the end of the 1 in its block, and in other" in await text.hover("%c")
     assert await text.completion(text.place("^else", behind=True)) == ["^then", "^else", "^end"]
 
 

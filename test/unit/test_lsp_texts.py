@@ -13,8 +13,9 @@ from ge.lowering.driver.context import context
 from ge.lowering.lsp.analysis import Part, analyse, analyse_part
 from ge.lowering.lsp.documents import Change, Document, common_prefix, near_place, same_place
 from ge.lowering.lsp.ops import described, kind_named
-from ge.lowering.lsp.positions import Encoding, Lines, Place, code_end
+from ge.lowering.lsp.positions import Encoding, Extent, Lines, Place, code_end
 from ge.lowering.lsp.recording import Cancelled, Kind, Name
+from ge.lowering.text.reading import LocatingParser
 
 TEXTS = st.text(st.sampled_from('ab %é𝄞"\n\r\u2028\t'), max_size=30)
 
@@ -127,6 +128,25 @@ def test_each_beginning_of_a_text_is_analysed(ctx: Context):
         for offset in range(max(end - 60, 0), end + 1):
             part.index.name_at(offset)
             list(part.index.visible(offset, Kind.VALUE))
+
+
+def test_lines_that_are_not_parsed_again_are_recorded(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+):
+    """The same as where each line is parsed."""
+    line = "  %{0} = graph.mul %{1}, %x : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>\n"
+    lines = "".join(line.format(n + 1, n) for n in range(4))
+    text = FUNCTION.replace("  func.return %0", f"{lines.replace('%1', '%a')}  func.return %4")
+
+    def record() -> tuple[list[tuple[int, str]], list[tuple[Extent, str]]]:
+        index = analyse_part(text, "x.mlir", ctx).index
+        ops = [(o.start, o.op.name) for o in index.record.ops if o.op is not None]
+        return ops, sorted((e, name.text) for name in index.names for e in name.extents)
+
+    assert LocatingParser.knows_lines
+    known = record()
+    monkeypatch.setattr(LocatingParser, "knows_lines", False)
+    assert record() == known
 
 
 def test_names_are_those_of_their_regions(ctx: Context):

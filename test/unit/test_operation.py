@@ -1,6 +1,6 @@
 """The short way to construct an op makes the op that xDSL makes, and refuses what xDSL refuses."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from xdsl.dialects.arith import AddiOp, ConstantOp
@@ -10,15 +10,20 @@ from xdsl.dialects.test import TestOp
 from xdsl.ir import Block, Region
 from xdsl.irdl import IRDLOperation
 from xdsl.irdl.operations import get_accessors_from_op_def
-from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.exceptions import PyRDLOpDefinitionError, VerifyException
 
+from ge.dialects.fused_op import FusedOps
+from ge.dialects.graph import Graph
 from ge.dialects.graph.control import LoopOp
 from ge.dialects.graph.elementwise import AddOp, CastOp, ClampOp
 from ge.dialects.graph.indexing import OneHotOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.npu_task import NpuTask
+from ge.dialects.support.declared import Declared
 from ge.dialects.support.operation import GeOp, created
 from ge.dialects.support.types import tensor
+from ge.dialects.tile import Tile
 from ge.dialects.tile.buffers import AllocOp, ViewOp
 from ge.dialects.tile.kernel import CoreOp, CubeOp
 from ge.dialects.tile.transfers import LoadOp, StoreOp
@@ -141,3 +146,21 @@ def test_what_a_class_verifies_itself() -> None:
     mixed = AddOp.create(operands=[X, ROW], result_types=[T])
     with pytest.raises(VerifyException):
         mixed.verify_()
+
+
+def test_the_formats_of_all_ops_are_read_when_they_are_asked_for() -> None:
+    formats = 0
+    for dialect in (Graph, FusedOps, NpuTask, Tile):
+        for kind in dialect.operations:
+            definition = cast("type[GeOp]", kind).get_irdl_definition()
+            cells = getattr(kind.print, "__closure__", None) or ()
+            declared = [c.cell_contents for c in cells if isinstance(c.cell_contents, Declared)]
+            assert bool(declared) == (definition.assembly_format is not None), kind
+            formats += len([d.program for d in declared])
+    assert formats > 100
+
+
+def test_a_wrong_format_is_told() -> None:
+    declared = Declared("$nothing attr-dict", AddOp.get_irdl_definition())
+    with pytest.raises(PyRDLOpDefinitionError, match=r"the assembly format of graph\.add: "):
+        _ = declared.program

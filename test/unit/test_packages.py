@@ -158,6 +158,42 @@ def test_a_target_is_known_by_its_name(sample: Path):
     assert "'acme1'" in error.value.hint
 
 
+def test_lists_name_the_package(sample: Path, capfd: pytest.CaptureFixture[str]):
+    ops = printed(ge_opt, capfd, "--list-ops=acme").splitlines()
+    assert ops[1] == "acme.twice    acme-npu  x + x"
+    text = printed(ge_opt, capfd, "--list-ops=acme.clipped")
+    assert text.startswith("acme.clipped (of acme-npu)\n    min(|x|, limit)")
+    assert "\n    limit: number (6.000000e+00)\n" in text
+    for flag, name in (
+        ("--list-rules", "acme-find-clipped "),
+        ("--list-targets", "acme1 "),
+        ("--list-dialects", "acme "),
+    ):
+        lines = printed(ge_opt, capfd, flag).splitlines()
+        assert any(line.startswith(name) and " acme-npu" in line for line in lines)
+        assert lines == sorted(lines)
+    help = printed(ge_opt, capfd, "--list-passes=acme-lower-twice")
+    assert help.startswith("acme-lower-twice (of acme-npu)\n")
+
+
+def test_a_reproducer_names_the_package(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    source, file = tmp_path / "c.mlir", tmp_path / "again.mlir"
+    source.write_text(CLIP)
+    flags = ["-p", "acme-find-clipped,verify-level{level=tasks}"]
+    flags.append(f"--mlir-pass-pipeline-crash-reproducer={file}")
+    assert ge_opt.main([str(source), *flags]) == 1
+    text = file.read_text()
+    assert "\n// packages: acme-npu 1.0\n" in text
+    capsys.readouterr()
+    assert ge_opt.main([str(file)]) == 1
+    assert "warning" not in capsys.readouterr().err
+    file.write_text(text.replace("acme-npu 1.0", "acme-npu 1.0, other 2.1"))
+    ge_opt.main([str(file)])
+    assert "warning: written with package other 2.1, which is not here" in capsys.readouterr().err
+
+
 def test_the_cache_knows_a_package_and_its_files(
     model: str, sample: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):

@@ -1,7 +1,7 @@
 """The rules of the optimizer by name: how often each matched and was applied, for the report of a
 compilation, and which are disabled."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -23,6 +23,11 @@ _counts: ContextVar[dict[str, RuleCount] | None] = ContextVar("rule_counts", def
 def collecting() -> AbstractContextManager[dict[str, RuleCount]]:
     """Collect the counts by rule inside the `with` block."""
     return setting(_counts, dict[str, RuleCount]())
+
+
+def counts_at_hand() -> Mapping[str, RuleCount]:
+    """What is collected now."""
+    return _counts.get() or {}
 
 
 def count(rule: str, matched: int = 1, applied: int = 1) -> None:

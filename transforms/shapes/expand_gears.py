@@ -26,7 +26,8 @@ of inputs may be padded (see `padding.py`). A program without gears, or without
 dynamic inputs, stays as it is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -34,6 +35,7 @@ from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, ModuleOp, Stri
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.fused_op import YieldOp as FusedYieldOp
@@ -232,6 +234,17 @@ def padding_attribute(func: FuncOp, gears: Gears) -> DictionaryAttr:
     return DictionaryAttr(entries)
 
 
+@contextmanager
+def named(gears: Gears, row: Sequence[int]) -> Generator[None]:
+    """What contradicts itself for the sizes of a gear is told with them."""
+    try:
+        yield
+    except VerifyException as error:
+        sizes = ", ".join(f"{n}={size}" for n, size in zip(gears.names, row, strict=True))
+        error.args = (f"{error}, in the gear {sizes}",)
+        raise
+
+
 def expand(func: FuncOp, gears: Gears, fallback: bool = False) -> None:
     """Put the body into a case with a branch for each gear, and one for all other sizes."""
     body, args = func.body.block, func.body.block.args
@@ -257,8 +270,9 @@ def expand(func: FuncOp, gears: Gears, fallback: bool = False) -> None:
         op.location = func.location
         body.insert_op_before(op, returned)
     returned.operands = list(case.results)
-    for region in regions[: len(gears.rows)]:
-        settle(region.block)
+    for row, region in zip(gears.rows, regions, strict=False):
+        with named(gears, row):
+            settle(region.block)
     hoist_common_ops(case)
     infer_op(case)
     use_equal_values(case)

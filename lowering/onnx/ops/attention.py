@@ -1,6 +1,7 @@
 """ONNX's Attention and RotaryEmbedding: splitting heads, caches and gathering by position are ops
 of their own around the core."""
 
+from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph import attention as g
@@ -8,7 +9,6 @@ from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.shape import ReshapeOp, ShapeOfOp, TransposeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
-from ge.dialects.support.element_types import is_float
 from ge.dialects.support.inference import Param
 from ge.dialects.support.types import DYNAMIC, element_type, shape_of
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
@@ -51,8 +51,9 @@ def _offset(n: Node) -> tuple[SSAValue | None, int | None]:
 
 
 def _mask(n: Node, query: SSAValue) -> SSAValue | None:
+    """The mask: truth values, or numbers of any type, which are added to scores."""
     mask = n.get(3)
-    if mask is None or not is_float(element_type(mask)):
+    if mask is None or element_type(mask) == i1:
         return mask
     to = element_type(query)
     return mask if element_type(mask) == to else n.emit(CastOp, mask, to=to)

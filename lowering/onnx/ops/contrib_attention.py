@@ -144,9 +144,23 @@ def attended(n: Node, heads: Heads, mask: int, bias: int, scores: int) -> Sequen
 # ---- Attention ---------------------------------------------------------------------------------
 
 
-def _projected(n: Node) -> Heads:
-    """Query, key and value of one matmul with the input."""
-    packed = plus(n, n.emit(MatmulOp, n[0], n[1]), n.get(2))
+def self_attention(
+    n: Node, packed: SSAValue, past: SSAValue | None, mask: int, bias: int
+) -> Sequence[SSAValue | None]:
+    """The result, and the present if it is wanted, for query, key and value [B, S, hidden sizes] of
+    one matmul; past and present have keys first, then values."""
+    heads = _split(n, packed)
+    if past is not None:
+        key, value = (n.emit(SqueezeOp, p, axes=(0,)) for p in parts(n, past, 0, 2))
+        heads = with_past(n, heads, key, value)
+    y, _ = attended(n, heads, mask, bias, scores=2)
+    if not n.wants(1):
+        return (y,)
+    both = [n.emit(UnsqueezeOp, x, axes=(0,)) for x in (heads.key, heads.value)]
+    return y, n.emit(ConcatOp, both, axis=0)
+
+
+def _split(n: Node, packed: SSAValue) -> Heads:
     total = shape_of(packed)[-1]
     sizes = n.ints("qkv_hidden_sizes", ())
     if not sizes and total % 3 == 0:
@@ -160,20 +174,14 @@ def _projected(n: Node) -> Heads:
 @contrib_op(
     "Attention",
     absent={6: "past_sequence_length"},
+    ranks={0: (3,), 1: (2,), 2: (1,), 4: (5,), 5: (4,)},
     do_rotary=0, mask_filter_value=ANY, num_heads=ANY, past_present_share_buffer=0,
     qkv_hidden_sizes=ANY, rotary_embedding_dim=0, scale=ANY, unidirectional=ANY,
 )  # fmt: skip
 def attention(n: Node) -> Sequence[SSAValue | None]:
-    """Projections and attention; `past` and `present` have keys first, then values."""
-    heads = _projected(n)
-    if (past := n.get(4)) is not None:
-        key, value = (n.emit(SqueezeOp, p, axes=(0,)) for p in parts(n, past, 0, 2))
-        heads = with_past(n, heads, key, value)
-    y, _ = attended(n, heads, mask=3, bias=5, scores=2)
-    if not n.wants(1):
-        return (y,)
-    both = [n.emit(UnsqueezeOp, x, axes=(0,)) for x in (heads.key, heads.value)]
-    return y, n.emit(ConcatOp, both, axis=0)
+    """Projections and attention."""
+    packed = plus(n, n.emit(MatmulOp, n[0], n[1]), n.get(2))
+    return self_attention(n, packed, n.get(4), mask=3, bias=5)
 
 
 # ---- MultiHeadAttention ------------------------------------------------------------------------
@@ -208,6 +216,7 @@ def _biased(n: Node, flat: Sequence[SSAValue], bias: SSAValue | None) -> Sequenc
 @contrib_op(
     "MultiHeadAttention",
     absent={8: "past_sequence_length", 9: "cache_indirection"},
+    ranks={0: (3, 5), 1: (3, 4, 5), 2: (3, 4), 3: (1,), 5: (4,), 6: (4,), 7: (4,)},
     mask_filter_value=ANY, num_heads=ANY, scale=ANY, unidirectional=ANY,
 )  # fmt: skip
 def multi_head_attention(n: Node) -> Sequence[SSAValue | None]:

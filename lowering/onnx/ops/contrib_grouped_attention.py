@@ -32,6 +32,19 @@ _ABSENT = {
     12: "k_scale", 13: "v_scale", 14: "q_norm_weight", 15: "k_norm_weight", 16: "query_seqlens",
 }  # fmt: skip
 
+_RANKS = {
+    0: (3,),
+    1: (3,),
+    2: (3,),
+    3: (4,),
+    4: (4,),
+    7: (2,),
+    8: (2,),
+    9: (2,),
+    10: (4,),
+    11: (1,),
+}
+
 
 @dataclass(frozen=True)
 class Cache:
@@ -55,6 +68,16 @@ def _flat(n: Node) -> Sequence[SSAValue]:
     return n.build(SplitOp, n[0], None, axis=2, sizes=sizes, results=3).results
 
 
+def _total(n: Node) -> int | None:
+    """The length of the longest sequence with the new tokens, if it is known."""
+    total = n.constant_ints(6)
+    if total is None:
+        return None
+    if len(total) != 1:
+        raise Unsupported(f"input 6 'total_sequence_length' has {len(total)} elements, not one")
+    return total[0]
+
+
 def _past(n: Node) -> SSAValue | None:
     """The keys of the cache that comes in; None for one without rows."""
     past = n.get(3)
@@ -64,9 +87,9 @@ def _past(n: Node) -> SSAValue | None:
 def _rows(n: Node, past: SSAValue) -> int | None:
     """How many rows the cache that goes out has: as many as come in (0), or that many more; None
     for as many more as there are new tokens, where that is not a number."""
-    total, before, new = n.constant_ints(6), shape_of(past)[2], n.shape(0)[1]
+    total, before, new = _total(n), shape_of(past)[2], n.shape(0)[1]
     if total is not None and before != DYNAMIC:
-        return max(total[0] - before, 0)
+        return max(total - before, 0)
     return None if new == DYNAMIC else new
 
 
@@ -113,8 +136,8 @@ def _places(n: Node, cache: Cache) -> SSAValue:
 def _given_places(n: Node) -> SSAValue | None:
     """The positions [B or 1, S] that the node has as an input. Of a first prompt's, onnxruntime
     reads the first and counts on."""
-    ids, total, new = n.get(9), n.constant_ints(6), n.shape(0)[1]
-    is_first = _past(n) is None or (total is not None and total[0] == new)
+    ids, total, new = n.get(9), _total(n), n.shape(0)[1]
+    is_first = _past(n) is None or (total is not None and total == new)
     if ids is None or not is_first:
         return ids
     first = n.emit(SliceOp, ids, starts=(0, 0), ends=(1, 1), axes=(0, 1))
@@ -208,7 +231,7 @@ def _attended(n: Node, query: SSAValue, scores: Scores) -> SSAValue:
 
 @contrib_op(
     "GroupQueryAttention",
-    absent=_ABSENT, unwanted={3: "output_qk"},
+    absent=_ABSENT, unwanted={3: "output_qk"}, ranks=_RANKS,
     causal=ANY, do_rotary=ANY, k_norm_epsilon=ANY, k_quant_type="NONE", kv_cache_bit_width=ANY,
     kv_num_heads=ANY, local_window_size=ANY, num_heads=ANY, q_norm_epsilon=ANY,
     qk_norm_epsilon=ANY, qk_output=ANY, rotary_interleaved=ANY, scale=ANY, sliding_window_cache=0,

@@ -1,7 +1,7 @@
 """onnxruntime's matmuls, convolutions and pooling of floats: fused with what follows them, or with
 channels as the last dimension."""
 
-from collections.abc import Sequence
+from typing import cast
 
 from xdsl.ir import SSAValue
 
@@ -16,7 +16,7 @@ from ge.lowering.onnx.ops.contrib_activation import activated, plus
 from ge.lowering.onnx.ops.contrib_normalization import channels_back, channels_first
 from ge.lowering.onnx.ops.convolution import conv_params, window_params
 from ge.lowering.onnx.ops.linear import gemm, multiply, scaled
-from ge.lowering.onnx.registry import Node
+from ge.lowering.onnx.registry import Node, Unsupported
 
 WINDOW = dict.fromkeys(("auto_pad", "dilations", "kernel_shape", "pads", "strides"), ANY)
 
@@ -69,9 +69,11 @@ def fused_gemm(n: Node) -> SSAValue:
 # ---- windows -----------------------------------------------------------------------------------
 
 
-def _params(n: Node) -> Sequence[float]:
+def _params(n: Node) -> list[float]:
     values = n.attribute("activation_params")
-    return [] if values is None else list(values)
+    if values is not None and not isinstance(values, list):
+        raise Unsupported(f"attribute 'activation_params' is {values!r}, expected numbers")
+    return [float(v) for v in cast("list[float]", values or [])]
 
 
 def _fused_conv(
@@ -80,7 +82,7 @@ def _fused_conv(
     """Convolution with channels first, plus a residual, and the activation behind both."""
     params = conv_params(n, weight, shape_of(x)[2:])
     y = plus(n, n.emit(ConvOp, x, weight, n.get(2), **params), residual)
-    return activated(n, y, list(_params(n)))
+    return activated(n, y, _params(n))
 
 
 @contrib_op("FusedConv", activation=ANY, activation_params=ANY, group=ANY, **WINDOW)

@@ -65,9 +65,9 @@ def _known(n: Node, codes: Codes, index: int, count: int) -> Array | None:
     data = n.constant(index)
     if data is None:
         return None
-    bytes_ = np.ascontiguousarray(data).view(np.uint8).reshape(codes.rows, -1)
-    if bytes_.shape[1] * 8 // codes.bits < count:
-        raise Unsupported(f"input {index} has {data.size} bytes for {codes.rows} x {count} codes")
+    if data.nbytes % codes.rows or data.nbytes // codes.rows * 8 // codes.bits < count:
+        raise Unsupported(f"input {index} has {data.nbytes} bytes for {codes.rows} x {count} codes")
+    bytes_ = np.ascontiguousarray(data).reshape(-1).view(np.uint8).reshape(codes.rows, -1)
     if codes.bits == 8:
         return bytes_[:, :count]
     return unpacked(bytes_, dtype_of(_TYPES[codes.bits][1]), count)

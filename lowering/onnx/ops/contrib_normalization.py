@@ -99,7 +99,11 @@ def _mask_index(n: Node) -> SSAValue:
     return n.emit(ReduceOp, counted, kind="sum", axes=(1,), keep_dims=False)
 
 
-@contrib_op("EmbedLayerNormalization", epsilon=ANY, mask_index_type=ANY)
+@contrib_op(
+    "EmbedLayerNormalization",
+    ranks=dict.fromkeys((0, 1, 2, 3, 4, 7, 8), (2,)),
+    epsilon=ANY, mask_index_type=ANY,
+)  # fmt: skip
 def embed_layer_norm(n: Node) -> Sequence[SSAValue | None]:
     total = n.emit(e.AddOp, n.emit(GatherOp, n[2], n[0], axis=0), _positions(n))
     if (segments := n.get(1)) is not None:
@@ -140,12 +144,18 @@ def _group_norm(n: Node, x: SSAValue) -> SSAValue:
     return channels_back(n, n.emit(SiluOp, y) if activation else y, "channels_last")
 
 
-@contrib_op("GroupNorm", activation=ANY, channels_last=ANY, epsilon=ANY, groups=ANY)
+@contrib_op(
+    "GroupNorm", ranks={0: (3, 4, 5)}, activation=ANY, channels_last=ANY, epsilon=ANY, groups=ANY
+)
 def group_norm(n: Node) -> SSAValue:
     return _group_norm(n, n[0])
 
 
-@contrib_op("SkipGroupNorm", activation=ANY, channels_last=ANY, epsilon=ANY, groups=ANY)
+@contrib_op(
+    "SkipGroupNorm",
+    ranks={0: (4,), 3: (2, 4), 4: (1,)},
+    activation=ANY, channels_last=ANY, epsilon=ANY, groups=ANY,
+)  # fmt: skip
 def skip_group_norm(n: Node) -> Sequence[SSAValue]:
     skip, last = n[3], n.int("channels_last", 1)
     if rank_of(skip) == 2:

@@ -52,8 +52,6 @@ def _tables(n: Node, tokens: int) -> list[SSAValue]:
     positions = n[1]
     if rank_of(positions) == 2:
         return [n.emit(GatherOp, t, positions, axis=0) for t in (n[2], n[3])]
-    if rank_of(positions) != 1:
-        raise Unsupported("positions are [1] or [batch, sequence]")
     if (known := n.constant_ints(1)) is not None and len(known) == 1:
         return [rows_from(n, t, known[0], n[0], tokens) for t in (n[2], n[3])]
     places = n.emit(e.AddOp, counted(n, n[0], tokens), as_i64(n, positions))
@@ -67,13 +65,14 @@ def _heads(n: Node) -> int:
     if n.int("rotary_embedding_dim"):
         return n.int("num_heads")
     hidden, pairs = n.shape(0)[2], n.shape(2)[1]
-    if DYNAMIC in (hidden, pairs) or hidden % (2 * pairs):
+    if DYNAMIC in (hidden, pairs) or not pairs or hidden % (2 * pairs):
         raise Unsupported(f"{hidden} elements do not make heads of {2 * pairs}")
     return hidden // (2 * pairs)
 
 
 @contrib_op(
     "RotaryEmbedding",
+    ranks={0: (3, 4), 1: (1, 2), 2: (2,), 3: (2,)},
     interleaved=ANY, is_packed_batching=0, num_heads=ANY, rotary_embedding_dim=ANY, scale=1.0,
 )  # fmt: skip
 def rotary_embedding(n: Node) -> SSAValue:

@@ -17,11 +17,15 @@ from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.support.types import is_static, numel, rank_of, shape_of
 from ge.lowering.onnx.contrib import ANY, contrib_op
 from ge.lowering.onnx.ops.contrib_activation import plus
+from ge.lowering.onnx.ops.contrib_attention import self_attention
 from ge.lowering.onnx.ops.contrib_linear import WINDOW, pool_params
 from ge.lowering.onnx.ops.contrib_normalization import channels_back, channels_first
 from ge.lowering.onnx.ops.convolution import conv_params
 from ge.lowering.onnx.ops.linear import as_f32, dequantized, multiply, quantized
+from ge.lowering.onnx.ops.quantization import dequantize, quantize
 from ge.lowering.onnx.registry import Node
+
+NO_INPUT = 1 << 30  # the index of none
 
 
 def real(n: Node, index: int) -> SSAValue:
@@ -126,7 +130,7 @@ def qlinear_conv(n: Node) -> SSAValue:
     return quantized(n, channels_back(n, y, "channels_last", 0), 6)
 
 
-@contrib_op("QGemm", alpha=ANY, transA=ANY, transB=ANY)
+@contrib_op("QGemm", ranks={0: (2,), 3: (2,)}, alpha=ANY, transA=ANY, transB=ANY)
 def qgemm(n: Node) -> SSAValue:
     """alpha A B + C, whose bias C has the scale of the product; quantized if the result has a
     scale."""
@@ -158,3 +162,22 @@ def dynamic_quantize_matmul(n: Node) -> SSAValue:
     x, scale, zero = n.build(DynamicQuantizeOp, n[0]).results
     lhs = n.emit(DequantizeOp, x, scale, zero)
     return plus(n, multiply(n, lhs, _weight(n, 1, 2, 3)), n.get(4))
+
+
+@contrib_op(
+    "QAttention",
+    ranks={0: (3,), 1: (2,), 2: (1,), 8: (5,)},
+    do_rotary=0, mask_filter_value=ANY, num_heads=ANY, past_present_share_buffer=0, scale=ANY,
+    unidirectional=ANY,
+)  # fmt: skip
+def quantized_attention(n: Node) -> Sequence[SSAValue | None]:
+    """Attention whose input and weight are quantized, the rest is not."""
+    packed = multiply(n, _weight(n, 0, 3, 6), _weight(n, 1, 4, 7))
+    return self_attention(n, plus(n, packed, n.get(2)), n.get(8), mask=5, bias=NO_INPUT)
+
+
+# ---- the ops of ONNX before it had 4 and 16 bits -------------------------------------------------
+
+
+contrib_op("QuantizeLinear", axis=ANY)(quantize)
+contrib_op("DequantizeLinear", axis=ANY)(dequantize)

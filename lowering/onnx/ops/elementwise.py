@@ -4,12 +4,11 @@ from functools import reduce
 
 import numpy as np
 from xdsl.dialects.builtin import f8E8M0FNU
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph import trigonometry as trig
-from ge.dialects.graph.shape import UnsqueezeOp
 from ge.dialects.support.element_types import row_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import agree, element_type, shape_of, shape_text
@@ -61,11 +60,7 @@ def variadic(n: Node) -> SSAValue:
 
 @onnx_op("PRelu")
 def prelu(n: Node) -> SSAValue:
-    slope, shape = n[1], n.shape(0)
-    # Before opset 7 a vector held one slope for each channel, and ONNX's converter keeps it so.
-    if n.converted and n.rank(1) == 1 and len(shape) > 2 and n.shape(1) != (1,):
-        slope = n.emit(UnsqueezeOp, slope, axes=range(1, len(shape) - 1))
-    result = n.emit(a.PReluOp, n[0], slope)
+    result, shape = n.emit(a.PReluOp, n[0], n[1]), n.shape(0)
     if not agree(shape_of(result), shape):
         raise Unsupported(
             f"a slope of shape {shape_text(n.shape(1))} does not broadcast to {shape_text(shape)}"
@@ -141,6 +136,11 @@ def is_inf(n: Node) -> SSAValue:
 @onnx_op("Cast", "CastLike")
 def cast(n: Node) -> SSAValue:
     to = element_type(n[1]) if n.op_type == "CastLike" else element_of_onnx(n.int("to"))
+    return converted(n, to)
+
+
+def converted(n: Node, to: Attribute) -> SSAValue:
+    """Input 0 in another element type."""
     if to == element_type(n[0]):
         return n[0]
     row = row_of(to)

@@ -123,8 +123,8 @@ def dequantized(n: Node, index: int, axis: int) -> SSAValue:
     scale, zero = as_f32(n, n[index + 1]), n.get(index + 2)
     if is_static(shape_of(scale)) and numel(shape_of(scale)) == 1:
         return n.emit(DequantizeOp, n[index], scale, zero)
-    if rank_of(scale) != 1:
-        raise Unsupported(f"a scale of rank {rank_of(scale)}")
+    if rank_of(scale) != 1 or not rank_of(n[index]):
+        raise Unsupported(f"a scale of rank {rank_of(scale)} for a tensor of rank {n.rank(index)}")
     return n.emit(DequantizeOp, n[index], scale, zero, axis=axis % rank_of(n[index]))
 
 

@@ -108,10 +108,18 @@ def instance_norm(n: Node) -> SSAValue:
 
 @onnx_op("BatchNormalization")
 def batch_norm(n: Node) -> tuple[SSAValue | None, ...]:
+    """Before opset 14 who named more than one output asked for training."""
+    asked = any(map(n.wants, range(1, len(n.proto.output))))
+    return batch_normalized(n, bool(n.int("training_mode")) if n.opset >= 14 else asked)
+
+
+def batch_normalized(n: Node, training: bool) -> tuple[SSAValue | None, ...]:
+    """With the statistics that are given, or in training with those of the batch, and what becomes
+    of the given ones."""
     epsilon = n.float("epsilon", 1e-5)
     if not n.int("spatial", 1):
         raise Unsupported("statistics for each place (spatial=0) are not supported")
-    if not n.int("training_mode"):
+    if not training:
         y = n.emit(g.BatchNormOp, *n.tensors(), epsilon=epsilon)
         return (y, None, None, None, None)  # old models name outputs of training
     x = _cast(n, n[0], n.element(3))
@@ -126,7 +134,7 @@ def batch_norm(n: Node) -> tuple[SSAValue | None, ...]:
         decayed = n.emit(e.MulOp, old, n.like(momentum, old))
         return n.emit(e.AddOp, decayed, n.emit(e.MulOp, new, n.like(1 - momentum, new)))
 
-    return (y, running(n[3], mean), running(n[4], variance))
+    return (y, running(n[3], mean), running(n[4], variance), mean, variance)
 
 
 @onnx_op("LpNormalization")

@@ -32,7 +32,13 @@ def average_pool(n: Node) -> SSAValue:
 
 @onnx_op("LpPool")
 def lp_pool(n: Node) -> SSAValue:
-    return n.emit(g.PoolOp, n[0], kind="lp", p=n.int("p", 2), **pool_params(n))
+    return n.emit(g.PoolOp, n[0], kind="lp", p=order(n), **pool_params(n))
+
+
+def order(n: Node) -> int:
+    """Of a norm; in opset 1 a float."""
+    p = n.attribute("p")
+    return int(p) if isinstance(p, float) and p.is_integer() else n.int("p", 2)
 
 
 @onnx_op("GlobalAveragePool", "GlobalMaxPool")
@@ -43,7 +49,7 @@ def global_pool(n: Node) -> SSAValue:
 
 @onnx_op("GlobalLpPool")
 def global_lp_pool(n: Node) -> SSAValue:
-    p, axes = n.int("p", 2), range(2, n.rank(0))
+    p, axes = order(n), range(2, n.rank(0))
     if p in (1, 2):
         return n.emit(ReduceOp, n[0], kind=f"l{p}", axes=axes)
     powers = n.emit(e.PowOp, n.emit(e.AbsOp, n[0]), n.like(p, n[0]))

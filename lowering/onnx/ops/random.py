@@ -114,17 +114,29 @@ def dropout(n: Node) -> SSAValue | tuple[SSAValue, ...]:
     known = np.False_ if training is None else n.constant(2)
     ratio = n.constant(1) if n.get(1) is not None else np.float32(0.5)
     if (known is not None and not known.any()) or (ratio is not None and not ratio.any()):
-        return (n[0], _ones(n)) if n.wants(1) else n[0]
+        return all_kept(n)
     if ratio is not None and not 0 <= ratio.item() < 1:
         raise Unsupported(f"a ratio of {ratio.item()} is not in 0 to 1, 1 excluded")
     share = n.const(ratio, n.element(0)) if ratio is not None else _cast(n, n[1], n.element(0))
-    dropped = happens(n, share, sizes_like(n, n[0]))
-    if training is not None and known is None:
-        dropped = n.emit(e.AndOp, dropped, training)
+    return dropped(n, share, None if known is not None else training)
+
+
+def all_kept(n: Node) -> SSAValue | tuple[SSAValue, ...]:
+    return (n[0], _ones(n)) if n.wants(1) else n[0]
+
+
+def dropped(
+    n: Node, share: SSAValue, training: SSAValue | None = None
+) -> tuple[SSAValue, SSAValue]:
+    """Input 0 with that share of its elements dropped, and the mask of the others, which are
+    scaled up. Nothing is dropped where `training` is false when it runs."""
+    drops = happens(n, share, sizes_like(n, n[0]))
+    if training is not None:
+        drops = n.emit(e.AndOp, drops, training)
         share = n.emit(e.SelectOp, training, share, n.like(0, share))
     scale = n.emit(e.ReciprocalOp, n.emit(e.SubOp, n.like(1, share), share))
     kept = n.emit(e.MulOp, n[0], scale)
-    return n.emit(e.SelectOp, dropped, n.like(0, kept), kept), n.emit(e.NotOp, dropped)
+    return n.emit(e.SelectOp, drops, n.like(0, kept), kept), n.emit(e.NotOp, drops)
 
 
 def _ones(n: Node) -> SSAValue:

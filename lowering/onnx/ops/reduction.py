@@ -5,6 +5,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.support.types import DYNAMIC
+from ge.lowering.onnx.ops.shape import as_vector
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 
 REDUCE = {
@@ -40,7 +41,7 @@ def axes_of(n: Node) -> tuple[tuple[int, ...] | None, SSAValue | None]:
     value = n.get(1)
     if value is None:
         return (), None
-    axes = n.constant_ints(1)
+    axes, value = n.constant_ints(1), as_vector(n, value)
     if axes is None and n.shape(1) == (0,):
         return (), None
     if axes is None and n.int("noop_with_empty_axes") and DYNAMIC in n.shape(1):

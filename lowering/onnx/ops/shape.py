@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import creation as c
@@ -12,7 +12,7 @@ from ge.dialects.graph import shape as g
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.support.element_types import is_float
-from ge.dialects.support.types import DYNAMIC, is_static, numel
+from ge.dialects.support.types import DYNAMIC, is_static, numel, rank_of
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 from ge.runtime.data.arrays import element_of
@@ -22,12 +22,19 @@ def parameter(
     n: Node, index: int, attribute: str = ""
 ) -> tuple[SSAValue | None, tuple[int, ...] | None]:
     """Operand and property for a parameter that is input `index`, or an attribute in earlier
-    opsets: the property when its value is known at import."""
+    opsets: the property when its value is known at import. A scalar is taken for a vector of one
+    element, and a matrix of one row for that row."""
     if attribute in n.attributes:
         return None, n.ints(attribute)
     value = n.get(index)
     known = None if value is None else n.constant_ints(index)
-    return (value, None) if known is None else (None, known)
+    return (as_vector(n, value), None) if known is None else (None, known)
+
+
+def as_vector(n: Node, value: SSAValue | None) -> SSAValue | None:
+    if value is None or not isinstance(value.type, TensorType) or rank_of(value) == 1:
+        return value
+    return n.emit(g.ReshapeOp, value, shape=(-1,))
 
 
 def scalar_parameter(
@@ -36,8 +43,9 @@ def scalar_parameter(
     """The same for a single integer."""
     if attribute in n.attributes:
         return None, n.int(attribute)
-    operand, known = parameter(n, index)
-    return operand, known[0] if known else None
+    value = n.get(index)
+    known = None if value is None else n.constant_ints(index)
+    return (None, known[0]) if known else (value, None)
 
 
 @onnx_op("Reshape")

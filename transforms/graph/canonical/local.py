@@ -127,6 +127,7 @@ def rule(
     def decorate(function: Callable[[OpT, Make], Replacement]) -> LocalRule:
         names = (function.__name__.replace("_", "-"),)
         fields = {"names": names, "ops": ops, "exact": exact, "__doc__": function.__doc__}
+        fields["__module__"] = function.__module__
         return type(function.__name__, (LocalRule,), fields)(function)
 
     return decorate

@@ -1,0 +1,43 @@
+"""What ge-compile and ge-run tell of the passes that they run, as flags ask for it."""
+
+import argparse
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ge.lowering.cli.watch_flags import asks
+from ge.lowering.levels.level import Level
+
+if TYPE_CHECKING:
+    from ge.lowering.driver.compiler import Watch
+    from ge.lowering.driver.program import Program
+    from ge.lowering.pipeline.options import Options
+    from ge.lowering.pipeline.pass_manager import Instrumentation
+
+
+@contextmanager
+def telling(
+    args: argparse.Namespace, options: "Options", until: str = Level.PROGRAM
+) -> "Generator[Watch]":
+    """Gives what makes instrumentations for a program; in the end times and statistics are printed.
+    Raises GeError for the name of a pass that there is not."""
+    if not asks(args):
+        yield lambda program: []
+        return
+    from ge.dialects.support.operation import count_ops
+    from ge.lowering.cli.watching import Watching
+    from ge.lowering.levels.level import level_of
+    from ge.lowering.pipeline.stages import pipeline
+    from ge.lowering.plugins.extensions import universe
+
+    watching = Watching(args, in_parts=True)
+    watching.check(universe(*options.plugins).all_passes)
+
+    def watch(program: "Program") -> "list[Instrumentation]":
+        watching.timing.phase("Import", 1 + count_ops(program.module.body.blocks))
+        levels = level_of(program.module).path_to(Level.named(until))
+        return watching.instrumentations(pipeline(options, levels), options.verify)
+
+    yield watch
+    watching.timing.phase("Output")
+    watching.report()

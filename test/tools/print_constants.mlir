@@ -1,0 +1,38 @@
+// Bytes are for numbers of a byte and more; what stands for all elements stays one.
+// RUN: ge-opt %s --mlir-print-elementsattrs-with-hex-if-larger=0 | filecheck %s
+// RUN: ge-opt %s --mlir-print-elementsattrs-with-hex-if-larger=0 | ge-opt | filecheck %s --check-prefix=AGAIN
+// RUN: ge-opt %s --mlir-elide-resource-strings-if-larger=40 | filecheck %s --check-prefix=ELIDED
+
+// CHECK:      dense<[true, false, true]> : tensor<3xi1>
+// CHECK-NEXT: dense<1.000000e+00> : tensor<3xf32>
+// CHECK-NEXT: dense<"0x010000000000000002000000000000000300000000000000"> : tensor<3xindex>
+// CHECK-NEXT: dense<"0x010203"> : tensor<3xi4>
+// CHECK-NEXT: dense<"0x803F00404040"> : tensor<3xbf16>
+// CHECK-NEXT: dense_resource<blob> : tensor<4xi32>
+// CHECK:      {-#
+// CHECK-NEXT:   dialect_resources: {
+// CHECK-NEXT:     builtin: {
+// CHECK-NEXT:       blob: "0x0400000001000000020000000300000004000000"
+// CHECK-NEXT:     }
+// CHECK-NEXT:   }
+// CHECK-NEXT: #-}
+
+// AGAIN:      dense<[true, false, true]> : tensor<3xi1>
+// AGAIN-NEXT: dense<1.000000e+00> : tensor<3xf32>
+// AGAIN-NEXT: dense<[1, 2, 3]> : tensor<3xindex>
+// AGAIN-NEXT: dense<[1, 2, 3]> : tensor<3xi4>
+// AGAIN-NEXT: dense<[1.000000e+00, 2.000000e+00, 3.000000e+00]> : tensor<3xbf16>
+
+// ELIDED:     dense_resource<blob> : tensor<4xi32>
+// ELIDED-NOT: {-#
+
+%0 = arith.constant dense<[true, false, true]> : tensor<3xi1>
+%1 = arith.constant dense<1.0> : tensor<3xf32>
+%2 = arith.constant dense<[1, 2, 3]> : tensor<3xindex>
+%3 = arith.constant dense<[1, 2, 3]> : tensor<3xi4>
+%4 = arith.constant dense<[1.0, 2.0, 3.0]> : tensor<3xbf16>
+%5 = arith.constant dense_resource<blob> : tensor<4xi32>
+
+{-#
+  dialect_resources: { builtin: { blob: "0x0400000001000000020000000300000004000000" } }
+#-}
