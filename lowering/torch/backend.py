@@ -6,7 +6,7 @@ from typing import Any
 
 from ge.lowering.pipeline.options import Options
 from ge.lowering.torch.capture import Captured, capture
-from ge.lowering.torch.compiled import MOST_KEPT, CompiledGraph, refuse_training
+from ge.lowering.torch.compiled import COMPILING, MOST_KEPT, CompiledGraph, refuse_training
 from ge.lowering.torch.library import torch
 from ge.lowering.torch.tensors import check_tensor
 from ge.lowering.torch.translate import UNBOUNDED, translate
@@ -84,7 +84,7 @@ def open_axes(values: Sequence[Any], named: bool) -> list[Any]:
     for value in values:
         sizes = value.shape if isinstance(value, torch.Tensor) else ()
         by_axis = {i: dim(s) for i, s in enumerate(sizes) if is_open(s)}
-        axes.append(hint if is_open(value) else by_axis or None)
+        axes.append(torch.export.Dim.DYNAMIC if is_open(value) else by_axis or None)
     return axes
 
 
@@ -169,15 +169,21 @@ class Graph:
     def __call__(self, *args: Any) -> Any:
         """What the graph returns. Raises GeError where it cannot be compiled."""
         refuse_training(args)
-        numbers = tuple(float(args[i]) for i in self.numbers)
-        if numbers not in self.made:
-            self.made[numbers] = self.translated(args, numbers)
-            if len(self.made) > MOST_KEPT:
-                del self.made[next(iter(self.made))]
-        captured, compiled = self.made[numbers]
+        captured, compiled = self.at(args)
         weights = captured.weights | {self.shown[i]: args[i] for i in self.weights}
         inputs = [args[i] for i in self.inputs]
-        return captured.returned(compiled.run(inputs, weights), inputs)
+        known = captured.constants(inputs)  # numbers that the code allows for one value of
+        given = [v for i, v in enumerate(inputs) if i not in known]
+        return captured.returned(compiled.run(given, weights), inputs)
+
+    def at(self, args: Sequence[Any]) -> tuple[Captured, CompiledGraph]:
+        numbers = tuple(float(args[i]) for i in self.numbers)
+        with COMPILING:
+            if numbers not in self.made:
+                self.made[numbers] = self.translated(args, numbers)
+                if len(self.made) > MOST_KEPT:
+                    del self.made[next(iter(self.made))]
+            return self.made[numbers]
 
     def translated(
         self, args: Sequence[Any], numbers: Sequence[float]
