@@ -84,7 +84,9 @@ def list_passes(names: str, passes: PassTable) -> str:
     upstream = "\n".join(f"    {name}" for name in sorted(XDSL_UNIVERSE.all_passes))
     formats = ", ".join(sorted(XDSL_UNIVERSE.all_targets))
     head = "of xDSL (--list-passes=NAME says more):"
-    return "\n\n".join([*texts, f"{head}\n{upstream}", f"output formats (--target): {formats}"])
+    return "\n\n".join(
+        [*texts, f"{head}\n{upstream}", f"output formats (--output-format): {formats}"]
+    )
 
 
 def list_rules() -> str:

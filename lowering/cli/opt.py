@@ -32,13 +32,21 @@ from ge.lowering.pipeline.pass_manager import Instrumentation, PassManager, Veri
 from ge.lowering.pipeline.pass_options import (
     PassText,
     build_pipeline,
+    for_target,
     read_pipeline,
 )
 from ge.lowering.pipeline.reproducer import Recorded, missing_packages, reproduce
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.plugins.universe import rules
 from ge.lowering.text.colours import wanted
-from ge.lowering.text.errors import REPRODUCER, Sources, diagnose, is_internal, show_traceback
+from ge.lowering.text.errors import (
+    REPRODUCER,
+    Sources,
+    diagnose,
+    is_internal,
+    show_traceback,
+    with_op,
+)
 from ge.lowering.text.files import weights_path, write_text
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module, read_source
@@ -83,7 +91,10 @@ class Driver:
             Attribute.__post_init__ = lambda self: None
         self.source = read_source(self.args.input_file)
         self.sources = Sources(self.source)
-        passes = build_pipeline(self.pipeline(), self.passes)
+        texts = self.pipeline()
+        if self.args.target:
+            texts = self.for_target(texts)
+        passes = build_pipeline(texts, self.passes)
         self.manager = PassManager(passes, self.instrumentations(passes))
         known = {*self.passes, *rules()} if self.args.remarks_pass else ()
         self.remarks = Remarks.asked_for(self.args, known)
@@ -91,6 +102,12 @@ class Driver:
             status = self.process_parts()
         self.remarks.finish([self.source.name, *self.plugins])
         return status
+
+    def for_target(self, texts: Sequence[PassText]) -> Sequence[PassText]:
+        from ge.dialects.targets.target import Target  # with numbers of all engines
+
+        Target.load(self.args.target)  # an unknown one is an error whatever the passes are
+        return for_target(texts, self.args.target, self.passes)
 
     def listed(self) -> str | None:
         """What there is, where that is asked for."""
@@ -187,11 +204,12 @@ class Driver:
             except ShrinkException:
                 raise
             except Exception as e:
-                show_traceback(e, self.args.debug)
+                show_traceback(e, self.args.debug or self.args.mlir_print_stacktrace_on_diagnostic)
                 notes = not self.args.verify_diagnostics
                 if notes and self.manager.running is not None and is_internal(e):
                     e.add_note(REPRODUCER + self.reproducer(part))
                 error = diagnose(e, self.manager.context, notes=notes)
+                error = with_op(error, e, notes and self.args.mlir_print_op_on_diagnostic)
                 if not str(error.location):
                     error = replace(error, location=SourceLocation(part.name))
                 diagnostics.append(error)
@@ -228,9 +246,9 @@ class Driver:
         return not tolerant and any(d.severity is Severity.ERROR for d in diagnostics)
 
     def text_of(self, module: ModuleOp) -> str:
-        args, name = self.args, self.args.target.name
+        args, name = self.args, self.args.output_format.name
         look = replace(look_of(args), properties_as_attributes=args.print_no_properties)
-        if name == "mlir" and not args.syntax_highlight and not args.target.parameters:
+        if name == "mlir" and not args.syntax_highlight and not args.output_format.parameters:
             return op_text(module, look) + "\n"
         out = StringIO()
         entry = self.known.all_targets[name]
@@ -238,7 +256,7 @@ class Driver:
             if inspect.signature(entry).parameters:
                 cast("Callable[[ModuleOp, IO[str]], None]", entry)(module, out)
             else:
-                target = entry().from_spec(args.target)
+                target = entry().from_spec(args.output_format)
                 if name == "mlir":
                     chosen = {
                         "print_generic_format": look.generic,
@@ -250,7 +268,7 @@ class Driver:
                 target.emit(self.ctx, module, out)
         except ImportError as e:
             hint = f"pip install {e.name}"
-            raise GeError(f"target '{name}' needs package {e.name}", hint=hint) from e
+            raise GeError(f"output format '{name}' needs package {e.name}", hint=hint) from e
         except ValueError as e:
-            raise GeError(f"target '{args.target}': {e}") from e
+            raise GeError(f"output format '{args.output_format}': {e}") from e
         return out.getvalue()

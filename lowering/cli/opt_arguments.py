@@ -44,7 +44,9 @@ OPTIONS = {
     "--verify-roundtrip": "also print the input in both forms, read them back, and compare",
     "--disable-verify": "verify neither the input nor after passes",
     "-o --output-file FILE": "where the text goes (default, and -: standard output)",
-    "-t --target TARGET": "output format: {targets}",
+    "--output-format FORMAT": "of the result: {targets}",
+    "-t --target NAME": """the NPU, for passes with an option `target` that is not given: a preset
+        or a .toml file. Scripts for xdsl-opt may name an output format instead""",
     "--print-no-properties": "print properties as attributes",
     "--syntax-highlight": "colours on a terminal",
     "--verify-diagnostics [=LEVEL]": """the input states its errors in comments, `expected-error@+1
@@ -53,6 +55,9 @@ OPTIONS = {
     "--parsing-diagnostics": "print errors on standard output and exit with 0",
     "--color [=WHEN]": "colours of diagnostics: auto (default), always or never; NO_COLOR counts",
     **{f"{flag} {metavar}": text for flag, (metavar, text) in REMARK_FLAGS.items()},
+    "--mlir-print-op-on-diagnostic [=BOOL]": """show the op that an error is about as it is, in a
+        note (default: where a pass made it)""",
+    "--mlir-print-stacktrace-on-diagnostic": "as --debug",
     "--debug": "print Python's traceback with an error",
     "--print-between-passes": "print the IR between passes",
     "--time-passes": "print the seconds of each pass",
@@ -68,7 +73,7 @@ OPTIONS = {
         what there is to know of one: graph.conv""",
     "--list-dialects": "the dialects, and of which package they are",
     "--list-rules": "the rules that passes are made of",
-    "--list-targets": "the NPUs that --target of the other tools takes",
+    "--list-targets": "the NPUs that --target takes",
     "--show-dialects": "the dialects whose ops are known",
     "-v --version": "print the versions of ge and xDSL",
 }
@@ -79,21 +84,29 @@ BARE = {
     "--split-input-file": SPLIT_MARKER,
     "--verify-diagnostics": ALL,
     "--verify-each": "true",
+    "--mlir-print-op-on-diagnostic": "true",
     "--color": When.ALWAYS.value,
 }
 
 
-def target_of(targets: Collection[str]) -> Callable[[str], ArgSpec]:
+def format_of(formats: Collection[str]) -> Callable[[str], ArgSpec]:
     def read(text: str) -> ArgSpec:
         try:
             spec = parse_spec(text)
         except ArgSpecParseError:
             raise ValueError("NAME or NAME{key=value}") from None
-        if spec.name not in targets:
-            raise ValueError(f"one of {', '.join(targets)}")
+        if spec.name not in formats:
+            raise ValueError(f"one of {', '.join(formats)}")
         return spec
 
     return argument(read)
+
+
+def split_target(args: argparse.Namespace, formats: Collection[str]) -> None:
+    """Take `--target` as an output format where it names one, as xdsl-opt does."""
+    if (args.target or "").partition("{")[0] in formats:
+        args.output_format = format_of(formats)(args.target)
+        args.target = None
 
 
 @cache
@@ -105,9 +118,10 @@ def build_parser(targets: tuple[str, ...] = ()) -> ArgumentParser:
         "--pass-pipeline": {"default": ""},
         "--verify-each": {"type": argument(truth), "default": True},
         "--verify-diagnostics": {"choices": LEVELS},
+        "--mlir-print-op-on-diagnostic": {"type": argument(truth)},
         "--color": {"type": argument(colours.read), "default": When.AUTO},
         "--output-split-marker": {"default": SPLIT_MARKER},
-        "--target": {"type": target_of(targets), "default": "mlir"},
+        "--output-format": {"type": format_of(targets), "default": "mlir"},
         "--list-passes": {"nargs": "?", "const": ""},
         "--list-ops": {"nargs": "?", "const": ""},
         **{flag: {"type": argument(read)} for flag, read in READERS.items()},
@@ -152,4 +166,6 @@ def read_arguments(
             texts.append(PassText(name, read_options(value, f"--{name}")))
         else:
             rest.append(arg)
-    return parser.parse_args(with_form([*rest, *args[end:]])), texts
+    result = parser.parse_args(with_form([*rest, *args[end:]]))
+    split_target(result, targets)
+    return result, texts

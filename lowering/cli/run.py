@@ -161,7 +161,7 @@ def run(arguments: Sequence[str]) -> int:
         options, target=flag_value(args, "target") or compiled_for(loaded.module) or options.target
     )
     check_changes(args, machine_of(args, loaded.module, options), loaded.module)
-    with watched(args, sources) as watching, telling(args, options) as told:
+    with watched(args, sources) as watching, telling(args, options, imports=False) as told:
         compilation = lower_for(args, loaded, options, [*watching, *told(loaded)])
     growing = loaded
     loaded, compilation, inputs = bind(args, loaded, compilation, options, inputs)

@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
 @contextmanager
 def telling(
-    args: argparse.Namespace, options: "Options", until: str = Level.PROGRAM
+    args: argparse.Namespace,
+    options: "Options",
+    until: str = Level.PROGRAM,
+    imports: bool = True,
 ) -> "Generator[Watch]":
-    """Gives what makes instrumentations for a program; in the end times and statistics are printed.
+    """Gives what makes instrumentations for a program, which is read meanwhile if it `imports`; in
+    the end times and statistics are printed.
     Raises GeError for the name of a pass that there is not."""
     if not asks(args):
         yield lambda program: []
@@ -34,7 +38,8 @@ def telling(
     watching.check(universe(*options.plugins).all_passes)
 
     def watch(program: "Program") -> "list[Instrumentation]":
-        watching.timing.phase("Import", 1 + count_ops(program.module.body.blocks))
+        if imports:
+            watching.timing.phase("Import", 1 + count_ops(program.module.body.blocks))
         levels = level_of(program.module).path_to(Level.named(until))
         return watching.instrumentations(pipeline(options, levels), options.verify)
 

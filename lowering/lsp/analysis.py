@@ -8,7 +8,7 @@ from functools import cached_property
 from xdsl.context import Context
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
-from xdsl.utils.exceptions import MultipleSpansParseError, ParseError
+from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
 
 from ge.dialects.support.diagnostics import (
     Diagnostic,
@@ -16,7 +16,8 @@ from ge.dialects.support.diagnostics import (
     SourceLocation,
     diagnostic_handler,
 )
-from ge.lowering.levels.dominance import dominance_errors
+from ge.dialects.support.errors import GeError
+from ge.lowering.levels.dominance import dominance_errors, raise_redefinition
 from ge.lowering.lsp.index import Index
 from ge.lowering.lsp.positions import Encoding, Extent, Lines, Place
 from ge.lowering.lsp.recording import Cancelled, Record, RecordingParser
@@ -115,9 +116,9 @@ def analyse_part(
     part = Part(text)
     if not source.has_code:
         return part
-    parser = RecordingParser(ctx, source, cancelled)
-    part.record = parser.record
     try:
+        parser = RecordingParser(ctx, source, cancelled)
+        part.record = parser.record
         part.module = parser.parse_module()
     except ParseError as error:
         part.problems.append(from_parse_error(error))
@@ -228,6 +229,16 @@ def errors_in(module: ModuleOp, cancelled: Callable[[], bool]) -> Iterator[Excep
                 block.verify()  # whether it lacks a terminator
         except Exception as error:
             count += 1
-            yield error
+            yield named(module, error)
     if not count:
         yield from dominance_errors(module)
+
+
+def named(module: ModuleOp, error: Exception) -> Exception:
+    """The error, or for one about a symbol that is defined twice another one, at its op."""
+    if isinstance(error, VerifyException):
+        try:
+            raise_redefinition(module, error)
+        except GeError as better:
+            return better
+    return error

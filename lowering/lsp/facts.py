@@ -7,12 +7,14 @@ from functools import cached_property
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.inference import InferenceInterface
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target, target_for
 from ge.lowering.levels.level import Level, level_of
@@ -23,7 +25,10 @@ from ge.runtime.clock.timeline import Task
 from ge.runtime.profile.trace import residences
 
 # What the compiler raises about a module that does not verify, or that is none of its levels
-UNKNOWN = (GeError, ValueError, KeyError, AttributeError, AssertionError, TypeError, IndexError)
+UNKNOWN = (
+    *(GeError, VerifyException, ValueError, LookupError),
+    *(AttributeError, AssertionError, TypeError),
+)
 
 
 @dataclass
@@ -78,6 +83,9 @@ class ModuleFacts:
     # ---- lines of text -----------------------------------------------------------------------
 
     def of_value(self, value: SSAValue) -> Iterator[str]:
+        inferred = inferred_type(value)
+        if inferred is not None and inferred != value.type:
+            yield f"`{inferred}` follows from the operands"
         size = bytes_of(value)
         if size is not None:
             yield f"{size:,} bytes"
@@ -138,6 +146,17 @@ class ModuleFacts:
             return
         if alone:
             yield f"{alone:.2f} us alone, with its launch (cost model of {self.target.name})"
+
+
+def inferred_type(value: SSAValue) -> Attribute | None:
+    """The type that an op infers for its result; None where it infers none."""
+    op = value.owner
+    if not isinstance(op, InferenceInterface) or not isinstance(value, OpResult):
+        return None
+    try:
+        return op.infer()[value.index]
+    except UNKNOWN:
+        return None
 
 
 def bytes_of(value: SSAValue) -> int | None:

@@ -10,6 +10,7 @@ that does not fit, before the handler sees it.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from ge.lowering.onnx.registry import Handler, Node, Unsupported, onnx_op
@@ -38,28 +39,19 @@ def contrib_op(
     return Registration(names, domains, attributes, absent or {}, unwanted or {}, ranks or {})
 
 
+@dataclass(frozen=True)
 class Registration:
     """What a handler takes, applied to the function that it decorates."""
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        domains: Sequence[str],
-        attributes: Mapping[str, object],
-        absent: Names,
-        unwanted: Names,
-        ranks: Ranks,
-    ) -> None:
-        self.names, self.domains, self.attributes = names, domains, attributes
-        self.absent, self.unwanted, self.ranks = absent, unwanted, ranks
+    names: Sequence[str]
+    domains: Sequence[str]
+    attributes: Mapping[str, object]
+    absent: Names
+    unwanted: Names
+    ranks: Ranks
 
     def __call__(self, handler: Handler) -> Handler:
-        def checked(n: Node) -> object:
-            if problems := self.problems(n):
-                raise Unsupported("; ".join(problems))
-            return handler(n)
-
-        checked.__module__ = handler.__module__
+        checked = Checked(handler, self)
         for domain in self.domains:
             onnx_op(*self.names, domain=domain)(checked)
         return handler
@@ -84,6 +76,20 @@ class Registration:
             for i in given
             if i in self.ranks and n.rank(i) not in self.ranks[i]
         ]
+
+
+class Checked:
+    """A handler that sees only nodes of which it takes all that they say."""
+
+    def __init__(self, handler: Handler, takes: Registration) -> None:
+        self.handler, self.takes = handler, takes
+        self.__module__ = handler.__module__  # whose handler it is
+        self.__doc__ = handler.__doc__
+
+    def __call__(self, n: Node) -> object:
+        if problems := self.takes.problems(n):
+            raise Unsupported("; ".join(problems))
+        return self.handler(n)
 
 
 def advice(domain: str) -> str:

@@ -10,7 +10,7 @@ a tuple of tensors. It raises `Unsupported` with the reason when it cannot.
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -66,18 +66,24 @@ def onnx_op(
     return register
 
 
-def find(domain: str, op_type: str, opset: int) -> Handler | None:
-    """The handler of an op type in an opset of its domain: that of a plugin file, or ge's own, or
-    one of an installed package. The first call imports all modules of `ops`; those of packages are
-    imported for the first node of their domain that ge does not have."""
+def own_handlers() -> Mapping[tuple[str, str], Handler]:
+    """ge's own handlers, by domain and op type. The first call imports all modules of `ops`."""
     if not _loaded:
         _loaded.append(True)
         package = __name__.rpartition(".")[0] + ".ops"
         for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
             importlib.import_module(f"{package}.{module.name}")
+    return _HANDLERS
+
+
+def find(domain: str, op_type: str, opset: int) -> Handler | None:
+    """The handler of an op type in an opset of its domain: that of a plugin file, or ge's own, or
+    one of an installed package. Modules of packages are imported for the first node of their domain
+    that ge does not have."""
+    handlers = own_handlers()
     key = "" if domain == "ai.onnx" else domain, op_type
     until, old = _OLD.get(key, (0, None))
-    added, own = _ADDED.get(key), old if opset <= until else _HANDLERS.get(key)
+    added, own = _ADDED.get(key), old if opset <= until else handlers.get(key)
     if own is not None and (added is None or _package_of(added) is not None):
         return own
     for package in installed():

@@ -1,7 +1,6 @@
 """The IR before and after passes: on a stream, or in a tree of files."""
 
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +35,7 @@ class IRPrinting(Instrumentation):
     folder: str = ""
     look: Look = field(default_factory=Look)
     _last: dict[int, str] = field(default_factory=dict[int, str])  # by the id of an op
-    _numbers: Counter[Path] = field(default_factory=Counter[Path])
+    _numbers: dict[Path, int] = field(default_factory=dict[Path, int])
 
     def text(self, op: Operation) -> str:
         return op_text([*_around(op)][-1] if self.module_scope else op, self.look)
@@ -58,14 +57,14 @@ class IRPrinting(Instrumentation):
         write_text(place, said)
 
     def _place(self, op: Operation, name: str) -> Path:
-        """A file for a text of an op: a folder for each op around it, and how many texts each of
-        these has before."""
+        """A file for a text of an op: a folder for each op around it, and the number of the last
+        text of each of these, as mlir-opt counts them: an op whose parts came first begins at 1."""
         folder, numbers = Path(self.folder), list[int]()
-        around = [*_around(op)][::-1]
-        for outer in around:
+        for outer in [*_around(op)][::-1]:
             folder /= f"{outer.name.replace('.', '_')}_{_symbol(outer) or 'no-symbol-name'}"
+            before = self._numbers.setdefault(folder, -1 if outer is op else 0)
+            self._numbers[folder] = before + (outer is op)
             numbers.append(self._numbers[folder])
-        self._numbers[folder] += 1
         return folder / f"{'_'.join(map(str, numbers))}_{name}.mlir"
 
     def before(self, p: ModulePass, module: ModuleOp) -> None:

@@ -317,6 +317,18 @@ def build_pipeline(passes: Iterable[PassText], available: PassTable) -> tuple[Mo
     return tuple(_build_placed(p, available) for p in passes)
 
 
+def for_target(texts: Iterable[PassText], name: str, available: PassTable) -> list[PassText]:
+    """The passes with `name` for their option `target`, where they have one that is not given."""
+    found: list[PassText] = []
+    for text in texts:
+        if "target" not in text.options and text.name in available:
+            fields = dataclasses.fields(available[text.name]())
+            if any(f.name == "target" and f.init for f in fields):
+                text = replace(text, options={**text.options, "target": (name,)})
+        found.append(text)
+    return found
+
+
 def _build_placed(text: PassText, available: PassTable) -> ModulePass:
     try:
         built = build_pass(text, available)

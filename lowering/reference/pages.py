@@ -3,15 +3,19 @@
 from collections.abc import Callable, Mapping
 
 from ge.lowering.reference.command_lines import tools_page
+from ge.lowering.reference.onnx import onnx_page
 from ge.lowering.reference.ops import dialect_pages
 from ge.lowering.reference.options import options_page
 from ge.lowering.reference.passes import passes_page, rules_page
+from ge.lowering.reference.report_keys import report_page
 from ge.lowering.reference.targets import targets_page
 
 PAGES: Mapping[str, Callable[[], str]] = {
     **dialect_pages(),
+    "reference/onnx.md": onnx_page,
     "reference/options.md": options_page,
     "reference/passes.md": passes_page,
+    "reference/report.md": report_page,
     "reference/rules.md": rules_page,
     "reference/targets.md": targets_page,
     "reference/tools.md": tools_page,

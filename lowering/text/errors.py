@@ -4,6 +4,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -225,14 +226,30 @@ def diagnose(error: BaseException, context: str = "", notes: bool = True) -> Dia
     return Diagnostic(Severity.ERROR, message, location, said)
 
 
+SEE = "see current operation: "
+
+
+def with_op(diagnostic: Diagnostic, error: BaseException, wanted: bool | None) -> Diagnostic:
+    """A diagnostic of an exception with a note that shows the op as it is, or without it; None: as
+    `diagnose` found it."""
+    if wanted is None:
+        return diagnostic
+    notes = [n for n in diagnostic.notes if not n.message.startswith(SEE)]
+    return replace(diagnostic, notes=(*(_see(blamed_op(error)) if wanted else ()), *notes))
+
+
+def _see(op: Operation | None) -> tuple[Diagnostic, ...]:
+    if op is None or isinstance(op, ModuleOp):
+        return ()
+    try:
+        return (Diagnostic(Severity.NOTE, f"{SEE}{head_text(op)}"),)
+    except Exception:  # an op that does not verify may not print either
+        return ()
+
+
 def _notes(op: Operation | None, internal: bool, reproducer: str) -> tuple[Diagnostic, ...]:
     """The op as it is now (after a pass the source line shows another one); how to go on."""
     notes: list[str] = []
-    if op is not None and not isinstance(op, ModuleOp):
-        try:
-            notes.append(f"see current operation: {head_text(op)}")
-        except Exception:  # an op that does not verify may not print either
-            pass
     if internal:
         again = (
             "ge-opt --mlir-pass-pipeline-crash-reproducer=FILE saves what is needed to repeat it"
@@ -243,7 +260,7 @@ def _notes(op: Operation | None, internal: bool, reproducer: str) -> tuple[Diagn
             "this is a bug in the compiler or a plugin, not in the model: GE_DEBUG=1 prints where, "
             f"and {again}"
         )
-    return tuple(Diagnostic(Severity.NOTE, text) for text in notes)
+    return (*_see(op), *(Diagnostic(Severity.NOTE, text) for text in notes))
 
 
 def show_traceback(error: BaseException, debug: bool = False) -> None:

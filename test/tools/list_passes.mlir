@@ -11,7 +11,7 @@
 // ALL-DAG: {{^}}infer-shapes{{$}}
 // ALL:     of xDSL (--list-passes=NAME says more):
 // ALL:     canonicalize
-// ALL:     output formats (--target): {{.*}}mlir
+// ALL:     output formats (--output-format): {{.*}}mlir
 
 // PLUGIN:      plug-options (of plug-in)
 // PLUGIN-NEXT:     Print its options.

@@ -49,9 +49,9 @@
 builtin.module {}
 
 // The format of the output.
-// RUN: not ge-opt %s -t 'mlir{' 2>&1 | filecheck %s --check-prefix=TARGET
-// TARGET: ge-opt: error: argument -t/--target: NAME or NAME{key=value}, not 'mlir{'
-// RUN: not ge-opt %s -t nope 2>&1 | filecheck %s --check-prefix=NOTARGET
-// NOTARGET: ge-opt: error: argument -t/--target: one of arm-asm, csl,
+// RUN: not ge-opt %s --output-format 'mlir{' 2>&1 | filecheck %s --check-prefix=TARGET
+// TARGET: ge-opt: error: argument --output-format: NAME or NAME{key=value}, not 'mlir{'
+// RUN: not ge-opt %s --output-format nope 2>&1 | filecheck %s --check-prefix=NOTARGET
+// NOTARGET: ge-opt: error: argument --output-format: one of arm-asm, csl,
 // RUN: not ge-opt %s -t 'mlir{x=1}' 2>&1 | filecheck %s --check-prefix=TARGETOPTION
-// TARGETOPTION: pass_option_errors.mlir: error: target 'mlir{x=1}': Provided arguments ["x"] not found
+// TARGETOPTION: pass_option_errors.mlir: error: output format 'mlir{x=1}': Provided arguments ["x"] not found

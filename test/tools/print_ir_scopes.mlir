@@ -4,7 +4,7 @@
 // RUN: ge-opt %s -p 'func.func(cse)' --mlir-print-ir-after-all --mlir-print-ir-module-scope 2>&1 >/dev/null | filecheck %s --check-prefix=MODULE
 // RUN: rm -rf %t && ge-opt %s -p 'cse,func.func(cse,canonicalize)' --mlir-print-ir-tree-dir=%t --mlir-print-ir-after-all --mlir-print-ir-before=cse 2>&1 | filecheck %s --check-prefix=STDERR
 // RUN: find %t -type f | sort | filecheck %s --check-prefix=FILES
-// RUN: filecheck %s --check-prefix=FILE < %t/builtin_module_no-symbol-name/func_func_f/2_1_cse.mlir
+// RUN: filecheck %s --check-prefix=FILE < %t/builtin_module_no-symbol-name/func_func_f/1_1_cse.mlir
 // RUN: not ge-opt %s --cse --mlir-print-ir-after-all --mlir-print-ir-tree-dir=/dev/null/x 2>&1 | filecheck %s --check-prefix=WRONG
 // RUN: rm -rf %t && ge-opt %s --cse --mlir-print-ir-tree-dir=%t && not ls %t
 
@@ -27,12 +27,12 @@
 
 // FILES:      builtin_module_no-symbol-name/0_cse.mlir
 // FILES-NEXT: builtin_module_no-symbol-name/1_cse.mlir
-// FILES-NEXT: builtin_module_no-symbol-name/func_func_f/2_0_cse.mlir
-// FILES-NEXT: builtin_module_no-symbol-name/func_func_f/2_1_cse.mlir
-// FILES-NEXT: builtin_module_no-symbol-name/func_func_f/2_2_canonicalize.mlir
-// FILES-NEXT: builtin_module_no-symbol-name/func_func_g/2_0_cse.mlir
-// FILES-NEXT: builtin_module_no-symbol-name/func_func_g/2_1_cse.mlir
-// FILES-NEXT: builtin_module_no-symbol-name/func_func_g/2_2_canonicalize.mlir
+// FILES-NEXT: builtin_module_no-symbol-name/func_func_f/1_0_cse.mlir
+// FILES-NEXT: builtin_module_no-symbol-name/func_func_f/1_1_cse.mlir
+// FILES-NEXT: builtin_module_no-symbol-name/func_func_f/1_2_canonicalize.mlir
+// FILES-NEXT: builtin_module_no-symbol-name/func_func_g/1_0_cse.mlir
+// FILES-NEXT: builtin_module_no-symbol-name/func_func_g/1_1_cse.mlir
+// FILES-NEXT: builtin_module_no-symbol-name/func_func_g/1_2_canonicalize.mlir
 
 // FILE:      // -----// IR Dump After CommonSubexpressionElimination (cse) //----- //
 // FILE-NEXT: func.func @f

@@ -10,14 +10,15 @@ SAMPLE = Path(__file__).resolve().parents[1] / "sample_package"
 
 
 def install_sample(folder: Path) -> None:
-    """The sample package, as `pip install --target FOLDER` leaves it."""
-    copytree(SAMPLE / "acme_npu", folder / "acme_npu")
-    install_metadata(folder, SAMPLE / "pyproject.toml")
+    install_project(SAMPLE, folder)
 
 
-def install_metadata(folder: Path, project: Path) -> None:
-    """What pip writes of a `pyproject.toml`."""
-    facts = tomllib.loads(project.read_text("utf-8"))["project"]
+def install_project(project: Path, folder: Path) -> None:
+    """A folder with a `pyproject.toml`, as `pip install --target FOLDER` leaves it."""
+    tables = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))
+    for package in tables["tool"]["setuptools"]["packages"]:
+        copytree(project / package, folder / package)
+    facts = tables["project"]
     entries = facts["entry-points"]["xdsl.universe"]
     write_metadata(folder, facts["name"], entries, facts["version"], facts["dependencies"])
 

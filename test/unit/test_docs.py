@@ -3,6 +3,7 @@ and print what is shown, and the reference says all that the code has."""
 
 import re
 import sys
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 from posixpath import dirname, join, normpath
@@ -13,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from documents import ROOT, Run, anchors, blocks, check_page, links, put, run
 
 from ge.dialects.targets.target import Target
+from ge.lowering.onnx.registry import own_handlers
 from ge.lowering.plugins.universe import DIALECTS, GE_UNIVERSE
 from ge.lowering.reference.command_lines import PARSERS
 from ge.lowering.reference.examples import context_of_examples, example_of, examples
@@ -26,7 +28,7 @@ WRITTEN = {str(p.relative_to(ROOT / "docs")): p for p in sorted((ROOT / "docs").
 
 # pages whose commands another test runs, in a copy of the sources or with packages of its own
 # (pytorch.md: `test/torch/test_page.py`)
-TESTED_ELSEWHERE = {"add_a_pass.md", "add_an_op.md", "pytorch.md"}
+TESTED_ELSEWHERE = {"add_a_package.md", "add_a_pass.md", "add_an_op.md", "pytorch.md"}
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +110,10 @@ def test_the_reference_has_all_that_there_is(pages: dict[str, str]):
         assert f"\n## {name}\n" in pages["reference/targets.md"]
     for name in PARSERS:
         assert f"\n## {name}\n" in pages["reference/tools.md"]
+    for _, name in own_handlers():
+        assert f"`{name}`" in pages["reference/onnx.md"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert sorted(PARSERS) == sorted(project["scripts"])
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -80,6 +80,33 @@ def test_only_what_the_input_needs_is_imported(text: str, absent: Sequence[str])
     assert run(sys.executable, "-c", code, text=text).stderr.strip() == "[]"
 
 
+# Where the modules of ge stand that ge-opt imports before it knows what to do
+AT_START = (
+    "ge.dialects.support", "ge.dialects.targets", "ge.lowering.cli", "ge.lowering.debugging",
+    "ge.lowering.levels", "ge.lowering.pipeline", "ge.lowering.plugins", "ge.lowering.text",
+    "ge.tools.ge_opt", "ge.transforms.precision", "ge.transforms.quantization",
+    "ge.transforms.rewriting",
+)  # fmt: skip
+# and of these rooms what is for some flags alone
+FOR_FLAGS = (
+    "ge.dialects.targets.target", "ge.lowering.debugging.validation",
+    "ge.lowering.pipeline.stages", "ge.lowering.text.looks",
+)  # fmt: skip
+
+
+def test_start_up_imports_no_more_than_is_needed():
+    code = (
+        "import sys; from ge.tools.ge_opt import main; main([]);"
+        "print(*(m for m in sys.modules if m.startswith('ge.')), file=sys.stderr)"
+    )
+    text = "func.func private @f() -> ()"
+    modules = run(sys.executable, "-c", code, text=text).stderr.split()
+    rooms = {*AT_START, *(r.rpartition(".")[0] for r in AT_START)}
+    assert [m for m in modules if m not in rooms and not m.startswith(AT_START)] == []
+    assert {*FOR_FLAGS}.isdisjoint(modules)
+    assert len(modules) < 100
+
+
 def test_no_name_of_xdsl_is_reused():
     assert not set(GE_UNIVERSE.all_passes) & set(XDSL_UNIVERSE.all_passes)
     everything = Universe.get_multiverse()  # raises where names clash

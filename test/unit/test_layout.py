@@ -123,8 +123,8 @@ ROOMS: dict[str, set[str]] = {
     },
     "lowering/reference": {
         "dialects", "runtime/data", "runtime/device", "transforms/rewriting", "lowering/cli",
-        "lowering/driver", "lowering/levels", "lowering/pipeline", "lowering/plugins",
-        "lowering/text",
+        "lowering/driver", "lowering/levels", "lowering/onnx", "lowering/pipeline",
+        "lowering/plugins", "lowering/text",
     },
     "lowering/cli": {
         "dialects", "lowering", "runtime", "transforms/precision", "transforms/quantization",

@@ -123,6 +123,14 @@ async def test_hover_tells_of_a_value(client: LanguageClient):
     assert "live from op 0 to op 1" in argument
 
 
+async def test_hover_tells_what_type_follows(client: LanguageClient):
+    """Where it is not the one that is written."""
+    wrong = TWO_LAYERS.replace("-> tensor<8x32xf32> loc", "-> tensor<8x31xf32> loc")
+    text = Text(client, "type.mlir", wrong.replace("%1 : tensor<8x32", "%1 : tensor<8x31"))
+    assert "`tensor<8x32xf32>` follows from the operands" in await text.hover("%1")
+    assert "follows" not in await text.hover("%0")
+
+
 async def test_hover_tells_of_ops_types_and_attributes(client: LanguageClient):
     text = Text(client, "op.mlir", TWO_LAYERS)
     said = await text.hover("graph.matmul")

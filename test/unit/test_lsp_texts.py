@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,12 +10,16 @@ from hypothesis import strategies as st
 from xdsl.context import Context
 from xdsl.ir import Operation
 
+from ge.dialects.support.errors import GeError
 from ge.lowering.driver.context import context
 from ge.lowering.lsp.analysis import Part, analyse, analyse_part
 from ge.lowering.lsp.documents import Change, Document, common_prefix, near_place, same_place
+from ge.lowering.lsp.hover import Hovers
 from ge.lowering.lsp.ops import described, kind_named
 from ge.lowering.lsp.positions import Encoding, Extent, Lines, Place, code_end
 from ge.lowering.lsp.recording import Cancelled, Kind, Name
+from ge.lowering.lsp.server import Settings
+from ge.lowering.plugins.extensions import new_registry
 from ge.lowering.text.reading import LocatingParser
 
 TEXTS = st.text(st.sampled_from('ab %é𝄞"\n\r\u2028\t'), max_size=30)
@@ -149,6 +154,25 @@ def test_lines_that_are_not_parsed_again_are_recorded(
     assert record() == known
 
 
+@pytest.mark.parametrize(
+    ("text", "at", "said"),
+    [
+        ("~", "~", "Unexpected character: ~"),
+        ("func.func @f() {\n", "{", "the text ends where an operation or '}' is expected"),
+        (
+            "func.func private @f()\nfunc.func private @f()",
+            "func.func",
+            "redefinition of symbol @f",
+        ),
+    ],
+)
+def test_an_error_has_its_place(ctx: Context, text: str, at: str, said: str):
+    (problem,) = analyse_part(text, "x.mlir", ctx).problems
+    assert text[problem.extent.start : problem.extent.end] == at
+    assert problem.extent.start == text.rindex(at)
+    assert problem.message == said
+
+
 def test_names_are_those_of_their_regions(ctx: Context):
     part = analyse_part(FUNCTION, "x.mlir", ctx)
 
@@ -187,6 +211,20 @@ def test_stated_locations_are_kept(ctx: Context):
     assert text[problem.extent.start : problem.extent.end] == "func.return"
     first, second = (str(entry.op.location) for entry in part.record.ops if entry.op is not None)
     assert (first, second) == ('loc("node")', 'loc("f.mlir":1:2)')
+
+
+def test_dialects_of_plugins_are_known():
+    folder = Path(__file__).parents[1] / "tools" / "Inputs"
+    text = "func.func @f(%a: i32) {\n  %0 = plug.twice %a\n  func.return\n}\n"
+    with new_registry():
+        ctx = Settings(plugins=(str(folder / "plugin.py"),)).context()
+        part = analyse_part(text, "x.mlir", ctx)
+        said = Hovers(part, ctx).at(text.index("plug.twice"))
+    assert part.problems == []
+    assert said is not None
+    assert "x + x" in said.text
+    with new_registry(), pytest.raises(GeError, match="cannot load plugin"):
+        Settings(plugins=(str(folder / "broken_plugin.py"),)).context()
 
 
 def test_every_op_is_described(ctx: Context):

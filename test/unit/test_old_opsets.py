@@ -316,6 +316,53 @@ def onnxruntime(proto: ModelProto, inputs: Sequence[Array]) -> list[Array]:
     return run_in_onnxruntime(proto, {f"x{i}": x for i, x in enumerate(inputs)})
 
 
+EXPERIMENTAL: list[tuple[str, dict[str, Any]]] = [
+    ("ImageScaler", {"scale": 2.0, "bias": [1.0, 2.0, 3.0]}),
+    ("Affine", {"alpha": 2.0, "beta": 1.0}),
+    ("Affine", {}),
+    ("ParametricSoftplus", {"alpha": 2.0, "beta": 1.5}),
+    ("ScaledTanh", {"alpha": 2.0, "beta": 0.5}),
+    ("Scale", {"scale": 3.0}),
+    ("Crop", {"border": [1, 2, 1, 0]}),
+    ("Crop", {"border": [1, 2, 1, 0], "scale": [2, 3]}),
+    *(
+        ("MeanVarianceNormalization", {"across_channels": c, "normalize_variance": v})
+        for c in (0, 1)
+        for v in (0, 1)
+    ),
+]
+
+
+@pytest.mark.parametrize(("op", "attributes"), EXPERIMENTAL)
+def test_experimental_ops(op: str, attributes: dict[str, Any]) -> None:
+    proto = one_node(op, 7, [X], **attributes)
+    (want,) = onnxruntime(proto, [X])
+    np.testing.assert_allclose(run(proto, [X])[0], want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("constant", [True, False])
+def test_dynamic_slice(constant: bool) -> None:
+    limits = [np.array([1, -2]), np.array([3, 9]), np.array([2, 3])]
+    inputs, constants = ([X], limits) if constant else ([X, *limits], [])
+    proto = one_node("DynamicSlice", 9, inputs, constants)
+    assert np.array_equal(run(proto, inputs)[0], X[:, :, 1:3, -2:])
+
+
+@pytest.mark.parametrize(
+    ("op", "opset", "attributes", "message"),
+    [
+        ("Affine", 10, {}, "there is no such op"),
+        ("Crop", 6, {"border": [1, 2]}, "a border 4 numbers"),
+        ("ImageScaler", 6, {}, "a bias for each channel"),
+    ],
+)
+def test_experimental_ops_that_are_refused(
+    op: str, opset: int, attributes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(GeError, match=message):
+        import_model(one_node(op, opset, [X], **attributes))
+
+
 @pytest.mark.parametrize("opset", [1, 6])
 def test_dropout(opset: int) -> None:
     y, mask = run(one_node("Dropout", opset, [X], outputs=2, is_test=1), [X])

@@ -150,7 +150,13 @@ def lp_norm(n: Node) -> SSAValue:
 
 @onnx_op("MeanVarianceNormalization")
 def mean_variance_norm(n: Node) -> SSAValue:
-    axes = n.ints("axes", (0, 2, 3))
+    return mean_variance_normalized(n, n.ints("axes", (0, 2, 3)))
+
+
+def mean_variance_normalized(n: Node, axes: tuple[int, ...], divides: bool = True) -> SSAValue:
+    """Input 0 around its mean, and divided by its deviation."""
     centered = n.emit(e.SubOp, n[0], _mean(n, n[0], axes))
+    if not divides:
+        return centered
     deviation = n.emit(e.SqrtOp, _mean_square(n, centered, axes))
     return n.emit(e.DivOp, centered, n.emit(e.AddOp, deviation, n.like(1e-9, deviation)))
