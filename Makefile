@@ -20,6 +20,7 @@ lint: $(VENV)/.check      ## ruff and pyright
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m ge.tools.check
 
+docs: export NO_MKDOCS_2_WARNING := 1  # material's notice of what comes after mkdocs
 docs: $(VENV)/.docs       ## the documentation as a site: build/site/index.html
 	$(BIN)/python -m ge.tools.docs
 

@@ -4,6 +4,7 @@ analysed apart, each from line 1 on, so that a part which has not changed need n
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, ModuleOp, StringAttr
@@ -23,6 +24,9 @@ from ge.lowering.lsp.positions import Encoding, Extent, Lines, Place
 from ge.lowering.lsp.recording import Cancelled, Record, RecordingParser
 from ge.lowering.text.errors import blamed_op, diagnose
 from ge.lowering.text.reading import Source
+
+if TYPE_CHECKING:
+    from ge.lowering.lsp.facts import ModuleFacts
 
 MOST_PROBLEMS = 100  # that are told of one part
 
@@ -54,6 +58,7 @@ class Part:
     record: Record = field(default_factory=Record)
     module: ModuleOp | None = None
     problems: list[Problem] = field(default_factory=list[Problem])
+    facts: "ModuleFacts | None" = None  # of the module, once somebody has asked for them
 
     @cached_property
     def index(self) -> Index:

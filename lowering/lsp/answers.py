@@ -1,6 +1,5 @@
 """The answers to an editor's questions about one text."""
 
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +22,6 @@ from ge.lowering.lsp.navigation import (
 )
 from ge.lowering.lsp.positions import Extent, Lines, Place
 from ge.lowering.lsp.translation import Translation
-
-# Of a part: simulating a program takes longer than reading it
-_hovers: "weakref.WeakKeyDictionary[Part, Hovers]" = weakref.WeakKeyDictionary()
 
 
 @dataclass
@@ -73,10 +69,7 @@ class Answers:
         return lsp.Hover(text, self.range(view, found.extent))
 
     def hovers(self, part: Part) -> Hovers:
-        found = _hovers.get(part)
-        if found is None:
-            found = _hovers[part] = Hovers(part, self.ctx, self.document.name, self.target)
-        return found
+        return Hovers(part, self.ctx, self.document.name, self.target)
 
     def definition(self, view: View) -> list[lsp.Location]:
         """Where the name at a place is defined; of the name of an op, where the op comes from."""

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from xdsl.context import Context
@@ -56,12 +55,14 @@ class Hovers:
     file: str = ""
     target: str = ""
 
-    @cached_property
+    @property
     def facts(self) -> "ModuleFacts | None":
         from ge.lowering.lsp.facts import ModuleFacts  # brings numpy and the clock
 
-        module = self.part.module
-        return None if module is None else ModuleFacts(module, self.file, self.target)
+        part = self.part
+        if part.facts is None and part.module is not None:
+            part.facts = ModuleFacts(part.module, self.file, self.target)
+        return part.facts
 
     def at(self, offset: int) -> Hover | None:
         """What stands at an offset; None where there is nothing to say."""

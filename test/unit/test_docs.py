@@ -7,6 +7,8 @@ import tomllib
 from dataclasses import fields
 from pathlib import Path
 from posixpath import dirname, join, normpath
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -116,6 +118,13 @@ def test_the_reference_has_all_that_there_is(pages: dict[str, str]):
     assert sorted(PARSERS) == sorted(project["scripts"])
 
 
+def test_each_pass_shows_what_it_rewrites(pages: dict[str, str]):
+    """In its docstring, as code: before and after, or the form that it writes."""
+    _, *sections = pages["reference/passes.md"].split("\n### ")
+    without = {s.partition("\n")[0] for s in sections if "\n    " not in s and "```" not in s}
+    assert {name for name in without if not name.startswith("verify-")} == set()
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_each_op_has_an_example(dialect: str, pages: dict[str, str]):
     """In `docs/examples`: one that has the op, and says in the reference what it is."""
@@ -147,11 +156,25 @@ def test_examples_of_graph_and_fused_ops_are_run(pages: dict[str, str]):
 
 
 @pytest.mark.soak
-def test_the_site_builds(tmp_path: Path):
+def test_the_site_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """By mkdocs, whose own look at links and navigation is strict."""
     pytest.importorskip("mkdocs")
     from ge.tools import docs
 
-    sys.argv[1:] = ["--site-dir", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["docs", "--site-dir", str(tmp_path)])
     assert docs.main() == 0
     assert (tmp_path / "reference/passes.html").exists()
+
+
+@pytest.mark.soak
+def test_links_to_other_sites_lead_somewhere(pages: dict[str, str]):
+    """Where there is a network."""
+    texts = [*pages.values(), (ROOT / "README.md").read_text("utf-8")]
+    for link in {link for text in texts for link in links(text) if link.startswith("http")}:
+        try:
+            with urlopen(Request(link, headers={"User-Agent": "ge"}), timeout=20) as answer:
+                assert answer.status == 200, link
+        except HTTPError as e:
+            pytest.fail(f"{link}: {e}")
+        except OSError as e:
+            pytest.skip(f"no network: {e}")

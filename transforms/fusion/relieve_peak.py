@@ -1,6 +1,12 @@
 """Cheap values that are live at the memory peak are computed in each launch that uses them, also
 where that takes more time: see `recompute_in_users.py`.
 
+    %s, %a = fused_op.region(%x, %y) { graph.add, graph.softmax }
+    %b = graph.softmax %s {axis = 0}
+becomes
+    %a = fused_op.region(%x, %y) { graph.add, graph.softmax }
+    %b = fused_op.region(%x, %y) { graph.add, graph.softmax {axis = 0} }
+
 The largest values go first. What a value is computed from then stays live longer, so that must be
 smaller than the value; and the launches may take `SLOWER` times as long. The peak is that of the
 order of the launches as it stands. Function arguments and results, which are the model's inputs
