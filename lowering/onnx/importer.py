@@ -8,6 +8,7 @@ from zlib import crc32
 
 import onnx
 from onnx import ModelProto, NodeProto
+from onnx.defs import onnx_opset_version
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Region, SSAValue
@@ -72,7 +73,8 @@ class Importer:
         self._seed: SSAValue | None = None
         self.computed: dict[SSAValue, Array] = {}
         self.problems: list[ImportProblem] = []
-        self.opsets = versions(model.opset_import)
+        unstated = onnx_opset_version() if model.ir_version >= 3 else 1
+        self.opsets = {"": unstated, **versions(model.opset_import)}
         self.functions = {f.key: f for f in map(local_function, model.functions)}
         self.nodes = 0
         self.progress = progress

@@ -330,7 +330,7 @@ class Scope:
         if function.key in self.calls:
             raise Unsupported(f"function '{proto.op_type}' calls itself")
         body = function.proto
-        scope = Scope(self.importer, self.block, function.opsets or self.opsets)
+        scope = Scope(self.importer, self.block, {**self.opsets, **function.opsets})
         scope.caller = self
         scope.calls = (*self.calls, function.key)
         scope.attributes = {**function.defaults, **{a.name: a for a in proto.attribute}}

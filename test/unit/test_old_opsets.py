@@ -389,6 +389,20 @@ def test_a_model_of_the_first_format_states_no_opset() -> None:
         check_header(proto, "m.onnx")
 
 
+def test_a_body_that_states_no_opset_has_that_of_the_model() -> None:
+    """It is not taken for one of opset 1, in which products did not broadcast."""
+    q, k, v = (floats(1, 2, 4, 8) for _ in range(3))
+    node = helper.make_node("FlexAttention", ["q", "k", "v"], ["y"], domain="ai.onnx.preview")
+    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, q.shape) for n in "qkv"]
+    graph = helper.make_graph([node], "g", infos, [helper.make_empty_tensor_value_info("y")])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("ai.onnx.preview", 1)])
+    imported = import_model(proto)
+    (y,) = Session(imported.module, imported.payload).run({"q": q, "k": k, "v": v}).values()
+    scores = np.exp(q @ k.swapaxes(2, 3) / np.sqrt(8))
+    want = scores / scores.sum(-1, keepdims=True) @ v
+    np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
+
+
 def test_all_that_is_not_supported_is_told() -> None:
     proto = one_node("Add", 6, [X, floats(5)])
     nodes = [

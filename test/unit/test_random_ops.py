@@ -243,7 +243,7 @@ def outputs(
         lower(imported.module, Options(target=target, tiles=bool(tiles)))
     session = Session(imported.module, imported.payload, target, seed=5, tiles=tiles)
     if level == "program":
-        session.fuzz_schedule(inputs, 3)
+        session.fuzz_schedule(inputs, 2)
     return [session.run(inputs) for _ in range(runs)]
 
 
@@ -257,12 +257,16 @@ def assert_same(a: Sequence[Mapping[str, Array]], b: Sequence[Mapping[str, Array
 X = {"x": np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32)}
 
 
-def test_every_level_schedule_and_tiling_has_the_same_numbers() -> None:
+def test_every_level_and_schedule_has_the_same_numbers() -> None:
     graph = outputs(ALL, X)
     assert not np.array_equal(graph[0]["a"], graph[1]["a"])
     assert_same(graph, outputs(ALL, X, "program"))
     assert_same(graph, outputs(ALL, X, shapes={"x": (4, 5)}))
     assert_same(graph, outputs(ALL, X, "program", shapes={"x": (4, 5)}))
+
+
+def test_tile_programs_have_the_same_numbers() -> None:
+    graph = outputs(ALL, X)
     on_tiles = outputs(ALL, X, "program", tiles="all", target="910b2", shapes={"x": (4, 5)})
     for name in ("a", "b", "c", "mask", "e"):  # others are sums and products of floats
         np.testing.assert_array_equal(graph[0][name], on_tiles[0][name], name)
