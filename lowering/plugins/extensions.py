@@ -30,7 +30,7 @@ from xdsl.universe import XDSL_UNIVERSE, Universe
 
 from ge.dialects.support.context import setting
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.packages import Installed, installed, left_out
+from ge.dialects.support.packages import Installed, Package, installed, left_out
 from ge.lowering.levels.level import Level
 from ge.lowering.plugins.universe import GE_UNIVERSE
 from ge.lowering.text.errors import PLUGIN
@@ -152,6 +152,9 @@ def _line_in(error: BaseException, path: str) -> str:
 
 def _universes(module: ModuleType) -> Iterator[Universe]:
     for value in list(vars(module).values()):
+        if isinstance(value, Package):
+            hint = "pip install -e FOLDER; a plugin file has dialects, passes and kernels in it"
+            raise GeError("a ge.Package is found by its entry point", str(module.__file__), hint)
         if isinstance(value, Universe):
             yield value
         elif isinstance(value, Dialect):

@@ -263,3 +263,11 @@ def test_a_kernel_of_an_op_of_ge(site: Path):
     kernels.find(AbsOp)  # ge's own come first wherever an op is computed
     with pytest.raises(ge.GeError, match=r"a kernel for graph\.abs exists already"):
         package.load("taking_kernels")
+
+
+def test_a_package_is_no_plugin_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """What it names beyond dialects and passes would be lost without a word."""
+    file = tmp_path / "package.py"
+    file.write_text(EMPTY)
+    assert ge_opt.main(["--load-plugin", str(file), "--list-targets"]) == 1
+    assert f"{file}: error: a ge.Package is found by its entry point" in capsys.readouterr().err

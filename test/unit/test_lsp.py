@@ -288,6 +288,10 @@ async def test_a_text_that_is_being_written(client: LanguageClient):
     text.replace("graph.matmul %\n", "graph.matmul %x, %w {")
     offered = await text.completion(text.place("%w {", behind=True))
     assert offered == ["transpose_lhs = ", "transpose_rhs = "]
+    text.replace("%w {", '%w {transpose_lhs = true, graph.note = "a // b",\n  ')
+    assert await text.completion(text.place(",\n  ", behind=True)) == ["transpose_rhs = "]
+    text.replace(",\n  ", ", // ")
+    assert await text.completion(text.place(", // ", behind=True)) == []
 
 
 async def test_completion_of_dialects_types_and_symbols(client: LanguageClient):
