@@ -32,6 +32,7 @@ def multiply(n: Node, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
 
 @onnx_op("Gemm")
 def gemm(n: Node) -> SSAValue:
+    """alpha * A * B + beta * C, each of the matrices transposed on request."""
     result = n.emit(
         MatmulOp,
         n[0],
