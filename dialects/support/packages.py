@@ -187,16 +187,14 @@ def way_out(name: str) -> str:
 
 
 def _find() -> list[Installed]:
-    entries = sorted(entry_points(group=GROUP), key=_name)
-    own = [e for e in entries if _name(e) in OWN]
-    off = packages_off()
-    taken = _Names()
     found: list[Installed] = []
-    if off == ("all",):
+    if (off := packages_off()) == ("all",):
         return found
-    for entry in entries:
-        name = _name(entry)
-        if entry in own or name in off:
+    entries = entry_points(group=GROUP)
+    own = [e for e in entries if e.value.partition(".")[0] in OWN]
+    taken = _Names()
+    for entry in sorted((e for e in entries if e not in own), key=_name):
+        if (name := _name(entry)) in off:
             continue
         if not taken.names:
             taken.take_own(own)
@@ -211,6 +209,7 @@ def _find() -> list[Installed]:
 
 
 def _name(entry: EntryPoint) -> str:
+    """Of the distribution, which takes reading its metadata."""
     return entry.dist.name if entry.dist else entry.name
 
 
@@ -234,7 +233,7 @@ class _Names:
     def take_own(self, own: Sequence[EntryPoint]) -> None:
         """Those of ge and xDSL, found as others are: this room is below those that have them."""
         for entry in own:
-            self.take(Installed(_name(entry), "", entry.module, entry.load()))
+            self.take(Installed(entry.name, "", entry.module, entry.load()))
         self.names["target"] = dict.fromkeys(presets(), "ge")
 
     def take(self, package: Installed) -> None:

@@ -18,6 +18,7 @@ from ge.dialects.support.diagnostics import Diagnostic, Severity, SourceLocation
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import count_ops
 from ge.lowering.cli import lists
+from ge.lowering.cli.debug_counters import read_counters
 from ge.lowering.cli.opt_arguments import plugin_files, read_arguments
 from ge.lowering.cli.remarks import Remarks
 from ge.lowering.cli.response_files import expanded
@@ -25,6 +26,7 @@ from ge.lowering.cli.watch_flags import look_of
 from ge.lowering.cli.watching import Watching
 from ge.lowering.debugging.expected_diagnostics import mismatches
 from ge.lowering.debugging.roundtrip import check_roundtrip
+from ge.lowering.levels.dominance import verify
 from ge.lowering.pipeline.collector import paused_collector
 from ge.lowering.pipeline.instrumentation import Between, dumps_for
 from ge.lowering.pipeline.options import Options
@@ -50,6 +52,7 @@ from ge.lowering.text.errors import (
 from ge.lowering.text.files import weights_path, write_text
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module, read_source
+from ge.transforms.rewriting.debug_counters import Counters, counting
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -98,10 +101,32 @@ class Driver:
         self.manager = PassManager(passes, self.instrumentations(passes))
         known = {*self.passes, *rules()} if self.args.remarks_pass else ()
         self.remarks = Remarks.asked_for(self.args, known)
-        with self.watching.statistics.counting():
+        if self.args.bisect is not None:
+            return self.bisect(passes)
+        counters = self.counters()
+        with self.watching.statistics.counting(), counting(counters):
             status = self.process_parts()
+        if self.args.mlir_print_debug_counter and counters is not None:
+            print(counters.text(), file=sys.stderr)
         self.remarks.finish([self.source.name, *self.plugins])
         return status
+
+    def counters(self) -> Counters | None:
+        texts, printed = self.args.mlir_debug_counter, self.args.mlir_print_debug_counter
+        return read_counters(texts, printed)
+
+    def bisect(self, passes: Sequence[ModulePass]) -> int:
+        from ge.lowering.cli.bisect import bisect
+
+        module = parse_module(self.ctx, self.source)
+        verify(module)
+        folder = Path(self.source.name).parent
+        found = bisect(self.ctx, passes, module, folder, self.args.bisect)
+        if found is None:
+            print("no pass does harm", file=sys.stderr)
+            return 0
+        print(self.sources.render(found, wanted(self.args.color, sys.stderr)), file=sys.stderr)
+        return 1
 
     def for_target(self, texts: Sequence[PassText]) -> Sequence[PassText]:
         from ge.dialects.targets.target import Target  # with numbers of all engines

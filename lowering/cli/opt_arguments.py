@@ -66,6 +66,12 @@ OPTIONS = {
         the first pass that changes the numbers by more than it declares""",
     "--validate-output FILE": """the test that repeats it, cut down to the ops that matter (default:
         validate-PASS.mlir)""",
+    "--bisect [=SCRIPT]": """find the pass, and the application of a rule in it, that changes the
+        numbers by more than it declares, fails or does not verify; or after which a script ends
+        with status 1 (as for ge-reduce)""",
+    "--mlir-debug-counter COUNTER,...": """NAME-skip=N, NAME-count=M: apply the rule M times after
+        the first N; also pass-execution (passes) and rule-application (all rules)""",
+    "--mlir-print-debug-counter": "print how often each was seen, skipped and applied, on stderr",
     "--shrink": "status 0 if a pass says that the input can shrink, else 1",
     "--list-passes NAME,...": """describe the passes of ge, packages and plugins, or some; with
         all, xDSL's too""",
@@ -84,6 +90,7 @@ BARE = {
     "--split-input-file": SPLIT_MARKER,
     "--verify-diagnostics": ALL,
     "--verify-each": "true",
+    "--bisect": "",
     "--mlir-print-op-on-diagnostic": "true",
     "--color": When.ALWAYS.value,
 }
@@ -118,6 +125,7 @@ def build_parser(targets: tuple[str, ...] = ()) -> ArgumentParser:
         "--pass-pipeline": {"default": ""},
         "--verify-each": {"type": argument(truth), "default": True},
         "--verify-diagnostics": {"choices": LEVELS},
+        "--mlir-debug-counter": {"action": "append", "default": []},
         "--mlir-print-op-on-diagnostic": {"type": argument(truth)},
         "--color": {"type": argument(colours.read), "default": When.AUTO},
         "--output-split-marker": {"default": SPLIT_MARKER},

@@ -13,8 +13,8 @@ FORMS = (TEXT, YAML, SUMMARY)
 # Flags, for parsers of both tools: metavar, how a value is read, help
 FLAGS = {
     "--remarks": (
-        "FORM", "print what each rule did, or why it did not: text (default), yaml (as LLVM "
-        "writes remarks), or summary (by rule, with microseconds won and lost)"
+        "FORM", "print what each rule did, or why it did not; --remarks alone, or --remarks=FORM: "
+        "text, yaml (as LLVM writes remarks), or summary (by rule, with microseconds won and lost)"
     ),
     "--remarks-pass": ("REGEX", "remarks of the passes and rules whose names it is found in"),
     "--remarks-kind": ("KIND,...", "remarks of these kinds: passed, missed, analysis"),

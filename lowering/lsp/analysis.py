@@ -1,6 +1,7 @@
 """Text -> what stands where in it, and what is wrong with it. The parts between `// -----` are
 analysed apart, each from line 1 on, so that a part which has not changed need not be again."""
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,7 +24,7 @@ from ge.lowering.lsp.index import Index
 from ge.lowering.lsp.positions import Encoding, Extent, Lines, Place
 from ge.lowering.lsp.recording import Cancelled, Record, RecordingParser
 from ge.lowering.text.errors import blamed_op, diagnose
-from ge.lowering.text.reading import Source
+from ge.lowering.text.reading import RECURSION_LIMIT, Source
 
 if TYPE_CHECKING:
     from ge.lowering.lsp.facts import ModuleFacts
@@ -114,6 +115,15 @@ def analyse(
     return Analysis(text, parts, starts)
 
 
+def failed(text: str, error: Exception) -> Analysis:
+    """What is shown of a text whose analysis has failed: that it has, at the first line."""
+    part = Part(text)
+    message = diagnose(error, notes=False).message
+    extent = Extent(0, max(len(part.lines.line(0)), 1))
+    part.problems.append(Problem(Severity.ERROR, message, extent))
+    return Analysis(text, [part], [0])
+
+
 def analyse_part(
     text: str, name: str, ctx: Context, cancelled: Callable[[], bool] = lambda: False
 ) -> Part:
@@ -121,6 +131,7 @@ def analyse_part(
     part = Part(text)
     if not source.has_code:
         return part
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     try:
         parser = RecordingParser(ctx, source, cancelled)
         part.record = parser.record

@@ -19,12 +19,12 @@ from ge.lowering.lsp.ops import (
     keywords_of,
     kind_named,
 )
-from ge.lowering.lsp.positions import Extent
+from ge.lowering.lsp.positions import IN_LINE, Extent
 from ge.lowering.lsp.recording import Kind
 
 BACK = 20_000  # characters before the place in which its op begins
 OP_START = re.compile(
-    r'^[ \t]*(?:%[^=\n]*=[ \t]*)?"?(?P<name>[A-Za-z_][\w$]*\.[\w$.]+)', re.MULTILINE
+    r'^[ \t]*(?:%[^=\n]*=[ \t]*)?"?(?P<name>[A-Za-z_][\w$]*\.[\w$.]+)(?![\w$.]|\s*=)', re.MULTILINE
 )
 NEW_OP = re.compile(r'^[ \t]*(?:%[^=\n]*=[ \t]*)?"?(?P<word>(?:[A-Za-z_][\w$.]*)?)$')
 NAME = re.compile(r"(?P<sigil>[%^@!#])(?P<word>[\w$.-]*)$")
@@ -75,14 +75,17 @@ class Completer:
     def at(self, offset: int) -> list[Proposal]:
         before = self.part.text[max(offset - BACK, 0) : offset]
         line = before[before.rfind("\n") + 1 :]
-        if "//" in line:
+        if any(m["comment"] for m in IN_LINE.finditer(line)):
             return []
         if (match := NAME.search(line)) is not None:
             extent = Extent(offset - len(match["word"]) - 1, offset)
             return list(self.names(match["sigil"], extent, offset))
-        if (match := NEW_OP.match(line)) is not None:
+        kind, written = self.op_before(before)
+        has_regions = kind is not None and bool(kind.get_irdl_definition().regions)
+        is_new = kind is None or has_regions or not is_open(written)
+        if is_new and (match := NEW_OP.match(line)) is not None:
             return list(self.ops(match["word"], Extent(offset - len(match["word"]), offset)))
-        return self.inside_op(before, line, offset)
+        return self.inside_op(kind, written, line, offset)
 
     # ---- ops ---------------------------------------------------------------------------------
 
@@ -106,18 +109,24 @@ class Completer:
             return None
         return None if dialect is None else list(dialect.operations)
 
-    def inside_op(self, before: str, line: str, offset: int) -> list[Proposal]:
+    def op_before(self, before: str) -> tuple[type[IRDLOperation] | None, str]:
+        """The class of the last op that begins in a text, and the text from there on."""
+        starts = list(OP_START.finditer(before))
+        if not starts:
+            return None, ""
+        return kind_named(self.ctx, starts[-1]["name"]), before[starts[-1].start() :]
+
+    def inside_op(
+        self, kind: type[IRDLOperation] | None, written: str, line: str, offset: int
+    ) -> list[Proposal]:
         """What may follow the name of an op: attributes in braces, else words of its syntax, and
         types."""
-        starts = list(OP_START.finditer(before))
-        kind = kind_named(self.ctx, starts[-1]["name"]) if starts else None
         extent = self.word(line, offset)
         proposals = list[Proposal]()
         if kind is not None:
             if (match := CHOICE.search(line)) is not None:
                 extent = Extent(offset - len(match["word"]), offset)
                 return list(choices(kind, match["attribute"], extent))
-            written = before[starts[-1].start() :]
             if is_open(written):
                 return list(missing_attributes(kind, written, extent))
             proposals += [Proposal(w, Sort.WORD, extent) for w in keywords_of(kind)]

@@ -5,6 +5,7 @@ import re
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import UnregisteredOp
+from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Operation
 from xdsl.irdl import AttributeDef, IRDLOperation, PropertyDef
 
@@ -71,6 +72,10 @@ def attribute_text(kind: type[IRDLOperation], name: str) -> str:
 
 
 def keywords_of(kind: type[IRDLOperation]) -> list[str]:
-    """The words of an op's syntax."""
-    form = kind.get_irdl_definition().assembly_format
-    return list(dict.fromkeys(KEYWORD.findall(form or "")))
+    """The words of an op's syntax, and those that its attributes are one of."""
+    words: list[str] = KEYWORD.findall(kind.get_irdl_definition().assembly_format or "")
+    for part in attributes_of(kind).values():
+        for base in part.constr.get_bases() or ():
+            if issubclass(base, EnumAttribute):
+                words += [str(value) for value in base.enum_type]
+    return list(dict.fromkeys(words))

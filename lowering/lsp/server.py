@@ -5,9 +5,11 @@ wait for the analysis of the text as it is, but not long; then they are answered
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Protocol, TypeVar, cast
@@ -19,7 +21,7 @@ from pygls.uris import to_fs_path
 from xdsl.context import Context
 
 from ge.lowering.driver.context import context
-from ge.lowering.lsp.analysis import Analysis, analyse
+from ge.lowering.lsp.analysis import Analysis, analyse, failed
 from ge.lowering.lsp.answers import Answers
 from ge.lowering.lsp.documents import Document, View
 from ge.lowering.lsp.recording import Cancelled
@@ -106,6 +108,7 @@ class Server(LanguageServer):
     # ---- texts -------------------------------------------------------------------------------
 
     def open(self, document: lsp.TextDocumentItem) -> None:
+        self.close(document.uri)  # a client that opens a text twice means the newer one
         name = to_fs_path(document.uri) or document.uri
         self.documents[document.uri] = Document(name, document.version, document.text)
         self._analysed[document.uri] = asyncio.Event()
@@ -157,6 +160,9 @@ class Server(LanguageServer):
                 return analyse(text, document.name, self._analyst_ctx, before, outdated)
             except Cancelled:
                 return None
+            except Exception as error:  # a bug of ours, or of a plugin
+                logging.getLogger("ge-lsp").exception("%s cannot be analysed", document.name)
+                return failed(text, error)
 
         def done(future: "asyncio.Future[Analysis | None]") -> None:
             if outdated() or future.cancelled() or (analysis := future.result()) is None:
@@ -189,7 +195,8 @@ class Server(LanguageServer):
             await asyncio.wait_for(self._analysed[uri].wait(), patience)
         except TimeoutError:
             pass  # what was known before has to do
-        answers = Answers(document, uri, self.translation, self.clerk_ctx, self.settings.target)
+        as_it_is = copy(document)  # it may change while the other thread looks at it
+        answers = Answers(as_it_is, uri, self.translation, self.clerk_ctx, self.settings.target)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._clerk, question, answers)
 

@@ -12,6 +12,7 @@ from xdsl.utils.exceptions import ShrinkException
 from ge.dialects.support.diagnostics import running
 from ge.lowering.levels.dominance import verify
 from ge.lowering.text.errors import diagnose
+from ge.transforms.rewriting.debug_counters import allows_pass
 
 
 class Instrumentation:
@@ -51,7 +52,8 @@ class PassManager:
                 for i in self.instrumentations:
                     i.before(p, module)
                 with running(p.name):
-                    p.apply(ctx, module)
+                    if allows_pass(p.name):
+                        p.apply(ctx, module)
                 self.has_run = True
                 for i in reversed(self.instrumentations):
                     i.after(p, module)

@@ -30,7 +30,7 @@ from xdsl.universe import XDSL_UNIVERSE, Universe
 
 from ge.dialects.support.context import setting
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.packages import Installed, installed, left_out
+from ge.dialects.support.packages import Installed, Package, installed, left_out
 from ge.lowering.levels.level import Level
 from ge.lowering.plugins.universe import GE_UNIVERSE
 from ge.lowering.text.errors import PLUGIN
@@ -152,6 +152,9 @@ def _line_in(error: BaseException, path: str) -> str:
 
 def _universes(module: ModuleType) -> Iterator[Universe]:
     for value in list(vars(module).values()):
+        if isinstance(value, Package):
+            hint = "pip install -e FOLDER; a plugin file has dialects, passes and kernels in it"
+            raise GeError("a ge.Package is found by its entry point", str(module.__file__), hint)
         if isinstance(value, Universe):
             yield value
         elif isinstance(value, Dialect):
@@ -201,17 +204,51 @@ def _merged(packages: tuple[Installed, ...]) -> Universe:
 
 
 def _guarded(package: Installed) -> Universe:
-    """The package's universe, whose getters raise GeError where they fail."""
+    """The package's universe, whose getters raise GeError where they fail, or get what is no
+    dialect or pass of the name."""
 
-    def guarded(kind: str, getters: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
-        return {n: partial(package.guard, f"{kind} '{n}'", get) for n, get in getters.items()}
+    def guarded(
+        kind: str, getters: Mapping[str, Callable[[], Any]], check: Callable[[str, Any], Any]
+    ) -> dict[str, Any]:
+        def checked(name: str, get: Callable[[], Any]) -> Any:
+            return check(name, get())
+
+        return {
+            n: partial(package.guard, f"{kind} '{n}'", partial(checked, n, get))
+            for n, get in getters.items()
+        }
 
     theirs = package.universe
     return Universe(
-        all_dialects=guarded("dialect", theirs.all_dialects),
-        all_passes=guarded("pass", theirs.all_passes),
+        all_dialects=guarded("dialect", theirs.all_dialects, checked_dialect),
+        all_passes=guarded("pass", theirs.all_passes, checked_pass),
         all_targets=theirs.all_targets,
     )
+
+
+def checked_dialect(name: str, dialect: object) -> Dialect:
+    """Raises GeError for what is no dialect of this name, or has ops of others."""
+    if not isinstance(dialect, Dialect):
+        raise GeError(f"it is a {type(dialect).__name__}, not a Dialect")
+    if dialect.name != name:
+        raise GeError(f"its own name is '{dialect.name}'")
+    known = [op.name for op in dialect.operations]
+    foreign = [op for op in known if not op.startswith(f"{name}.")]
+    twice = [op for i, op in enumerate(known) if op in known[:i]]
+    if foreign or twice:
+        what = f"its op is named '{foreign[0]}'" if foreign else f"two ops are named '{twice[0]}'"
+        raise GeError(what)
+    return dialect
+
+
+def checked_pass(name: str, cls: object) -> type[ModulePass]:
+    """Raises GeError for what is no pass of this name."""
+    if not isinstance(cls, type) or not issubclass(cls, ModulePass):
+        text = cls.__name__ if isinstance(cls, type) else type(cls).__name__
+        raise GeError(f"{text} is no ModulePass")
+    if cls.name != name:
+        raise GeError(f"its own name is '{cls.name}'")
+    return cls
 
 
 @dataclass(frozen=True)

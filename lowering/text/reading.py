@@ -10,31 +10,23 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache, partial
+from functools import partial
 from itertools import chain, islice
-from math import prod
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     UNKNOWN_LOC,
-    AnyFloat,
-    ComplexType,
     FileLineColLoc,
     FusedLoc,
-    IndexType,
-    IntegerType,
     LocationAttr,
     ModuleOp,
     NoneAttr,
-    RankedStructure,
     StringAttr,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue, TypeAttribute
-from xdsl.irdl import AttrConstraint, base
-from xdsl.parser import Parser, ParserState, UnresolvedOperand
+from xdsl.parser import ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import (
     DiagnosticException,
     ParseError,
@@ -46,6 +38,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.locations import place
 from ge.dialects.support.operation import put_last
+from ge.lowering.text.dense import DenseParser
 from ge.lowering.text.mistakes import explained, meant, undefined
 from ge.lowering.text.spellings import Line, Spelling, spelling_of
 from ge.lowering.text.values import did_you_mean
@@ -64,7 +57,6 @@ NOT_ABOUT_THE_TEXT = (
     PyRDLError,
 )
 
-DENSE_LIMIT = 1 << 24  # elements of one `dense<...>`; xDSL expands even a splat
 
 ALIAS = re.compile(r"[#!][A-Za-z_][\w$.-]*")
 LOCATION_ALIAS = re.compile(r"^#[\w$.-]+\s*=\s*loc\(", re.MULTILINE)
@@ -141,19 +133,6 @@ def _bytes_of(path: Path) -> bytes | None:
     return path.read_bytes() if info.st_size <= TEXT_LIMIT else None
 
 
-class Bits(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
-    """A hexadecimal number in dense<...>, which for a float type gives the bits of the value.
-    xDSL prints inf, nan and some large values so, but reads the number itself."""
-
-    def to_type(self, parser: Any, type: AnyFloat | IntegerType | IndexType | ComplexType) -> Any:
-        if not isinstance(type, AnyFloat) or self.is_negative:
-            return super().to_type(parser, type)
-        bits, size = self.to_int(parser), type.compile_time_size
-        if bits.bit_length() > 8 * size:
-            parser.raise_error(f"{type} has only {8 * size} bits", at_position=self.span)
-        return type.unpack(bits.to_bytes(size, "little"), 1)[0]
-
-
 class _Lexer(MLIRLexer):
     """xDSL's pattern for strings takes exponential time on one that is not closed, and a string
     with an escaped byte above 127 is bytes for it; LLVM writes all that is not ASCII so."""
@@ -171,15 +150,7 @@ class _Lexer(MLIRLexer):
         return token
 
 
-DenseType = RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType]
-
-
-@cache
-def dense_types() -> AttrConstraint[DenseType]:
-    return base(DenseType)
-
-
-class LocatingParser(Parser):
+class LocatingParser(DenseParser):
     """Gives each op without explicit `loc(...)` the position of its name, and each failure
     while parsing the position of the op, type or attribute that it is about."""
 
@@ -445,32 +416,6 @@ class LocatingParser(Parser):
         attributes = chain(self.ctx.loaded_attrs, self.ctx.loaded_types)
         known = {a.name for a in attributes if a.name.startswith(f"{dialect}.")}
         return f"unknown type or attribute {quoted}{meant(f'{dialect}.{name}', known)}"
-
-    def _parse_tensor_literal_element(self) -> Parser._TensorLiteralElement:
-        is_hexadecimal = self._current_token.text[:2] in ("0x", "0X")
-        element = super()._parse_tensor_literal_element()
-        if is_hexadecimal:
-            return Bits(element.is_negative, element.value, element.span)
-        return element
-
-    def _parse_dense_literal_type(self) -> DenseType:
-        """As upstream, which makes the constraint on types anew for each literal."""
-        start = self.pos
-        parsed = self.expect(self.parse_optional_type, "Dense attribute must be typed!")
-        if not dense_types().verifies(parsed):
-            self.raise_error(
-                "Expected memref, vector or tensor type of integer, index, float, or complex type"
-            )
-        if DYNAMIC_INDEX in parsed.get_shape():
-            self.raise_error("Dense literal attribute should have a static shape.")
-        if (elements := prod(parsed.get_shape())) > DENSE_LIMIT:
-            self.raise_error(
-                f"{elements} elements are too many for dense<...>: keep them in the payload, "
-                "as #graph.weight<...>",
-                start,
-                self.pos,
-            )
-        return parsed
 
 
 def describe(error: BaseException) -> str:

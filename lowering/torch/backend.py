@@ -6,10 +6,10 @@ from typing import Any
 
 from ge.lowering.pipeline.options import Options
 from ge.lowering.torch.capture import Captured, capture
-from ge.lowering.torch.compiled import CompiledGraph, refuse_training
+from ge.lowering.torch.compiled import COMPILING, MOST_KEPT, CompiledGraph, refuse_training
 from ge.lowering.torch.library import torch
 from ge.lowering.torch.tensors import check_tensor
-from ge.lowering.torch.translate import translate
+from ge.lowering.torch.translate import UNBOUNDED, translate
 
 TABLE = "custom_translation_table"
 
@@ -60,24 +60,66 @@ def sizes_of(values: Sequence[Any]) -> dict[int, tuple[int, int]]:
     return {i: places[s] for i, s in symbols.items() if s in places}
 
 
-def open_axes(value: Any) -> Any:
-    """What `torch.export.export` is told of an input: that sizes, or a number, are known at run
-    time only."""
-    dynamic = torch.export.Dim.DYNAMIC
-    if isinstance(value, torch.Tensor):
-        return {i: dynamic for i, s in enumerate(value.shape) if isinstance(s, torch.SymInt)}
-    return dynamic if isinstance(value, torch.SymInt) else None
+def is_open(size: Any) -> bool:
+    """Whether a size is known at run time only. Dynamo leaves symbols where it has found later that
+    the model's code allows for one size."""
+    return isinstance(size, torch.SymInt) and size.node.maybe_as_int() is None
+
+
+def open_axes(values: Sequence[Any], named: bool) -> list[Any]:
+    """What `torch.export.export` is told of inputs: which sizes, and numbers, are known at run time
+    only; with `named`, which of them are the same, and their ranges."""
+    hint = torch.export.Dim.AUTO
+    symbols: dict[str, Any] = {}
+
+    def dim(size: Any) -> Any:
+        if not named or not str(size).isidentifier():
+            return hint
+        bounds = size.node.shape_env.bound_sympy(size.node.expr)
+        most = int(bounds.upper) if bounds.upper < UNBOUNDED else None
+        least = int(bounds.lower)
+        return symbols.setdefault(str(size), torch.export.Dim(str(size), min=least, max=most))
+
+    axes: list[Any] = []
+    for value in values:
+        sizes = value.shape if isinstance(value, torch.Tensor) else ()
+        by_axis = {i: dim(s) for i, s in enumerate(sizes) if is_open(s)}
+        axes.append(torch.export.Dim.DYNAMIC if is_open(value) else by_axis or None)
+    return axes
+
+
+def is_number(place: Any) -> bool:
+    """Whether a placeholder is a float of Python's, which dynamo (`dynamic=True`) passes in a
+    tensor and takes out of it by `.item()`."""
+    argument = place.meta.get("grapharg")
+    is_wrapped = argument is not None and argument.pass_arg_as_tensor and not argument.is_tensor
+    return is_wrapped and all(user.target == "item" for user in place.users)
+
+
+class Runner(torch.fx.Interpreter):
+    """Runs a graph, so that nodes which are traced keep the lines that they stand for; a float that
+    should be in a tensor may be given as it is."""
+
+    def call_method(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if target == "item" and isinstance(args[0], float):
+            return args[0]
+        return torch.fx.Interpreter.call_method(self, target, args, kwargs)
 
 
 class Lifted(torch.nn.Module):
-    """A graph of dynamo's whose parameters and buffers are its own again, and whose numbers that
-    are sizes of inputs are computed from these. Dynamo passes all of them as arguments."""
+    """A graph of dynamo's whose parameters and buffers are its own again, whose floats are known,
+    and whose numbers that are sizes of inputs are computed from these. Dynamo passes all of them as
+    arguments."""
 
     def __init__(
-        self, graph: Any, weights: Mapping[int, Any], sizes: Mapping[int, tuple[int, int]]
+        self,
+        graph: Any,
+        weights: Mapping[int, Any],
+        numbers: Mapping[int, float],
+        sizes: Mapping[int, tuple[int, int]],
     ) -> None:
         torch.nn.Module.__init__(self)
-        self.graph, self.sizes = graph, sizes
+        self.graph, self.numbers, self.sizes = graph, numbers, sizes
         self.names = {i: attribute(i) for i in weights}
         for i, tensor in weights.items():
             is_parameter = isinstance(tensor, torch.nn.Parameter)
@@ -86,13 +128,13 @@ class Lifted(torch.nn.Module):
 
     def forward(self, *inputs: Any) -> Any:
         values: dict[int, Any] = {i: getattr(self, name) for i, name in self.names.items()}
-        count = len(inputs) + len(self.names) + len(self.sizes)
+        values |= self.numbers
+        count = len(inputs) + len(values) + len(self.sizes)
         free = (i for i in range(count) if i not in values and i not in self.sizes)
         values |= zip(free, inputs, strict=True)
         for i, (place, axis) in self.sizes.items():
             values[i] = values[place].shape[axis]
-        # by the interpreter, so that nodes keep the lines that they stand for
-        return torch.fx.Interpreter(self.graph).run(*(values[i] for i in range(count)))
+        return Runner(self.graph).run(*(values[i] for i in range(count)))
 
 
 def attribute(number: int) -> str:
@@ -100,7 +142,8 @@ def attribute(number: int) -> str:
 
 
 class Graph:
-    """A graph of dynamo's, which is called with all values that it reads: parameters, too."""
+    """A graph of dynamo's, which is called with all values that it reads: parameters, too. Floats
+    of Python's are part of what is compiled, as they are without `dynamic=True`."""
 
     def __init__(
         self,
@@ -115,32 +158,54 @@ class Graph:
         self.shown = shown_names(places)
         self.weights = [i for i, v in enumerate(examples) if is_weight(v)]
         self.sizes = sizes_of(values)
-        own = {*self.weights, *self.sizes}
+        self.numbers = [i for i, place in enumerate(places) if is_number(place)]
+        own = {*self.weights, *self.numbers, *self.sizes}
         self.inputs = [i for i in range(len(places)) if i not in own]
-        self.axes = [open_axes(values[i]) for i in self.inputs]
-        self.made: tuple[Captured, CompiledGraph] | None = None
+        opened = [values[i] for i in self.inputs]
+        self.axes = [open_axes(opened, named) for named in (True, False)]
+        # By the floats
+        self.made: dict[tuple[float, ...], tuple[Captured, CompiledGraph]] = {}
 
     def __call__(self, *args: Any) -> Any:
         """What the graph returns. Raises GeError where it cannot be compiled."""
         refuse_training(args)
-        if self.made is None:
-            self.made = self.translated(args)
-        captured, compiled = self.made
+        captured, compiled = self.at(args)
         weights = captured.weights | {self.shown[i]: args[i] for i in self.weights}
         inputs = [args[i] for i in self.inputs]
-        return captured.returned(compiled.run(inputs, weights), inputs)
+        known = captured.constants(inputs)  # numbers that the code allows for one value of
+        given = [v for i, v in enumerate(inputs) if i not in known]
+        return captured.returned(compiled.run(given, weights), inputs)
 
-    def translated(self, args: Sequence[Any]) -> tuple[Captured, CompiledGraph]:
+    def at(self, args: Sequence[Any]) -> tuple[Captured, CompiledGraph]:
+        numbers = tuple(float(args[i]) for i in self.numbers)
+        with COMPILING:
+            if numbers not in self.made:
+                self.made[numbers] = self.translated(args, numbers)
+                if len(self.made) > MOST_KEPT:
+                    del self.made[next(iter(self.made))]
+            return self.made[numbers]
+
+    def translated(
+        self, args: Sequence[Any], numbers: Sequence[float]
+    ) -> tuple[Captured, CompiledGraph]:
         for name, value in zip(self.shown, args, strict=True):
             if isinstance(value, torch.Tensor):
                 check_tensor(name, value)
-        lifted = Lifted(self.graph, {i: args[i] for i in self.weights}, self.sizes)
+        floats = dict(zip(self.numbers, numbers, strict=True))
+        lifted = Lifted(self.graph, {i: args[i] for i in self.weights}, floats, self.sizes)
         inputs = [args[i] for i in self.inputs]
-        shapes = {"inputs": tuple(self.axes)} if any(self.axes) else None
-        captured = capture(
-            lifted, inputs, {}, shapes, {attribute(i): self.shown[i] for i in self.weights}
-        )
+        captured = self.captured(lifted, inputs)
         names = captured.exported.graph_signature.user_inputs
         shown = [self.shown[i] for i in self.inputs]
         translated = translate(captured, self.table, shown=dict(zip(names, shown, strict=True)))
         return captured, CompiledGraph(translated, self.options, "graph")
+
+    def captured(self, lifted: Lifted, inputs: Sequence[Any]) -> Captured:
+        """The exported graph; where torch.export finds other ranges of sizes than dynamo, without
+        saying which are the same."""
+        shown = {attribute(i): self.shown[i] for i in self.weights}
+        shapes = [{"inputs": tuple(axes)} if any(axes) else None for axes in self.axes]
+        try:
+            return capture(lifted, inputs, {}, shapes[0], shown)
+        except torch._dynamo.exc.UserError:
+            return capture(lifted, inputs, {}, shapes[1], shown)

@@ -4,6 +4,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ from ge.lowering.torch.translate import Translated, Weights
 from ge.runtime.device.session import Session
 
 MOST_KEPT = 64  # programs of a graph, for different weights
+
+# Of who compiles: PyTorch's exporter changes tables that all threads share
+COMPILING = RLock()
 
 
 def refuse_training(tensors: Sequence[Any]) -> None:
@@ -67,6 +71,10 @@ class CompiledGraph:
 
     def at(self, weights: Mapping[str, Any]) -> Loaded:
         """The program for these weights. Raises GeError and VerifyException as compiling does."""
+        with COMPILING:
+            return self._at(weights)
+
+    def _at(self, weights: Mapping[str, Any]) -> Loaded:
         tensors = [weights[name] for name in self.translated.weights]
         key, versions = tuple(t.data_ptr() for t in tensors), [version(t) for t in tensors]
         loaded = self.loaded.pop(key, None)

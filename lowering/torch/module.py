@@ -8,7 +8,7 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
 from ge.lowering.torch.capture import Captured, Function, capture
-from ge.lowering.torch.compiled import CompiledGraph, refuse_training
+from ge.lowering.torch.compiled import COMPILING, CompiledGraph, refuse_training
 from ge.lowering.torch.dims import dim_names
 from ge.lowering.torch.library import pytree, torch
 from ge.lowering.torch.tensors import check_tensor
@@ -86,9 +86,10 @@ def compile_module(
         check_tensor(f"example input {number}", tensor)
     for place, tensor in (*module.named_parameters(), *module.named_buffers()):
         check_tensor(place, tensor)
-    captured = capture(module, args, kwargs, dynamic_shapes)
-    names = dim_names(captured.exported, signature, args, kwargs, dynamic_shapes)
-    translated = translate(captured, table, names)
+    with COMPILING:
+        captured = capture(module, args, kwargs, dynamic_shapes)
+        names = dim_names(captured.exported, signature, args, kwargs, dynamic_shapes)
+        translated = translate(captured, table, names)
     graph = CompiledGraph(translated, options, name)
     compiled = CompiledModel(signature, captured, graph, spec, captured.constants(leaves))
     graph.at(compiled.weights)

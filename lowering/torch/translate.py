@@ -24,6 +24,8 @@ from ge.lowering.torch.tensors import array_of
 from ge.lowering.torch.traces import unsupported
 from ge.runtime.data.arrays import Array
 
+UNBOUNDED = 1 << 31  # sizes of this and more are no bound
+
 
 class Weights(Tensors):
     """External data that is in memory, by location."""
@@ -171,6 +173,6 @@ def ranges_of(exported: Any, names: Mapping[str, str]) -> dict[str, Range]:
     ranges: dict[str, Range] = {}
     for symbol, bounds in exported.range_constraints.items():
         if str(symbol) in used:
-            most = int(bounds.upper) if bounds.upper < torch.iinfo(torch.int32).max else None
+            most = int(bounds.upper) if bounds.upper < UNBOUNDED else None
             ranges[renamed(str(symbol), names)] = Range(int(bounds.lower), most)
     return ranges

@@ -59,26 +59,20 @@ def kernel(
     *ops: type[OpT], into: bool = False, blocks: bool = False, inside: type[Operation] | None = None
 ) -> Callable[[Callable[[OpT], Fn]], Callable[[OpT], Fn]]:
     """Register the factory below for these op classes; with `inside`, for those in the body of such
-    a fused op."""
+    a fused op. Raises GeError for an op that has a kernel."""
 
     def register(factory: Callable[[OpT], Fn]) -> Callable[[OpT], Fn]:
         for op in ops:
             if inside is None:
-                _check_free(op, factory)
+                if op in _KERNELS:
+                    hint = "ge.FusedOp replaces ops by one with another kernel"
+                    raise GeError(f"a kernel for {op.name} exists already", hint=hint)
                 _KERNELS[op] = Kernel(factory, into, blocks)
             else:
                 _INSIDE[op, inside] = Kernel(factory, into, blocks)
         return factory
 
     return register
-
-
-def _check_free(op: type[Operation], factory: Callable[..., Fn]) -> None:
-    """Raises GeError where somebody else registers a kernel for an op of ge."""
-    own, theirs = (f.__module__.startswith("ge.") for f in (op, factory))
-    if own and not theirs:
-        hint = "an op of your own has a kernel of your own; ge.FusedOp replaces ops by one"
-        raise GeError(f"a kernel for {op.name} exists already", hint=hint)
 
 
 def array_kernel(*ops: type[Operation], into: bool = False) -> Callable[[Fn], Fn]:

@@ -1,11 +1,15 @@
 """Models as onnxruntime's optimizers write them, with its own ops in them: the numbers of ge beside
 the stored ones (`NAME.npz`) and onnxruntime's, and the launches beside those of the model itself.
 
-    python test/bench/optimized_models.py FOLDER [--only TEXT] [--all]
+    python test/bench/optimized_models.py FOLDER [--only TEXT] [--all] [--quantized]
 
 Each model is optimized twice: by a session (level ORT_ENABLE_EXTENDED; with `--all` also
 ORT_ENABLE_ALL, whose layouts of a CPU ge refuses) and by `onnxruntime.transformers.optimizer`, with
 the model type that its name says and without the levels of that optimizer that ask for torch.
+
+With `--quantized` also as onnxruntime's quantizer writes them: in its quantized ops, calibrated on
+the stored inputs (weights of 7 bits, whose products its sums of 16 bits hold on any CPU), and with
+matmuls of 4 bits (which asks for onnx_ir). These are compared with onnxruntime alone.
 
 Tolerance: that of `accuracy.py`, against both. Exit status 1 if a model disagrees or is refused.
 """
@@ -59,6 +63,34 @@ def by_transformers(source: Path, target: Path) -> None:
     model.save_model_to_file(str(target))
 
 
+def in_quantized_ops(source: Path, target: Path) -> None:
+    from onnxruntime import quantization as q
+
+    class Samples(q.CalibrationDataReader):
+        def __init__(self) -> None:
+            self.left = [case["in"] for case in cases(source.with_suffix(".npz")).values()]
+
+        def get_next(self) -> Any:
+            return self.left.pop() if self.left else None
+
+    logging.disable(logging.CRITICAL)
+    form, weights = q.QuantFormat.QOperator, q.QuantType.QInt8
+    q.quantize_static(
+        str(source), str(target), Samples(), form, weight_type=weights, reduce_range=True
+    )
+
+
+def in_4_bits(source: Path, target: Path) -> None:
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+
+    quantizer = MatMulNBitsQuantizer(onnx.load(str(source)), block_size=32)
+    quantizer.process()
+    quantizer.model.save_model_to_file(str(target))
+
+
+QUANTIZERS: dict[str, Optimize] = {"quantized ops": in_quantized_ops, "4 bits": in_4_bits}
+
+
 @dataclass(frozen=True)
 class Compiled:
     """A model's program, and how many kernels it launches."""
@@ -87,20 +119,20 @@ def in_onnxruntime(path: Path, arrays: Any) -> dict[str, Any] | None:
     return dict(zip(names, session.run(names, arrays), strict=True))
 
 
-def problems(path: Path, optimized: Path, session: Session) -> Iterator[str]:
-    """What differs from the stored outputs, and from onnxruntime's."""
+def problems(path: Path, optimized: Path, session: Session, exact: bool) -> Iterator[str]:
+    """What differs from onnxruntime's outputs and, of an `exact` model, from the stored ones."""
     for name, case in cases(path.with_suffix(".npz")).items():
         got = session.run(case["in"])
         reference = in_onnxruntime(optimized, case["in"])
         if reference is None:
             yield "note: stored numbers alone, onnxruntime has no kernel on a CPU"
         for output, want in case["out"].items():
-            if why := difference(path.name, got[output], want):
+            if exact and (why := difference(path.name, got[output], want)):
                 yield f"{name or '-'} {output}: {why} (stored)"
             theirs = None if reference is None else reference[output]
             if theirs is None:
                 continue
-            if own := difference(path.name, theirs, want):
+            if exact and (own := difference(path.name, theirs, want)):
                 yield f"note: onnxruntime itself is off the stored {output}: {own}"
             elif why := difference(path.name, got[output], theirs):
                 yield f"{name or '-'} {output}: {why} (onnxruntime)"
@@ -127,7 +159,7 @@ def check(path: Path, how: str, optimize: Optimize, launches: int) -> bool:
         ops = own_ops(target)
         try:
             compiled = Compiled.of(target)
-            found = list(problems(path, target, compiled.session))
+            found = list(problems(path, target, compiled.session, how not in QUANTIZERS))
         except GeError as e:
             print(f"{path.stem} {how}: refused: {e.message} ({ops})", flush=True)
             return False
@@ -143,6 +175,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--all", action="store_true", help="ORT_ENABLE_ALL too")
+    parser.add_argument("--quantized", action="store_true", help="quantized models too")
     args = parser.parse_args()
     levels = ort.GraphOptimizationLevel
     ways: dict[str, Optimize] = {
@@ -151,6 +184,8 @@ def main() -> None:
     }
     if args.all:
         ways["all"] = by_session(levels.ORT_ENABLE_ALL)
+    if args.quantized:
+        ways |= QUANTIZERS
     good = total = 0
     for path in sorted(args.folder.glob("*.onnx")):
         if args.only not in path.name or not path.with_suffix(".npz").exists():

@@ -36,16 +36,20 @@ def least(runs: int, work: Callable[[], Any]) -> tuple[float, Any]:
     return best, result
 
 
-def process(runs: int, command: Sequence[str]) -> float:
-    """The least CPU time of a process, in seconds."""
+def process(runs: int, command: Sequence[str]) -> float | None:
+    """The least CPU time of a process, in seconds; None if it fails."""
     best = float("inf")
     for _ in range(runs):
         pid = os.posix_spawnp(command[0], command, os.environ)
         _, status, usage = os.wait4(pid, 0)
         if status:
-            sys.exit(f"{' '.join(command)}: exit status {os.waitstatus_to_exitcode(status)}")
+            return None
         best = min(best, usage.ru_utime + usage.ru_stime)
     return best
+
+
+def told(seconds: float | None) -> str:
+    return "does not read it" if seconds is None else f"{seconds:.2f} s"
 
 
 def spellings(text: str) -> int:
@@ -64,7 +68,7 @@ def measure(path: Path, runs: int, peer: str) -> None:
     print(
         f"{path.name}: {count_ops([*module.body.blocks])} ops, {spellings(source.text)} spellings "
         f"of {source.text.count(chr(10))} lines: read {reading:.2f} s, verified {verifying:.2f}, "
-        f"printed {printing:.2f}; ge-opt as a whole {whole:.2f} s",
+        f"printed {printing:.2f}; ge-opt as a whole {told(whole)}",
         end="",
     )
     if shutil.which(peer):
@@ -72,7 +76,7 @@ def measure(path: Path, runs: int, peer: str) -> None:
             file.write(op_text(module, generic=True))
             file.flush()
             flags = ["--allow-unregistered-dialect", "-o", os.devnull]
-            print(f", {peer} {process(runs, [peer, file.name, *flags]):.2f}", end="")
+            print(f", {peer} {told(process(runs, [peer, file.name, *flags]))}", end="")
     print(flush=True)
 
 

@@ -17,6 +17,13 @@
 // CHECK-NEXT:   }
 // CHECK-NEXT: #-}
 
+// Bytes that mlir-opt writes for bits hold eight each.
+// RUN: ge-opt %S/Inputs/bits.mlir | filecheck %s --check-prefix=BITS
+// RUN: not ge-opt %S/Inputs/bits_missing.mlir 2>&1 | filecheck %s --check-prefix=MISSING
+// BITS:      dense<[true, false, true, true, false, false, false, true, true, true]> : tensor<10xi1>
+// BITS-NEXT: dense<[true, false, true]> : tensor<3xi1>
+// MISSING:   bits_missing.mlir:1:{{[0-9]+}}: error: Shape mismatch in dense literal
+
 // AGAIN:      dense<[true, false, true]> : tensor<3xi1>
 // AGAIN-NEXT: dense<1.000000e+00> : tensor<3xf32>
 // AGAIN-NEXT: dense<[1, 2, 3]> : tensor<3xindex>

@@ -1,5 +1,6 @@
 """`torch.compile(model, backend="ge")`."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -156,6 +157,34 @@ def test_numbers_and_sizes_are_inputs_and_outputs():
             }
             assert got["x"] is x
             assert got["same"][0] is got["y"]
+
+
+def test_floats_are_part_of_what_is_compiled(made: list[Loaded]):
+    """Those that dynamo takes for dynamic, too."""
+
+    def forward(x: torch.Tensor, scale: float) -> torch.Tensor:
+        return torch.nn.functional.leaky_relu(x, scale) / scale
+
+    compiled = torch.compile(forward, backend="ge", dynamic=True)
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        for scale in (0.5, 0.25, 0.5):
+            assert difference(compiled(x, scale), forward(x, scale)) < 1e-6
+    assert len(made) == 2
+
+
+def test_sizes_that_are_the_same_share_a_symbol(made: list[Loaded]):
+    def forward(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x + y, y]) * 2
+
+    compiled = torch.compile(forward, backend="ge", dynamic=True)
+    with torch.no_grad():
+        for rows in (3, 5):
+            x, y = torch.randn(2, rows, 4)
+            assert difference(compiled(x, y), forward(x, y)) < 1e-6
+    (program,) = made
+    names = set(re.findall(r'graph\.dims = \["(\w+)"', str(program.module)))
+    assert len(names) == 1
 
 
 @pytest.mark.parametrize("way", ["parameters", "inputs"])

@@ -164,6 +164,16 @@ def test_an_op_that_onnx_has_and_ge_has_not_names_its_line():
     assert "values, _ = torch.linalg.slogdet(x)" in str(e.value)
 
 
+def test_a_branch_in_the_graph():
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
+    x = torch.ones(3)
+    for compiled in (ahead(forward, x), torch.compile(forward, backend="ge")):
+        same(forward, compiled, x)
+        same(forward, compiled, -x)
+
+
 def test_a_state_that_is_written_is_named():
     class Counter(nn.Module):
         def __init__(self) -> None:

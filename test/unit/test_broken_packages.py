@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 import ge
+from ge.dialects.graph.elementwise import AbsOp
 from ge.dialects.support.packages import Installed, installed, looking_again, unmet
 from ge.lowering.onnx.registry import find
+from ge.runtime import kernels
 from ge.tools import ge_compile, ge_opt
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -165,6 +167,47 @@ def test_what_a_package_names_and_does_not_have(
         ge.Target.load("hollow1")
 
 
+TYPES = """
+import ge
+from xdsl.ir import Dialect
+from xdsl.passes import ModulePass
+from ge.dialects.graph.elementwise import AbsOp
+
+class Mine(ModulePass):
+    name = "mine"
+
+theirs = Dialect("theirs", [AbsOp])
+PACKAGE = ge.Package(
+    dialects={"theirs": "types_:theirs", "number": "types_:PACKAGE", "other": "types_:theirs"},
+    passes={"yours": "types_:Mine", "nothing": "types_:PACKAGE", "no-pass": "types_:Dialect"},
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--list-ops=theirs"], "dialect 'theirs' of {}: its op is named 'graph.abs'"),
+        (["--list-ops=number"], "dialect 'number' of {}: it is a Package, not a Dialect"),
+        (["--list-ops=other"], "dialect 'other' of {}: its own name is 'theirs'"),
+        (["--list-passes=yours"], "pass 'yours' of {}: its own name is 'mine'"),
+        (["--list-passes=nothing"], "pass 'nothing' of {}: Package is no ModulePass"),
+        (["--list-passes=no-pass"], "pass 'no-pass' of {}: Dialect is no ModulePass"),
+    ],
+)
+def test_what_a_package_names_is_of_another_kind(
+    arguments: list[str], why: str, site: Path, capsys: pytest.CaptureFixture[str]
+):
+    install_package(site, "types_", TYPES)
+    assert ge_opt.main(arguments) == 1
+    error = capsys.readouterr().err
+    assert why.format("package 'types_' 1.0 cannot be loaded") in error
+    assert ge_opt.main(["--list-ops"]) == 0
+    out, err = capsys.readouterr()
+    assert "graph.abs" in out
+    assert err.count("warning: ") == 3
+
+
 HANDLERS = """
 from ge.lowering.onnx.registry import onnx_op
 
@@ -205,3 +248,26 @@ def test_a_plain_universe_is_a_package_too(site: Path):
     assert isinstance(package, Installed)
     assert str(package) == "package 'plain' 1.0"
     assert package.adds.targets == {}
+
+
+def test_a_kernel_of_an_op_of_ge(site: Path):
+    """Is refused where the package's kernels are loaded, which names the op of ge."""
+    (site / "taking_kernels.py").write_text(
+        "from ge.dialects.graph.elementwise import AbsOp\n"
+        "from ge.runtime.kernels import array_kernel\n"
+        "@array_kernel(AbsOp)\ndef mine(x):\n    return x\n"
+    )
+    code = "import ge\nPACKAGE = ge.Package(kernels=['taking_kernels'])"
+    install_package(site, "taking", code)
+    (package,) = installed()
+    kernels.find(AbsOp)  # ge's own come first wherever an op is computed
+    with pytest.raises(ge.GeError, match=r"a kernel for graph\.abs exists already"):
+        package.load("taking_kernels")
+
+
+def test_a_package_is_no_plugin_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """What it names beyond dialects and passes would be lost without a word."""
+    file = tmp_path / "package.py"
+    file.write_text(EMPTY)
+    assert ge_opt.main(["--load-plugin", str(file), "--list-targets"]) == 1
+    assert f"{file}: error: a ge.Package is found by its entry point" in capsys.readouterr().err

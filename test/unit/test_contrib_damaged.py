@@ -104,6 +104,17 @@ def test_damaged_nodes_are_the_models_fault(node: Node, constants: str) -> None:
     assert not [m for m in messages if "bug in ge" in m]
 
 
+@pytest.mark.parametrize("node", [*NODES[:2], *NODES[3:6]], ids=lambda node: node[0])
+def test_half_precision(node: Node) -> None:
+    """Computed in f32 and rounded, as scores and sums are."""
+    op, inputs, attributes = node
+    half = {
+        name: array.astype(np.float16) if array.dtype == np.float32 else array
+        for name, array in inputs.items()
+    }
+    agree(op, half, OUTPUTS.get(op, ("y",)), tolerance=3e-3, **attributes)
+
+
 @pytest.mark.parametrize("node", [ATTENTION, MULTI_HEAD, ROTARY, EMBEDDING], ids=lambda n: n[0])
 def test_sizes_that_are_known_only_at_run_time(node: Node) -> None:
     """Batch and tokens, and the rows of what comes from before."""

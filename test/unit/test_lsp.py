@@ -288,6 +288,10 @@ async def test_a_text_that_is_being_written(client: LanguageClient):
     text.replace("graph.matmul %\n", "graph.matmul %x, %w {")
     offered = await text.completion(text.place("%w {", behind=True))
     assert offered == ["transpose_lhs = ", "transpose_rhs = "]
+    text.replace("%w {", '%w {transpose_lhs = true, graph.note = "a // b",\n  ')
+    assert await text.completion(text.place(",\n  ", behind=True)) == ["transpose_rhs = "]
+    text.replace(",\n  ", ", // ")
+    assert await text.completion(text.place(", // ", behind=True)) == []
 
 
 async def test_completion_of_dialects_types_and_symbols(client: LanguageClient):
@@ -297,6 +301,9 @@ async def test_completion_of_dialects_types_and_symbols(client: LanguageClient):
     line = text.place("npu_task.launch @\n").line
     assert "npu_task." in await text.completion(lsp.Position(line - 1, 2))
     assert await text.completion(lsp.Position(line, 19)) == ["@relu_0", "@main"]
+    text.replace("npu_task.launch @\n", "npu_task.kernel @k on \n")
+    words = await text.completion(text.place("@k on ", behind=True))
+    assert {"cube", "vector", "tiling"} <= set(words)
     types = await text.completion(text.place("%y : ", behind=True))
     assert HOST in types
     assert "tensor<" in types
@@ -353,6 +360,7 @@ async def test_what_a_client_should_not_send(client: LanguageClient):
     whole = lsp.TextDocumentContentChangeWholeDocument("x")
     client.text_document_did_change(lsp.DidChangeTextDocumentParams(never, [whole]))
     client.text_document_did_close(lsp.DidCloseTextDocumentParams(nowhere))
+    Text(client, "odd.mlir", "func.fun")
     text = Text(client, "odd.mlir", TWO_LAYERS)
     for line, column in ((0, 10**9), (10**9, 0), (3, 500)):
         params = lsp.HoverParams(text.id, lsp.Position(line, column))

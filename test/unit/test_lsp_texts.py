@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.context import context
-from ge.lowering.lsp.analysis import Part, analyse, analyse_part
+from ge.lowering.lsp.analysis import Part, analyse, analyse_part, failed
 from ge.lowering.lsp.documents import Change, Document, common_prefix, near_place, same_place
 from ge.lowering.lsp.hover import Hovers
 from ge.lowering.lsp.ops import described, kind_named
@@ -171,6 +171,21 @@ def test_an_error_has_its_place(ctx: Context, text: str, at: str, said: str):
     assert text[problem.extent.start : problem.extent.end] == at
     assert problem.extent.start == text.rindex(at)
     assert problem.message == said
+
+
+def test_a_text_may_be_nested_deeply(ctx: Context):
+    depth = 300
+    text = '"test.op"() ({\n' * depth + '"test.termop"() : () -> ()\n'
+    text += '}) : () -> ()\n"test.termop"() : () -> ()\n' * (depth - 1) + "}) : () -> ()\n"
+    part = analyse_part(text, "x.mlir", ctx)
+    assert part.problems == []
+    assert len(part.record.regions) == depth
+
+
+def test_a_bug_is_told_at_the_first_line():
+    (problem,) = failed("func.func\n", KeyError("x")).parts[0].problems
+    assert problem.message == "internal error: KeyError: 'x'"
+    assert problem.extent == (0, len("func.func"))
 
 
 def test_names_are_those_of_their_regions(ctx: Context):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_pip_installs_it(
         if project == "page":
             assert check_page(PAGE, tmp_path, installing, capfd) == 4
             return
-        install(SAMPLE)
+        install(copytree(SAMPLE, tmp_path / "sample"))  # pip builds where the sources are
     listed = subprocess.run(
         [str(Path(sys.executable).with_name("ge-opt")), "--list-targets"],
         capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": str(site)},

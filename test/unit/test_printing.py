@@ -13,6 +13,8 @@ from ge.dialects.support.lines import LineOp
 from ge.lowering.driver.compiler import compile_file, context
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.formats import format_of
+from ge.lowering.text.look import PLAIN, Look
+from ge.lowering.text.looks import LookPrinter
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module
 
@@ -63,6 +65,38 @@ def test_a_program_with_tiles(tmp_path: Path, target: str) -> None:
     noted = op_text(read)
     assert noted == by_xdsl(read) != text
     assert op_text(parse_module(context(()), Source("m", noted))) == noted
+
+
+LOOKS = [
+    Look(unique_ids=True), Look(users=True), Look(hex_above=1), Look(location_names=True),
+    Look(users=True, debuginfo=True), Look(users=True, location_names=True),
+]  # fmt: skip
+
+
+def without_names(text: str) -> str:
+    """The module of a text in its generic form, its values numbered."""
+    module = parse_module(context(()), Source("m", text))
+    for op in module.walk():
+        for value in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)):
+            value.name_hint = None
+    return op_text(module, generic=True)
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=str)
+def test_other_looks_are_read_as_the_same_module(look: Look, tmp_path: Path) -> None:
+    path = tmp_path / "m.mlir"
+    path.write_text(IMAGES)
+    for module in (parse_module(context(()), Source("m", OTHERS)), compile_file(str(path)).module):
+        assert without_names(op_text(module, look)) == without_names(op_text(module))
+
+
+def test_a_printer_of_looks_prints_as_the_plain_one(tmp_path: Path) -> None:
+    path = tmp_path / "m.mlir"
+    path.write_text(IMAGES)
+    for module in (parse_module(context(()), Source("m", OTHERS)), compile_file(str(path)).module):
+        out = StringIO()
+        LookPrinter(look=PLAIN, stream=out).print_whole(module)
+        assert out.getvalue() == op_text(module)
 
 
 def test_parts_that_an_op_may_have_and_attributes_beside_them() -> None:

@@ -2,12 +2,15 @@
 
 import subprocess
 import sys
+from typing import Any
 
+import numpy as np
 import pytest
 from onnx import NodeProto, TensorProto, helper
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.importer import import_model
+from ge.lowering.onnx.model import Tensors
 from ge.lowering.onnx.traces import STACK_TRACE, line_of, user_line
 
 TRACE = (
@@ -53,6 +56,31 @@ def test_the_line_of_the_user_is_the_innermost_outside_of_pytorch():
     )
     assert user_line('File "net.py", line 3, in f') == "net.py:3"
     assert user_line("no trace at all") == ""
+
+
+class Held(Tensors):
+    """External data that is in memory."""
+
+    def __init__(self, arrays: dict[str, Any]) -> None:
+        super().__init__()
+        self.arrays = arrays
+
+    def array(self, proto: TensorProto) -> Any:
+        return self.arrays[proto.external_data[0].value]
+
+
+def test_weights_in_memory_are_not_copied():
+    weight = np.ones((32, 32), np.float32)
+    proto = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=weight.shape)
+    proto.data_location = TensorProto.EXTERNAL
+    proto.external_data.add(key="location", value="fc.weight")
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 32])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 32])
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    graph = helper.make_graph([node], "g", [x], [y], [proto])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    imported = import_model(model, tensors=Held({"fc.weight": weight}))
+    assert imported.payload["w"] is weight
 
 
 def traced(node: NodeProto) -> NodeProto:

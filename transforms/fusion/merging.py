@@ -31,6 +31,7 @@ from ge.transforms.graph.prepare_weights import FUNCTION
 from ge.transforms.graph.share_common_subexpressions import share_common_subexpressions
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count, disabling, is_enabled
+from ge.transforms.rewriting.debug_counters import allows
 
 MOST_OPS = 64
 """Ops of one kernel at most: its code must fit into the core's instruction cache (32 KiB is usual,
@@ -180,6 +181,8 @@ class Merger:
                 return Missed(f"together they are {-gain:.1f} us slower", 0.0)
             if gain is not None and (over := over_core(body, self.target)) is not None:
                 return Missed(over, gain)
+        if not allows(rule, at):
+            return Missed("a debug counter leaves it out", gain, final=True)
         if not self.groups.merge(group, other):
             return Missed("a path around them would become a cycle", gain, final=True)
         self._times[group] = len(group.ops), together

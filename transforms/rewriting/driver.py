@@ -28,6 +28,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.locations import fuse_locations
 from ge.dialects.support.types import NotStatic
 from ge.transforms.rewriting.counts import is_enabled
+from ge.transforms.rewriting.debug_counters import allows, is_counting
 
 REWRITES_PER_OP = 100  # more rewrites than this for each op of the input are an endless loop
 
@@ -63,6 +64,7 @@ class _Dispatcher(RewritePattern):
         self.patterns = [(p, op_classes(p)) for p in patterns]
         self.by_class: dict[type[Operation], list[RewritePattern]] = {}
         self.counts: Counter[type[RewritePattern]] = Counter()
+        self.counted = is_counting()
         self.limit = 0  # rewrites that may follow; set by the walker
         self.inserted: list[Operation] = []
         self.removed: list[Operation] = []
@@ -75,6 +77,8 @@ class _Dispatcher(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         for pattern in self.patterns_for(type(op)):
+            if self.counted and not may_try(pattern, op):
+                continue
             try:
                 pattern.match_and_rewrite(op, rewriter)
             except NotStatic:
@@ -114,6 +118,12 @@ class _Dispatcher(RewritePattern):
                 o.location = location
         self.inserted.clear()
         self.removed.clear()
+
+
+def may_try(pattern: RewritePattern, op: Operation) -> bool:
+    """Whether debug counters let a pattern be tried. One that asks them itself, where it matches,
+    is; each try of another counts as one application."""
+    return getattr(pattern, "ASKS", False) or allows(type(pattern).__name__, op)
 
 
 class _Walker(PatternRewriteWalker):

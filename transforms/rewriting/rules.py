@@ -27,6 +27,7 @@ from ge.runtime.data.arrays import dense, dtype_of, type_of
 from ge.transforms.graph.infer_shapes import refine
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count
+from ge.transforms.rewriting.debug_counters import allows
 from ge.transforms.rewriting.losses import loss_us
 from ge.transforms.rewriting.matching import Match, Miss, Op
 
@@ -94,10 +95,13 @@ class Search(RewritePattern, ABC):
     """Base of rules that search by more than a pattern: they count and remark themselves."""
 
     names: ClassVar[tuple[str, ...]] = ()  # in counts, remarks and `disable`
+    ASKS: ClassVar[bool] = False  # whether it asks debug counters itself, where it matches
 
 
 class Rule(Search):
     """Base of the rules that replace the one result of a match's root."""
+
+    ASKS: ClassVar[bool] = True
 
     name: ClassVar[str]
     pattern: Op
@@ -121,6 +125,8 @@ class Rule(Search):
         if match is None:
             if miss.depth >= self.nearly and remarks.wanted():
                 remarks.missed(self.name, op, miss.why, loss_us(miss.ops))
+            return
+        if not allows(self.name, op):
             return
         # rules that tell of near misses make one op, and one launch, of several
         gain = loss_us(match.ops) if self.nearly <= len(match.ops) else None

@@ -12,7 +12,7 @@ which it is counted and disabled, is the function's: `subtract-negated`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
@@ -25,6 +25,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, is_refinement, set_type, tensor
 from ge.runtime.data.arrays import array_of, type_of
 from ge.transforms.graph.infer_shapes import refine
+from ge.transforms.rewriting.debug_counters import allows
 
 OpT = TypeVar("OpT", bound=TensorOp)
 
@@ -68,6 +69,8 @@ class Make:
 class LocalRule(RewritePattern):
     """A rule as a pattern of xDSL."""
 
+    ASKS: ClassVar[bool] = True  # debug counters
+
     names: tuple[str, ...] = ()
     ops: tuple[type[TensorOp], ...] = ()
     exact: bool = True
@@ -85,6 +88,9 @@ class LocalRule(RewritePattern):
         if values is None or not all(
             new is None or fits(new, old) for new, old in zip(values, op.results, strict=True)
         ):
+            make.discard()
+            return
+        if not allows(self.names[0], op):
             make.discard()
             return
         for new, old in zip(values, op.results, strict=True):

@@ -50,6 +50,7 @@ from ge.transforms.analysis import polynomials as poly
 from ge.transforms.graph.composites.narrow_computation import NarrowComputation
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import is_enabled
+from ge.transforms.rewriting.debug_counters import allows
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.losses import loss_us
 from ge.transforms.rewriting.matching import Match, Number, Op, Pattern, Value, near, number_of
@@ -232,6 +233,7 @@ class FindActivation(Search):
         f"find-{n}" for n in ("gelu", "silu", "sigmoid", "mish", "hard-swish", "hard-sigmoid")
     )
     ops = tuple(FORMS)
+    ASKS: ClassVar[bool] = True
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         result = op.results[0]
@@ -250,7 +252,8 @@ class FindActivation(Search):
                 if (t is result or result.has_one_use()) and (
                     t is end or expansion.uses_all(t, end)
                 ):
-                    self.replace(rewriter, end, x, composite, (*expansion.ops, op))
+                    if allows(rule_of(composite), op):
+                        self.replace(rewriter, end, x, composite, (*expansion.ops, op))
                     return
                 why = f"the result of {op.name} is used elsewhere too"
         if nearest is not None and remarks.wanted():
