@@ -124,9 +124,8 @@ ROWS = [
     Row("--mlir-elide-resource-strings-if-larger=N", "an empty `{-# #-}` is left", "nothing is "
         "left", "--mlir-elide-resource-strings-if-larger=4", r"\{-#\s*#-\}", r"^(?!.*\{-#)",
         input="constants.mlir"),
-    Row("--mlir-print-elementsattrs-with-hex-if-larger=N", "bytes (default: from 101 elements on)",
-        "the same on request; bits (`i1`) and complex numbers stay lists, and are read in "
-        "either form",
+    Row("--mlir-print-elementsattrs-with-hex-if-larger=N", "bytes for more elements (default 100, "
+        "-1: none)", "the same; bits (`i1`) are always listed, and read in either form",
         "--mlir-print-elementsattrs-with-hex-if-larger=2", r'dense<"0x0000803F0000004000004040">',
         input="constants.mlir", same=True),
     Row("--allow-unregistered-dialect", "takes ops of unknown dialects", "the same",
