@@ -17,14 +17,12 @@ from xdsl.utils.exceptions import ShrinkException
 from ge.dialects.support.diagnostics import Diagnostic, Severity, SourceLocation, diagnostic_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import count_ops
-from ge.lowering.cli.debug_counters import read_counters
 from ge.lowering.cli.opt_arguments import plugin_files, read_arguments
 from ge.lowering.cli.remarks import Remarks
 from ge.lowering.cli.response_files import expanded
 from ge.lowering.cli.watch_flags import look_of
 from ge.lowering.cli.watching import Watching
 from ge.lowering.debugging.expected_diagnostics import mismatches
-from ge.lowering.debugging.roundtrip import check_roundtrip
 from ge.lowering.levels.dominance import verify
 from ge.lowering.pipeline.collector import paused_collector
 from ge.lowering.pipeline.instrumentation import Between, dumps_for
@@ -112,6 +110,10 @@ class Driver:
 
     def counters(self) -> Counters | None:
         texts, printed = self.args.mlir_debug_counter, self.args.mlir_print_debug_counter
+        if not texts and not printed:
+            return None
+        from ge.lowering.cli.debug_counters import read_counters  # with xDSL's rewriting
+
         return read_counters(texts, printed)
 
     def bisect(self, passes: Sequence[ModulePass]) -> int:
@@ -227,6 +229,8 @@ class Driver:
                 module = parse_module(self.ctx, part, implicit=not self.args.no_implicit_module)
                 self.timing.phase("Parser", 1 + count_ops(module.body.blocks))
                 if self.args.verify_roundtrip:
+                    from ge.lowering.debugging.roundtrip import check_roundtrip
+
                     check_roundtrip(self.ctx, module)
                 self.run_passes(module, self.manager)
                 return self.text_of(module)

@@ -20,7 +20,6 @@ from xdsl.traits import IsolatedFromAbove
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.text.values import did_you_mean
-from ge.transforms.rewriting.passes import FunctionPass
 
 if TYPE_CHECKING:
     from ge.transforms.rewriting.relations import Relation
@@ -62,6 +61,8 @@ class NestedPass(ModulePass):
     @classmethod
     def of(cls, inner: ModulePass, anchors: tuple[str, ...]) -> "NestedPass":
         """Raises GeError for a pass that cannot run on the innermost of the anchors."""
+        from ge.transforms.rewriting.passes import FunctionPass  # with the dialect of functions
+
         anchor, name = anchors[-1], inner.name
         if anchor != MODULE and not is_local(inner):
             each = "any op" if anchor == ANY else f"each '{anchor}'"
