@@ -6,7 +6,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, StringAttr, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from ge.dialects.support.dims import Range
 from ge.dialects.support.types import array_ints
@@ -63,6 +63,12 @@ def port(name: str) -> dict[str, Attribute]:
 
 def argument_attributes(func: FuncOp, index: int) -> Mapping[str, Attribute]:
     return {} if func.arg_attrs is None else func.arg_attrs.data[index].data
+
+
+def is_seed(arg: BlockArgument) -> bool:
+    """Whether it is an argument that a session gives for random numbers."""
+    func = arg.block.parent_op()
+    return isinstance(func, FuncOp) and SEED in argument_attributes(func, arg.index)
 
 
 def name_hint(name: str) -> str | None:

@@ -17,7 +17,6 @@ from xdsl.utils.exceptions import ShrinkException
 from ge.dialects.support.diagnostics import Diagnostic, Severity, SourceLocation, diagnostic_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import count_ops
-from ge.lowering.cli import lists
 from ge.lowering.cli.debug_counters import read_counters
 from ge.lowering.cli.opt_arguments import plugin_files, read_arguments
 from ge.lowering.cli.remarks import Remarks
@@ -137,15 +136,20 @@ class Driver:
     def listed(self) -> str | None:
         """What there is, where that is asked for."""
         args = self.args
+        asked = args.list_passes, args.list_ops
+        if asked == (None, None) and not (
+            args.list_dialects or args.list_targets or args.list_rules
+        ):
+            return None
+        from ge.lowering.cli import lists
+
         if args.list_passes is not None:
             return lists.list_passes(args.list_passes, self.passes)
         if args.list_ops is not None:
             return lists.list_ops(args.list_ops, self.known)
         if args.list_dialects:
             return lists.list_dialects(self.known)
-        if args.list_targets:
-            return lists.list_targets()
-        return lists.list_rules() if args.list_rules else None
+        return lists.list_targets() if args.list_targets else lists.list_rules()
 
     def pipeline(self) -> Sequence[PassText]:
         """The passes asked for: by flags, by a pipeline text, or by the input's own header."""

@@ -29,7 +29,7 @@ PRINTING = {
     "--mlir-elide-resource-strings-if-larger N": """leave out resources (in `{-# #-}`) of more than
         N characters""",
     "--mlir-print-elementsattrs-with-hex-if-larger N": """print constants of more than N elements
-        as bytes; -1: none (default). Bits and complex numbers are listed""",
+        as bytes (default 100), -1: none. Bits are listed, however many""",
 }
 WATCHING = {
     "--mlir-print-ir-before PASS,...": "print the IR before these passes, on stderr",
@@ -64,8 +64,8 @@ def asks(args: argparse.Namespace) -> bool:
     return any(getattr(args, flag[2:].replace("-", "_")) for flag in flags)
 
 
-def hex_limit(text: str) -> int | None:
-    return None if text.strip() == "-1" else whole(0)(text)
+def hex_limit(text: str) -> int:
+    return -1 if text.strip() == "-1" else whole(0)(text)
 
 
 NAMES: dict[str, Any] = {"action": "extend", "type": names, "default": []}

@@ -44,6 +44,9 @@ class Culprit:
 
 @dataclass
 class Bisection:
+    """The search for the first of `passes`, and of the rules that it applies, after which `judge`
+    says that something is wrong (see the top of this file)."""
+
     ctx: Context
     passes: Sequence[ModulePass]
     judge: Judge

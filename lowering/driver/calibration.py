@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.graph.ports import is_seed
 from ge.dialects.graph.quantization import Granular, QuantizeOp
 from ge.dialects.support.diagnostics import (
     diagnostic_handler,
@@ -251,6 +252,8 @@ def with_chunks(program: Program, samples: Samples) -> ModuleOp:
     main = main_function(module)
     assert main is not None
     for arg in main.args:
+        if is_seed(arg):
+            continue
         set_type(arg, tensor(shapes[argument_name(arg)], element_type(arg)))
     refresh_signature(main)
     return module

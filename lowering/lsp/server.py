@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Protocol, TypeVar, cast
@@ -194,7 +195,8 @@ class Server(LanguageServer):
             await asyncio.wait_for(self._analysed[uri].wait(), patience)
         except TimeoutError:
             pass  # what was known before has to do
-        answers = Answers(document, uri, self.translation, self.clerk_ctx, self.settings.target)
+        as_it_is = copy(document)  # it may change while the other thread looks at it
+        answers = Answers(as_it_is, uri, self.translation, self.clerk_ctx, self.settings.target)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._clerk, question, answers)
 

@@ -34,10 +34,7 @@ class Example:
 
     def module(self) -> ModuleOp:
         """The text as a module that was verified. Raises ParseError or VerifyException."""
-        source = Source(self.place, self.text, self.line - 1)
-        module = parse_module(context_of_examples(), source)
-        module.verify()
-        return module
+        return parsed(self)
 
     def results(self) -> Sequence[Array]:
         """What its function returns, none where it takes inputs or there is no function."""
@@ -46,6 +43,15 @@ class Example:
             if not func.body.block.args:
                 return Function(module, func, {}).run([])
         return ()
+
+
+@cache
+def parsed(example: Example) -> ModuleOp:
+    """See `Example.module`."""
+    source = Source(example.place, example.text, example.line - 1)
+    module = parse_module(context_of_examples(), source)
+    module.verify()
+    return module
 
 
 @cache

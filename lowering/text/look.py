@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Look:
-    """The text of a module. What is not among the first four is the matter of `looks.py`."""
+    """The text of a module. What is not among the first five is the matter of `looks.py`."""
 
     generic: bool = False
     debuginfo: bool = False  # locations
     properties_as_attributes: bool = False
     elide: int | None = None  # constants of more elements are left out
     elide_resources: int | None = None  # those of more characters are left out
-    hex_above: int | None = None  # constants of more elements are printed as bytes
+    hex_above: int | None = None  # constants of more elements are bytes, -1: none; None: 100
     pretty: bool = False  # locations are for people, and cannot be read again
     skip_regions: bool = False
     unique_ids: bool = False  # one numbering for all functions

@@ -7,7 +7,6 @@ from typing import Any, cast
 from xdsl.dialects.builtin import (
     ArrayAttr,
     CallSiteLoc,
-    ComplexType,
     DenseIntOrFPElementsAttr,
     FileLineColLoc,
     FusedLoc,
@@ -171,21 +170,20 @@ class LookPrinter(TextPrinter):
             super().print_new_attribute(attribute)
 
     def bytes_of(self, attribute: Any) -> str:
-        """The bytes of a constant that is to be printed so."""
+        """The bytes of a constant that is to be printed so, as a quoted hexadecimal number; empty
+        for another one, a list, and one that stands for all elements."""
         limit = self.look.hex_above
-        dense = isinstance(attribute, DenseIntOrFPElementsAttr)
-        return "" if limit is None or not dense else bytes_text(attribute, limit)
+        if limit is None or limit < 0 or not isinstance(attribute, DenseIntOrFPElementsAttr):
+            return ""
+        if element_count(attribute) <= max(limit, 1) or attribute.get_element_type() == i1:
+            return ""
+        return f'"0x{attribute.data.data.hex().upper()}"'
 
-
-def bytes_text(attribute: Any, limit: int) -> str:
-    """The bytes of a constant of more than `limit` elements as a quoted hexadecimal number, empty
-    for another one, for a splat, and for bits: xDSL reads a byte for each of these, mlir-opt one
-    for eight."""
-    count = element_count(attribute)
-    element = attribute.get_element_type()
-    if count <= max(limit, 1) or element == i1 or isinstance(element, ComplexType):
-        return ""
-    return f'"0x{attribute.data.data.hex().upper()}"'
+    def is_listed(self, attribute: Any) -> bool:
+        """With a limit, whatever is not printed as bytes."""
+        if element_count(attribute) <= 1:
+            return False
+        return self.look.hex_above is not None or super().is_listed(attribute)
 
 
 # ---- locations -------------------------------------------------------------------------------

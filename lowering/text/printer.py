@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     UnregisteredOp,
+    i1,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl.declarative_assembly_format import AttributeVariable
@@ -251,11 +252,26 @@ class TextPrinter(Printer):
             self.stream = out
 
     def print_new_attribute(self, attribute: Attribute) -> None:
+        constant = cast(Any, attribute)
         if self.is_elided(attribute):
             self.print_string("dense_resource<__elided__> : ")
-            self.print_attribute(cast(Any, attribute).type)
+            self.print_attribute(constant.type)
+        elif isinstance(attribute, DenseIntOrFPElementsAttr) and self.is_listed(constant):
+            self.print_elements(constant)
         else:
-            super().print_attribute(attribute)
+            super().print_attribute(cast(Attribute, attribute))
+
+    def is_listed(self, attribute: Any) -> bool:
+        """Whether a constant is a list, however long. Bits are: of bytes xDSL has one for each,
+        LLVM one for eight."""
+        return attribute.get_element_type() == i1 and element_count(attribute) > 1
+
+    def print_elements(self, attribute: Any) -> None:
+        """A constant as upstream prints one of up to 100 elements."""
+        self.print_string("dense<")
+        attribute._print_dense_list(attribute.get_values(), attribute.get_shape(), self)
+        self.print_string("> : ")
+        self.print_attribute(attribute.type)
 
     def is_elided(self, attribute: Attribute) -> bool:
         constant = isinstance(attribute, DenseIntOrFPElementsAttr)

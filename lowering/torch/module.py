@@ -76,6 +76,8 @@ def compile_module(
     table: Mapping[Any, Any] | None,
     options: Options,
 ) -> CompiledModel:
+    """What `ge.torch.compile` does. `table`: translations of a user's ops. Raises GeError for what
+    cannot be traced, translated or compiled, with the line of the user's code if it is known."""
     module = model if isinstance(model, torch.nn.Module) else Function(model)
     name = type(module).__name__ if module is model else getattr(model, "__name__", "function")
     signature = inspect.signature(module.forward)

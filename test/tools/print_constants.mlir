@@ -30,6 +30,16 @@
 // AGAIN-NEXT: dense<[1, 2, 3]> : tensor<3xi4>
 // AGAIN-NEXT: dense<[1.000000e+00, 2.000000e+00, 3.000000e+00]> : tensor<3xbf16>
 
+// Bits are listed, for xDSL and LLVM differ in what their bytes are.
+// RUN: ge-opt %S/Inputs/many.mlir | filecheck %s --check-prefix=MANY
+// RUN: ge-opt %S/Inputs/many.mlir --mlir-print-elementsattrs-with-hex-if-larger=-1 | filecheck %s --check-prefix=LISTED
+// RUN: ge-opt %S/Inputs/many.mlir --mlir-print-elementsattrs-with-hex-if-larger=120 | filecheck %s --check-prefix=LISTED
+// RUN: ge-opt %S/Inputs/many.mlir --mlir-print-elementsattrs-with-hex-if-larger=119 | filecheck %s --check-prefix=MANY
+// MANY:        dense<[true, false, {{.*}}]> : tensor<120xi1>
+// MANY-NEXT:   dense<"0x0001{{.*}}"> : tensor<120xi8>
+// LISTED:      dense<[true, false, {{.*}}]> : tensor<120xi1>
+// LISTED-NEXT: dense<[0, 1, {{.*}}, 119]> : tensor<120xi8>
+
 // ELIDED:     dense_resource<blob> : tensor<4xi32>
 // ELIDED-NOT: {-#
 

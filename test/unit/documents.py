@@ -31,7 +31,8 @@ COMMAND = re.compile(r"^[^\n]*<<'(\w+)'\n.*?^\1$|^[^\n]+$", re.MULTILINE | re.DO
 
 # commands that run in this process, where the line has nothing that needs a shell
 PYTHON = {*PARSERS, "filecheck"}
-SHELL = {">", "<", "&&", ";", "2>&1"}
+CAT = ["cat"]  # at the end of a pipe: the status of what is before it does not count
+SHELL = {">", "<", "&&", ";", "2>&1", "<<'END'"}
 
 Run = Callable[[str], str]
 
@@ -59,11 +60,15 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 
     def one(command: str) -> str:
-        stages = [shlex.split(stage) for stage in command.split(" | ")]
+        settings, plain = environment_of(command)
+        stages = [shlex.split(stage) for stage in plain.split(" | ")]
         if stages[0][0] == "lit":  # here, where nothing has to be imported again
             return "".join(one(line) for path in stages[0][2:] for line in run_lines(path))
-        if all(stage[0] in PYTHON and not SHELL & set(stage) for stage in stages):
-            return pipe(stages, command, capfd)
+        if all(s == CAT or (s[0] in PYTHON and not SHELL & set(s)) for s in stages):
+            with monkeypatch.context() as patch:
+                for name, value in settings:
+                    patch.setenv(name, value)
+                return pipe(stages, command, capfd)
         status = subprocess.run(["bash", "-euc", command], check=False).returncode
         return checked(status, command, capfd)
 
@@ -89,6 +94,15 @@ def checked(status: int, command: str, capfd: pytest.CaptureFixture[str]) -> str
     return err + out
 
 
+def environment_of(command: str) -> tuple[list[tuple[str, str]], str]:
+    """The variables that a command begins with, and the rest."""
+    settings: list[tuple[str, str]] = []
+    while match := re.match(r"([A-Z_]+)=(\S+) ", command):
+        settings.append((match[1], match[2]))
+        command = command[match.end() :]
+    return settings, command
+
+
 def run_lines(path: str) -> list[str]:
     """The commands of a FileCheck test, as lit.cfg has them substituted."""
     lines = re.findall(r"^// RUN: (.*)$", Path(path).read_text("utf-8"), re.MULTILINE)
@@ -101,6 +115,8 @@ def pipe(stages: list[list[str]], command: str, capfd: pytest.CaptureFixture[str
     """Run tools of ge and filecheck, each on what the one before it printed."""
     printed, text = "", ""
     for argv in stages:
+        if argv == CAT:
+            continue
         if argv[0] == "filecheck":
             status = call(argv, text.encode())
         else:
@@ -108,7 +124,7 @@ def pipe(stages: list[list[str]], command: str, capfd: pytest.CaptureFixture[str
             with own_process():
                 status = import_module(f"ge.tools.{argv[0].replace('-', '_')}").main(argv[1:])
         out, err = capfd.readouterr()
-        assert status == 0, f"{command}\n{out}\n{err}"
+        assert status == 0 or stages[-1] == CAT, f"{command}\n{out}\n{err}"
         printed, text = printed + err, out
     return printed + text
 

@@ -42,6 +42,28 @@ func.func @f(%arg0: i32) -> i64 {
   func.return %arg0 : i32
 }
 """,
+    "parts.mlir": """\
+func.func private @a() -> ()
+//===//
+func.func private @b() -> ()
+""",
+    "expected.mlir": """\
+// expected-error@+1 {{other words}}
+"test.op"(%x) : (i32) -> ()
+""",
+    "symbols.mlir": """\
+func.func private @callee(%x: i32) -> i32 {
+  func.return %x : i32
+}
+func.func private @unused() -> () {
+  func.return
+}
+func.func @caller(%x: i32) -> i32 {
+  %0 = func.call @callee(%x) : (i32) -> i32 loc("here")
+  func.return %0 : i32
+}
+""",
+    "arguments": "--pass-pipeline='builtin.module(cse, canonicalize)'\n",
     "unknown.mlir": '"foo.bar"() : () -> ()\n',
 }
 
@@ -102,9 +124,8 @@ ROWS = [
     Row("--mlir-elide-resource-strings-if-larger=N", "an empty `{-# #-}` is left", "nothing is "
         "left", "--mlir-elide-resource-strings-if-larger=4", r"\{-#\s*#-\}", r"^(?!.*\{-#)",
         input="constants.mlir"),
-    Row("--mlir-print-elementsattrs-with-hex-if-larger=N", "bytes (default: from 101 elements on)",
-        "the same on request; bits (`i1`) and complex numbers stay lists, and are read in "
-        "either form",
+    Row("--mlir-print-elementsattrs-with-hex-if-larger=N", "bytes for more elements (default 100, "
+        "-1: none)", "the same; bits (`i1`) are always listed, and read in either form",
         "--mlir-print-elementsattrs-with-hex-if-larger=2", r'dense<"0x0000803F0000004000004040">',
         input="constants.mlir", same=True),
     Row("--allow-unregistered-dialect", "takes ops of unknown dialects", "the same",
@@ -182,6 +203,53 @@ ROWS = [
         "takes the other's files", "--run-reproducer", r"module \{", "this is not a reproducer"),
     Row("--mlir-disable-threading", "one thread", "no effect: always one",
         f"--cse {THREADS}", r"arith.addf(?!(.|\n)*addf)", same=True),
+    Row("--pass-pipeline='builtin.module(func.func(a,b{c=1}),any(d))'", "nested pipelines", "the "
+        "same; `builtin.module` may be left out", "--pass-pipeline=builtin.module(func.func(cse),"
+        "any(cse))", r"arith.addf(?!(.|\n)*addf(.|\n)*@g)", same=True),
+    Row("a pass of a module in func.func(...)", "in `func.func(inline)` the pass says that the "
+        "function has no symbol table", "the place, and what to write",
+        "--pass-pipeline=builtin.module(func.func(inline))", r"'func.func' op  was scheduled",
+        r"1:26: error: pass 'inline' runs on a whole 'builtin.module', it cannot run on each"),
+    Row("--split-input-file, =MARKER", "parts between markers; lines of a part count from 1",
+        "the same; lines count from the beginning of the file", "--split-input-file=//===//",
+        r"@a(.|\n)*// -----\n(.|\n)*@b", input="parts.mlir"),
+    Row("--output-split-marker=MARKER", "stands between the parts printed", "the same",
+        "--split-input-file=//===// --output-split-marker=//", r"@a(.|\n)*^//$(.|\n)*@b",
+        input="parts.mlir"),
+    Row("--verify-diagnostics", "what is not expected, or not said, is an error",
+        "the same; comments that cannot be read are errors, too", "--verify-diagnostics",
+        r'expected error "other words" was not produced', input="expected.mlir"),
+    Row("--verify-diagnostics=all, only-expected", "later versions; 19 knows the bare flag alone",
+        "all: as bare; only-expected: nothing is said of what no comment expects",
+        "--verify-diagnostics=only-expected", "invalid value for boolean",
+        r'\A\S+ error: expected error "other words" was not produced', input="expected.mlir"),
+    Row("--verify-each, =false", "verify after each pass (default)", "the same",
+        "--verify-each --cse", r"@f", same=True),
+    Row("--verify-roundtrip", "text and bytecode are read back and compared", "the custom and the "
+        "generic form are", "--verify-roundtrip", r"@f", same=True),
+    Row("--no-implicit-module", "a file of one op gets no module around it; that of two is an "
+        "error", "ge-opt runs on modules: a file without one is an error", "--no-implicit-module",
+        "source must contain a single top-level operation", "error: "),
+    Row("@FILE", "arguments in a file", "the same; a file that is not there is named as such",
+        "@arguments", r"arith.addf(?!(.|\n)*addf(.|\n)*@g)"),
+    Row("--color, NO_COLOR", "colours of diagnostics", "the same; `--color=auto, always, never`",
+        "--color", "\x1b\\[", input="wrong.mlir"),
+    Row("--strip-debuginfo", "forgets locations", "the same", "--strip-debuginfo "
+        "--mlir-print-debuginfo", r"loc\(unknown\)", input="symbols.mlir"),
+    Row("--symbol-dce", "erases private symbols that are not used", "the same", "--symbol-dce",
+        r"@callee(?!(.|\n)*@unused)", input="symbols.mlir"),
+    Row("--inline", "puts functions in place of calls; options for pipelines and thresholds",
+        "the same for functions of one block; `max-iterations`", "--inline",
+        r"@caller(?!(.|\n)*call)", input="symbols.mlir"),
+    Row("--mlir-debug-counter=NAME-skip=N,NAME-count=M", "leaves out actions of a name (those that "
+        "a tool registers; mlir-opt itself none)", "leaves out applications of a rule, of all "
+        "(`rule-application`), or runs of passes (`pass-execution`)",
+        "--cse --mlir-debug-counter=pass-execution-count=0", r"arith.addf",
+        r"arith.addf(.|\n)*arith.addf(.|\n)*@g"),
+    Row("--mlir-print-debug-counter", "a table of counters", "the same",
+        "--cse --mlir-print-debug-counter", "DebugCounter counters:"),
+    Row("--bisect, --bisect=SCRIPT", "unknown", "finds the pass, and the application of a rule, "
+        "that does harm", "--cse --bisect", "Unknown command line argument", "no pass does harm"),
     # ---- what is told
     Row("--show-dialects", "names of the dialects", "the same (`--list-dialects` says more)",
         "--show-dialects", r"^Available Dialects: .*arith.*func.*scf"),

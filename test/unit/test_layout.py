@@ -129,6 +129,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "lowering/cli": {
         "dialects", "lowering", "runtime", "transforms/precision", "transforms/quantization",
+        "transforms/rewriting",
     },
     "tools": {"dialects", "transforms", "lowering", "runtime"},
     "ge": {"dialects", "transforms", "lowering", "runtime"},

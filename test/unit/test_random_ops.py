@@ -3,6 +3,7 @@ numbers at every level, in every schedule and for every way in which shapes are 
 
 from collections.abc import Mapping, Sequence
 from math import erf, sqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from onnx.parser import parse_model
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
+import ge
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.onnx.importer import import_model
@@ -450,3 +452,25 @@ def test_the_model_is_not_changed() -> None:
     import_model(ALL)
     assert ALL.SerializeToString() == before
     assert onnx.checker.check_model(ALL) is None
+
+
+@pytest.mark.parametrize("options", [{"precision": "fp16"}, {"quantize": "int8"}])
+def test_the_seed_is_none_of_the_samples(
+    options: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a calibration, nor of the random inputs that take its place."""
+    proto = model("r = RandomNormalLike(x) z = Add(x, r) y = MatMul(z, w)", "float[n, 32] x",
+                  "float[n, 32] y")  # fmt: skip
+    weight = np.random.default_rng(2).standard_normal((32, 32)).astype(np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    onnx.save(proto, tmp_path / "m.onnx")
+    if "quantize" in options:
+        x = np.random.default_rng(3).standard_normal((64, 32)).astype(np.float32)
+        np.savez(tmp_path / "x.npz", x=x)
+        options = {**options, "calibration": str(tmp_path / "x.npz")}
+    program = ge.compile(str(tmp_path / "m.onnx"), dims={"n": 4}, **options)
+    assert "random inputs" not in capsys.readouterr().err
+    x = {"x": np.ones((4, 32), np.float32)}
+    (want,), got = outputs(proto, x, runs=1), program.session(seed=5).run(x)
+    scale = np.abs(want["y"]).max()
+    assert 0 < np.abs(got["y"] - want["y"]).max() < 0.05 * scale

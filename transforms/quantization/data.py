@@ -21,7 +21,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.ports import dims_of
+from ge.dialects.graph.ports import argument_attributes, dims_of, is_seed
 from ge.dialects.support.context import setting
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
@@ -181,14 +181,14 @@ class Input:
 
 
 def inputs_of(main: FuncOp) -> tuple[list[Input], int | None]:
-    """The inputs of a model, and its batch where that is fixed. The batch is the first symbolic
-    dimension that is the first of an input; without one, the first dimension of all inputs if they
-    agree; else there is none."""
-    types = [tensor_type(arg) for arg in main.args]
-    attrs = main.arg_attrs.data if main.arg_attrs is not None else [None] * len(types)
+    """The inputs of a model that its caller gives, and its batch where that is fixed. The batch is
+    the first symbolic dimension that is the first of an input; without one, the first dimension of
+    all inputs if they agree; else there is none."""
+    args = [arg for arg in main.args if not is_seed(arg)]
+    types = [tensor_type(arg) for arg in args]
     dims = [
-        dims_of({} if a is None else a.data, len(t.get_shape()))
-        for a, t in zip(attrs, types, strict=True)
+        dims_of(argument_attributes(main, arg.index), len(t.get_shape()))
+        for arg, t in zip(args, types, strict=True)
     ]
     symbol = next((d[0] for d in dims if d and d[0]), "")
     if symbol:
@@ -198,7 +198,7 @@ def inputs_of(main: FuncOp) -> tuple[list[Input], int | None]:
     else:
         batches = [None for _ in types]
     sizes = {t.get_shape()[b] for t, b in zip(types, batches, strict=True) if b is not None}
-    names = map(argument_name, main.args)
+    names = map(argument_name, args)
     fixed = sizes.pop() if len(sizes) == 1 else None
     return list(map(Input, names, types, batches)), None if fixed == DYNAMIC else fixed
 

@@ -16,6 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import Branching, LoopOp, branch_of
+from ge.dialects.graph.ports import is_seed
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array
@@ -66,6 +67,7 @@ class Observer:
                 for arg in self.block.args
                 if argument_name(arg) in chunk.inputs
             }
+            values |= {arg: np.array([0, chunk.first]) for arg in self.block.args if is_seed(arg)}
             left = uses.copy()
             for op in ops:
                 operands = [self._value(o, values) for o in op.operands]

@@ -32,6 +32,7 @@ def multiply(n: Node, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
 
 @onnx_op("Gemm")
 def gemm(n: Node) -> SSAValue:
+    """alpha A' B' + beta C of [M, K], [K, N] and what broadcasts to [M, N]; C may be absent."""
     result = n.emit(
         MatmulOp,
         n[0],

@@ -44,6 +44,7 @@ def _zero_point(n: Node) -> SSAValue | None:
 
 @onnx_op("QuantizeLinear")
 def quantize(n: Node) -> SSAValue:
+    """Floats as integers or small floats of type `output_dtype`, else that of the zero point."""
     zero_point = n.get(2)
     to = _type_attribute(n, "output_dtype") or (ui8 if zero_point is None else n.element(2))
     saturate = not is_float(to) or bool(n.int("saturate", 1))
@@ -53,6 +54,7 @@ def quantize(n: Node) -> SSAValue:
 
 @onnx_op("DequantizeLinear")
 def dequantize(n: Node) -> SSAValue:
+    """The floats that codes stand for, of type `output_dtype`, else that of the scale."""
     scale, to = _scale(n), _type_attribute(n, "output_dtype")
     if to is not None and bitwidth(to) > bitwidth(element_type(scale)):
         scale = n.emit(CastOp, scale, to=to)
