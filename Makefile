@@ -75,7 +75,7 @@ $(VENV)/.docs: pyproject.toml | $(VENV)/bin/pip
 
 $(TORCH)/.check: pyproject.toml
 	$(PYTHON) -m venv $(TORCH)
-	$(TORCH)/bin/pip install -q -e '.[test-torch]'
+	$(TORCH)/bin/pip install -q -e '.[test,torch,test-torch]'
 	touch $@
 
 clean:                    ## remove what the tools wrote

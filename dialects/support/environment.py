@@ -1,5 +1,5 @@
 """The environment, read here and nowhere else: the variables that begin with `GE_`, those that ask
-for profiles, and where the user's caches are."""
+for profiles, what a terminal shows, and where the user's caches are."""
 
 import os
 
@@ -42,6 +42,12 @@ def debugging() -> bool:
         return switch("GE_DEBUG")
     except GeError:
         return False
+
+
+def may_colour() -> bool:
+    """Whether a terminal may get colours. NO_COLOR counts if it is not empty
+    (https://no-color.org)."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def packages_off() -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 // Examples of the ops of the dialect `npu_task`, a module each: the first one that has an op is its
-// example. Tests verify them, print and read them again, and ge-check proves the program.
+// example. Tests verify them, print them and read them again.
 
 // The level of tasks: kernels and their launches, on tensors.
 npu_task.kernel @linear_0 on cube tiling <[16, 16, 64] blocks 2 buffers 1> {

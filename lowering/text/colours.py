@@ -1,9 +1,10 @@
 """Colours of diagnostics on a terminal, those of LLVM's tools."""
 
-import os
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import TextIO
+
+from ge.dialects.support.environment import may_colour
 
 
 class When(StrEnum):
@@ -34,11 +35,10 @@ def read(text: str) -> When:
 
 
 def wanted(when: When, stream: TextIO) -> bool:
-    """Whether what goes to a stream is coloured. NO_COLOR counts if it
-    is not empty (https://no-color.org)."""
+    """Whether what goes to a stream is coloured."""
     if when is not When.AUTO:
         return when is When.ALWAYS
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return stream.isatty() and may_colour()
 
 
 def coloured(text: str, part: str) -> str:
