@@ -32,7 +32,7 @@ COMMAND = re.compile(r"^[^\n]*<<'(\w+)'\n.*?^\1$|^[^\n]+$", re.MULTILINE | re.DO
 # commands that run in this process, where the line has nothing that needs a shell
 PYTHON = {*PARSERS, "filecheck"}
 CAT = ["cat"]  # at the end of a pipe: the status of what is before it does not count
-SHELL = {">", "<", "&&", ";", "2>&1", "<<'END'"}
+SHELL = {">", "<", "&&", "||", ";", "2>&1", "<<'END'"}
 
 Run = Callable[[str], str]
 

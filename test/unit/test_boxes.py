@@ -174,6 +174,7 @@ LOOSE: dict[tuple[type[TensorOp], int], set[int]] = {
 ANY = {
     "if", "case", "loop", "constant", "fill", "eye", "mel_weight_matrix", "map_index", "nonzero",
     "compress", "unique", "non_max_suppression", "max_unpool", "dynamic_quantize",
+    "random_normal", "random_uniform", "derive_seed",
 }  # fmt: skip
 """Ops that may need any element, or have no operands of many."""
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects import test
 from xdsl.dialects.builtin import i32
+from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
 from ge.lowering.driver.context import context
-from ge.lowering.text import reading
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import LocatingParser, Source, parse_module
 from ge.lowering.text.spellings import Line, spelling_of
@@ -46,14 +46,14 @@ def slowly(text: str) -> str:
 def lines_parsed(text: str, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many lines of ops the parser itself reads."""
     count = 0
-    parse = reading.Parser.parse_operation
+    parse = Parser.parse_operation
 
-    def counted(self: reading.Parser) -> object:
+    def counted(self: Parser) -> object:
         nonlocal count
         count += 1
         return parse(self)
 
-    monkeypatch.setattr(reading.Parser, "parse_operation", counted)
+    monkeypatch.setattr(Parser, "parse_operation", counted)
     told(text)
     return count - 2  # the function and its return
 
