@@ -6,16 +6,6 @@ from typing import Any
 
 import torch
 
-# torchvision registers what these ops return, and stops where its library was built for another
-# torch and does not load; no model here uses them
-for _name in ("nms", "qnms"):
-    try:
-        torch.library.define(
-            f"torchvision::{_name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-        )
-    except RuntimeError:
-        pass  # it was loaded
-
 
 @dataclass(frozen=True)
 class Case:
