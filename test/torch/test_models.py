@@ -12,7 +12,7 @@ import ge
 
 
 def file_launches(case: Case, path: Path) -> int:
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         torch.onnx.export(
             case.model, (), path, kwargs=dict(case.inputs), dynamo=True, verbose=False
