@@ -65,8 +65,8 @@ class Step(ABC):
         """Where it can be tried, what is most likely to go first."""
 
     @abstractmethod
-    def change(self, ops: Sequence[Operation], chosen: Sequence[Target]) -> None:
-        """Change a module, whose ops in the order of a walk are given, at the chosen places."""
+    def changed(self, module: ModuleOp, chosen: Sequence[Target]) -> ModuleOp | None:
+        """Another module, changed at the chosen places; None where that cannot be."""
 
     def taken(self, module: ModuleOp, shows: Shows) -> ModuleOp:
         targets = self.targets(module)
@@ -83,6 +83,14 @@ class Step(ABC):
             size //= 2
         return module
 
+
+class Edit(Step):
+    """A step that changes a copy of the module in place."""
+
+    @abstractmethod
+    def change(self, ops: Sequence[Operation], chosen: Sequence[Target]) -> None:
+        """Change a module, whose ops in the order of a walk are given, at the chosen places."""
+
     def changed(self, module: ModuleOp, chosen: Sequence[Target]) -> ModuleOp | None:
         new = module.clone()
         try:
@@ -92,7 +100,7 @@ class Step(ABC):
         return new
 
 
-class Erase(Step):
+class Erase(Edit):
     """Ops whose results nobody uses, with what they alone use; from the end."""
 
     def targets(self, module: ModuleOp) -> Sequence[Target]:
@@ -112,7 +120,7 @@ def is_terminator(op: Operation) -> bool:
     return op.has_trait(IsTerminator, value_if_unregistered=False)
 
 
-class Bypass(Step):
+class Bypass(Edit):
     """Ops whose results may be an operand, or an argument of the block, of their types."""
 
     def targets(self, module: ModuleOp) -> Sequence[Target]:
@@ -139,7 +147,7 @@ def instead_of(op: Operation) -> list[SSAValue] | None:
     return None if None in values else [v for v in values if v is not None]
 
 
-class MergeOperands(Step):
+class MergeOperands(Edit):
     """Operands that may be the first value of their type among the arguments of the block."""
 
     def targets(self, module: ModuleOp) -> Sequence[Target]:
@@ -168,7 +176,7 @@ def first_like(op: Operation, value: SSAValue) -> SSAValue | None:
 KEPT = ("sym_name", "op_name__")  # the name of a symbol, and of an op that nobody knows
 
 
-class DropAttributes(Step):
+class DropAttributes(Edit):
     """Attributes and properties of ops, of functions' arguments and results."""
 
     def targets(self, module: ModuleOp) -> Sequence[Target]:
@@ -186,7 +194,7 @@ class DropAttributes(Step):
             table.pop(key)
 
 
-class DropArguments(Step):
+class DropArguments(Edit):
     """Arguments of functions that nobody uses."""
 
     def targets(self, module: ModuleOp) -> Sequence[Target]:
@@ -223,11 +231,8 @@ class TurnConstants(Step):
     def changed(self, module: ModuleOp, chosen: Sequence[Target]) -> ModuleOp | None:
         return with_arguments(module, [i for i, _ in chosen])
 
-    def change(self, ops: Sequence[Operation], chosen: Sequence[Target]) -> None:
-        raise NotImplementedError
 
-
-class FillConstants(Step):
+class FillConstants(Edit):
     """Constants of many numbers into those of one: the first."""
 
     def targets(self, module: ModuleOp) -> Sequence[Target]:
@@ -264,7 +269,7 @@ def resized(value: Dense, type: Attribute) -> Dense:
     return DenseIntOrFPElementsAttr(cast(Any, type), dense(first).data)
 
 
-class ShrinkDims(Step):
+class ShrinkDims(Edit):
     """One size of tensors and buffers into a smaller one, wherever it stands: in types, or also in
     lists of numbers."""
 

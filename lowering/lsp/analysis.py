@@ -82,11 +82,6 @@ class Analysis:
     def lines(self) -> Lines:
         return Lines(self.text)
 
-    def part_at(self, offset: int) -> tuple[Part, int]:
-        """The part that an offset is in, and where it begins."""
-        number = max((i for i, start in enumerate(self.starts) if start <= offset), default=0)
-        return self.parts[number], self.starts[number]
-
 
 def parts_of(text: str) -> Iterator[tuple[int, str]]:
     """(start, text) of the parts of a text."""
