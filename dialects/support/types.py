@@ -5,7 +5,7 @@ Nothing here imports numpy: every tool runs this at start-up.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
@@ -21,7 +21,8 @@ from xdsl.dialects.builtin import (
     f32,
     i64,
 )
-from xdsl.ir import Attribute, OpResult, SSAValue
+from xdsl.interfaces import HasFolderInterface
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
@@ -229,10 +230,16 @@ def array_floats(array: Attribute) -> tuple[float, ...]:
 
 def constant_value(value: SSAValue) -> Dense | None:
     """The elements of a value that a constant in the IR defines, else None."""
-    if not isinstance(value, OpResult) or not value.op.has_trait(ConstantLike):
+    if not isinstance(value, OpResult) or not _holds_value(type(value.op)):
         return None
-    attr = ConstantLike.get_constant_value(value)
+    values = cast(HasFolderInterface, value.op).fold()
+    attr = None if values is None else values[value.index]
     return cast(Dense, attr) if isinstance(attr, DenseIntOrFPElementsAttr) else None
+
+
+@cache
+def _holds_value(kind: type[Operation]) -> bool:
+    return kind.has_trait(ConstantLike) and issubclass(kind, HasFolderInterface)
 
 
 def constant_ints(value: SSAValue) -> tuple[int, ...] | None:
