@@ -300,7 +300,10 @@ def count_ops(blocks: Iterable[Block]) -> int:
         while op is not None:
             count += 1
             for region in regions_of(op):
-                todo.extend(region.blocks)
+                if (block := region.first_block) is region.last_block:
+                    todo += () if block is None else (block,)
+                else:
+                    todo.extend(region.blocks)
             op = op._next_op  # pyright: ignore[reportPrivateUsage]
     return count
 
