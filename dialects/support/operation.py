@@ -299,10 +299,9 @@ def count_ops(blocks: Iterable[Block]) -> int:
         op = todo.pop()._first_op  # pyright: ignore[reportPrivateUsage]
         while op is not None:
             count += 1
-            for region in regions_of(op):
-                if (block := region.first_block) is region.last_block:
-                    todo += () if block is None else (block,)
-                else:
+            facts = op.__dict__
+            if "regions" not in facts or facts["regions"]:  # most ops have none
+                for region in regions_of(op):
                     todo.extend(region.blocks)
             op = op._next_op  # pyright: ignore[reportPrivateUsage]
     return count

@@ -67,11 +67,11 @@ def has_size(value: SSAValue) -> bool:
 def shape_of(value: SSAValue) -> Shape:
     """The shape of a tensor or memref value. Raises NotStatic for an unranked one."""
     t = value.type
-    shape = vars(t).get(_SHAPE)
+    shape = t.__dict__.get(_SHAPE)
     if shape is not None:
         return shape
     if isinstance(t, TensorType | MemRefType):
-        shape = vars(t)[_SHAPE] = cast(AnyTensor, t).get_shape()
+        shape = t.__dict__[_SHAPE] = cast(AnyTensor, t).get_shape()
         return shape
     raise NotStatic(f"expected a ranked tensor or memref, got {t}")
 
@@ -90,7 +90,7 @@ def rank_of(value: SSAValue) -> int:
 
 def tensor(shape: Iterable[int], element: Attribute) -> AnyTensor:
     """The tensor type; a model has few different ones, so they are cached."""
-    known: dict[Shape, AnyTensor] = vars(element).setdefault(_TENSORS, {})
+    known: dict[Shape, AnyTensor] = element.__dict__.setdefault(_TENSORS, {})
     if (t := known.get(dims := tuple(shape))) is None:
         t = known[dims] = TensorType(element, dims)
     return t
@@ -112,19 +112,19 @@ def numel(shape: Sequence[int]) -> int:
 
 def byte_size(t: Attribute) -> int:
     """Bytes of a static tensor or memref type. Raises NotStatic for a dynamic one."""
-    size = vars(t).get(_BYTES)
+    size = t.__dict__.get(_BYTES)
     if size is None:
         assert isinstance(t, TensorType | MemRefType)
         typed = cast(AnyTensor, t)
-        size = vars(t)[_BYTES] = storage_bytes(numel(typed.get_shape()), typed.element_type)
+        size = t.__dict__[_BYTES] = storage_bytes(numel(typed.get_shape()), typed.element_type)
     return size
 
 
 def number_of(attribute: Attribute) -> int:
     """A number that equal attributes have in common: xDSL hashes all of an attribute each time."""
-    number: int | None = vars(attribute).get(_NUMBER)
+    number: int | None = attribute.__dict__.get(_NUMBER)
     if number is None:
-        number = vars(attribute)[_NUMBER] = _numbers.setdefault(attribute, len(_numbers))
+        number = attribute.__dict__[_NUMBER] = _numbers.setdefault(attribute, len(_numbers))
     return number
 
 
@@ -216,10 +216,10 @@ def int_array(values: tuple[int, ...]) -> DenseArrayBase[I64]:
 
 def array_ints(array: Attribute) -> tuple[int, ...]:
     """The integers of a dense array; they are unpacked once."""
-    ints: tuple[int, ...] | None = vars(array).get(_INTS)
+    ints: tuple[int, ...] | None = array.__dict__.get(_INTS)
     if ints is None:
         assert isinstance(array, DenseArrayBase)
-        ints = vars(array)[_INTS] = cast(DenseArrayBase[IntegerType], array).get_values()
+        ints = array.__dict__[_INTS] = cast(DenseArrayBase[IntegerType], array).get_values()
     return ints
 
 

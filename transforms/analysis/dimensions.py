@@ -124,11 +124,10 @@ class Dimensions:
         """Size of the first elements that a slice keeps of an axis -> their number if the axis has
         as many."""
         self.region = region
+        self.are_named = False  # the dimensions of arguments
 
     def infer_region(self, region: Region) -> None:
         """Infer what is in the region, in order: operands are known, nothing recurs deeply."""
-        if isinstance(func := region.parent, FuncOp):
-            self.name_arguments(func)
         for op in all_ops(region.blocks):
             for result in op.results:
                 if isinstance(result.type, TensorType) and DYNAMIC in shape_of(result):
@@ -158,7 +157,11 @@ class Dimensions:
             result = tuple(map(known_size, shape))
         elif self.region is not None:
             region, self.region = self.region, None
-            self.infer_region(region)
+            if isinstance(func := region.parent, FuncOp) and not self.are_named:
+                self.name_arguments(func)
+                self.are_named, self.region = True, region  # of an argument no more is asked for
+            else:
+                self.infer_region(region)
             return self.of(value)
         else:
             inferred = self.infer(value)
