@@ -13,9 +13,9 @@ becomes
 
 The counterpart of `write-parts`, with its limits: the slice is along one dimension, the kernels
 that use it accept strided rows (`KernelOp.accepts_strided`), and each contiguous run has at least
-`SHORTEST` bytes, all of them whole. It is no output of the model, and what it is a slice of is not
-written after it. Where that lives longer now, the bytes must fit below the most that is live
-between two tasks of the block.
+`SHORTEST` bytes, all of them whole. It is no output of the model, and what it is a slice of, a
+buffer that the program allocates, is not written after it. Where that lives longer now, the bytes
+must fit below the most that is live between two tasks of the block.
 """
 
 from collections.abc import Mapping, Sequence
