@@ -19,7 +19,6 @@ must fit below the most that is live between two tasks of the block.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from xdsl.context import Context
@@ -132,7 +131,6 @@ def may_live(graph: TaskGraph, profile: LiveProfile, whole: AllocOp, part: Alloc
     return profile.reserve(first, end, more)
 
 
-@dataclass(frozen=True)
 class ReadPartsPass(ModulePass):
     """Have kernels read slices where their elements lie."""
 

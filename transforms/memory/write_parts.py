@@ -311,7 +311,6 @@ def erase_unused_kernels(main: FuncOp, kernels: Mapping[str, KernelOp]) -> None:
             Rewriter.erase_op(kernel)
 
 
-@dataclass(frozen=True)
 class WritePartsPass(ModulePass):
     """Have the operands of concatenations written into their parts of the result."""
 
