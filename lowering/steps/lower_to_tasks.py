@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, LocationAttr, Module
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.func import ReturnOp as FuncReturnOp
 from xdsl.dialects.tensor import EmptyOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import ENGINE, PHASE, FusedOp
@@ -36,6 +36,7 @@ from ge.dialects.npu_task.attributes import Engine, is_dynamic
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.diagnostics import error_at, warning
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import all_ops, created, operands_of, ops_of, put_before
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, constant_value, number_of
 from ge.dialects.targets.target import DEFAULT_TARGET, Target, record_target
@@ -52,8 +53,7 @@ CONTROL = (IfOp, CaseOp, LoopOp, YieldOp, MapIndexOp, AssumeShapeOp, FuncReturnO
 
 def small_constant(value: SSAValue) -> Dense | None:
     """The elements of a constant that becomes part of a kernel, else None."""
-    op = value.owner
-    if not isinstance(op, GraphConstantOp):
+    if not isinstance(value, OpResult) or not isinstance(value.op, GraphConstantOp):
         return None
     elements = constant_value(value)
     small = elements is not None and len(elements.data.data) <= SMALL_BYTES
@@ -75,8 +75,8 @@ def _body_structure(block: Block) -> Hashable:
     for arg in block.args:
         numbers[arg] = len(numbers)
     parts: list[Hashable] = [tuple([number_of(a.type) for a in block.args])]
-    for op in block.ops:
-        parts.append(structure(op, tuple([numbers.get(o, -1) for o in op.operands])))
+    for op in ops_of(block):
+        parts.append(structure(op, tuple([numbers.get(o, -1) for o in operands_of(op)])))
         for result in op.results:
             numbers[result] = len(numbers)
     return tuple(parts)
@@ -100,7 +100,7 @@ class Lowering:
         """Lower the body; constants that launches read are put first, each once."""
         entry = func.body.block
         self.lower_block(entry)
-        for op in list(func.walk()):
+        for op in all_ops((entry,)):
             if isinstance(op, GraphConstantOp):
                 self.share_constant(op)
         if self.constants and entry.first_op is not None:
@@ -109,7 +109,7 @@ class Lowering:
     def lower_block(self, block: Block) -> None:
         """Launches for the ops of a block, but for control flow, views and constants. Raises
         GeError at an op that no kernel is made of."""
-        for op in list(block.ops):
+        for op in ops_of(block):
             if isinstance(op, CONTROL):
                 check_ranked(op)
                 for region in op.regions:
@@ -121,19 +121,20 @@ class Lowering:
 
     def launch(self, op: TensorOp) -> None:
         check_ranked(op)
-        sunk = {v: c for v in op.operands if (c := small_constant(v)) is not None}
-        inputs = list(dict.fromkeys(v for v in op.operands if v not in sunk))
-        numbers = {v: i for i, v in enumerate(inputs)}
-        wiring = tuple(numbers[v] if v in numbers else sunk[v] for v in op.operands)
+        operands = operands_of(op)
+        sunk = {v: c for v in operands if (c := small_constant(v)) is not None}
+        inputs = list(dict.fromkeys([v for v in operands if v not in sunk]))
+        numbers: dict[SSAValue, Hashable] = {**sunk, **{v: i for i, v in enumerate(inputs)}}
+        wiring = tuple([numbers[v] for v in operands])
         key = structure(op, (wiring, tuple([number_of(v.type) for v in inputs])))
         assert op.parent is not None
-        outs = [EmptyOp.create(result_types=[r.type]) for r in op.results if not is_dynamic(r.type)]
+        outs = [created(EmptyOp, (), [r.type]) for r in op.results if not is_dynamic(r.type)]
         kernel = self.kernels.get(key)
         name = self.new_name(op) if kernel is None else kernel.sym_name.data
         destinations = [e.tensor for e in outs]
         launch = LaunchOp(name, inputs, destinations, op.result_types)
-        op.parent.insert_ops_before((*outs, launch), op)
         for new in (*outs, launch):
+            put_before(op.parent, new, op)
             new.location = op.location
         for old, new in zip(op.results, launch.results_, strict=True):
             old.replace_all_uses_with(new)
@@ -157,9 +158,9 @@ class Lowering:
             constant.location = _location(value)
             block.add_op(constant)
             inside[value] = constant.result
-        op.operands = [inside[v] for v in op.operands]
+        op.operands = [inside[v] for v in operands_of(op)]
         block.add_op(op)
-        block.add_op(ReturnOp(*op.results))
+        block.add_op(created(ReturnOp, op.results))
         engine = choose_engine(op)
         warn_of_engine(op, engine)
         kernel = KernelOp(name, engine, choose_tiling(op, engine, self.target), block)

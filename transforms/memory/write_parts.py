@@ -297,7 +297,6 @@ def part_view(
     return ReinterpretCastOp(buffer, (), (), (), [start], sizes, steps, t)
 
 
-@dataclass(frozen=True)
 class WritePartsPass(ModulePass):
     """Have the operands of concatenations written into their parts of the result."""
 
