@@ -266,7 +266,10 @@ def count_ops(blocks: Iterable[Block]) -> int:
         op = todo.pop()._first_op  # pyright: ignore[reportPrivateUsage]
         while op is not None:
             count += 1
-            for region in regions_of(op):
+            regions = op.__dict__.get("regions")  # `regions_of`, but most ops are not worth a call
+            if regions is None:
+                regions = regions_of(op)
+            for region in regions:
                 todo.extend(region.blocks)
             op = op._next_op  # pyright: ignore[reportPrivateUsage]
     return count
