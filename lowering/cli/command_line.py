@@ -10,6 +10,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ge.dialects.support.environment import truth, variables
+from ge.lowering.kernels.helpers import process_of
 
 if TYPE_CHECKING:
     from ge.dialects.support.errors import GeError
@@ -38,7 +39,8 @@ def guarded(
         for line in unknown_variables(names):
             print(f"warning: {line}", file=sys.stderr)
     try:
-        status = run(args)
+        with process_of(tool=argv is None):
+            status = run(args)
         sys.stdout.flush()
         return status
     except BrokenPipeError:

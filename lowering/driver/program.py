@@ -27,8 +27,8 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, byte_size, element_type, numel, shape_of
-from ge.dialects.tile.workspace import workspace_bytes
 from ge.lowering.driver.gears import GearReport, lines
+from ge.lowering.levels.rules import tile_programs
 from ge.lowering.pipeline.instrumentation import PassRecord
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.remedies import Tried
@@ -240,8 +240,11 @@ def memory_figures(module: ModuleOp) -> dict[str, int]:
     for key in MEMORY_KEYS:
         if main is not None and (stated := figure(main, key)) is not None:
             figures["peak_bytes" if key == "arena_bytes" else key] = stated
-    if figures and (workspace := workspace_bytes(module)):
-        figures["workspace_bytes"] = workspace
+    if figures and tile_programs(module):
+        from ge.dialects.tile.workspace import workspace_bytes
+
+        if workspace := workspace_bytes(module):
+            figures["workspace_bytes"] = workspace
     if figures and (constants := kernel_constants(module)):
         figures["kernel_constant_bytes"] = constants
     return figures

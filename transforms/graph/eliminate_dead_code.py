@@ -114,7 +114,6 @@ def _sweep(block: Block, live: _Live) -> int:
     return erased
 
 
-@dataclass(frozen=True)
 class EliminateDeadCodePass(FunctionPass):
     """Erase ops whose results have no uses."""
 

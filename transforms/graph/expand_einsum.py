@@ -7,7 +7,6 @@ becomes
     %y = graph.reshape %1 shape [2, 8, 4, 4]
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -20,7 +19,6 @@ from ge.transforms.graph.canonical.simplify import simplify
 from ge.transforms.rewriting.relations import Relation, Ulps
 
 
-@dataclass(frozen=True)
 class ExpandEinsumPass(ModulePass):
     """Write Einstein sums as transposes, matmuls and sums."""
 

@@ -18,8 +18,6 @@ becomes
     %2 = graph.unsqueeze %0 axes [1, 2, 4]
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -204,7 +202,6 @@ class GatherOfAll(Search):
         return axis if counts == [size] else None
 
 
-@dataclass(frozen=True)
 class ResolveShapesPass(FunctionPass):
     """Take a dimension from the first value that has it, not from one computed from that."""
 

@@ -10,7 +10,6 @@ Without a payload at hand (`payload_at_hand`), nothing changes.
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
@@ -69,7 +68,6 @@ def same_bytes(a: Array, b: Array) -> bool:
     return bool(np.array_equal(m, n))
 
 
-@dataclass(frozen=True)
 class ShareEqualWeightsPass(ModulePass):
     """Keep one of several weights of the same bytes, where the payload is at hand."""
 

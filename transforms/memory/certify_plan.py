@@ -12,8 +12,6 @@ by their position among the slots of the arena. `ge-check` proves the certificat
 (`runtime/check/certificate.py`).
 """
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, DictionaryAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
@@ -45,7 +43,6 @@ def certify(func: FuncOp) -> None:
     func.attributes[CERTIFICATE] = DictionaryAttr(claims)
 
 
-@dataclass(frozen=True)
 class CertifyPlanPass(ModulePass):
     """State the certificate of the memory plan of @main."""
 

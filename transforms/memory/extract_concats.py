@@ -20,8 +20,6 @@ place. The fused op must return the concatenation. Its operands must be inputs o
 without other users, none of them a constant and at least one the result of an op.
 """
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -83,7 +81,6 @@ def extract(op: FusedOp, concats: list[ConcatOp]) -> None:
         Rewriter.erase_op(old)
 
 
-@dataclass(frozen=True)
 class ExtractConcatsPass(ModulePass):
     """Move concatenations out of the fused ops that begin with them and return them."""
 

@@ -14,8 +14,6 @@ apart at all. The device goes on allocating (offset -1) what has no bound, and w
 loops take or give; and all, where the target has not as much memory.
 """
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -61,7 +59,6 @@ def largest_sizes(main: FuncOp) -> dict[OpResult, int]:
     return sizes
 
 
-@dataclass(frozen=True)
 class PlanRangesPass(ModulePass):
     """Give tensors of unknown size whose dimensions have ranges places that hold them at all
     sizes."""

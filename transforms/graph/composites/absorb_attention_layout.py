@@ -335,7 +335,6 @@ class AbsorbResult(Layout):
         return None
 
 
-@dataclass(frozen=True)
 class AbsorbAttentionLayoutPass(FunctionPass):
     """Let attention read and write heads and tokens in the order in which they lie in memory."""
 
