@@ -117,7 +117,7 @@ def is_dynamic(t: Attribute) -> bool:
     dynamic: bool | None = t.__dict__.get(_DYNAMIC)
     if dynamic is None:
         known = isinstance(t, TensorType | MemRefType) and all(d >= 0 for d in t.get_shape())
-        dynamic = t.__dict__[_DYNAMIC] = not known
+        dynamic = vars(t)[_DYNAMIC] = not known
     return dynamic
 
 
@@ -139,7 +139,7 @@ def data_type(t: Attribute) -> tuple[Attribute, tuple[int, ...]]:
     if not isinstance(t, TensorType | MemRefType):
         return t, ()
     typed: Any = t  # pyright: ignore[reportUnknownVariableType]
-    data = t.__dict__[_DATA] = typed.element_type, typed.get_shape()
+    data = vars(t)[_DATA] = typed.element_type, typed.get_shape()
     return data
 
 

@@ -71,7 +71,7 @@ def shape_of(value: SSAValue) -> Shape:
     if shape is not None:
         return shape
     if isinstance(t, TensorType | MemRefType):
-        shape = t.__dict__[_SHAPE] = cast(AnyTensor, t).get_shape()
+        shape = vars(t)[_SHAPE] = cast(AnyTensor, t).get_shape()
         return shape
     raise NotStatic(f"expected a ranked tensor or memref, got {t}")
 
@@ -90,7 +90,7 @@ def rank_of(value: SSAValue) -> int:
 
 def tensor(shape: Iterable[int], element: Attribute) -> AnyTensor:
     """The tensor type; a model has few different ones, so they are cached."""
-    known: dict[Shape, AnyTensor] = element.__dict__.setdefault(_TENSORS, {})
+    known: dict[Shape, AnyTensor] = vars(element).setdefault(_TENSORS, {})
     if (t := known.get(dims := tuple(shape))) is None:
         t = known[dims] = TensorType(element, dims)
     return t
@@ -116,7 +116,7 @@ def byte_size(t: Attribute) -> int:
     if size is None:
         assert isinstance(t, TensorType | MemRefType)
         typed = cast(AnyTensor, t)
-        size = t.__dict__[_BYTES] = storage_bytes(numel(typed.get_shape()), typed.element_type)
+        size = vars(t)[_BYTES] = storage_bytes(numel(typed.get_shape()), typed.element_type)
     return size
 
 
@@ -124,7 +124,7 @@ def number_of(attribute: Attribute) -> int:
     """A number that equal attributes have in common: xDSL hashes all of an attribute each time."""
     number: int | None = attribute.__dict__.get(_NUMBER)
     if number is None:
-        number = attribute.__dict__[_NUMBER] = _numbers.setdefault(attribute, len(_numbers))
+        number = vars(attribute)[_NUMBER] = _numbers.setdefault(attribute, len(_numbers))
     return number
 
 
@@ -219,7 +219,7 @@ def array_ints(array: Attribute) -> tuple[int, ...]:
     ints: tuple[int, ...] | None = array.__dict__.get(_INTS)
     if ints is None:
         assert isinstance(array, DenseArrayBase)
-        ints = array.__dict__[_INTS] = cast(DenseArrayBase[IntegerType], array).get_values()
+        ints = vars(array)[_INTS] = cast(DenseArrayBase[IntegerType], array).get_values()
     return ints
 
 
