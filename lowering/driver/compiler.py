@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute
 
 from ge.dialects.npu_task.attributes import is_dynamic
-from ge.dialects.support.diagnostics import diagnostic_handler, warning
+from ge.dialects.support.diagnostics import warning, warning_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
@@ -188,7 +188,7 @@ def cost_of_engines(
     from ge.runtime.clock.clock import UnknownShapes, simulate
 
     plain = replace(options, engine=(), dump_graph=0, print_liveness=False, print_core_plans=False)
-    with diagnostic_handler(lambda _: None):
+    with warning_handler(lambda _: None):
         lower_verified(unmarked, plain, None, Level.PROGRAM, (), payload)
     target = Target.load(options.target)
     try:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import FusedOp
@@ -23,7 +24,7 @@ from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.sizes import placed_results, stated_bytes, unknown_results
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import walk
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, byte_size, element_type, numel, shape_of
 from ge.lowering.driver.gears import GearReport, lines
@@ -227,7 +228,8 @@ def count_layers(module: ModuleOp) -> dict[str, int]:
 
 
 def count_launches(module: ModuleOp) -> int:
-    return sum(isinstance(op, LaunchOp) for op in walk(module))
+    blocks = [b for op in module.ops if isinstance(op, FuncOp) for b in op.body.blocks]
+    return sum([isinstance(op, LaunchOp) for op in all_ops(blocks)])
 
 
 def memory_figures(module: ModuleOp) -> dict[str, int]:

@@ -66,10 +66,10 @@ def share(count: int, work: Callable[[int], None], most: int) -> None:
 
 def help_with(work: Callable[[], None]) -> NoReturn:
     """Work as a helper, say nothing, and end without what a tool does at its end."""
-    from ge.dialects.support.diagnostics import diagnostic_handler
+    from ge.dialects.support.diagnostics import warning_handler
 
     try:
-        with diagnostic_handler(lambda diagnostic: None):
+        with warning_handler(lambda diagnostic: None):
             work()
     finally:
         os._exit(0)
