@@ -340,6 +340,7 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
     elif options.memory:
         search = SEARCH_FOR_LIMIT if remedies.any else SEARCH_BRIEFLY
     return [
+        *(tile_programs(options, begin=True) if options.tiles and tile_cache(options) else []),
         ExpressSizesPass(),
         AssignStreamsPass(options.target),
         PlanMemoryPass(
@@ -356,12 +357,12 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
     ]
 
 
-def tile_programs(options: Options) -> Passes:
-    """What writes a program for the cores beside each kernel that it can."""
+def tile_programs(options: Options, begin: bool = False) -> Passes:
+    """What writes a program for the cores beside each kernel that it can, or begins to."""
     from ge.lowering.kernels.lower_kernels import LowerKernelsPass
 
     cache, tunings = tile_cache(options), options.tile_tunings
-    return [LowerKernelsPass(options.target, finish=True, cache=cache, tunings=tunings)]
+    return [LowerKernelsPass(options.target, True, cache, begin, tunings)]
 
 
 def tile_cache(options: Options) -> str:
