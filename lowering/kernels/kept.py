@@ -134,9 +134,7 @@ class Kept(Shared):
         kernels = self.missing(writers)
         count = min(most, len(kernels) // WORTH)
         if count and not crew.children:
-            first, *others = kernels  # what all need is imported and known before there are helpers
-            self.write(kernels[first], writers)
-            crew.begin(others, lambda name: self.write(kernels[name], writers), count)
+            crew.begin([*kernels], lambda name: self.write(kernels[name], writers), count)
 
     def prepare(self, writers: Mapping[KernelOp, Write]) -> None:
         if (crew := helpers()) is None:

@@ -317,6 +317,8 @@ def to_tasks(options: Options, remedies: Remedies) -> Passes:
         passes.append(RematerializePass(options.target, SLOWER_FOR_LIMIT, limit))
     elif recomputes(options, remedies):
         passes.append(RematerializePass(options.target, remedies.slower))
+    if options.tiles and tile_cache(options):
+        passes += tile_programs(options, begin=True)
     return passes
 
 
@@ -340,7 +342,6 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
     elif options.memory:
         search = SEARCH_FOR_LIMIT if remedies.any else SEARCH_BRIEFLY
     return [
-        *(tile_programs(options, begin=True) if options.tiles and tile_cache(options) else []),
         ExpressSizesPass(),
         AssignStreamsPass(options.target),
         PlanMemoryPass(
