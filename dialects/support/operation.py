@@ -177,6 +177,39 @@ def created(
     return op
 
 
+Cloned = TypeVar("Cloned", bound=Operation)
+
+
+def cloned(op: Cloned, values: dict[SSAValue, SSAValue]) -> Cloned:
+    """As `op.clone(values)`, in half of its time: for an op without successors and with at most one
+    block in each region. What is cloned is added to `values`."""
+    new = type(op).__new__(type(op))
+    regions = [_cloned_region(region, values) for region in op.regions]
+    operands = [values.get(v, v) for v in operands_of(op)]
+    types = [r.type for r in op.results]
+    initialize(new, operands, types, op.properties.copy(), op.attributes.copy(), regions)
+    new.location = op.location
+    for old, result in zip(op.results, new.results, strict=True):
+        values[old] = result
+        if (name := old.name_hint) is not None:
+            result.name_hint = name
+    return new
+
+
+def _cloned_region(region: Region, values: dict[SSAValue, SSAValue]) -> Region:
+    if region.first_block is None:
+        return Region()
+    (block,) = region.blocks
+    new = Block(arg_types=[a.type for a in block.args])
+    for old, arg in zip(block.args, new.args, strict=True):
+        values[old], arg.location = arg, old.location
+        if (name := old.name_hint) is not None:
+            arg.name_hint = name
+    for op in ops_of(block):
+        put_last(new, cloned(op, values))
+    return Region(new)
+
+
 @cache
 def _trait(kind: type[GeOp], trait: type[OpTrait] | OpTrait) -> OpTrait | None:
     return super(GeOp, kind).get_trait(trait)
@@ -280,8 +313,10 @@ def count_ops(blocks: Iterable[Block]) -> int:
         op = todo.pop()._first_op  # pyright: ignore[reportPrivateUsage]
         while op is not None:
             count += 1
-            for region in regions_of(op):
-                todo.extend(region.blocks)
+            facts = op.__dict__
+            if "regions" not in facts or facts["regions"]:  # most ops have none
+                for region in regions_of(op):
+                    todo.extend(region.blocks)
             op = op._next_op  # pyright: ignore[reportPrivateUsage]
     return count
 

@@ -77,10 +77,10 @@ class Helpers:
 
     def _help(self, work: Work, tool: int) -> NoReturn:
         """Work as a helper, say nothing, and end without what a tool does at its end."""
-        from ge.dialects.support.diagnostics import diagnostic_handler
+        from ge.dialects.support.diagnostics import warning_handler
 
         try:
-            with diagnostic_handler(lambda diagnostic: None):
+            with warning_handler(lambda diagnostic: None):
                 for name in self.numbers:
                     if os.getppid() == tool and self.take(name):
                         work(name)

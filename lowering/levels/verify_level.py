@@ -20,10 +20,9 @@ from ge.dialects.support.operation import operands_of, ops_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC
 from ge.dialects.targets.target import target_for
-from ge.dialects.tile import kernel as tile
 from ge.lowering.levels.dominance import check_dominance
 from ge.lowering.levels.level import Legality, Level, legality
-from ge.lowering.levels.rules import Rules, Surroundings
+from ge.lowering.levels.rules import Rules, Surroundings, is_tile_program, tile_programs
 
 
 def is_foreign(op: Operation) -> bool:
@@ -92,7 +91,7 @@ class Verification:
                 self.function(op)
             elif isinstance(op, KernelOp) and self.legal.kernel:
                 self.kernel(op)
-            elif not (isinstance(op, tile.KernelOp) and self.legal.kernel):
+            elif not (is_tile_program(op) and self.legal.kernel):
                 raise self.fail(op, f"{op.name} may not stand in a module")
         check_dominance(module, self.unchanged)
         for kernel, parts in self.passed:
@@ -181,6 +180,5 @@ class VerifyLevelPass(ModulePass):
         if (main := functions(op).get(MAIN)) is None:
             raise GeError(f"not legal at the {level} level: there is no function @main")
         kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
-        programs = {k.sym_name.data: k for k in op.ops if isinstance(k, tile.KernelOp)}
-        around = Surroundings(main, target_for(main, self.target), kernels, programs)
+        around = Surroundings(main, target_for(main, self.target), kernels, tile_programs(op))
         Verification(level, around).module(op)

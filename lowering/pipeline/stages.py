@@ -54,6 +54,7 @@ from ge.transforms.memory.overwrite_operands import OverwriteOperandsPass
 from ge.transforms.memory.plan_core_memory import PlanCoreMemoryPass
 from ge.transforms.memory.plan_memory import PlanMemoryPass
 from ge.transforms.memory.plan_ranges import PlanRangesPass
+from ge.transforms.memory.read_parts import ReadPartsPass
 from ge.transforms.memory.recompute_elementwise import RecomputeElementwisePass
 from ge.transforms.memory.rematerialize import RematerializePass
 from ge.transforms.memory.spill_buffers import SpillBuffersPass
@@ -325,7 +326,8 @@ def to_tasks(options: Options, remedies: Remedies) -> Passes:
 def to_buffers(options: Options, remedies: Remedies) -> Passes:
     passes: Passes = [BufferizeTasksPass(options.share_io), UpdateStatePass()]
     if options.memory:
-        passes += [WritePartsPass(), OverwriteOperandsPass(no_reuse=options.no_reuse)]
+        overwrite = OverwriteOperandsPass(no_reuse=options.no_reuse)
+        passes += [WritePartsPass(), ReadPartsPass(), overwrite]
     if options.pieces:
         passes.append(SplitLaunchesPass(options.target))
     if remedies.spill:

@@ -138,7 +138,6 @@ def refresh_signature(func: FuncOp) -> None:
     func.function_type = FunctionType.from_lists([a.type for a in func.body.block.args], outputs)
 
 
-@dataclass(frozen=True)
 class InferShapesPass(FunctionPass):
     """Refine every tensor type by the ops' own inference, in one walk."""
 

@@ -183,7 +183,6 @@ def share_common_subexpressions(block: Block) -> int:
     return sharing.shared
 
 
-@dataclass(frozen=True)
 class ShareCommonSubexpressionsPass(FunctionPass):
     """Compute common subexpressions once."""
 
