@@ -114,7 +114,7 @@ class TilingAttr(ParametrizedAttribute):
 
 def is_dynamic(t: Attribute) -> bool:
     """Whether a tensor or memref type has a dimension that is known only at run time."""
-    dynamic: bool | None = vars(t).get(_DYNAMIC)
+    dynamic: bool | None = t.__dict__.get(_DYNAMIC)
     if dynamic is None:
         known = isinstance(t, TensorType | MemRefType) and all(d >= 0 for d in t.get_shape())
         dynamic = vars(t)[_DYNAMIC] = not known
@@ -131,7 +131,7 @@ def fits(source: Attribute, target: Attribute) -> bool:
 def data_type(t: Attribute) -> tuple[Attribute, tuple[int, ...]]:
     """Element type and shape of a tensor or memref type; `[?]` is the shape of an unranked tensor,
     and any other type stands for itself."""
-    data: tuple[Attribute, tuple[int, ...]] | None = vars(t).get(_DATA)
+    data: tuple[Attribute, tuple[int, ...]] | None = t.__dict__.get(_DATA)
     if data is not None:
         return data
     if isinstance(t, UnrankedTensorType):

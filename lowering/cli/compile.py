@@ -113,7 +113,7 @@ def compile_input(args: argparse.Namespace) -> int:
             watch=watch if is_watched else None,
         )  # fmt: skip
         with progress_bar() as progress:
-            summary = request.run(progress, printer(remarks))
+            summary = request.run(progress, printer(remarks), bool(args.remarks))
     remarks.finish(list(map(str, request.inputs())))
     for page in watching:
         written = [path for path in (args.output, args.report) if path]

@@ -190,7 +190,7 @@ class Lowering:
 def warn_of_engine(op: TensorOp, engine: Engine) -> None:
     """Warn where fusion has put an op elsewhere than its user chose."""
     for member in op.members if isinstance(op, FusedOp) else (op,):
-        chosen = member.attributes.get(ENGINE)
+        chosen = member.attributes.get(ENGINE) if member.attributes else None
         if isinstance(chosen, StringAttr) and chosen.data != engine:
             warning(member, f"{member.name} runs on the {engine}, not on the {chosen.data}")
 
@@ -223,7 +223,7 @@ class LowerToTasksPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if (main := main_function(op)) is None:
             return
-        for inner in main.walk():
+        for inner in all_ops(main.body.blocks):
             inner.attributes.pop(PHASE, None)  # launches are made
         lowering = Lowering(Target.load(self.target), symbols_of(op))
         lowering.lower_function(main)

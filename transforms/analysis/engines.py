@@ -22,6 +22,7 @@ from ge.dialects.support.types import (
     DYNAMIC,
     AnyTensor,
     set_type,
+    shape_of,
     tensor,
     tensor_type,
 )
@@ -46,7 +47,8 @@ def choose_engine(op: TensorOp) -> Engine:
 
 def has_elements(op: Operation) -> bool:
     """Whether shapes are static, and each operand and result has elements."""
-    return not any([min(_known(v), default=1) < 1 for v in (*operands_of(op), *op.results)])
+    values = (*operands_of(op), *op.results)
+    return not any([is_dynamic(v.type) or 0 in shape_of(v) for v in values])
 
 
 def on_vector_cores(op: Operation) -> bool:

@@ -204,6 +204,7 @@ class Neighbours:
         self.groups = merger.groups
         self._users: dict[SSAValue, list[Operation]] = {}
         self._siblings: dict[SSAValue, list[Operation]] = {}
+        self._around: dict[Operation, list[Edge]] = {}
         self.is_view = cache(is_view)
         self.is_vector_op = cache(is_vector_op)
 
@@ -265,6 +266,13 @@ class Neighbours:
                 first, second = sorted((op, other), key=number.__getitem__)
                 yield Edge(_bytes(value), first, second, FUSE_SIBLINGS)
 
+    def around(self, op: Operation) -> list[Edge]:
+        """The edges of an op, found once."""
+        if (edges := self._around.get(op)) is None:
+            edges = [*self.before(op), *self.after(op), *self.beside(op)]
+            self._around[op] = edges
+        return edges
+
 
 def all_edges(merger: Merger) -> Iterator[Edge]:
     """The pairs of ops of the vector unit and users of their results, and of users of one value."""
@@ -282,7 +290,7 @@ def edges_around(near: Neighbours, group: Group) -> list[Edge]:
     """The edges between a group and groups that may still join it, those that save most first."""
     edges: dict[Edge, None] = {}
     for op in near.groups.in_order(group):
-        edges.update(dict.fromkeys((*near.before(op), *near.after(op), *near.beside(op))))
+        edges.update(dict.fromkeys(near.around(op)))
     return sorted((e for e in edges if is_open(near.groups, e)), key=lambda e: -e.saved)
 
 

@@ -31,6 +31,7 @@ from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import all_ops
 
 
 def leading_concats(op: FusedOp) -> list[ConcatOp]:
@@ -88,7 +89,7 @@ class ExtractConcatsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if (main := main_function(op)) is None:
             return
-        for fused in [o for o in main.walk() if isinstance(o, FusedOp)]:
+        for fused in [o for o in all_ops(main.body.blocks) if isinstance(o, FusedOp)]:
             concats = [] if isinstance(fused, CustomOp) else leading_concats(fused)
             if concats and len(concats) < len(fused.results):
                 extract(fused, concats)

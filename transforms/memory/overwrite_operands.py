@@ -37,6 +37,7 @@ from ge.dialects.npu_task.memory import LOOP_ARGUMENTS, owner_of, row_major
 from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import IO, STATE
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import array_ints, element_type, numel, shape_of
 from ge.transforms.analysis.aliasing import ops_by_block
 from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph
@@ -69,7 +70,7 @@ class Overwriting:
             for op in ops:
                 if isinstance(op, LoopOp):
                     self.carried(op)
-        for op in list(body.walk()):
+        for op in all_ops((body,)):
             match op:
                 case LaunchOp():
                     self.launch(op)

@@ -45,6 +45,7 @@ from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.element_types import elements_per_byte, storage_bytes
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import byte_size, element_type, normalize_axis, numel, shape_of
 from ge.transforms.analysis.aliasing import arena_bytes, erase_unused, in_arena, ops_by_block
 from ge.transforms.analysis.live_profile import LiveProfile
@@ -305,7 +306,7 @@ def part_view(
 
 def erase_unused_kernels(main: FuncOp, kernels: Mapping[str, KernelOp]) -> None:
     """Erase the kernels that nothing launches any more."""
-    used = {launch.callee for launch in main.walk() if isinstance(launch, LaunchOp)}
+    used = {op.callee for op in all_ops(main.body.blocks) if isinstance(op, LaunchOp)}
     for name, kernel in kernels.items():
         if name not in used:
             Rewriter.erase_op(kernel)

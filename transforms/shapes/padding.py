@@ -38,6 +38,7 @@ from ge.dialects.support.access import MOVING, Access, aligned_axes
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.dims import symbols
 from ge.dialects.support.interfaces import split_axes
+from ge.dialects.support.operation import cloned, put_last
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_ints, normalize_axis, rank_of
 from ge.transforms.analysis.dimensions import Dimensions, Size, volume
@@ -434,9 +435,7 @@ def unfused(func: FuncOp) -> FuncOp:
         if isinstance(op, FusedOp):
             values |= {a: values[v] for a, v in zip(op.block.args, op.inputs, strict=True)}
         for member in inside:
-            clone = member.clone(values)
-            clone.location = member.location
-            block.add_op(clone)
+            put_last(block, cloned(member, values))
         if isinstance(op, FusedOp):
             values |= {r: values[v] for r, v in zip(op.results, op.yielded, strict=True)}
     copy.body.add_block(block)
