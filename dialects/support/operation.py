@@ -29,6 +29,7 @@ from ge.dialects.support.definitions import with_known_definitions
 
 VALUES = (OpResult, BlockArgument)
 NOWHERE = UnknownLoc()
+NO_VALUES: SSAValues[Any] = SSAValues()
 FORMAT = "assembly_format"
 NOTHING: Mapping[str, Attribute] = MappingProxyType({})
 
@@ -121,6 +122,10 @@ class GeOp(IRDLOperation, metaclass=OpClass):
         return cast("Trait | None", _trait(cls, trait))
 
 
+FILLS = GeOp.__post_init__, IRDLOperation.__post_init__
+"""Add properties and attributes that are defaults, and do nothing else."""
+
+
 def initialize(
     op: Operation,
     operands: Iterable[SSAValue] = (),
@@ -131,20 +136,29 @@ def initialize(
 ) -> None:
     """As `Operation.__init__`, in a third of its time: for a new op without successors, which keeps
     the dictionaries."""
-    values = SSAValues(operands)
-    uses = tuple([Use(op, i) for i in range(len(values))])
+    values, uses = SSAValues(operands), list[Use]()
+    for i, value in enumerate(values):
+        uses.append(use := Use(op, i))
+        if (first := value.first_use) is not None:  # as `value.add_use(use)`
+            use._next_use = first  # pyright: ignore[reportPrivateUsage]
+            first._prev_use = use  # pyright: ignore[reportPrivateUsage]
+        value.first_use = use
     op._operands = values  # pyright: ignore[reportPrivateUsage]
-    op._operand_uses = uses  # pyright: ignore[reportPrivateUsage]
-    for value, use in zip(values, uses, strict=True):
-        value.add_use(use)
-    op.results = SSAValues([OpResult(t, op, i) for i, t in enumerate(result_types)])
+    op._operand_uses = tuple(uses)  # pyright: ignore[reportPrivateUsage]
+    results = [OpResult(t, op, i) for i, t in enumerate(result_types)]
+    op.results = SSAValues(results) if results else NO_VALUES
     op.properties = {} if properties is None else properties
     op.attributes = {} if attributes is None else attributes
     op.location = NOWHERE
     op.regions = ()
     for region in regions:
         op.add_region(region)
-    op.__post_init__()
+    kind = type(op)
+    if kind.__post_init__ not in FILLS:
+        op.__post_init__()
+        return
+    for is_property, name, value in _defaults(cast("type[IRDLOperation]", kind)):
+        (op.properties if is_property else op.attributes).setdefault(name, value)
 
 
 Op = TypeVar("Op", bound=Operation)
@@ -240,7 +254,7 @@ def _shape(kind: type[GeOp]) -> tuple[tuple[type, ...], int, int] | None:
 
 
 @cache
-def _defaults(kind: type[GeOp]) -> list[tuple[bool, str, Attribute]]:
+def _defaults(kind: type[IRDLOperation]) -> list[tuple[bool, str, Attribute]]:
     """Properties and attributes that an op has if nothing else is said."""
     definition = kind.get_irdl_definition()
     found: list[tuple[bool, str, Attribute]] = []

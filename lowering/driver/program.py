@@ -215,7 +215,7 @@ def count_layers(module: ModuleOp) -> dict[str, int]:
     floats with weights of integers, or floats."""
     main = main_function(module)
     counts = {"integer": 0, "integer weights": 0, "float": 0}
-    for op in () if main is None else main.walk():
+    for op in () if main is None else all_ops(main.body.blocks):
         if isinstance(op, MatmulOp | GroupedMatmulOp | Convolution | AttentionLike):
             factors = op.operands[:2]
             if all(is_integer(element_type(v)) for v in factors):
@@ -271,7 +271,9 @@ def unknown_sizes(module: ModuleOp) -> dict[str, Any]:
     none."""
     main = main_function(module)
     defining = Task | IfOp | CaseOp | LoopOp
-    ops = [] if main is None else [op for op in main.walk() if isinstance(op, defining)]
+    ops = (
+        [] if main is None else [op for op in all_ops(main.body.blocks) if isinstance(op, defining)]
+    )
     count = sum(len(unknown_results(op)) for op in ops)
     if main is None or not count or any(isinstance(op, MapIndexOp) for op in main.walk()):
         return {}

@@ -9,7 +9,7 @@ Whoever has imported ge has no helpers: it is not ours to fork.
 
 import os
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from threading import active_count
@@ -17,59 +17,90 @@ from typing import NoReturn
 
 from ge.dialects.support.context import setting
 
-_own_process = ContextVar("own_process", default=False)
+Work = Callable[[str], None]
+"""Does the piece of a name, and leaves the result in a file."""
+
+
+class Helpers:
+    """The processes that help a tool with pieces of work, each of which has a name."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}  # of pieces
+        self.taken: bytearray | memoryview = bytearray()  # by number: whether somebody has begun
+        self.children: list[int] = []
+
+    @property
+    def most(self) -> int:
+        """How many there may be: one for each further processor. None where a thread might hold a
+        lock that a helper waits for, and where forks are not safe."""
+        if sys.platform != "linux" or active_count() > 1:
+            return 0
+        return len(os.sched_getaffinity(0)) - 1
+
+    def begin(self, names: Sequence[str], work: Work, count: int) -> None:
+        """Have up to `count` helpers work on these pieces, if none works on others."""
+        if self.children or count < 1:
+            return
+        from mmap import mmap
+
+        self.numbers = {name: number for number, name in enumerate(names)}
+        self.taken = memoryview(mmap(-1, len(names)))  # shared with the helpers
+        tool = os.getpid()
+        with suppress(OSError):  # no more processes are to be had
+            for _ in range(count):
+                if not (child := os.fork()):
+                    self._help(work, tool)
+                self.children.append(child)
+
+    def take(self, name: str) -> bool:
+        """Whether nobody has begun a piece. Whoever asks begins it now, but for a moment in which
+        two may."""
+        if (number := self.numbers.get(name)) is None:
+            return True
+        if self.taken[number]:
+            return False
+        self.taken[number] = 1
+        return True
+
+    def finish(self) -> None:
+        """Wait until the helpers have ended: all is done that they did not fail at."""
+        for child in self.children:
+            with suppress(ChildProcessError):
+                os.waitpid(child, 0)
+        self.children.clear()
+        self.numbers.clear()
+
+    def stop(self) -> None:
+        """Wait for no more than what they have begun."""
+        self.taken[:] = b"\1" * len(self.taken)
+        self.finish()
+
+    def _help(self, work: Work, tool: int) -> NoReturn:
+        """Work as a helper, say nothing, and end without what a tool does at its end."""
+        from ge.dialects.support.diagnostics import warning_handler
+
+        try:
+            with warning_handler(lambda diagnostic: None):
+                for name in self.numbers:
+                    if os.getppid() == tool and self.take(name):
+                        work(name)
+        finally:
+            os._exit(0)
+
+
+_helpers: ContextVar[Helpers | None] = ContextVar("helpers", default=None)
+
+
+def helpers() -> Helpers | None:
+    """Those of the tool that runs; None where the process is somebody else's."""
+    return _helpers.get()
 
 
 @contextmanager
-def process_of(tool: bool) -> Generator[None]:
-    """Within the context the process is, or is not, that of a tool of ge's own."""
-    with setting(_own_process, tool):
-        yield
-
-
-def helpers() -> int:
-    """How many other processes there may be: a processor for each. Where a thread might hold a
-    lock that a helper waits for, and where forks are not safe, there is none."""
-    if not _own_process.get() or sys.platform != "linux" or active_count() > 1:
-        return 0
-    return len(os.sched_getaffinity(0)) - 1
-
-
-def share(count: int, work: Callable[[int], None], most: int) -> None:
-    """Do `work` for each number below `count`, with the help of up to `most` processes. Each number
-    is one's alone, but for a moment in which two may take it at once. When it returns, all is done
-    that helpers did not fail at."""
-    from mmap import mmap
-
-    taken = mmap(-1, count)  # shared with the helpers
-
-    def work_on() -> None:
-        for i in range(count):
-            if not taken[i]:
-                taken[i] = 1
-                work(i)
-
-    children: list[int] = []
-    with suppress(OSError):  # no more processes are to be had
-        for _ in range(min(most, count - 1)):
-            if not (child := os.fork()):
-                help_with(work_on)
-            children.append(child)
-    try:
-        work_on()
-    finally:
-        taken[:] = b"\1" * count  # if this process fails, helpers end, too
-        for child in children:
-            with suppress(ChildProcessError):
-                os.waitpid(child, 0)
-
-
-def help_with(work: Callable[[], None]) -> NoReturn:
-    """Work as a helper, say nothing, and end without what a tool does at its end."""
-    from ge.dialects.support.diagnostics import warning_handler
-
-    try:
-        with warning_handler(lambda diagnostic: None):
-            work()
-    finally:
-        os._exit(0)
+def with_helpers() -> Generator[Helpers]:
+    """Within the context there may be helpers. None is left behind it."""
+    with setting(_helpers, Helpers()) as found:
+        try:
+            yield found
+        finally:
+            found.stop()

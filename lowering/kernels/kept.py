@@ -13,12 +13,13 @@ that does not hold together is written anew. The folder may be deleted at any ti
 import json
 import os
 import tempfile
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -36,7 +37,7 @@ from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import TextKernelOp
 from ge.lowering.kernels.choices import Choice, choosing
-from ge.lowering.kernels.helpers import helpers, share
+from ge.lowering.kernels.helpers import helpers
 from ge.lowering.kernels.launch import NotLowered
 from ge.lowering.text.kept import WRONG, Unsound, is_ours, own_files, text_of
 from ge.lowering.text.printing import op_text
@@ -88,8 +89,11 @@ class Shared:
                 self.keys[kernel] = Key(f"{self.facts}{text}{cut}", cut)
         return self.keys[kernel]
 
+    def begin(self, writers: Mapping[KernelOp, Write]) -> None:
+        """Have helpers begin to write programs that will be asked for."""
+
     def prepare(self, writers: Mapping[KernelOp, Write]) -> None:
-        """Do what can be done for all kernels at once, before any is asked for."""
+        """Write what is asked for next, with the help of other processes if there are any."""
 
     def found(self, kernel: KernelOp, key: str, write: Write) -> TileKernelOp:
         """The program for a key that says all that it follows from. Raises NotLowered."""
@@ -122,25 +126,38 @@ class Kept(Shared):
         facts = compiler() + json.dumps(asdict(target), default=str)
         return cls(facts, cut, folder=Path(folder), ctx=ctx)
 
+    def begin(self, writers: Mapping[KernelOp, Write]) -> None:
+        if (crew := helpers()) is None or not (most := crew.most):
+            return
+        if not self.missing(islice(writers, WORTH)):
+            return  # probably the folder has all: nothing more is found out about it
+        kernels = self.missing(writers)
+        count = min(most, len(kernels) // WORTH)
+        if count and not crew.children:
+            crew.begin([*kernels], lambda name: self.write(kernels[name], writers), count)
+
     def prepare(self, writers: Mapping[KernelOp, Write]) -> None:
-        """Write what the folder lacks, with the help of other processes where there may be any:
-        what those write is found in the folder."""
-        if not (most := helpers()):
+        if (crew := helpers()) is None:
             return
-        missing = dict[str, KernelOp]()
-        for kernel in writers:
+        self.begin(writers)
+        if crew.children:
+            for name, kernel in self.missing(writers).items():
+                if crew.take(name):
+                    self.write(kernel, writers)
+            crew.finish()
+
+    def missing(self, kernels: Iterable[KernelOp]) -> dict[str, KernelOp]:
+        """Those of whose programs the folder has none, by the names of entries."""
+        found = dict[str, KernelOp]()
+        for kernel in kernels:
             if (key := self.key(kernel)) is not None:
-                missing.setdefault(name_of(key.text), kernel)
-        kernels = [k for name, k in missing.items() if not (self.folder / name).exists()]
-        if len(kernels) < WORTH:
-            return
+                found.setdefault(name_of(key.text), kernel)
+        return {name: k for name, k in found.items() if not (self.folder / name).exists()}
 
-        def write(number: int) -> None:
-            with suppress(NotLowered):
-                self.program(kernel := kernels[number], writers[kernel])
-
-        write(0)  # what all need is imported and known before there are helpers
-        share(len(kernels) - 1, lambda i: write(i + 1), most)
+    def write(self, kernel: KernelOp, writers: Mapping[KernelOp, Write]) -> None:
+        """Have the folder keep a kernel's program, or why there is none."""
+        with suppress(NotLowered):
+            self.program(kernel, writers[kernel])
 
     def found(self, kernel: KernelOp, key: str, write: Write) -> TileKernelOp:
         name = name_of(key)

@@ -37,6 +37,7 @@ from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
+from ge.lowering.kernels.helpers import helpers
 from ge.lowering.kernels.kept import Kept, Shared
 from ge.lowering.kernels.launch import NotLowered
 from ge.lowering.steps.lower_to_tasks import symbols_of
@@ -59,10 +60,16 @@ class LowerKernelsPass(ModulePass):
     """Folder that keeps finished programs by what they follow from (empty: none). Kernels that are
     found there are their texts, and ops when somebody looks into them."""
 
+    begin: bool = False
+    """Change nothing: processes that help, where there may be any, begin to write what the folder
+    lacks, while other passes run. The pass is to run again."""
+
     tunings: str = ""
     """File of `ge-tune` with cuts of kernels that are faster than those of estimates."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.begin and helpers() is None:
+            return
         around, taken = main_function(op) or op, symbols_of(op)
         target = target_for(around, self.target)
         is_kept = self.cache and self.finish
@@ -71,6 +78,9 @@ class LowerKernelsPass(ModulePass):
         kernels = [k for k in op.ops if isinstance(k, KernelOp) and k.tiles is None]
         refused = refusals(kernels, overwritten(op))
         writers = {k: partial(self.written, k, target, around) for k in kernels if k not in refused}
+        if self.begin:
+            programs.begin(writers)
+            return
         programs.prepare(writers)
         for kernel in kernels:
             name = f"{kernel.sym_name.data}_tiles"

@@ -318,6 +318,8 @@ def to_tasks(options: Options, remedies: Remedies) -> Passes:
         passes.append(RematerializePass(options.target, SLOWER_FOR_LIMIT, limit))
     elif recomputes(options, remedies):
         passes.append(RematerializePass(options.target, remedies.slower))
+    if options.tiles and tile_cache(options):
+        passes += tile_programs(options, begin=True)
     return passes
 
 
@@ -358,12 +360,12 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
     ]
 
 
-def tile_programs(options: Options) -> Passes:
-    """What writes a program for the cores beside each kernel that it can."""
+def tile_programs(options: Options, begin: bool = False) -> Passes:
+    """What writes a program for the cores beside each kernel that it can, or begins to."""
     from ge.lowering.kernels.lower_kernels import LowerKernelsPass
 
     cache, tunings = tile_cache(options), options.tile_tunings
-    return [LowerKernelsPass(options.target, finish=True, cache=cache, tunings=tunings)]
+    return [LowerKernelsPass(options.target, True, cache, begin, tunings)]
 
 
 def tile_cache(options: Options) -> str:

@@ -27,7 +27,7 @@ from ge.runtime.kernels.linear import (
     rounded,
     whole_dtype,
 )
-from ge.runtime.kernels.windows import padded
+from ge.runtime.kernels.windows import pad, padded_shape
 
 
 def add_bias(out: Array, bias: Array | None) -> None:
@@ -128,7 +128,9 @@ def conv(op: g.ConvOp) -> Fn:
         inside = then if exact == dtype else None
         x = x if in_floats else x.astype(wide, copy=False)
         if pad_value:
-            x, window = padded(x, window, pad_value), replace(window, pads=(0,) * len(window.pads))
+            around = np.empty(padded_shape(x, window), x.dtype)
+            x = pad(x, window, pad_value, around)
+            window = replace(window, pads=(0,) * len(window.pads))
         Correlation(
             x, weight.convert(w, wide), window, groups, product, target,
             bias, inside, in_floats,

@@ -24,7 +24,7 @@ from ge.runtime.kernels.linear import (
     whole_dtype,
 )
 from ge.runtime.kernels.scratch import scratch
-from ge.runtime.kernels.windows import padded, windows
+from ge.runtime.kernels.windows import pad, padded_shape, windows
 
 Matmul = Callable[[Array, Array, Array], object]  # multiplies the first two arrays into the third
 
@@ -86,6 +86,13 @@ class Correlation:
         result = scratch("converted", x.shape, self.weight.dtype)
         np.copyto(result, x)
         return result
+
+    def padded(self) -> Array:
+        """x in the type of the weight, with zeros around it."""
+        if not any(self.window.pads):
+            return self.converted(self.x)
+        around = scratch("padded", padded_shape(self.x, self.window), self.weight.dtype)
+        return pad(self.x, self.window, 0, around)
 
     def multiply(
         self, rows: Array, columns: Array, first: int, target: Array, bias: Array | None
@@ -150,11 +157,11 @@ class Correlation:
                 self.multiply(rows[group], columns, group * outputs, target, bias)
 
     def by_columns(self, derived: DerivedArrays) -> None:
-        x, window, groups = self.converted(self.x), self.window, self.groups
+        x, window, groups = self.padded(), self.window, self.groups
         rows = self.weight.reshape(groups, len(self.weight) // groups, prod(self.weight.shape[1:]))
         positions, terms = self.out.shape[2:], rows.shape[2]
         result = self.sums.reshape(len(x), groups, rows.shape[1], prod(positions))
-        view = windows(padded(x, window), window, positions)
+        view = windows(x, window, positions)
         line = prod(positions[1:])
         line_bytes = x.shape[1] * prod(window.kernel) * line * x.itemsize
         step = max(1, 4 * BLOCK_BYTES // max(line_bytes, 1))

@@ -21,6 +21,7 @@ from ge.runtime.data.arrays import Array
 from ge.runtime.kernels.scratch import scratch
 from ge.runtime.kernels.windows import range_inside
 
+LINE_BYTES = 64  # of a cache
 POSITIONS = 8  # for each channel, up to which the channels of a pixel lie side by side
 
 
@@ -47,7 +48,10 @@ def sums_by_pixels(x: Array, weight: Array, window: Window, places: Shape) -> Ar
         (*window.kernel, *places, channels), dtype, pixels, 0,
         (*by_tap, *by_place, dtype.itemsize),
     )  # fmt: skip
-    sums = scratch("sums", (len(weight), *places, channels), dtype)
+    # An odd number of lines apart, so that one channel of all pixels has the whole cache
+    lines = -(-channels * dtype.itemsize // LINE_BYTES) | 1
+    pitch = lines * LINE_BYTES // dtype.itemsize
+    sums = scratch("sums", (len(weight), *places, pitch), dtype)[..., :channels]
     np.einsum("mabc,abijc->mijc", weight, met, out=sums)
     return sums.transpose(3, 0, 1, 2)
 

@@ -147,7 +147,7 @@ def clamp(x: Array, low: Array | None, high: Array | None, out: Array | None = N
         return store(x, out) if high is None else np.minimum(x, high.reshape(()), out=out)
     if high is None:
         return np.maximum(x, low.reshape(()), out=out)
-    least, most = low.reshape(())[()], high.reshape(())[()]  # copies: `out` may be a limit
     if x.dtype != BFLOAT16:  # of which np.clip would make float32
-        return x.clip(least, most, out=out)
+        return x.clip(low.item(), high.item(), out=out)
+    least, most = low.reshape(())[()], high.reshape(())[()]  # copies: `out` may be a limit
     return np.minimum(np.maximum(x, least, out=out), most, out=out)

@@ -1,6 +1,5 @@
 """Where windows that slide over an image meet its elements."""
 
-import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ge.dialects.graph.support.window import Window
@@ -8,14 +7,22 @@ from ge.dialects.support.types import Shape
 from ge.runtime.data.arrays import Array
 
 
-def padded(x: Array, window: Window, value: int = 0) -> Array:
-    """x with `value` around its spatial dimensions."""
-    if not any(window.pads):
-        return x
+def padded_shape(x: Array, window: Window) -> Shape:
     begins, ends = window.pads[: window.rank], window.pads[window.rank :]
-    sizes = [b + d + e for b, d, e in zip(begins, x.shape[2:], ends, strict=True)]
-    result = np.full((*x.shape[:2], *sizes), value, x.dtype)
-    inside = (slice(b, b + d) for b, d in zip(begins, x.shape[2:], strict=True))
+    return (
+        *x.shape[:2],
+        *(b + d + e for b, d, e in zip(begins, x.shape[2:], ends, strict=True)),
+    )
+
+
+def pad(x: Array, window: Window, value: int, result: Array) -> Array:
+    """Write x, with `value` around its spatial dimensions, to an array of the padded shape."""
+    inside: list[slice] = []
+    for i, size in enumerate(x.shape[2:]):
+        before, begin = (slice(None),) * (2 + i), window.pads[i]
+        result[(*before, slice(0, begin))] = value
+        result[(*before, slice(begin + size, None))] = value
+        inside.append(slice(begin, begin + size))
     result[(..., *inside)] = x
     return result
 

@@ -3,6 +3,8 @@ done without them."""
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 from ge.dialects.support.diagnostics import Diagnostic, diagnostic_handler
 from ge.lowering.driver.compiler import context
 from ge.lowering.kernels import helpers, kept
-from ge.lowering.kernels.helpers import process_of, share
+from ge.lowering.kernels.helpers import Helpers, with_helpers
 from ge.lowering.kernels.lower_kernels import LowerKernelsPass
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module
@@ -29,17 +31,21 @@ KERNELS = "\n".join(
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux")
 
 
-def lowered(cache: Path | str) -> tuple[str, list[str]]:
-    """The text with programs, and what is said about it."""
+def lowered(cache: Path | str, begin: bool = False) -> tuple[str, list[str]]:
+    """The text with programs, and what is said about it; with `begin` helpers begin before."""
     found: list[Diagnostic] = []
     module = parse_module(context(), Source("k", KERNELS))
     with diagnostic_handler(found.append):
+        if begin:
+            before = op_text(module)
+            LowerKernelsPass("910b2", True, str(cache), begin=True).apply(context(), module)
+            assert op_text(module) == before
         LowerKernelsPass("910b2", finish=True, cache=str(cache)).apply(context(), module)
     return op_text(module), [d.message for d in found]
 
 
 @pytest.fixture
-def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def forks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The helpers that are begun: two at a time, for any number of programs."""
     begun: list[int] = []
     fork = os.fork
@@ -49,17 +55,21 @@ def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return child
 
     monkeypatch.setattr(os, "fork", watched)
-    monkeypatch.setattr(kept, "helpers", lambda: 2)
-    monkeypatch.setattr(kept, "WORTH", 2)
-    return begun
+    monkeypatch.setattr(Helpers, "most", 2)
+    monkeypatch.setattr(kept, "WORTH", 1)
+    with with_helpers():
+        yield begun
+    with pytest.raises(ChildProcessError):  # none is left
+        os.waitpid(-1, os.WNOHANG)
 
 
-def test_what_helpers_write_is_the_same(tmp_path: Path, forks: list[int]):
+@pytest.mark.parametrize("begin", [False, True])
+def test_what_helpers_write_is_the_same(tmp_path: Path, forks: list[int], begin: bool):
     plain = lowered("")
-    assert lowered(tmp_path) == plain
+    assert lowered(tmp_path, begin) == plain
     assert len(forks) == 2
     assert len(list(tmp_path.iterdir())) == 4  # two kernels are equal, one has no program
-    assert lowered(tmp_path) == plain
+    assert lowered(tmp_path, begin) == plain
     assert len(forks) == 2  # nothing is left to write
 
 
@@ -81,26 +91,32 @@ def test_what_helpers_fail_at_is_done_without_them(
     if fails == "fork":
         monkeypatch.setattr(os, "fork", refused)
     monkeypatch.setattr(kept, "new_entry", failing)
-    assert lowered(tmp_path) == plain
+    assert lowered(tmp_path, begin=True) == plain
     assert len(forks) == (2 if fails == "helper" else 0)
     assert capfd.readouterr().err == ""
 
 
 def test_every_piece_is_done(tmp_path: Path):
-    share(40, lambda number: (tmp_path / str(number)).touch(), most=3)
-    assert len(list(tmp_path.iterdir())) == 40
+    names = [str(i) for i in range(40)]
+    with with_helpers() as crew:
+        crew.begin(names, lambda name: (tmp_path / name).touch(), 3)
+        for name in names:
+            if crew.take(name):
+                (tmp_path / name).touch()
+        crew.finish()
+        assert len(list(tmp_path.iterdir())) == 40
+        assert crew.take("another")
 
 
-def test_helpers_end_when_the_tool_fails():
-    here = os.getpid()
-
-    def work(number: int) -> None:
-        if os.getpid() == here:
-            raise ValueError(number)
+def test_helpers_end_when_the_tool_fails(tmp_path: Path):
+    def work(name: str) -> None:
+        (tmp_path / name).touch()
         sleep(0.01)
 
-    with pytest.raises(ValueError, match=r"\d+"):
-        share(1000, work, most=1)
+    with suppress(ValueError), with_helpers() as crew:
+        crew.begin([str(i) for i in range(1000)], work, 1)
+        raise ValueError("tool")
+    assert len(list(tmp_path.iterdir())) < 1000
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
 
@@ -108,10 +124,9 @@ def test_helpers_end_when_the_tool_fails():
 def test_who_has_helpers(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
     monkeypatch.setattr(helpers, "active_count", lambda: 1)
-    assert helpers.helpers() == 0
-    with process_of(tool=True):
-        assert helpers.helpers() == 2
-        with process_of(tool=False):
-            assert helpers.helpers() == 0
+    assert helpers.helpers() is None
+    with with_helpers() as crew:
+        assert helpers.helpers() is crew
+        assert crew.most == 2
         monkeypatch.setattr(helpers, "active_count", lambda: 2)
-        assert helpers.helpers() == 0
+        assert crew.most == 0

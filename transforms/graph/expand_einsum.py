@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.linear import EinsumOp
+from ge.dialects.support.operation import all_ops
 from ge.transforms.graph.canonical import einsum
 from ge.transforms.graph.canonical.simplify import simplify
 from ge.transforms.rewriting.relations import Relation, Ulps
@@ -27,5 +28,5 @@ class ExpandEinsumPass(ModulePass):
     RELATION: ClassVar[Relation] = Ulps()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if any(isinstance(o, EinsumOp) for o in op.walk()):
+        if any(isinstance(o, EinsumOp) for o in all_ops(op.body.blocks)):
             simplify(op, (einsum,))

@@ -25,6 +25,7 @@ from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.program_info import OFFSETS, figure, state
 from ge.dialects.npu_task.sizes import most_bytes, state_offsets, stated_bytes, unknown_results
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import align_up
 from ge.dialects.targets.target import target_for
 from ge.transforms.analysis.liveness import Lifetime, Liveness
@@ -72,7 +73,7 @@ class PlanRangesPass(ModulePass):
 
 def plan_ranges(main: FuncOp) -> int:
     """Returns how many tensors have places."""
-    for op in main.walk():
+    for op in (main, *all_ops(main.body.blocks)):
         op.attributes.pop(OFFSETS, None)
     main.attributes.pop("npu_task.dynamic_bytes", None)
     if not (sizes := largest_sizes(main)):
