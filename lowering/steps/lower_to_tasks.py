@@ -69,13 +69,15 @@ def small_constant(value: SSAValue) -> Dense | None:
 
 
 def structure(op: TensorOp, body: Body) -> Hashable:
-    """What makes two ops compute the same: equal for ops of equal class and properties, with equal
-    members wired alike, for the same engines. An op whose members have regions equals no other."""
+    """What makes two ops on operands of the same types, wired alike, compute the same: equal for
+    ops of equal class and properties, with equal members, for the same engines. An op whose members
+    have regions equals no other."""
     properties = frozenset([(n, number_of(a)) for n, a in op.properties.items()])
     marked = [(i, m.attributes) for i, m in enumerate((op, *body.ops)) if m.attributes]
     engines = tuple([(i, number_of(a[ENGINE])) for i, a in marked if ENGINE in a])
     own = [m for m in body.ops if m.regions]
-    return type(op), properties, engines, body_structure(body), *own
+    inside = body_structure(body) if isinstance(op, FusedOp) else None
+    return type(op), properties, engines, inside, *own
 
 
 def base_name(op: Operation) -> str:

@@ -28,7 +28,7 @@ from ge.transforms.rewriting.passes import FunctionPass
 
 def refine(declared: Attribute, inferred: Attribute) -> Attribute:
     """The meet of two types: a dimension of either where the other has `?`."""
-    if isinstance(inferred, TensorType) and not is_dynamic(inferred):
+    if not is_dynamic(inferred):
         return inferred
     if declared == inferred or isinstance(inferred, UnrankedTensorType):
         return declared
