@@ -31,13 +31,13 @@ from ge.dialects.fused_op import CustomOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.diagnostics import remark
+from ge.dialects.support.helpers import helpers
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import TextKernelOp
 from ge.lowering.kernels.choices import Choice, choosing
-from ge.lowering.kernels.helpers import helpers
 from ge.lowering.kernels.launch import NotLowered
 from ge.lowering.text.kept import WRONG, Unsound, is_ours, own_files, text_of
 from ge.lowering.text.printing import op_text

@@ -35,9 +35,9 @@ from ge.dialects.npu_task.ops import NO_TILES, KernelOp, LaunchOp
 from ge.dialects.support.access import Access
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.helpers import helpers
 from ge.dialects.targets.target import Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
-from ge.lowering.kernels.helpers import helpers
 from ge.lowering.kernels.kept import Kept, Shared
 from ge.lowering.kernels.launch import NotLowered
 from ge.lowering.steps.lower_to_tasks import symbols_of
