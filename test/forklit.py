@@ -16,6 +16,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import chain
 
 import lit.formats
 import lit.Test
@@ -74,6 +75,9 @@ TYPICAL = (
     f"ge-opt {HERE}/dialects/npu_task/tasks.mlir --print-op-generic",
 )
 
+# what stays in a process that read it: each RUN line of a test with one of these has its own
+STAYS = ("--load-plugin", "dialect_resources")
+
 PIPE, LOG = "|", ""
 
 
@@ -119,18 +123,20 @@ def read_stage(words: list[str]) -> Stage | None:
     return stage if stage.argv and stage.argv[0] not in SHELL else None
 
 
-def read_line(line: str) -> list[Stage] | None:
-    """The stages of a RUN line's pipe; None when a shell is needed for it."""
+def read_line(line: str) -> list[list[Stage]] | None:
+    """The stages of each pipe of a RUN line; None when a shell is needed for it."""
     lexer = shlex.shlex(re.sub(r"%dbg\([^)]*\)", "", line).strip(), posix=True)
     lexer.whitespace_split, lexer.commenters = True, ""
-    pipe: list[list[str]] = [[]]
+    pipes: list[list[list[str]]] = [[[]]]
     for word in lexer:
-        if word == "|":
-            pipe.append([])
+        if word == "&&":
+            pipes.append([[]])
+        elif word == "|":
+            pipes[-1].append([])
         else:
-            pipe[-1].append(word)
-    stages = [read_stage(words) for words in pipe]
-    return None if None in stages else stages
+            pipes[-1][-1].append(word)
+    stages = [[read_stage(words) for words in pipe] for pipe in pipes]
+    return None if any(None in pipe for pipe in stages) else stages
 
 
 def call(argv: list[str], stdin: bytes) -> int:
@@ -190,7 +196,7 @@ def run_stage(stage: Stage, stdin: bytes) -> tuple[bool, bytes, bytes]:
     streams = {name: text_stream() for name in {stage.stdout, stage.stderr}}
     sys.stdin = text_stream(stdin)
     sys.stdout, sys.stderr = streams[stage.stdout], streams[stage.stderr]
-    os.environ.update(stage.environment)  # the child runs one line
+    os.environ.update(stage.environment)
     try:
         code = call(stage.argv, stdin)
     except SystemExit as e:
@@ -206,11 +212,13 @@ def run_stage(stage: Stage, stdin: bytes) -> tuple[bool, bytes, bytes]:
 
 
 def run_pipe(stages: list[Stage], log: int) -> bool:
-    """Run a RUN line. What goes to the log, and the output of a command that failed, are written
-    to the file descriptor `log`."""
-    data, good = b"", True
+    """Run a pipe, each command with the settings and variables of a new process. What goes to the
+    log, and the output of a command that failed, are written to the file descriptor `log`."""
+    data, good, environment = b"", True, dict(os.environ)
     for stage in stages:
-        ok, data, err = run_stage(stage, data)
+        ok, data, err = copy_context().run(run_stage, stage, data)
+        os.environ.clear()
+        os.environ.update(environment)
         if not ok:
             err = b"$ " + shlex.join(stage.argv).encode() + b"\n" + err + data
             good = False
@@ -263,17 +271,21 @@ class ForkTest(lit.formats.ShTest):
         if None in parsed:
             return super().execute(test, litConfig)
         os.makedirs(folder, exist_ok=True)
+        pipes = list(chain.from_iterable(parsed))
+        with open(test.getSourcePath(), encoding="utf-8", errors="replace") as file:
+            text = file.read()
+        alone = any(word in text for word in STAYS)
         ok, log = True, ""
-        for stages in parsed:
-            ok, said = self.in_child(test, stages, litConfig.maxIndividualTestTime or 300)
+        for some in [[pipe] for pipe in pipes] if alone else [pipes]:
+            ok, said = self.in_child(test, some, litConfig.maxIndividualTestTime or 300)
             log += said
             if not ok:
                 break
         code = lit.Test.PASS if ok else lit.Test.FAIL
         return lit.Test.Result(code, "\n".join([*lines, log]))
 
-    def in_child(self, test, stages: list[Stage], seconds: int) -> tuple[bool, str]:
-        """Run one line in a forked child: (whether all is well, log)."""
+    def in_child(self, test, pipes: list[list[Stage]], seconds: int) -> tuple[bool, str]:
+        """Run pipes in a forked child up to the first that fails: (whether all is well, log)."""
         read, write = os.pipe()
         child = os.fork()
         if child == 0:
@@ -282,7 +294,7 @@ class ForkTest(lit.formats.ShTest):
                 os.close(read)
                 os.environ.update(test.config.environment)
                 signal.alarm(seconds)
-                status = 0 if run_pipe(stages, write) else 1
+                status = 0 if all(run_pipe(stages, write) for stages in pipes) else 1
             finally:
                 os._exit(status)
         os.close(write)

@@ -118,14 +118,13 @@ class KernelOp(GeOp):
     )
 
     def __init__(self, name: str, engine: Engine, tiling: TilingAttr | None, block: Block):
-        super().__init__(
-            properties={
-                "sym_name": StringAttr(name),
-                "engine": EngineAttr(engine),
-                "tiling": tiling,
-            },
-            regions=[Region(block)],
-        )
+        properties: dict[str, Attribute] = {
+            "sym_name": StringAttr(name),
+            "engine": EngineAttr(engine),
+        }
+        if tiling is not None:
+            properties["tiling"] = tiling
+        initialize(self, (), (), properties, None, [Region(block)])
 
     @property
     def input_types(self) -> tuple[Attribute, ...]:

@@ -14,7 +14,7 @@ from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp
 from ge.dialects.npu_task.memory import is_writable, owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, LaunchOp, TransferOp
 from ge.dialects.support.element_types import bitwidth, storage_bytes
-from ge.dialects.support.operation import operands_of
+from ge.dialects.support.operation import all_ops, operands_of
 from ge.dialects.support.types import DYNAMIC, array_ints, numel, shape_of
 
 
@@ -129,7 +129,7 @@ def _gears(op: CaseOp, index: MapIndexOp) -> Iterator[str]:
     others = (DYNAMIC,) * len(index.measured)
     for i, (row, region) in enumerate(zip([*rows, others], op.branches, strict=False)):
         sizes = list(zip(index.inputs, index.measured, row, strict=True))
-        copies = (o for o in region.walk() if isinstance(o, CopyOp | BatchCopyOp))
+        copies = [o for o in all_ops(region.blocks) if isinstance(o, CopyOp | BatchCopyOp)]
         for source, target in (pair for copy in copies for pair in _copied(copy)):
             for value, axis, size in sizes:
                 if value is source and (found := shape_of(target)[axis]) not in (size, DYNAMIC):

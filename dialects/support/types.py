@@ -264,8 +264,8 @@ def is_shape_like(value: SSAValue) -> bool:
     """Whether a value is a scalar or a short vector of integers (i1 included)."""
     shape = shape_of(value)
     return (
-        isinstance(element_type(value), IntegerType)
-        and len(shape) <= 1
+        len(shape) <= 1
+        and isinstance(element_type(value), IntegerType)
         and is_static(shape)
         and numel(shape) <= SHAPE_ELEMENTS
     )

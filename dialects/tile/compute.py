@@ -3,7 +3,7 @@ the flags that order pipes."""
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from xdsl.dialects.builtin import IndexType, StringAttr, f32, i1, i8, i32
 from xdsl.ir import Attribute, Block, Region, SSAValue
@@ -371,9 +371,8 @@ class FlagOp(Instruction, LineOp, ABC):
         return op
 
     def line(self, names: Names, attributes: str) -> str:
-        properties = cast("dict[str, PipeAttr]", self.properties)
-        source, target = properties["source"].data, properties["target"].data
-        return f" {source} -> {target}[{names.name_of(self.id)}]{attributes}"
+        pipes = " " + self.source.data + " -> " + self.target.data  # faster than to format them
+        return f"{pipes}[{names.name_of(self.id)}]{attributes}"
 
     def verify_(self) -> None:
         if self.source == self.target:

@@ -50,16 +50,16 @@ def _constant(value: SSAValue) -> Hashable:
 @lru_cache(maxsize=BODIES)
 def structure(body: Body) -> Hashable:
     """Equal for bodies of equal ops, wired alike, with the same inputs and outputs."""
-    places: dict[SSAValue, int] = {v: i for i, v in enumerate(body.inputs)}
+    places = {id(v): i for i, v in enumerate(body.inputs)}  # the ops keep the values
     ops: list[Hashable] = []
     for op in body.ops:
         number = body.numbers.get(op)
         if number is None:
             number = body.numbers[op] = number_of(op)
-        ops.append((number, *[places[v] for v in operands_of(op)]))
+        ops.append((number, *[places[id(v)] for v in operands_of(op)]))
         for result in op.results:
-            places[result] = len(places)
-    return len(body.inputs), tuple(ops), tuple([places[v] for v in body.outputs])
+            places[id(result)] = len(places)
+    return len(body.inputs), tuple(ops), tuple([places[id(v)] for v in body.outputs])
 
 
 def _argument(argument: Any) -> Hashable:

@@ -190,23 +190,30 @@ class Correlation:
             turned = weight.transpose(1, 2, 3, 0)
             weight = derived(self.weight, "pixels", lambda: np.ascontiguousarray(turned))
         elements = prod(depthwise.covered(window, places)) + outputs * prod(places)
-        parts = elements * groups * weight.itemsize // BLOCK_BYTES
+        parts = elements * groups * weight.itemsize // (2 * BLOCK_BYTES)
         step = -(-groups // max(1, min(groups, parts)))
         for image in range(len(self.x)):
             for start in range(0, groups, step):
                 some = slice(start, start + step)
-                x = self.x[image, some]
+                x, bias, first = self.x[image, some], self.bias, start * outputs
                 if by_pixels:
                     sums = depthwise.sums_by_pixels(x, weight[..., some], window, places)
+                elif self.is_float and bias is not None:
+                    terms = bias[first : first + len(x) * outputs].reshape(len(x), outputs)
+                    sums = depthwise.sums_by_images(x, weight[some], window, places, terms)
+                    bias = None
                 else:
                     sums = depthwise.sums_by_images(x, weight[some], window, places)
-                first = start * outputs
-                self.finish_sums(sums, first, result[image, first : first + len(x) * outputs])
+                target = result[image, first : first + len(x) * outputs]
+                self.finish_sums(sums, first, target, bias)
 
-    def finish_sums(self, sums: Array, first: int, target: Array) -> None:
+    def finish_sums(self, sums: Array, first: int, target: Array, bias: Array | None) -> None:
         """Those of some channels [channels, outputs of each, positions...]."""
-        block, bias = target.reshape(sums.shape), self.bias
-        if bias is not None and self.is_float:
+        block = target.reshape(sums.shape)
+        if self.is_float and bias is None and self.epilogue is not None:
+            self.epilogue(sums, block)
+            return
+        if self.is_float and bias is not None:
             terms = bias[first : first + len(target)]
             np.add(sums, terms.reshape(*sums.shape[:2], 1, 1), out=block)
             bias = None

@@ -91,9 +91,12 @@ def copy_phase(x: Array, plane: Array, window: Window, starts: Sequence[int]) ->
     plane[:, *places] = x[:, *elements]
 
 
-def sums_by_images(x: Array, weight: Array, window: Window, places: Shape) -> Array:
+def sums_by_images(
+    x: Array, weight: Array, window: Window, places: Shape, bias: Array | None = None
+) -> Array:
     """The sums [channels, outputs, height, width], valid until the next ones, of images [channels,
-    height, width] and a weight [channels, outputs, kernel height, kernel width]."""
+    height, width] and a weight [channels, outputs, kernel height, kernel width], with a bias
+    [channels, outputs] where that is given."""
     (channels, outputs), dtype, (height, width) = weight.shape[:2], weight.dtype, places
     rows, columns = phases(window, 0), phases(window, 1)
     size, line = (n + (window.extent(i) - 1) // window.strides[i] for i, n in enumerate(places))
@@ -117,4 +120,6 @@ def sums_by_images(x: Array, weight: Array, window: Window, places: Shape) -> Ar
             np.einsum("cmba,cbai->imc", taps, met, out=target.transpose(2, 1, 0), order="F")
             if i or j:
                 sums += more
+    if bias is not None:
+        sums += bias[..., None]
     return sums.reshape(channels, outputs, height, line)[..., :width]

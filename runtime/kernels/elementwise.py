@@ -143,6 +143,9 @@ def clamp(x: Array, low: Array | None, high: Array | None, out: Array | None = N
     if x.dtype.itemsize == 1 and x.dtype.isbuiltin != 1:  # ml_dtypes has no clip for small types
         arrays = (None if a is None else a.astype(np.float32) for a in (x, low, high))
         return store(clamp(*arrays).astype(x.dtype), out)
+    if x.dtype.kind == "f":  # np.maximum by one number takes three times as long
+        least = -np.inf if low is None else low.item()
+        return x.clip(least, np.inf if high is None else high.item(), out=out)
     if low is None:
         return store(x, out) if high is None else np.minimum(x, high.reshape(()), out=out)
     if high is None:

@@ -17,7 +17,7 @@
 // CHECK:     'share-common-subexpressions' Pass
 // CHECK:     Output
 
-// TREE: infer-shapes.mlir
+// TREE: {{[0-9]+}}_infer-shapes.mlir
 
 // RAN: Execution time report
 // RAN: Rest

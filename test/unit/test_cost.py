@@ -238,6 +238,7 @@ def test_tilings_of_attention(
 
 @settings(deadline=None)
 @given(EXTENTS, EXTENTS, st.sampled_from([f16, f32]), st.booleans(), TARGETS)
+@example(50, 287, f32, False, Target.load("310p3"))
 def test_tilings_of_vector_kernels(
     rows: int, length: int, element: Attribute, softmax: bool, target: Target
 ) -> None:

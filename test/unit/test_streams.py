@@ -74,7 +74,11 @@ def threads() -> set[threading.Thread]:
 
 @pytest.mark.parametrize(
     ("name", "share_io"),
-    [("llama_7b_decode.fp16.tiny", False), ("loop_rnn.tiny", False), ("if_cond.tiny", True)],
+    [
+        pytest.param("llama_7b_decode.fp16.tiny", False, marks=pytest.mark.soak),
+        ("loop_rnn.tiny", False),
+        ("if_cond.tiny", True),
+    ],
 )
 def test_the_numbers_are_those_of_single_runs(name: str, share_io: bool):
     session = session_of(MODELS / f"{name}.onnx", share_io=share_io)

@@ -88,13 +88,18 @@ def retyped(op: FusedOp) -> bool:
     outside: dict[SSAValue, SSAValue] = dict(zip(args, op.inputs, strict=True))
     for arg, value in outside.items():
         set_type(arg, value.type)
-    constants = {a for a, v in outside.items() if constant_value(v) is not None}
+
+    def is_known(member: Operation) -> bool:
+        """Whether all operands are constants."""
+        values = [outside.get(v) for v in operands_of(member)]
+        return all([v is not None and constant_value(v) is not None for v in values])
+
     for member in members:
-        if constants.issuperset(operands_of(member)):
+        if is_known(member):
             return False
         if any([getattr(member, name) is not None for name in member.PARAMETERS]):
             simpler = fold_parameters(member, outside)
-            if simpler is None or constants.issuperset(operands_of(simpler)):
+            if simpler is None or is_known(simpler):
                 return False
             if any([getattr(simpler, name) is not None for name in simpler.PARAMETERS]):
                 return False

@@ -167,7 +167,7 @@ class Emit:
         self.constant = constant
 
     def value(self, index: Index) -> SSAValue:
-        return index if isinstance(index, SSAValue) else self.constant(index)
+        return self.constant(index) if isinstance(index, int) else index
 
     def _binary(
         self,

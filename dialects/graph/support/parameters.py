@@ -258,10 +258,10 @@ def int_elements(t: Attribute, values: Sequence[int]) -> Attribute:
 def elements_of(value: SSAValue, steps: int = MOST_STEPS) -> Elements | None:
     """The elements of a short vector or scalar of integers as far as they are known; None when
     even their number is unknown."""
-    if not isinstance(value.type, TensorType):
+    if not isinstance(value.type, TensorType) or not is_integer(element_type(value)):
         return None
     shape = shape_of(value)
-    if DYNAMIC in shape or not is_integer(element_type(value)) or numel(shape) > MOST_ELEMENTS:
+    if DYNAMIC in shape or numel(shape) > MOST_ELEMENTS:
         return None
     if (constant := constant_ints(value)) is not None:
         return constant
