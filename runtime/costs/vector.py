@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.pooling import Pooling
+from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.access import Access
 from ge.dialects.support.interfaces import rows_of
 from ge.dialects.support.tensor_op import TensorOp
@@ -20,6 +21,7 @@ from ge.dialects.support.types import numel, shape_of
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.core_tiles import Footprint, bits_of, halo
+from ge.runtime.costs.cube import round_up
 from ge.runtime.costs.instructions import Program, cycles, program_of
 from ge.runtime.costs.lanes import lane_width
 from ge.runtime.costs.packing import packed_unit
@@ -57,6 +59,13 @@ class VectorShape:
         """Elements that no tile but the last one cuts: rows, and whole bytes of what is packed."""
         return self.row if self.alone else lcm(self.row, self.packed)
 
+    @property
+    def unit(self) -> int:
+        """Elements that take as long as fewer of them: rows, or a repeat of the vector unit."""
+        if self.row > 1:
+            return self.run
+        return lcm(FRACTAL if self.program is None else self.program.repeat, self.run)
+
     def pipes(self, tile: int, blocks: int, double_buffered: bool) -> Pipes:
         """What the busiest core does: where the target states instructions, whole rounds of tiles,
         the last of which is as long as the others and shares what they share."""
@@ -67,7 +76,8 @@ class VectorShape:
         share, transfers, starts = (self.elements, blocks), 1, 0.0
         loaded = stored = (1, 1)
         if program is not None:
-            share, transfers = (rounds * min(tile, self.elements), 1), rounds
+            whole = min(round_up(tile, self.unit), self.elements)
+            share, transfers = (rounds * whole, 1), rounds
             loaded, stored = self.loaded(share[0], blocks), (blocks * share[0], self.elements)
             starts = rounds * program.tile_starts(tile) * t.vector_start_cycles
         vector = self.lane_cycles(*share) / t.vector_lanes + starts

@@ -59,7 +59,7 @@ def total_us(shape: VectorShape, tile: int, blocks: int) -> float:
 
 def fastest(shape: VectorShape) -> tuple[int, int]:
     """Elements of a tile, and blocks."""
-    unit = unit_of(shape)
+    unit = shape.unit
     units = ceil(shape.elements / unit)
     best, found = float("inf"), (1, 1)
     for share in dict.fromkeys(ceil(units / n) for n in numbers_of_blocks(shape, units)):
@@ -78,13 +78,6 @@ def fastest(shape: VectorShape) -> tuple[int, int]:
     return found
 
 
-def unit_of(shape: VectorShape) -> int:
-    """Elements that tiles have multiples of: a part of a repeat takes as long as all of it."""
-    if shape.row > 1:
-        return shape.run
-    return lcm(FRACTAL if shape.program is None else shape.program.repeat, shape.run)
-
-
 def numbers_of_blocks(shape: VectorShape, units: int) -> Iterable[int]:
     t = shape.target
     most = 1 if shape.alone else min(t.vector_cores, shape.parts or t.vector_cores)
@@ -95,7 +88,7 @@ def numbers_of_blocks(shape: VectorShape, units: int) -> Iterable[int]:
 
 def tile_sizes(shape: VectorShape, share: int, units: int) -> list[int]:
     """Units of a tile, of a block that has so many: descending, none that does not fit."""
-    program, most = shape.program, max(shape.most // unit_of(shape), 1)
+    program, most = shape.program, max(shape.most // shape.unit, 1)
     assert program is not None
     most = min(share, units if shape.most == shape.elements else most)
     sizes = {ceil(share / rounds) for rounds in range(1, MOST_ROUNDS + 1)}

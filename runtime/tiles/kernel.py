@@ -322,7 +322,7 @@ class TileKernel:
         if not target.cross_flag_cycles and (self.op.fifos or self.meets):
             yield "cross_flag_cycles"
 
-    @property
+    @cached_property
     def kind(self) -> str:
         has_rows = any(isinstance(op, ReduceOp) for op in self.op.walk())
         if self.op.cube is None:

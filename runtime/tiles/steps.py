@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from operator import add
 from typing import Any, NamedTuple
 
 from ge.runtime.tiles.rounds import END, Round
@@ -12,6 +13,7 @@ class Step(NamedTuple):
 
     kind: tuple[int, int]  # the loop's number, and which of its different steps
     parts: tuple[tuple[int, tuple[int, ...]], ...]  # pipes and their records
+    counts: tuple[int, ...]  # of each pipe's records
 
 
 @dataclass(slots=True)
@@ -23,28 +25,22 @@ class Trace:
 
     def key(self, queues: list[list[int]]) -> Hashable:
         """What tells issues apart: the steps, and all records that are in none."""
-        if not self.steps:
-            return tuple(map(tuple, queues))
         if len({step.kind[0] for step in self.steps}) != 1:
             return tuple(map(tuple, queues))
-        heads = [*self.first]
-        for step in self.steps:
-            for pipe, records in step.parts:
-                heads[pipe] += len(records)
-        cuts = zip(queues, self.first, heads, strict=True)
-        others = tuple((*queue[:first], -1, *queue[last:]) for queue, first, last in cuts)
+        counts = map(sum, zip(*(step.counts for step in self.steps), strict=True))
+        cuts = zip(queues, self.first, counts, strict=True)
+        others = tuple((*queue[:n], -1, *queue[n + count :]) for queue, n, count in cuts)
         return tuple(step.kind for step in self.steps), others
 
     def rounds(self) -> list[Round]:
         """And where the last one ends; none, if there are several loops."""
         if len({step.kind[0] for step in self.steps}) != 1:
             return []
-        heads, found = [*self.first], list[Round]()
+        heads, found = self.first, list[Round]()
         for step in self.steps:
-            found.append(Round(step.kind, tuple(heads)))
-            for pipe, records in step.parts:
-                heads[pipe] += len(records)
-        return [*found, Round(END, tuple(heads))]
+            found.append(Round(step.kind, heads))
+            heads = tuple(map(add, heads, step.counts))
+        return [*found, Round(END, heads)]
 
 
 @dataclass(slots=True)
@@ -71,7 +67,8 @@ class Steps:
         """Of a step that was issued behind `heads`."""
         numbered = enumerate(zip(queues, heads, strict=True))
         parts = tuple((p, tuple(queue[n:])) for p, (queue, n) in numbered if len(queue) > n)
-        step = Step((self.loop, self.kinds.setdefault(parts, len(self.kinds))), parts)
+        counts = tuple(len(queue) - n for queue, n in zip(queues, heads, strict=True))
+        step = Step((self.loop, self.kinds.setdefault(parts, len(self.kinds))), parts, counts)
         trace.steps.append(step)
         if key is not None:
             self.known[key] = step

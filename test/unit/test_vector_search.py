@@ -28,7 +28,6 @@ from ge.runtime.costs.vector_search import (
     numbers_of_blocks,
     tile_sizes,
     total_us,
-    unit_of,
 )
 
 TARGETS = [Target.load("910b2"), Target.load("310p3")]
@@ -101,6 +100,8 @@ def test_twice_as_many_take_no_less(
 @example(softmax, 1193, 3, bf16, 0, 25)
 @example(softmax, 96, 64, f32, 1, 0)
 @example(sigmoid, 45, 103, bf16, 0, 38)
+@example(sigmoid, 95, 133, f16, 1, 0)
+@example(add, 50, 97, bf16, 0, 1)
 def test_more_takes_no_less(
     target: Target, kind: Kind, rows: int, length: int, element: Any, more: int, longer: int
 ) -> None:
@@ -119,7 +120,7 @@ def test_nothing_that_is_left_out_is_faster(
     target: Target, kind: Kind, rows: int, length: int, element: Any
 ) -> None:
     shape = shape_of(kind(rows, length, element), target)
-    unit = unit_of(shape)
+    unit = shape.unit
     units = ceil(shape.elements / unit)
     sizes = units if shape.most == shape.elements else shape.most // unit
     everything = (
@@ -137,7 +138,7 @@ def test_bounds_are_bounds(
     target: Target, kind: Kind, rows: int, length: int, element: Any
 ) -> None:
     shape = shape_of(kind(rows, length, element), target)
-    unit = unit_of(shape)
+    unit = shape.unit
     units = ceil(shape.elements / unit)
     for number in list(numbers_of_blocks(shape, units))[::5]:
         share = ceil(units / number)
