@@ -61,10 +61,13 @@ class VectorShape:
 
     @property
     def unit(self) -> int:
-        """Elements that take as long as fewer of them: rows, or a repeat of the vector unit."""
+        """Elements that take as long as fewer of them: rows, or a repeat of the vector unit, but
+        where none fits."""
         if self.row > 1:
             return self.run
-        return lcm(FRACTAL if self.program is None else self.program.repeat, self.run)
+        unit = lcm(FRACTAL if self.program is None else self.program.repeat, self.run)
+        fits = min(unit, self.elements) <= self.most
+        return unit if fits else max(self.most // self.run, 1) * self.run
 
     def pipes(self, tile: int, blocks: int, double_buffered: bool) -> Pipes:
         """What the busiest core does: where the target states instructions, whole rounds of tiles,

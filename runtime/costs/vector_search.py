@@ -67,8 +67,6 @@ def fastest(shape: VectorShape) -> tuple[int, int]:
         bound = Bound.of(shape, blocks)
         for size in tile_sizes(shape, share, units):
             tile, rounds = min(size * unit, shape.elements), ceil(share / size)
-            if rounds == 1:  # all of a block: none is longer than it must be
-                tile = min(tile, round_up(ceil(shape.elements / blocks), shape.run))
             if bound.transfers_us(rounds) > ROUNDED * best:
                 break  # smaller tiles have more rounds
             if bound.us(tile, rounds) > ROUNDED * best:
