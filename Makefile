@@ -38,8 +38,9 @@ torch-check: $(TORCH)/.check  ## models of PyTorch, in an environment of their o
 	$(TORCH)/bin/python -m pytest -q test/torch
 
 # unit tests of random examples, of which the profile `soak` takes 100 times as many
-RANDOM := byte_history core_plans fixpipe in_place memory_plan move_transposes op_contracts \
-  quantization_layers quantization_requantize schedule simplify_algebra simplify_movement \
+RANDOM := byte_history core_plans fixpipe in_place memory_limit memory_plan move_transposes \
+  op_contracts orders packing pulled_tiles quantization_layers quantization_requantize \
+  recomputation schedule search simplify_algebra simplify_movement size_expressions \
   split_launches stored_caches stored_weights
 SEED ?= 0
 FOLDER ?= test/models

@@ -38,7 +38,7 @@ from ge.dialects.support.boxes import Box, hull
 from ge.dialects.support.in_place import same_bytes
 from ge.dialects.support.interfaces import SplitInterface, split_axes
 from ge.dialects.support.locations import fuse_locations
-from ge.dialects.support.operation import GeOp
+from ge.dialects.support.operation import GeOp, operands_of, ops_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_shape_like, is_static, numel, set_type, shape_of
 from ge.dialects.support.work import Work
@@ -76,13 +76,15 @@ class Body:
         if isinstance(op, FusedOp):
             kind = op.kind.data if isinstance(op, CustomOp) else ""
             return cls(op.members, op.block.args, op.yielded, kind)
-        return cls([op], list(dict.fromkeys(op.operands)), op.results)
+        return cls([op], list(dict.fromkeys(operands_of(op))), op.results)
 
     @property
     def is_static(self) -> bool:
-        new = (op for op in self.ops if op not in self.works)
-        values = (*self.inputs, *self.outputs, *(r for op in new for r in op.results))
-        return all(isinstance(v.type, TensorType) and is_static(shape_of(v)) for v in values)
+        new = [r for op in self.ops if op not in self.works for r in op.results]
+        for value in (*self.inputs, *self.outputs, *new):
+            if not isinstance(value.type, TensorType) or not is_static(shape_of(value)):
+                return False
+        return True
 
     def work_of(self, op: TensorOp) -> Work:
         work = self.works.get(op)
@@ -218,11 +220,11 @@ class FusedOp(SplitInterface, ABC):
     @property
     def yielded(self) -> Sequence[SSAValue]:
         last = self.body.block.last_op
-        return last.operands if isinstance(last, YieldOp) else ()
+        return operands_of(last) if isinstance(last, YieldOp) else ()
 
     @property
     def members(self) -> list[TensorOp]:
-        return [op for op in self.body.block.ops if isinstance(op, TensorOp)]
+        return [op for op in ops_of(self.body.block) if isinstance(op, TensorOp)]
 
     def infer(self) -> Sequence[Attribute]:
         if not isinstance(self.body.block.last_op, YieldOp):

@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.attributes import TextAttr
 from ge.dialects.support.lines import LineOp, Names
+from ge.dialects.support.operation import created
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import AnyTensor, is_static, numel, shape_of
 from ge.dialects.support.work import Work
@@ -41,7 +42,7 @@ class ConstantOp(TensorOp, LineOp, HasFolderInterface):
 
     @classmethod
     def make(cls, value: Attribute, type: Attribute) -> "ConstantOp":
-        return cls.create(properties={"value": value}, result_types=[type])
+        return created(cls, (), [type], {"value": value})
 
     @property
     def key(self) -> str | None:

@@ -25,7 +25,7 @@ from xdsl.utils.str_enum import StrEnum
 
 from ge.dialects.support.types import DYNAMIC, agree, array_ints
 
-_DATA = "_ge_data"  # a cache in types, which are immutable
+_DATA, _DYNAMIC = "_ge_data", "_ge_dynamic"  # caches in types, which are immutable
 
 
 @lru_cache(maxsize=65536)
@@ -114,9 +114,11 @@ class TilingAttr(ParametrizedAttribute):
 
 def is_dynamic(t: Attribute) -> bool:
     """Whether a tensor or memref type has a dimension that is known only at run time."""
-    if not isinstance(t, TensorType | MemRefType):
-        return True
-    return any(d < 0 for d in t.get_shape())
+    dynamic: bool | None = t.__dict__.get(_DYNAMIC)
+    if dynamic is None:
+        known = isinstance(t, TensorType | MemRefType) and all(d >= 0 for d in t.get_shape())
+        dynamic = vars(t)[_DYNAMIC] = not known
+    return dynamic
 
 
 def fits(source: Attribute, target: Attribute) -> bool:
@@ -129,14 +131,15 @@ def fits(source: Attribute, target: Attribute) -> bool:
 def data_type(t: Attribute) -> tuple[Attribute, tuple[int, ...]]:
     """Element type and shape of a tensor or memref type; `[?]` is the shape of an unranked tensor,
     and any other type stands for itself."""
+    data: tuple[Attribute, tuple[int, ...]] | None = t.__dict__.get(_DATA)
+    if data is not None:
+        return data
     if isinstance(t, UnrankedTensorType):
         return cast(UnrankedTensorType[Attribute], t).element_type, (DYNAMIC,)
     if not isinstance(t, TensorType | MemRefType):
         return t, ()
-    data: tuple[Attribute, tuple[int, ...]] | None = vars(t).get(_DATA)
-    if data is None:
-        typed: Any = t  # pyright: ignore[reportUnknownVariableType]
-        data = vars(t)[_DATA] = typed.element_type, typed.get_shape()
+    typed: Any = t  # pyright: ignore[reportUnknownVariableType]
+    data = vars(t)[_DATA] = typed.element_type, typed.get_shape()
     return data
 
 

@@ -28,7 +28,7 @@ from typing import NamedTuple, cast
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.boxes import Box, boxes_of
@@ -36,6 +36,8 @@ from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, Yield
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, LaunchOp, SlotOp, TransferOp
 from ge.dialects.support.element_types import bitwidth, elements_per_byte
 from ge.dialects.support.types import Shape, array_ints
+
+_BOXES = "_ge_boxes"  # a cache in types, which are immutable
 
 LOOP_ARGUMENTS = 2  # before the carried ones: iteration number, condition
 
@@ -161,8 +163,13 @@ def source_of(value: SSAValue) -> SSAValue | None:
     return value.owner.source if isinstance(value.owner, ReinterpretCastOp) else None
 
 
+def is_owner(value: SSAValue) -> bool:
+    """Whether a value surely is no alias: what an op other than a cast defines, as most are."""
+    return type(value) is OpResult and type(value.op) is not ReinterpretCastOp
+
+
 def owner_of(value: SSAValue) -> SSAValue:
-    while (source := source_of(value)) is not None:
+    while not is_owner(value) and (source := source_of(value)) is not None:
         value = source
     return value
 
@@ -221,8 +228,18 @@ class ByteRegions:
     def of(self, value: SSAValue) -> ByteRegion:
         region = self._known.get(value)
         if region is None:
-            region = self._known[value] = view_of(value).region
+            region = whole(value) if is_owner(value) else view_of(value).region
+            self._known[value] = region
         return region
+
+
+def whole(owner: SSAValue) -> ByteRegion:
+    """All bytes of a buffer; the boxes follow from its type."""
+    facts = vars(owner.type)
+    boxes: tuple[Box, ...] | None = facts.get(_BOXES)
+    if boxes is None:
+        boxes = facts[_BOXES] = view_of(owner).region.boxes
+    return ByteRegion(owner, boxes)
 
 
 def row_major(shape: Sequence[int]) -> Shape:

@@ -67,7 +67,14 @@ from ge.dialects.npu_task.attributes import (
 )
 from ge.dialects.npu_task.core_plan import CorePlanAttr
 from ge.dialects.support.choices import choice_def
-from ge.dialects.support.operation import GeOp, segments
+from ge.dialects.support.operation import (
+    GeOp,
+    all_ops,
+    initialize,
+    operands_of,
+    ops_of,
+    segments,
+)
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, byte_size
 
@@ -111,28 +118,27 @@ class KernelOp(GeOp):
     )
 
     def __init__(self, name: str, engine: Engine, tiling: TilingAttr | None, block: Block):
-        super().__init__(
-            properties={
-                "sym_name": StringAttr(name),
-                "engine": EngineAttr(engine),
-                "tiling": tiling,
-            },
-            regions=[Region(block)],
-        )
+        properties: dict[str, Attribute] = {
+            "sym_name": StringAttr(name),
+            "engine": EngineAttr(engine),
+        }
+        if tiling is not None:
+            properties["tiling"] = tiling
+        initialize(self, (), (), properties, None, [Region(block)])
 
     @property
     def input_types(self) -> tuple[Attribute, ...]:
-        return tuple(a.type for a in self.body.block.args)
+        return tuple([a.type for a in self.body.block.args])
 
     @property
     def output_types(self) -> tuple[Attribute, ...]:
         last = self.body.block.last_op
-        return tuple(o.type for o in last.operands) if isinstance(last, ReturnOp) else ()
+        return tuple([o.type for o in operands_of(last)]) if isinstance(last, ReturnOp) else ()
 
     @property
     def main(self) -> TensorOp:
         """The op that the launch is for: the last one before the return."""
-        *_, op = (o for o in self.body.block.ops if isinstance(o, TensorOp))
+        *_, op = [o for o in ops_of(self.body.block) if isinstance(o, TensorOp)]
         return op
 
     @property
@@ -176,7 +182,7 @@ class KernelOp(GeOp):
     def in_place_pairs(self) -> set[tuple[int, int]]:
         """Each (result, input) such that a launch may write the result over the input."""
         op, returned = self.main, self.body.block.last_op
-        if any(is_dynamic(v.type) for v in (*op.operands, *op.results)):
+        if any([is_dynamic(v.type) for v in (*operands_of(op), *op.results)]):
             return set()
         allowed = set(op.in_place_pairs())
         uses = [[i for i, v in enumerate(op.operands) if v is a] for a in self.body.block.args]
@@ -196,11 +202,12 @@ class KernelOp(GeOp):
         """What verifies a kernel beside its definition. Raises VerifyException."""
         if not isinstance(self.body.block.last_op, ReturnOp):
             raise VerifyException("the body ends in npu_task.return")
-        if not any(isinstance(o, TensorOp) for o in self.body.block.ops):
+        if not any([isinstance(o, TensorOp) for o in ops_of(self.body.block)]):
             raise VerifyException("the body is empty")
         if self.tiling is not None and len(self.tiling.sizes) == 3:
-            matmuls = (isinstance(o, TensorOp) and o.ALWAYS_MACS for o in self.body.walk())
-            if not any(matmuls) and (work := self.main.work()) is not None and not work.macs:
+            ops = all_ops((self.body.block,))
+            matmuls = any([isinstance(o, TensorOp) and o.ALWAYS_MACS for o in ops])
+            if not matmuls and (work := self.main.work()) is not None and not work.macs:
                 raise VerifyException("a tile of three sizes is for matmuls")
 
 
@@ -228,16 +235,14 @@ class LaunchOp(GeOp):
         results: Sequence[Attribute] = (),
         stream: int | None = None,
     ):
-        Operation.__init__(  # without IRDL's sorting of arguments: programs have many launches
-            self,
-            operands=(*ins, *outs),
-            result_types=results,
-            properties={
-                "kernel": symbol(kernel),
-                "operandSegmentSizes": segments(len(ins), len(outs)),
-                **({} if stream is None else {"stream": number(stream)}),
-            },
-        )
+        properties: dict[str, Attribute] = {
+            "kernel": symbol(kernel),
+            "operandSegmentSizes": segments(len(ins), len(outs)),
+        }
+        if stream is not None:
+            properties["stream"] = number(stream)
+        # without IRDL's sorting of arguments: programs have many launches
+        initialize(self, (*ins, *outs), results, properties)
 
     @property
     def callee(self) -> str:
@@ -246,26 +251,32 @@ class LaunchOp(GeOp):
     @property
     def on_buffers(self) -> bool:
         """Whether the launch is on memrefs: its static results are no SSA results."""
-        return any(isinstance(v.type, MemRefType) for v in (*self.operands, *self.results))
+        values = (*operands_of(self), *self.results)
+        return any([isinstance(v.type, MemRefType) for v in values])
 
     def verify_against(self, kernel: KernelOp) -> None:
         """Raises VerifyException for other operand or result types than the kernel's."""
         if not _same_data(self.ins, kernel.input_types):
             raise VerifyException(f"ins differ from the inputs of @{self.callee}")
         outputs = kernel.output_types
-        static = [t for t in outputs if not is_dynamic(t)]
+        dynamic = [t for t in outputs if is_dynamic(t)]
+        static = [t for t in outputs if not is_dynamic(t)] if dynamic else outputs
         if not _same_data(self.outs, static):
             raise VerifyException(f"outs differ from the static results of @{self.callee}")
         if self.on_buffers:
-            outputs = [t for t in outputs if is_dynamic(t)]
+            outputs = dynamic
         if not _same_data(self.results, outputs):
             raise VerifyException(f"results differ from the results of @{self.callee}")
 
 
 def _same_data(values: Sequence[SSAValue], types: Sequence[Attribute]) -> bool:
-    return len(values) == len(types) and all(
-        v.type is t or data_type(v.type) == data_type(t) for v, t in zip(values, types, strict=True)
-    )
+    if len(values) != len(types):
+        return False
+    for value, t in zip(values, types, strict=True):
+        own = value.type
+        if own is not t and data_type(own) != data_type(t):
+            return False
+    return True
 
 
 @irdl_op_definition

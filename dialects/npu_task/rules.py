@@ -14,12 +14,19 @@ from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp
 from ge.dialects.npu_task.memory import is_writable, owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, LaunchOp, TransferOp
 from ge.dialects.support.element_types import bitwidth, storage_bytes
+from ge.dialects.support.operation import all_ops, operands_of
 from ge.dialects.support.types import DYNAMIC, array_ints, numel, shape_of
 
 
 def misuses(op: Operation) -> Iterator[str]:
     """Messages about the buffers of an op, or the arguments of a function."""
     match op:
+        case LaunchOp():
+            for value in (*operands_of(op), *op.results):
+                if (space := space_of(value.type)) is not HBM and space not in (HBM, None):
+                    yield f"a launch is on the memory of the device, not on {value.type}"
+            yield from _written(op, op.outs)
+            yield from _new(op.results)
         case FuncOp():
             yield from _new(op.body.block.args)
         case ReinterpretCastOp():
@@ -28,12 +35,6 @@ def misuses(op: Operation) -> Iterator[str]:
             yield from _new(op.results)
             if is_dynamic(op.memref.type):
                 yield f"{op.memref.type} is dynamic; the device allocates it as a result"
-        case LaunchOp():
-            for value in (*op.operands, *op.results):
-                if space_of(value.type) not in (HBM, None):
-                    yield f"a launch is on the memory of the device, not on {value.type}"
-            yield from _written(op, op.outs)
-            yield from _new(op.results)
         case CopyOp():
             yield from _written(op, (op.target,))
         case BatchCopyOp():
@@ -111,6 +112,8 @@ def _written(op: Operation, values: Iterable[SSAValue]) -> Iterator[str]:
     for value in values:
         if space_of(value.type) is None:
             continue
+        if is_writable(value):  # all of it, as it lies there
+            continue
         if not is_writable(owner := owner_of(value)):
             yield f"{op.name} writes {_what(owner)}"
         elif not view_of(value).is_injective():
@@ -126,7 +129,7 @@ def _gears(op: CaseOp, index: MapIndexOp) -> Iterator[str]:
     others = (DYNAMIC,) * len(index.measured)
     for i, (row, region) in enumerate(zip([*rows, others], op.branches, strict=False)):
         sizes = list(zip(index.inputs, index.measured, row, strict=True))
-        copies = (o for o in region.walk() if isinstance(o, CopyOp | BatchCopyOp))
+        copies = [o for o in all_ops(region.blocks) if isinstance(o, CopyOp | BatchCopyOp)]
         for source, target in (pair for copy in copies for pair in _copied(copy)):
             for value, axis, size in sizes:
                 if value is source and (found := shape_of(target)[axis]) not in (size, DYNAMIC):

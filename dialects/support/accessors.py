@@ -4,7 +4,7 @@ xDSL's own accessors make a view of all operands first, and unpack the sizes of 
     source = operand_def(...)   # xDSL: a view of op.operands, its item 0; here: op._operands[0]
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from operator import attrgetter
@@ -66,10 +66,12 @@ def _at_index(accessor: irdl.BaseAccessor, values: Callable[[Any], Values]) -> R
 def _in_segments(accessor: irdl.BaseAttrAccessor, values: Callable[[Any], Values]) -> Read:
     """Where an attribute says how many values each definition has."""
     name, index = accessor.option.attribute_name, accessor.idx
+    sizes_of: Callable[[Any], Mapping[str, Any]]
     sizes_of = attrgetter("properties" if accessor.option.as_property else "attributes")
 
     def ends(op: Any) -> tuple[int, ...]:
-        return _ends(cast(DenseArrayBase, sizes_of(op)[name]).data.data)
+        sizes: DenseArrayBase = sizes_of(op)[name]
+        return _ends(sizes.data.data)
 
     if isinstance(accessor, irdl.SingleAttrAccessor):
         return lambda op: item(values(op), ends(op)[index])

@@ -6,8 +6,8 @@ decides what becomes of it. To fail, raise GeError, or VerifyException / PassFai
 """
 
 import re
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -112,29 +112,31 @@ def location_of(op: Operation) -> SourceLocation:
 
 Handler = Callable[[Diagnostic], None]
 _handler: ContextVar[Handler | None] = ContextVar("diagnostic_handler", default=None)
+_remark_handler: ContextVar[Handler | None] = ContextVar("remark_handler", default=None)
 
 
-def diagnostic_handler(handler: Handler) -> AbstractContextManager[Handler]:
+@contextmanager
+def diagnostic_handler(handler: Handler) -> Generator[None]:
     """Within the context `handler` gets the warnings and remarks."""
-    return setting(_handler, handler)
+    with setting(_handler, handler), setting(_remark_handler, handler):
+        yield
 
 
-def without_remarks() -> AbstractContextManager[Handler | None]:
-    """Within the context remarks are dropped: of work that is done twice."""
-    handler = _handler.get()
-    if handler is None:
-        return setting(_handler, None)
+@contextmanager
+def warning_handler(handler: Handler) -> Generator[None]:
+    """Within the context `handler` gets the warnings. Remarks, which take time, are not made."""
+    with setting(_handler, handler), without_remarks():
+        yield
 
-    def pass_on(diagnostic: Diagnostic) -> None:
-        if diagnostic.severity is not Severity.REMARK:
-            handler(diagnostic)
 
-    return setting(_handler, pass_on)
+def without_remarks() -> AbstractContextManager[None]:
+    """Within the context remarks are not made: of work that is done twice."""
+    return setting(_remark_handler, None)
 
 
 def listening() -> bool:
-    """Whether there is a handler: ask before composing a costly remark."""
-    return _handler.get() is not None
+    """Whether remarks have a handler: ask before composing a costly one."""
+    return _remark_handler.get() is not None
 
 
 def emit(severity: Severity, op: Operation, message: str, *notes: Diagnostic) -> None:
@@ -148,7 +150,7 @@ def warning(op: Operation, message: str) -> None:
 
 def remark(op: Operation, message: str, about: RemarkFacts | None = None) -> None:
     """Tell of an op; without `about` it is an analysis."""
-    if (handler := _handler.get()) is not None:
+    if (handler := _remark_handler.get()) is not None:
         facts = RemarkFacts(why=message) if about is None else about
         facts = replace(facts, running=_running.get(), function=function_around(op))
         handler(Diagnostic(Severity.REMARK, message, location_of(op), remark=facts))

@@ -4,12 +4,15 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.operation import ops_of
 
 MAIN = "main"
 
 
 def functions(module: ModuleOp) -> dict[str, FuncOp]:
-    return {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+    # a class of xDSL's is slow to tell from others, which there are many of
+    named = [op for op in ops_of(module.body.block) if op.name == FuncOp.name]
+    return {op.sym_name.data: op for op in named if isinstance(op, FuncOp)}
 
 
 def defined_functions(module: ModuleOp) -> list[FuncOp]:

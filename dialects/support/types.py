@@ -5,7 +5,7 @@ Nothing here imports numpy: every tool runs this at start-up.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
@@ -21,7 +21,8 @@ from xdsl.dialects.builtin import (
     f32,
     i64,
 )
-from xdsl.ir import Attribute, OpResult, SSAValue
+from xdsl.interfaces import HasFolderInterface
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
@@ -66,7 +67,7 @@ def has_size(value: SSAValue) -> bool:
 def shape_of(value: SSAValue) -> Shape:
     """The shape of a tensor or memref value. Raises NotStatic for an unranked one."""
     t = value.type
-    shape = vars(t).get(_SHAPE)
+    shape = t.__dict__.get(_SHAPE)
     if shape is not None:
         return shape
     if isinstance(t, TensorType | MemRefType):
@@ -111,7 +112,7 @@ def numel(shape: Sequence[int]) -> int:
 
 def byte_size(t: Attribute) -> int:
     """Bytes of a static tensor or memref type. Raises NotStatic for a dynamic one."""
-    size = vars(t).get(_BYTES)
+    size = t.__dict__.get(_BYTES)
     if size is None:
         assert isinstance(t, TensorType | MemRefType)
         typed = cast(AnyTensor, t)
@@ -121,7 +122,7 @@ def byte_size(t: Attribute) -> int:
 
 def number_of(attribute: Attribute) -> int:
     """A number that equal attributes have in common: xDSL hashes all of an attribute each time."""
-    number: int | None = vars(attribute).get(_NUMBER)
+    number: int | None = attribute.__dict__.get(_NUMBER)
     if number is None:
         number = vars(attribute)[_NUMBER] = _numbers.setdefault(attribute, len(_numbers))
     return number
@@ -215,7 +216,7 @@ def int_array(values: tuple[int, ...]) -> DenseArrayBase[I64]:
 
 def array_ints(array: Attribute) -> tuple[int, ...]:
     """The integers of a dense array; they are unpacked once."""
-    ints: tuple[int, ...] | None = vars(array).get(_INTS)
+    ints: tuple[int, ...] | None = array.__dict__.get(_INTS)
     if ints is None:
         assert isinstance(array, DenseArrayBase)
         ints = vars(array)[_INTS] = cast(DenseArrayBase[IntegerType], array).get_values()
@@ -229,10 +230,16 @@ def array_floats(array: Attribute) -> tuple[float, ...]:
 
 def constant_value(value: SSAValue) -> Dense | None:
     """The elements of a value that a constant in the IR defines, else None."""
-    if not isinstance(value, OpResult) or not value.op.has_trait(ConstantLike):
+    if not isinstance(value, OpResult) or not _holds_value(type(value.op)):
         return None
-    attr = ConstantLike.get_constant_value(value)
+    values = cast(HasFolderInterface, value.op).fold()
+    attr = None if values is None else values[value.index]
     return cast(Dense, attr) if isinstance(attr, DenseIntOrFPElementsAttr) else None
+
+
+@cache
+def _holds_value(kind: type[Operation]) -> bool:
+    return kind.has_trait(ConstantLike) and issubclass(kind, HasFolderInterface)
 
 
 def constant_ints(value: SSAValue) -> tuple[int, ...] | None:
@@ -257,8 +264,8 @@ def is_shape_like(value: SSAValue) -> bool:
     """Whether a value is a scalar or a short vector of integers (i1 included)."""
     shape = shape_of(value)
     return (
-        isinstance(element_type(value), IntegerType)
-        and len(shape) <= 1
+        len(shape) <= 1
+        and isinstance(element_type(value), IntegerType)
         and is_static(shape)
         and numel(shape) <= SHAPE_ELEMENTS
     )

@@ -223,9 +223,13 @@ class Target:
 
     @property
     def core_memories(self) -> dict[str, int]:
-        names = "l1", "l0a", "l0b", "l0c", "ub"
-        sizes = self.l1_bytes, self.l0a_bytes, self.l0b_bytes, self.l0c_bytes, self.ub_bytes
-        return dict(zip(names, sizes, strict=True))
+        return {
+            "l1": self.l1_bytes,
+            "l0a": self.l0a_bytes,
+            "l0b": self.l0b_bytes,
+            "l0c": self.l0c_bytes,
+            "ub": self.ub_bytes,
+        }
 
     @property
     def vector_parts(self) -> int:

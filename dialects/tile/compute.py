@@ -27,7 +27,7 @@ from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import row_of
 from ge.dialects.support.lines import LineOp, Names
-from ge.dialects.support.operation import GeOp, initialize
+from ge.dialects.support.operation import GeOp, initialize, segments
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.tile.instruction import (
     Instruction,
@@ -155,7 +155,8 @@ class MapOp(VectorInstruction):
 
     def __init__(self, ins: Sequence[SSAValue], outs: Sequence[SSAValue], body: Block | Region):
         region = body if isinstance(body, Region) else Region(body)
-        super().__init__(operands=[ins, outs], regions=[region])
+        sizes: dict[str, Attribute] = {"operandSegmentSizes": segments(len(ins), len(outs))}
+        initialize(self, (*ins, *outs), (), sizes, regions=(region,))
 
     @property
     def members(self) -> list[TensorOp]:
@@ -347,18 +348,31 @@ class FillOp(Instruction, LineOp):
 # ---- flags -----------------------------------------------------------------------------------
 
 
-class FlagOp(Instruction, ABC):
+class FlagOp(Instruction, LineOp, ABC):
     """Flag `id` of those from pipe `source` to pipe `target`."""
 
     source = prop_def(PipeAttr)
     target = prop_def(PipeAttr)
     id = operand_def(IndexType)
-    assembly_format = "$source `->` $target `[` $id `]` attr-dict"
 
     def __init__(self, source: Pipe, target: Pipe, id: SSAValue):
         # a third of a program's ops are flags: nothing is found out about the arguments
         properties: dict[str, Attribute] = {"source": PIPES[source], "target": PIPES[target]}
         initialize(self, (id,), (), properties)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "FlagOp":
+        source = parser.parse_str_enum(Pipe)
+        parser.parse_punctuation("->")
+        target = parser.parse_str_enum(Pipe)
+        with parser.in_square_brackets():
+            op = cls(source, target, parser.parse_operand(IndexType()))
+        parse_end(parser, op)
+        return op
+
+    def line(self, names: Names, attributes: str) -> str:
+        pipes = " " + self.source.data + " -> " + self.target.data  # faster than to format them
+        return f"{pipes}[{names.name_of(self.id)}]{attributes}"
 
     def verify_(self) -> None:
         if self.source == self.target:

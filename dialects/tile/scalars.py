@@ -1,9 +1,10 @@
 """Numbers in the assembly of the `tile` dialect, `-inf` and `nan` among them."""
 
+from functools import lru_cache
 from math import inf, isinf, isnan, nan
 from typing import TypeAlias, cast
 
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, f64
+from xdsl.dialects.builtin import AnyFloat, Float64Type, FloatAttr, IntegerAttr, f64
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
@@ -17,8 +18,14 @@ Number: TypeAlias = int | float
 def number_attr(value: Number, element: Attribute) -> Attribute:
     """The attribute of a number that elements of this type become."""
     if is_float(element) or isinstance(value, float):
-        return FloatAttr(float(value), f64)
+        return _float_attr(float(value).hex())
     return number(value)
+
+
+@lru_cache(maxsize=4096)
+def _float_attr(text: str) -> FloatAttr[Float64Type]:
+    """Of a number as its bits are: 0.0 and -0.0 are two; equal ones are one attribute."""
+    return FloatAttr(float.fromhex(text), f64)
 
 
 def number_of(attr: Attribute) -> Number:

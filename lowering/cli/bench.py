@@ -35,7 +35,7 @@ def build_parser() -> ArgumentParser:
 
 def run(arguments: Sequence[str]) -> int:
     """Measure each model, and write tables. Raises GeError for what is no model."""
-    from ge.dialects.support.diagnostics import diagnostic_handler
+    from ge.dialects.support.diagnostics import warning_handler
     from ge.lowering.cli.compile import printer
     from ge.lowering.cli.remarks import Remarks
     from ge.lowering.cli.run import check_writable
@@ -48,7 +48,7 @@ def run(arguments: Sequence[str]) -> int:
     inputs = [*args.models, options.target, *options.plugins, *options.calibration_files]
     check_writable([path for path in (args.output, args.report) if path], inputs)
     with Outputs(inputs) as out:
-        with diagnostic_handler(printer(Remarks())):
+        with warning_handler(printer(Remarks())):
             for number, path in enumerate(args.models, 1):
                 print(f"[{number} of {len(args.models)}] {path}", file=sys.stderr)
                 found.append(measured(path, options))

@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def calibrate_input(args: argparse.Namespace) -> int:
-    from ge.dialects.support.diagnostics import diagnostic_handler
+    from ge.dialects.support.diagnostics import warning_handler
     from ge.dialects.support.errors import GeError
     from ge.lowering.cli.compile import printer
     from ge.lowering.cli.remarks import Remarks
@@ -62,7 +62,7 @@ def calibrate_input(args: argparse.Namespace) -> int:
         options = options_from(args, calibration=options.calibration, quantize=INT8)
     if args.sensitivity and not options.quantize:
         raise GeError("sensitivity is that to quantization", hint="give --quantize int8 too")
-    with diagnostic_handler(printer(Remarks())):
+    with warning_handler(printer(Remarks())):
         program = load(args.model, plugins=options.plugins)
         wanted = Calibration(sensitivity=args.sensitivity)
         table = table_for(program, options, context(options.plugins), wanted)

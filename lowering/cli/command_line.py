@@ -6,10 +6,12 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ge.dialects.support.environment import truth, variables
+from ge.lowering.kernels.helpers import with_helpers
 
 if TYPE_CHECKING:
     from ge.dialects.support.errors import GeError
@@ -38,7 +40,8 @@ def guarded(
         for line in unknown_variables(names):
             print(f"warning: {line}", file=sys.stderr)
     try:
-        status = run(args)
+        with with_helpers() if argv is None else nullcontext():
+            status = run(args)
         sys.stdout.flush()
         return status
     except BrokenPipeError:

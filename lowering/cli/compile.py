@@ -113,7 +113,7 @@ def compile_input(args: argparse.Namespace) -> int:
             watch=watch if is_watched else None,
         )  # fmt: skip
         with progress_bar() as progress:
-            summary = request.run(progress, printer(remarks))
+            summary = request.run(progress, printer(remarks), bool(args.remarks))
     remarks.finish(list(map(str, request.inputs())))
     for page in watching:
         written = [path for path in (args.output, args.report) if path]
@@ -130,15 +130,16 @@ def watcher(
     seen: "list[Program]",
 ) -> "Watch":
     """What watches the passes, and keeps the program that they run on in `seen`."""
-    from ge.lowering.debugging.validation import Validation
-    from ge.lowering.driver.compiler import context
-    from ge.runtime.device.steps import runner_for
 
     def watch(program: "Program") -> "list[Instrumentation]":
         seen.append(program)
         watching = [*more, *told(program)]
         if not args.validate:
             return watching
+        from ge.lowering.debugging.validation import Validation
+        from ge.lowering.driver.compiler import context
+        from ge.runtime.device.steps import runner_for
+
         validation = Validation(
             runner_for, context(options.plugins), program.payload,
             args.validate_output, options.plugins,

@@ -14,7 +14,13 @@ from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import ShrinkException
 
-from ge.dialects.support.diagnostics import Diagnostic, Severity, SourceLocation, diagnostic_handler
+from ge.dialects.support.diagnostics import (
+    Diagnostic,
+    Severity,
+    SourceLocation,
+    diagnostic_handler,
+    warning_handler,
+)
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import count_ops
 from ge.lowering.cli.opt_arguments import plugin_files, read_arguments
@@ -224,7 +230,9 @@ class Driver:
 
     def process(self, part: Source, diagnostics: list[Diagnostic]) -> str:
         """Parse, run the passes, print: the text, empty after an error."""
-        with diagnostic_handler(diagnostics.append), paused_collector():
+        remarks = self.args.remarks or self.args.verify_diagnostics
+        listens = diagnostic_handler if remarks else warning_handler
+        with listens(diagnostics.append), paused_collector():
             try:
                 module = parse_module(self.ctx, part, implicit=not self.args.no_implicit_module)
                 self.timing.phase("Parser", 1 + count_ops(module.body.blocks))

@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.ports import PAYLOAD
-from ge.dialects.support.diagnostics import diagnostic_handler, location_of
+from ge.dialects.support.diagnostics import location_of, warning_handler
 from ge.dialects.support.errors import GeError
 from ge.lowering.debugging.delta import reduce
 from ge.lowering.pipeline.pass_manager import Instrumentation
@@ -240,7 +240,7 @@ class Case:
         """What the pass breaks on a module that nothing is known about; None as well where the
         module is not valid, or the pass fails on it."""
         with ExitStack() as stack:
-            stack.enter_context(diagnostic_handler(lambda _: None))
+            stack.enter_context(warning_handler(lambda _: None))
             stack.enter_context(collecting())
             try:
                 module.verify()

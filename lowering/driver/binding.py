@@ -42,10 +42,10 @@ MOST_KEPT = 64  # bound programs
 def is_open(module: ModuleOp) -> bool:
     """Whether a module is a program, or on buffers, with inputs of unknown shapes and no gears."""
     main = main_function(module)
-    if main is None or level_of(module).depth < Level.BUFFERS.depth:
+    if main is None or not any(is_dynamic(t) for t in main.function_type.inputs.data):
         return False
     has_gears = any(isinstance(op, MapIndexOp) for op in main.body.block.ops)
-    return not has_gears and any(is_dynamic(t) for t in main.function_type.inputs.data)
+    return not has_gears and level_of(module).depth >= Level.BUFFERS.depth
 
 
 def options_of(module: ModuleOp, options: Options) -> Options:

@@ -29,7 +29,13 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import StringLiteral
 
-from ge.dialects.support.diagnostics import Diagnostic, Handler, Severity, diagnostic_handler
+from ge.dialects.support.diagnostics import (
+    Diagnostic,
+    Handler,
+    Severity,
+    diagnostic_handler,
+    warning_handler,
+)
 from ge.dialects.support.errors import GeError
 from ge.lowering.pipeline.options import Options
 from ge.lowering.plugins.extensions import registered
@@ -86,11 +92,15 @@ class Request:
     watch: "Watch | None" = None  # makes what watches the passes; nothing comes from the cache then
 
     def run(
-        self, progress: "Progress | None" = None, tell: Handler = lambda diagnostic: None
+        self,
+        progress: "Progress | None" = None,
+        tell: Handler = lambda diagnostic: None,
+        remarks: bool = False,
     ) -> str:
-        """Write program, weights and report, from the cache or compiled; `tell` gets warnings and
-        remarks (a program that was warned about is not kept). Returns a line of figures for
-        people. Raises GeError, ParseError, VerifyException as compiling does."""
+        """Write program, weights and report, from the cache or compiled; `tell` gets warnings (a
+        program that was warned about is not kept) and, where they are wanted, remarks. Returns a
+        line of figures for people. Raises GeError, ParseError, VerifyException as compiling does.
+        """
         to_file = (
             self.output is not None and self.output != "-" and not is_device(Path(self.output))
         )
@@ -101,7 +111,7 @@ class Request:
                 return f"{record['summary']} (from the cache)"
             except Unsound:
                 pass
-        program, quiet = self._compile(progress, tell)
+        program, quiet = self._compile(progress, tell, remarks)
         program.save(self.output, self.report, self.look, self.inputs(program.payload))
         if entry is not None and quiet:
             _keep(self, entry, program)
@@ -138,7 +148,9 @@ class Request:
             _keep(request, entry, program)
         return program
 
-    def _compile(self, progress: "Progress | None", tell: Handler) -> tuple["Program", bool]:
+    def _compile(
+        self, progress: "Progress | None", tell: Handler, remarks: bool = False
+    ) -> tuple["Program", bool]:
         """The program, and whether it was compiled without a warning."""
         from ge.lowering.driver.compiler import compile_file
 
@@ -149,7 +161,7 @@ class Request:
             warned |= diagnostic.severity is Severity.WARNING
             tell(diagnostic)
 
-        with diagnostic_handler(listen):
+        with (diagnostic_handler if remarks else warning_handler)(listen):
             program = compile_file(
                 self.path, self.options, self.shapes, self.dims, progress, self.until, self.watch
             )
@@ -378,7 +390,7 @@ def _compile_graph(graph: "Graph", options: Options) -> "Program":
     def built() -> Program:
         return Program(graph.module.clone(), graph.payload, "graph", reload=built)
 
-    with diagnostic_handler(warn):
+    with warning_handler(warn):
         return compile_loaded(built(), options, time.perf_counter())
 
 

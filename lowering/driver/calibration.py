@@ -16,9 +16,9 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.ports import is_seed
 from ge.dialects.graph.quantization import Granular, QuantizeOp
 from ge.dialects.support.diagnostics import (
-    diagnostic_handler,
     error_at,
     warning,
+    warning_handler,
     without_remarks,
 )
 from ge.dialects.support.errors import GeError
@@ -214,7 +214,7 @@ def export_of(program: Program, options: Options, ctx: Context) -> Callable[[Out
         raise GeError("a model is exported to a file, not to standard output")
     module, payload, path = program.module.clone(), program.payload, options.export_qdq
     calibration = replace(calibration_at_hand(), layers={})
-    with diagnostic_handler(lambda _: None):  # the program itself tells all
+    with warning_handler(lambda _: None):  # the program itself tells all
         run_quietly(to_quantized(options), module, program, options, ctx, calibration)
     if not options.quantize and not any(isinstance(op, Granular) for op in module.walk()):
         hint = "give --quantize int8 and --calibration X.npz"

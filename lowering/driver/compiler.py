@@ -14,9 +14,10 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute
 
 from ge.dialects.npu_task.attributes import is_dynamic
-from ge.dialects.support.diagnostics import diagnostic_handler, warning
+from ge.dialects.support.diagnostics import warning, warning_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.binding import Binder, add_largest
@@ -58,7 +59,7 @@ def may_exceed(module: ModuleOp, target: Target) -> bool:
     """Whether the memory plan might be more than the target has: all values and weights together
     are more than half of it."""
     main = main_function(module)
-    values = () if main is None else (r for op in main.walk() for r in op.results)
+    values = () if main is None else (r for op in all_ops(main.body.blocks) for r in op.results)
     types = (v.type for v in values if is_shaped(v.type))
     return 2 * sum(byte_size(t) for t in types if not is_dynamic(t)) > target.hbm_bytes
 
@@ -188,7 +189,7 @@ def cost_of_engines(
     from ge.runtime.clock.clock import UnknownShapes, simulate
 
     plain = replace(options, engine=(), dump_graph=0, print_liveness=False, print_core_plans=False)
-    with diagnostic_handler(lambda _: None):
+    with warning_handler(lambda _: None):
         lower_verified(unmarked, plain, None, Level.PROGRAM, (), payload)
     target = Target.load(options.target)
     try:

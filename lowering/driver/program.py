@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import FusedOp
@@ -23,11 +24,11 @@ from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.sizes import placed_results, stated_bytes, unknown_results
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import walk
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, byte_size, element_type, numel, shape_of
-from ge.dialects.tile.workspace import workspace_bytes
 from ge.lowering.driver.gears import GearReport, lines
+from ge.lowering.levels.rules import tile_programs
 from ge.lowering.pipeline.instrumentation import PassRecord
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.remedies import Tried
@@ -214,7 +215,7 @@ def count_layers(module: ModuleOp) -> dict[str, int]:
     floats with weights of integers, or floats."""
     main = main_function(module)
     counts = {"integer": 0, "integer weights": 0, "float": 0}
-    for op in () if main is None else main.walk():
+    for op in () if main is None else all_ops(main.body.blocks):
         if isinstance(op, MatmulOp | GroupedMatmulOp | Convolution | AttentionLike):
             factors = op.operands[:2]
             if all(is_integer(element_type(v)) for v in factors):
@@ -227,7 +228,8 @@ def count_layers(module: ModuleOp) -> dict[str, int]:
 
 
 def count_launches(module: ModuleOp) -> int:
-    return sum(isinstance(op, LaunchOp) for op in walk(module))
+    blocks = [b for op in module.ops if isinstance(op, FuncOp) for b in op.body.blocks]
+    return sum([isinstance(op, LaunchOp) for op in all_ops(blocks)])
 
 
 def memory_figures(module: ModuleOp) -> dict[str, int]:
@@ -238,8 +240,11 @@ def memory_figures(module: ModuleOp) -> dict[str, int]:
     for key in MEMORY_KEYS:
         if main is not None and (stated := figure(main, key)) is not None:
             figures["peak_bytes" if key == "arena_bytes" else key] = stated
-    if figures and (workspace := workspace_bytes(module)):
-        figures["workspace_bytes"] = workspace
+    if figures and tile_programs(module):
+        from ge.dialects.tile.workspace import workspace_bytes
+
+        if workspace := workspace_bytes(module):
+            figures["workspace_bytes"] = workspace
     if figures and (constants := kernel_constants(module)):
         figures["kernel_constant_bytes"] = constants
     return figures
@@ -266,7 +271,9 @@ def unknown_sizes(module: ModuleOp) -> dict[str, Any]:
     none."""
     main = main_function(module)
     defining = Task | IfOp | CaseOp | LoopOp
-    ops = [] if main is None else [op for op in main.walk() if isinstance(op, defining)]
+    ops = (
+        [] if main is None else [op for op in all_ops(main.body.blocks) if isinstance(op, defining)]
+    )
     count = sum(len(unknown_results(op)) for op in ops)
     if main is None or not count or any(isinstance(op, MapIndexOp) for op in main.walk()):
         return {}

@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.quantization import QuantizeOp
 from ge.dialects.graph.state import likely_states
-from ge.dialects.support.diagnostics import Diagnostic, Severity, diagnostic_handler
+from ge.dialects.support.diagnostics import Diagnostic, Severity, warning_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
@@ -218,7 +218,7 @@ def attempt(
 
     changed = replace(options, **variant.change)
     try:
-        with diagnostic_handler(listen):
+        with warning_handler(listen):
             program = read(variant)
             with decisions(program, changed):
                 lower_program(program, changed)

@@ -213,7 +213,8 @@ def overflow(p: Problem, t: Tiles, target: Target) -> list[tuple[str, int]]:
         "l0b": 2 * width * (t.size_part * n + t.key_part * D),
         "l0c": t.sums * 4 * M * (N + D),
     }
-    return [(m, size) for m, size in needed.items() if size > target.core_memories[m]]
+    room = target.core_memories
+    return [(m, size) for m, size in needed.items() if size > room[m]]
 
 
 def splits_for(p: Problem, t: Tiles, target: Target) -> Iterator[int]:

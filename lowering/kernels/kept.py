@@ -13,14 +13,15 @@ that does not hold together is written anew. The folder may be deleted at any ti
 import json
 import os
 import tempfile
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, StringAttr
@@ -36,6 +37,7 @@ from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import TextKernelOp
 from ge.lowering.kernels.choices import Choice, choosing
+from ge.lowering.kernels.helpers import helpers
 from ge.lowering.kernels.launch import NotLowered
 from ge.lowering.text.kept import WRONG, Unsound, is_ours, own_files, text_of
 from ge.lowering.text.printing import op_text
@@ -44,6 +46,18 @@ from ge.lowering.text.reading import Source, parse_module
 NAME = "program"
 HEAD = f"{TileKernelOp.name} @{NAME}"
 OWN = ("ge", "xdsl")  # packages whose ops are the same as long as these are
+WORTH = 6  # programs that take longer to write than helpers to begin
+
+
+Write: TypeAlias = Callable[[], TileKernelOp]
+"""Writes the program of a kernel. Raises NotLowered."""
+
+
+class Key(NamedTuple):
+    """What a program follows from, with the cut that it is asked to have (empty: its own)."""
+
+    text: str
+    cut: str
 
 
 @dataclass
@@ -54,23 +68,34 @@ class Shared:
     cut: Callable[[KernelOp], str] = lambda kernel: ""  # that a kernel shall have; empty: its own
     texts: dict[Any, str] = field(default_factory=dict[Any, str])  # of attributes
     written: dict[str, TileKernelOp | str] = field(default_factory=dict[str, TileKernelOp | str])
+    keys: dict[KernelOp, Key | None] = field(default_factory=dict[KernelOp, Key | None])
 
-    def program(self, kernel: KernelOp, write: Callable[[], TileKernelOp]) -> TileKernelOp:
+    def program(self, kernel: KernelOp, write: Write) -> TileKernelOp:
         """The program of a kernel: that of an equal one, or what `write` writes. Raises
         NotLowered."""
-        if any(
-            isinstance(op, CustomOp) or type(op).__module__.partition(".")[0] not in OWN
-            for op in kernel.walk()
-        ):
-            return write()  # nobody knows what its plugin, or a kernel by hand, has become since
-        with unseen(kernel):
-            key, cut = f"{self.facts}{nameless(kernel, self.texts)}", self.cut(kernel)
-            if not cut:
-                return self.found(kernel, key, write)
-            with choosing(Choice(cut)):
-                return self.found(kernel, key + cut, write)
+        if (key := self.key(kernel)) is None:
+            return write()
+        with unseen(kernel), choosing(Choice(key.cut)) if key.cut else nullcontext():
+            return self.found(kernel, key.text, write)
 
-    def found(self, kernel: KernelOp, key: str, write: Callable[[], TileKernelOp]) -> TileKernelOp:
+    def key(self, kernel: KernelOp) -> Key | None:
+        """What the program of a kernel follows from; None where nobody knows what a plugin of it,
+        or a kernel by hand, has become since."""
+        if kernel not in self.keys:
+            self.keys[kernel] = None
+            if not any(map(is_foreign, kernel.walk())):
+                with unseen(kernel):
+                    cut, text = self.cut(kernel), nameless(kernel, self.texts)
+                self.keys[kernel] = Key(f"{self.facts}{text}{cut}", cut)
+        return self.keys[kernel]
+
+    def begin(self, writers: Mapping[KernelOp, Write]) -> None:
+        """Have helpers begin to write programs that will be asked for."""
+
+    def prepare(self, writers: Mapping[KernelOp, Write]) -> None:
+        """Write what is asked for next, with the help of other processes if there are any."""
+
+    def found(self, kernel: KernelOp, key: str, write: Write) -> TileKernelOp:
         """The program for a key that says all that it follows from. Raises NotLowered."""
         program = self.written.get(key)
         if isinstance(program, TileKernelOp):
@@ -101,8 +126,41 @@ class Kept(Shared):
         facts = compiler() + json.dumps(asdict(target), default=str)
         return cls(facts, cut, folder=Path(folder), ctx=ctx)
 
-    def found(self, kernel: KernelOp, key: str, write: Callable[[], TileKernelOp]) -> TileKernelOp:
-        name = sha256(key.encode()).hexdigest()
+    def begin(self, writers: Mapping[KernelOp, Write]) -> None:
+        if (crew := helpers()) is None or not (most := crew.most):
+            return
+        if not self.missing(islice(writers, WORTH)):
+            return  # probably the folder has all: nothing more is found out about it
+        kernels = self.missing(writers)
+        count = min(most, len(kernels) // WORTH)
+        if count and not crew.children:
+            crew.begin([*kernels], lambda name: self.write(kernels[name], writers), count)
+
+    def prepare(self, writers: Mapping[KernelOp, Write]) -> None:
+        if (crew := helpers()) is None:
+            return
+        self.begin(writers)
+        if crew.children:
+            for name, kernel in self.missing(writers).items():
+                if crew.take(name):
+                    self.write(kernel, writers)
+            crew.finish()
+
+    def missing(self, kernels: Iterable[KernelOp]) -> dict[str, KernelOp]:
+        """Those of whose programs the folder has none, by the names of entries."""
+        found = dict[str, KernelOp]()
+        for kernel in kernels:
+            if (key := self.key(kernel)) is not None:
+                found.setdefault(name_of(key.text), kernel)
+        return {name: k for name, k in found.items() if not (self.folder / name).exists()}
+
+    def write(self, kernel: KernelOp, writers: Mapping[KernelOp, Write]) -> None:
+        """Have the folder keep a kernel's program, or why there is none."""
+        with suppress(NotLowered):
+            self.program(kernel, writers[kernel])
+
+    def found(self, kernel: KernelOp, key: str, write: Write) -> TileKernelOp:
+        name = name_of(key)
         if (entry := self.entries.get(name)) is None:
             path = self.folder / name
             if (entry := self.read(kernel, path)) is None:
@@ -147,7 +205,7 @@ class Kept(Shared):
             remark(kernel, f"{self.folder}: no tile program is kept: {e}")
 
 
-def new_entry(write: Callable[[], TileKernelOp], texts: dict[Any, str]) -> dict[str, Any]:
+def new_entry(write: Write, texts: dict[Any, str]) -> dict[str, Any]:
     """What a folder keeps. `texts`: those of attributes, for all kernels."""
     try:
         program = write()
@@ -156,6 +214,16 @@ def new_entry(write: Callable[[], TileKernelOp], texts: dict[Any, str]) -> dict[
     program.sym_name = StringAttr(NAME)
     text = op_text(program, attributes=texts).removeprefix(HEAD)
     return {"cores": program.core_count, "workspace": program.workspace_bytes, "text": text}
+
+
+def name_of(key: str) -> str:
+    """Of an entry."""
+    return sha256(key.encode()).hexdigest()
+
+
+def is_foreign(op: Operation) -> bool:
+    """Whether an op is none of `OWN`, or a kernel by hand."""
+    return isinstance(op, CustomOp) or type(op).__module__.partition(".")[0] not in OWN
 
 
 @cache

@@ -18,7 +18,7 @@ the program's choice. A kernel without a program stays as it is, and a remark an
 `no_tiles` say why.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -37,6 +37,7 @@ from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
+from ge.lowering.kernels.helpers import helpers
 from ge.lowering.kernels.kept import Kept, Shared
 from ge.lowering.kernels.launch import NotLowered
 from ge.lowering.steps.lower_to_tasks import symbols_of
@@ -59,24 +60,36 @@ class LowerKernelsPass(ModulePass):
     """Folder that keeps finished programs by what they follow from (empty: none). Kernels that are
     found there are their texts, and ops when somebody looks into them."""
 
+    begin: bool = False
+    """Change nothing: processes that help, where there may be any, begin to write what the folder
+    lacks, while other passes run. The pass is to run again."""
+
     tunings: str = ""
     """File of `ge-tune` with cuts of kernels that are faster than those of estimates."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.begin and helpers() is None:
+            return
         around, taken = main_function(op) or op, symbols_of(op)
         target = target_for(around, self.target)
-        launches = overwritten(op)
         is_kept = self.cache and self.finish
         cut = self.cuts(target)
         programs = Kept.at(self.cache, target, ctx, cut) if is_kept else Shared(cut=cut)
-        for kernel in [k for k in op.ops if isinstance(k, KernelOp) and k.tiles is None]:
+        kernels = [k for k in op.ops if isinstance(k, KernelOp) and k.tiles is None]
+        refused = refusals(kernels, overwritten(op))
+        writers = {k: partial(self.written, k, target, around) for k in kernels if k not in refused}
+        if self.begin:
+            programs.begin(writers)
+            return
+        programs.prepare(writers)
+        for kernel in kernels:
             name = f"{kernel.sym_name.data}_tiles"
             while name in taken:
                 name += "_"
             try:
-                check_in_place(kernel, launches.get(kernel.sym_name.data, ()))
-                write = partial(self.written, kernel, target, around)
-                program = programs.program(kernel, write)
+                if kernel in refused:
+                    raise refused[kernel]
+                program = programs.program(kernel, writers[kernel])
             except NotLowered as e:
                 kernel.attributes[NO_TILES] = StringAttr(str(e))
                 remark(kernel, f"@{kernel.sym_name.data} has no tile program: {e}")
@@ -121,6 +134,19 @@ def overwritten(module: ModuleOp) -> dict[str, list[set[tuple[int, int]]]]:
             }
             found.setdefault(op.kernel.root_reference.data, []).append(pairs)
     return found
+
+
+def refusals(
+    kernels: Sequence[KernelOp], launches: Mapping[str, Sequence[set[tuple[int, int]]]]
+) -> dict[KernelOp, NotLowered]:
+    """The kernels whose launches have results in the place of operands as no program has them."""
+    refused: dict[KernelOp, NotLowered] = {}
+    for kernel in kernels:
+        try:
+            check_in_place(kernel, launches.get(kernel.sym_name.data, ()))
+        except NotLowered as e:
+            refused[kernel] = e
+    return refused
 
 
 def check_in_place(kernel: KernelOp, launches: Sequence[set[tuple[int, int]]]) -> None:

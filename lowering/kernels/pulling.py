@@ -408,7 +408,7 @@ class Pull:
         except VerifyException as e:
             raise NotLowered(str(e)) from None
         for i, (owner, buffer) in enumerate(self.buffers):
-            same = buffer.type == kind and getattr(buffer, "copies", None) == copies
+            same = buffer.type is kind and getattr(buffer, "copies", None) == copies
             if same and owner not in (*self.open, *self.c.vector.aside):
                 self.buffers[i] = self.here, buffer
                 return buffer

@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.diagnostics import Diagnostic, Severity, error_at, location_of
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.operation import regions_of
+from ge.dialects.support.operation import operands_of, ops_of, regions_of
 
 
 def verify(module: ModuleOp) -> None:
@@ -59,7 +59,7 @@ def check_dominance(module: ModuleOp, checked: Collection[Operation] = ()) -> No
 
 def dominance_errors(module: ModuleOp) -> Iterator[GeError]:
     """The first error of `check_dominance` in each op of a module."""
-    values = {v for block in module.body.blocks for v in _values(block)}
+    values = {id(v) for block in module.body.blocks for v in _values(block)}
     for op in module.ops:
         try:
             _check_operands(op, values)
@@ -68,8 +68,11 @@ def dominance_errors(module: ModuleOp) -> Iterator[GeError]:
             yield error
 
 
-def _check_op(op: Operation, defined: set[SSAValue], checked: Collection[Operation] = ()) -> None:
-    outer = set[SSAValue]() if op.has_trait(IsolatedFromAbove) else defined
+# Values are told apart by their ids: the module that they stand in keeps them.
+
+
+def _check_op(op: Operation, defined: set[int], checked: Collection[Operation] = ()) -> None:
+    outer = set[int]() if op.has_trait(IsolatedFromAbove) else defined
     for region in regions_of(op):
         if isinstance(op, ModuleOp | UnregisteredOp):
             _check_unordered(region, outer, checked)
@@ -79,10 +82,8 @@ def _check_op(op: Operation, defined: set[SSAValue], checked: Collection[Operati
             outer.difference_update(_check_block(region.first_block, outer))
 
 
-def _check_unordered(
-    region: Region, defined: set[SSAValue], checked: Collection[Operation]
-) -> None:
-    inner = {v for block in region.blocks for v in _values(block)} | defined
+def _check_unordered(region: Region, defined: set[int], checked: Collection[Operation]) -> None:
+    inner = {id(v) for block in region.blocks for v in _values(block)} | defined
     for block in region.blocks:
         for op in block.ops:
             if op not in checked:
@@ -90,7 +91,7 @@ def _check_unordered(
                 _check_op(op, inner)
 
 
-def _check_graph_of_blocks(region: Region, outer: set[SSAValue]) -> None:
+def _check_graph_of_blocks(region: Region, outer: set[int]) -> None:
     """A block may use the values of the blocks that dominate it; what cannot be reached may use
     any."""
     info = DominanceInfo(region)
@@ -103,20 +104,20 @@ def _check_graph_of_blocks(region: Region, outer: set[SSAValue]) -> None:
     for block in region.blocks:
         if block in reachable:
             above = (b for b in reachable if info.strictly_dominates(b, block))
-            _check_block(block, {v for b in above for v in _values(b)} | outer)
+            _check_block(block, {id(v) for b in above for v in _values(b)} | outer)
 
 
-def _check_block(block: Block, defined: set[SSAValue]) -> list[SSAValue]:
-    values = list[SSAValue](block.args)
+def _check_block(block: Block, defined: set[int]) -> list[int]:
+    values = [*map(id, block.args)]
     defined.update(values)
-    for op in block.ops:
-        for operand in op.operands:
-            if operand not in defined:
-                _check_operands(op, defined)
+    for op in ops_of(block):
+        if not defined.issuperset(map(id, operands_of(op))):
+            _check_operands(op, defined)
         if op.regions:
             _check_op(op, defined)
-        defined.update(op.results)
-        values += op.results
+        results = [*map(id, op.results)]
+        defined.update(results)
+        values += results
     return values
 
 
@@ -126,9 +127,9 @@ def _values(block: Block) -> Iterable[SSAValue]:
         yield from op.results
 
 
-def _check_operands(op: Operation, defined: set[SSAValue]) -> None:
+def _check_operands(op: Operation, defined: set[int]) -> None:
     for i, operand in enumerate(op.operands):
-        if operand not in defined:
+        if id(operand) not in defined:
             raise dominance_error(op, i)
 
 

@@ -130,13 +130,17 @@ def legality() -> Mapping[Level, Legality]:
 
 def level_of(module: "ModuleOp") -> Level:
     """The lowest level that something in @main is of: an op, the type of a value, or a mark."""
+    from xdsl.dialects.func import FuncOp
+
     from ge.dialects.support.functions import main_function
+    from ge.dialects.support.operation import all_ops
 
     main = main_function(module)
     if main is None:
         return Level.GRAPH
-    kinds: set[type] = {type(op) for op in main.walk()}
-    kinds |= {type(v.type) for op in main.walk() for v in op.results}
+    ops = all_ops(main.body.blocks)
+    kinds: set[type] = {FuncOp, *map(type, ops)}
+    kinds |= {type(v.type) for op in ops for v in op.results}
     kinds |= {type(v.type) for v in main.args}
     level, above = Level.GRAPH, set[type]()
     for lower, legal in legality().items():

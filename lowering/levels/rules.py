@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.dialects.tensor import EmptyOp
@@ -17,9 +17,25 @@ from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.rules import misuses
 from ge.dialects.support.types import Dense, byte_size, numel, shape_of
 from ge.dialects.targets.target import Target
-from ge.dialects.tile import kernel as tile
 from ge.runtime.costs.tiling import fits, on_core_bytes
 from ge.transforms.analysis.views import view_offsets
+
+if TYPE_CHECKING:
+    from ge.dialects.tile import kernel as tile
+
+
+def is_tile_program(op: Operation) -> bool:
+    return op.name == "tile.kernel"
+
+
+def tile_programs(module: ModuleOp) -> "dict[str, tile.KernelOp]":
+    """By their names. Most modules have none, and then their dialect is not imported."""
+    found = [op for op in module.ops if is_tile_program(op)]
+    if not found:
+        return {}
+    from ge.dialects.tile.kernel import KernelOp
+
+    return {op.sym_name.data: op for op in found if isinstance(op, KernelOp)}
 
 
 @dataclass
@@ -29,7 +45,7 @@ class Surroundings:
     main: FuncOp
     target: Target
     kernels: Mapping[str, npu.KernelOp]
-    programs: Mapping[str, tile.KernelOp] = field(default_factory=dict[str, tile.KernelOp])
+    programs: "Mapping[str, tile.KernelOp]" = field(default_factory=dict[str, "tile.KernelOp"])
     # Events that were recorded before, in program order
     recorded: set[int] = field(default_factory=set[int])
 

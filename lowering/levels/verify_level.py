@@ -16,13 +16,13 @@ from ge.dialects.npu_task.program_info import type_errors
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import MAIN, functions
+from ge.dialects.support.operation import operands_of, ops_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC
 from ge.dialects.targets.target import target_for
-from ge.dialects.tile import kernel as tile
 from ge.lowering.levels.dominance import check_dominance
 from ge.lowering.levels.level import Legality, Level, legality
-from ge.lowering.levels.rules import Rules, Surroundings
+from ge.lowering.levels.rules import Rules, Surroundings, is_tile_program, tile_programs
 
 
 def is_foreign(op: Operation) -> bool:
@@ -30,15 +30,20 @@ def is_foreign(op: Operation) -> bool:
     return isinstance(op, TensorOp) and type(op) not in legality()[Level.FUSED].main
 
 
-# In a kernel that was verified: the target, and all that it consisted of then. What a kernel may be
-# is the same at all levels that have kernels, and most stay as lower-to-tasks has made them.
+# In a kernel that was verified: whether it had a core plan, and the target with all else that it
+# consisted of then. What a kernel may be is the same at all levels that have kernels, and most stay
+# as lower-to-tasks has made them, but for the plan, which ge-check proves.
 _VERIFIED = "_ge_verified"
+
+_PLAN = "core"
+
+Parts = tuple[bool, list[object]]
 
 
 def parts_of(kernel: KernelOp) -> list[object]:
-    """All that a kernel consists of, and in which order: equal lists are of a kernel that nobody
-    has changed."""
-    parts: list[object] = [*kernel.properties.items()]
+    """All that a kernel consists of but for its core plan, and in which order: equal lists are of
+    a kernel that nobody has changed."""
+    parts: list[object] = [item for item in kernel.properties.items() if item[0] != _PLAN]
     for region in kernel.regions:
         add_parts(region, parts)
     return parts
@@ -46,10 +51,15 @@ def parts_of(kernel: KernelOp) -> list[object]:
 
 def add_parts(region: Region, parts: list[object]) -> None:
     for block in region.blocks:
-        parts += (block, *[arg.type for arg in block.args])
-        for op in block.ops:
-            parts += (op, *op.operands, *[r.type for r in op.results])
-            parts += (*op.properties.items(), *op.attributes.items())
+        parts.append(block)
+        parts += [arg.type for arg in block.args]
+        for op in ops_of(block):
+            parts.append(op)
+            parts += operands_of(op)
+            parts += [r.type for r in op.results]
+            parts += op.properties.items()
+            if op.attributes:
+                parts += op.attributes.items()
             for inner in op.regions:
                 add_parts(inner, parts)
         parts.append(None)  # the block ends
@@ -66,9 +76,7 @@ class Verification:
     # Types of this function or kernel that are legal, by identity
     types: dict[int, Attribute] = field(default_factory=dict[int, Attribute])
     values: tuple[type[Attribute], ...] = ()  # what the values around may be
-    passed: list[tuple[KernelOp, list[object]]] = field(
-        default_factory=list[tuple[KernelOp, list[object]]]
-    )
+    passed: list[tuple[KernelOp, Parts]] = field(default_factory=list[tuple[KernelOp, Parts]])
     unchanged: set[Operation] = field(default_factory=set[Operation])  # kernels, since verified
 
     def __post_init__(self) -> None:
@@ -83,17 +91,19 @@ class Verification:
                 self.function(op)
             elif isinstance(op, KernelOp) and self.legal.kernel:
                 self.kernel(op)
-            elif not (isinstance(op, tile.KernelOp) and self.legal.kernel):
+            elif not (is_tile_program(op) and self.legal.kernel):
                 raise self.fail(op, f"{op.name} may not stand in a module")
         check_dominance(module, self.unchanged)
         for kernel, parts in self.passed:
             vars(kernel)[_VERIFIED] = parts
 
     def kernel(self, op: KernelOp) -> None:
-        parts = [self.around.target, *parts_of(op)]
-        if op.tiles is None and vars(op).get(_VERIFIED) == parts:
-            self.unchanged.add(op)
-            return
+        parts: Parts = _PLAN in op.properties, [self.around.target, *parts_of(op)]
+        before: Parts | None = vars(op).get(_VERIFIED)
+        if before is not None and before[0] <= parts[0] and op.tiles is None:
+            if before[1] == parts[1]:  # tiles that fit do so with a plan too
+                self.unchanged.add(op)
+                return
         self.begin((TensorType,))
         self.block(op.body.block, self.legal.kernel, {})
         self.apply(op, self.legal.rules)
@@ -120,15 +130,19 @@ class Verification:
 
     def block(self, block: Block, allowed: frozenset[type[Operation]], rules: Rules) -> None:
         self.check_types(block.args, block.parent_op())
-        for op in block.ops:
+        types = self.types
+        for op in ops_of(block):
             if type(op) not in allowed and not (is_foreign(op) and AddOp in allowed):
                 raise self.fail(op, f"{op.name} may not stand here")
-            self.check_types(op.results, op)
-            inner = self.fused.main if isinstance(op, FusedOp) else allowed
+            for result in op.results:
+                if id(result.type) not in types:
+                    self.check_types((result,), op)
             for region in op.regions:
+                inner = self.fused.main if isinstance(op, FusedOp) else allowed
                 for nested in region.blocks:
                     self.block(nested, inner, rules)
-            self.apply(op, rules)
+            if type(op) in rules:
+                self.apply(op, rules)
 
     def apply(self, op: Operation, rules: Rules) -> None:
         for rule in rules.get(type(op), ()):
@@ -166,6 +180,5 @@ class VerifyLevelPass(ModulePass):
         if (main := functions(op).get(MAIN)) is None:
             raise GeError(f"not legal at the {level} level: there is no function @main")
         kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
-        programs = {k.sym_name.data: k for k in op.ops if isinstance(k, tile.KernelOp)}
-        around = Surroundings(main, target_for(main, self.target), kernels, programs)
+        around = Surroundings(main, target_for(main, self.target), kernels, tile_programs(op))
         Verification(level, around).module(op)

@@ -1,8 +1,6 @@
 """Proof of the program: the checker of the runtime looks at it, which shares no code with what
 made it. A problem that it finds is a bug of the compiler."""
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -10,7 +8,6 @@ from xdsl.passes import ModulePass
 from ge.runtime.check.memory import require_safe
 
 
-@dataclass(frozen=True)
 class VerifyPlanPass(ModulePass):
     """Prove that the memory plan and the events of a program are safe in every run."""
 

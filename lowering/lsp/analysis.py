@@ -16,7 +16,7 @@ from ge.dialects.support.diagnostics import (
     Diagnostic,
     Severity,
     SourceLocation,
-    diagnostic_handler,
+    warning_handler,
 )
 from ge.dialects.support.errors import GeError
 from ge.lowering.levels.dominance import dominance_errors, raise_redefinition
@@ -175,11 +175,10 @@ class Judge:
         found = list[Problem]()
 
         def tell(diagnostic: Diagnostic) -> None:
-            if diagnostic.severity is not Severity.REMARK:
-                found.append(self.problem(diagnostic, None))
+            found.append(self.problem(diagnostic, None))
 
         try:
-            with diagnostic_handler(tell):
+            with warning_handler(tell):
                 for error in errors_in(module, cancelled):
                     found.append(self.problem(diagnose(error, notes=False), blamed_op(error)))
                     if len(found) >= MOST_PROBLEMS:

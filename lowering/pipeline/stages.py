@@ -54,6 +54,7 @@ from ge.transforms.memory.overwrite_operands import OverwriteOperandsPass
 from ge.transforms.memory.plan_core_memory import PlanCoreMemoryPass
 from ge.transforms.memory.plan_memory import PlanMemoryPass
 from ge.transforms.memory.plan_ranges import PlanRangesPass
+from ge.transforms.memory.read_parts import ReadPartsPass
 from ge.transforms.memory.recompute_elementwise import RecomputeElementwisePass
 from ge.transforms.memory.rematerialize import RematerializePass
 from ge.transforms.memory.spill_buffers import SpillBuffersPass
@@ -317,13 +318,16 @@ def to_tasks(options: Options, remedies: Remedies) -> Passes:
         passes.append(RematerializePass(options.target, SLOWER_FOR_LIMIT, limit))
     elif recomputes(options, remedies):
         passes.append(RematerializePass(options.target, remedies.slower))
+    if options.tiles and tile_cache(options):
+        passes += tile_programs(options, begin=True)
     return passes
 
 
 def to_buffers(options: Options, remedies: Remedies) -> Passes:
     passes: Passes = [BufferizeTasksPass(options.share_io), UpdateStatePass()]
     if options.memory:
-        passes += [WritePartsPass(), OverwriteOperandsPass(no_reuse=options.no_reuse)]
+        overwrite = OverwriteOperandsPass(no_reuse=options.no_reuse)
+        passes += [WritePartsPass(), ReadPartsPass(), overwrite]
     if options.pieces:
         passes.append(SplitLaunchesPass(options.target))
     if remedies.spill:
@@ -356,12 +360,12 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
     ]
 
 
-def tile_programs(options: Options) -> Passes:
-    """What writes a program for the cores beside each kernel that it can."""
+def tile_programs(options: Options, begin: bool = False) -> Passes:
+    """What writes a program for the cores beside each kernel that it can, or begins to."""
     from ge.lowering.kernels.lower_kernels import LowerKernelsPass
 
     cache, tunings = tile_cache(options), options.tile_tunings
-    return [LowerKernelsPass(options.target, finish=True, cache=cache, tunings=tunings)]
+    return [LowerKernelsPass(options.target, True, cache, begin, tunings)]
 
 
 def tile_cache(options: Options) -> str:

@@ -1,7 +1,6 @@
 """xDSL's interpreter of transform scripts; `transform.apply_registered_pass` takes every pass."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -20,7 +19,6 @@ def transform_interpreter(
 ) -> type[TransformInterpreterPass]:
     """The pass of xDSL's name that knows these passes."""
 
-    @dataclass(frozen=True)
     class WithPasses(TransformInterpreterPass):
         """Transform dialect interpreter"""
 

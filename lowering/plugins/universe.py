@@ -39,7 +39,7 @@ PASSES = {
     "transforms.memory": """
         assign-core-offsets assign-offsets certify-plan check-capacity extract-concats fit-tilings
         merge-copies order-tasks overwrite-operands plan-core-memory plan-memory plan-ranges
-        recompute-elementwise rematerialize spill-buffers write-parts
+        read-parts recompute-elementwise rematerialize spill-buffers write-parts
     """,
     "transforms.precision": "refine-precision",
     "transforms.quantization": """

@@ -25,20 +25,29 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, LocationAttr, Module
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.func import ReturnOp as FuncReturnOp
 from xdsl.dialects.tensor import EmptyOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.fused_op import ENGINE, PHASE, FusedOp
+from ge.dialects.fused_op import ENGINE, PHASE, Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
-from ge.dialects.npu_task.attributes import Engine, is_dynamic
+from ge.dialects.npu_task.attributes import Engine, TilingAttr, is_dynamic
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.diagnostics import error_at, warning
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import (
+    all_ops,
+    created,
+    operands_of,
+    ops_of,
+    put_before,
+    put_last,
+)
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, constant_value, number_of
 from ge.dialects.targets.target import DEFAULT_TARGET, Target, record_target
+from ge.runtime.costs.structure import structure as body_structure
 from ge.runtime.costs.tiling import choose_tiling
 from ge.transforms.analysis.engines import choose_engine, is_unranked
 from ge.transforms.analysis.views import view_offsets
@@ -52,34 +61,23 @@ CONTROL = (IfOp, CaseOp, LoopOp, YieldOp, MapIndexOp, AssumeShapeOp, FuncReturnO
 
 def small_constant(value: SSAValue) -> Dense | None:
     """The elements of a constant that becomes part of a kernel, else None."""
-    op = value.owner
-    if not isinstance(op, GraphConstantOp):
+    if not isinstance(value, OpResult) or not isinstance(value.op, GraphConstantOp):
         return None
     elements = constant_value(value)
     small = elements is not None and len(elements.data.data) <= SMALL_BYTES
     return elements if small else None
 
 
-def structure(op: Operation, wiring: Hashable) -> Hashable:
-    """What makes two ops compute the same: equal for equal class, properties, operand wiring,
-    types and bodies."""
-    bodies = tuple([_body_structure(b) for r in op.regions for b in r.blocks])
+def structure(op: TensorOp, body: Body) -> Hashable:
+    """What makes two ops on operands of the same types, wired alike, compute the same: equal for
+    ops of equal class and properties, with equal members, for the same engines. An op whose members
+    have regions equals no other."""
     properties = frozenset([(n, number_of(a)) for n, a in op.properties.items()])
-    if (engine := op.attributes.get(ENGINE)) is not None:
-        properties |= {(ENGINE, number_of(engine))}
-    return type(op), properties, wiring, tuple([number_of(r.type) for r in op.results]), bodies
-
-
-def _body_structure(block: Block) -> Hashable:
-    numbers: dict[SSAValue, int] = {}
-    for arg in block.args:
-        numbers[arg] = len(numbers)
-    parts: list[Hashable] = [tuple([number_of(a.type) for a in block.args])]
-    for op in block.ops:
-        parts.append(structure(op, tuple([numbers.get(o, -1) for o in op.operands])))
-        for result in op.results:
-            numbers[result] = len(numbers)
-    return tuple(parts)
+    marked = [(i, m.attributes) for i, m in enumerate((op, *body.ops)) if m.attributes]
+    engines = tuple([(i, number_of(a[ENGINE])) for i, a in marked if ENGINE in a])
+    own = [m for m in body.ops if m.regions]
+    inside = body_structure(body) if isinstance(op, FusedOp) else None
+    return type(op), properties, engines, inside, *own
 
 
 def base_name(op: Operation) -> str:
@@ -100,7 +98,7 @@ class Lowering:
         """Lower the body; constants that launches read are put first, each once."""
         entry = func.body.block
         self.lower_block(entry)
-        for op in list(func.walk()):
+        for op in all_ops((entry,)):
             if isinstance(op, GraphConstantOp):
                 self.share_constant(op)
         if self.constants and entry.first_op is not None:
@@ -109,7 +107,7 @@ class Lowering:
     def lower_block(self, block: Block) -> None:
         """Launches for the ops of a block, but for control flow, views and constants. Raises
         GeError at an op that no kernel is made of."""
-        for op in list(block.ops):
+        for op in ops_of(block):
             if isinstance(op, CONTROL):
                 check_ranked(op)
                 for region in op.regions:
@@ -121,50 +119,33 @@ class Lowering:
 
     def launch(self, op: TensorOp) -> None:
         check_ranked(op)
-        sunk = {v: c for v in op.operands if (c := small_constant(v)) is not None}
-        inputs = list(dict.fromkeys(v for v in op.operands if v not in sunk))
-        numbers = {v: i for i, v in enumerate(inputs)}
-        wiring = tuple(numbers[v] if v in numbers else sunk[v] for v in op.operands)
-        key = structure(op, (wiring, tuple([number_of(v.type) for v in inputs])))
+        operands = operands_of(op)
+        sunk = {v: c for v in operands if (c := small_constant(v)) is not None}
+        inputs = list(dict.fromkeys([v for v in operands if v not in sunk]))
+        numbers: dict[SSAValue, Hashable] = {v: i for i, v in enumerate(inputs)}
+        for value, elements in sunk.items():
+            numbers[value] = "constant", number_of(elements)
+        body, wiring = Body.of(op), tuple([numbers[v] for v in operands])
+        types = tuple([number_of(v.type) for v in (*inputs, *op.results)])
+        kernel = self.kernels.get(key := (structure(op, body), wiring, types))
+        cores = choose_cores(op, body, self.target) if kernel is None else None
         assert op.parent is not None
-        outs = [EmptyOp.create(result_types=[r.type]) for r in op.results if not is_dynamic(r.type)]
-        kernel = self.kernels.get(key)
+        outs = [created(EmptyOp, (), [r.type]) for r in op.results if not is_dynamic(r.type)]
         name = self.new_name(op) if kernel is None else kernel.sym_name.data
         destinations = [e.tensor for e in outs]
         launch = LaunchOp(name, inputs, destinations, op.result_types)
-        op.parent.insert_ops_before((*outs, launch), op)
         for new in (*outs, launch):
+            put_before(op.parent, new, op)
             new.location = op.location
         for old, new in zip(op.results, launch.results_, strict=True):
             old.replace_all_uses_with(new)
         op.detach()
-        if kernel is None:
-            self.kernels[key] = self.outline(op, name, inputs, sunk)
-        else:
+        if cores is None:
             op.erase()
-
-    def outline(
-        self,
-        op: TensorOp,
-        name: str,
-        inputs: Sequence[SSAValue],
-        sunk: dict[SSAValue, DenseIntOrFPElementsAttr],
-    ) -> KernelOp:
-        block = Block(arg_types=[v.type for v in inputs])
-        inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
-        for value, attr in sunk.items():
-            constant = GraphConstantOp.make(attr, value.type)
-            constant.location = _location(value)
-            block.add_op(constant)
-            inside[value] = constant.result
-        op.operands = [inside[v] for v in op.operands]
-        block.add_op(op)
-        block.add_op(ReturnOp(*op.results))
-        engine = choose_engine(op)
-        warn_of_engine(op, engine)
-        kernel = KernelOp(name, engine, choose_tiling(op, engine, self.target), block)
-        kernel.location = op.location
-        return kernel
+        else:
+            block = body_of_kernel(op, inputs, sunk)
+            kernel = self.kernels[key] = KernelOp(name, *cores, block)
+            kernel.location = op.location
 
     def new_name(self, op: TensorOp) -> str:
         base = base_name(op)
@@ -186,10 +167,34 @@ class Lowering:
         op.erase()
 
 
+def choose_cores(op: TensorOp, body: Body, target: Target) -> tuple[Engine, TilingAttr | None]:
+    """Where a kernel of an op runs, and in which tiles."""
+    engine = choose_engine(op)
+    warn_of_engine(op, engine)
+    return engine, choose_tiling(body, engine, target)
+
+
+def body_of_kernel(
+    op: TensorOp, inputs: Sequence[SSAValue], sunk: dict[SSAValue, DenseIntOrFPElementsAttr]
+) -> Block:
+    """The op, put behind constants of its own, on arguments."""
+    block = Block(arg_types=[v.type for v in inputs])
+    inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
+    for value, attr in sunk.items():
+        constant = GraphConstantOp.make(attr, value.type)
+        constant.location = _location(value)
+        put_last(block, constant)
+        inside[value] = constant.result
+    op.operands = [inside[v] for v in operands_of(op)]
+    put_last(block, op)
+    put_last(block, created(ReturnOp, op.results))
+    return block
+
+
 def warn_of_engine(op: TensorOp, engine: Engine) -> None:
     """Warn where fusion has put an op elsewhere than its user chose."""
     for member in op.members if isinstance(op, FusedOp) else (op,):
-        chosen = member.attributes.get(ENGINE)
+        chosen = member.attributes.get(ENGINE) if member.attributes else None
         if isinstance(chosen, StringAttr) and chosen.data != engine:
             warning(member, f"{member.name} runs on the {engine}, not on the {chosen.data}")
 
@@ -222,7 +227,7 @@ class LowerToTasksPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if (main := main_function(op)) is None:
             return
-        for inner in main.walk():
+        for inner in all_ops(main.body.blocks):
             inner.attributes.pop(PHASE, None)  # launches are made
         lowering = Lowering(Target.load(self.target), symbols_of(op))
         lowering.lower_function(main)

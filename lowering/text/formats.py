@@ -90,7 +90,7 @@ class Format:
         """What stands behind the name of an op; None where xDSL has to print it."""
         if op.attributes:
             return None
-        choice = tuple([is_present(op) for is_present in self.choices])
+        choice = tuple([is_present(op) for is_present in self.choices]) if self.choices else ()
         if choice not in self.parts:
             self.parts[choice] = self._parts(choice)
         if (parts := self.parts[choice]) is None:
@@ -126,6 +126,8 @@ class Format:
         found: list[Part],
     ) -> None:
         is_chosen = id(d) not in self.numbers or choice[self.numbers[id(d)]]
+        if isinstance(d, xdsl.AttrDictDirective) and not d.expected_properties:
+            return  # of ops that have no attributes: see `text`
         if isinstance(d, LITERAL):
             found.append(printed(lambda printer: d.print(printer, state, cast(Any, None))))
         elif isinstance(d, xdsl.OptionalGroupDirective):
@@ -155,7 +157,7 @@ def choice_of(d: xdsl.FormatDirective) -> IsPresent | None:
             return cast(IsPresent, anchor.is_present)
         case xdsl.OptionalGroupDirective():
             return choice_of(cast(Any, d.anchor)) or d.anchor.is_present
-        case xdsl.AttrDictDirective():
+        case xdsl.AttrDictDirective() if d.expected_properties:
             return lambda op: bool(listed(d, op))
         case Parameter():
             return d.operand.is_present
@@ -175,8 +177,6 @@ def choice_of(d: xdsl.FormatDirective) -> IsPresent | None:
 def listed(d: xdsl.AttrDictDirective, op: Operation) -> dict[str, Attribute]:
     """The properties of an op that stand among its attributes, those left out that are a
     default."""
-    if not d.expected_properties:
-        return {}
     defined = cast("type[IRDLOperation]", type(op)).get_irdl_definition().properties
     return {
         name: attribute
@@ -196,6 +196,8 @@ def text_of(d: xdsl.FormatDirective, singles: int) -> Part:
     """What a directive prints, without the space before. So many operands of the op are single,
     before any that are several or none. Raises Unknown."""
     match d:
+        case xdsl.OperandVariable() if (at := d.index) < singles:
+            return lambda texts, op: texts.name_of(item(operands_of(op), at))
         case xdsl.OperandVariable():
             value = value_of(d, singles)
             return lambda texts, op: texts.name_of(value(op))

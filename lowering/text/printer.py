@@ -107,8 +107,9 @@ class TextPrinter(Printer):
 
     def head(self, op: Operation) -> str:
         """The names of an op's results, and its own."""
-        results = ", ".join(map(self.name_of, op.results))
-        return f"{results} = {op.name}" if results else op.name
+        if not (results := op.results):
+            return op.name
+        return f"{', '.join(map(self.name_of, results))} = {op.name}"
 
     def line(self, op: Operation) -> str | None:
         """The text of an op that is one line, and whose format is declared or that knows it; None
@@ -117,7 +118,9 @@ class TextPrinter(Printer):
         if form is not None:
             head = self.head(op)  # its results have the first names
             text = form.text(op, self)
-            return None if text is None else f"{head}{text}{self.node_text(op)}"
+            if text is None or op.name != LAUNCH:
+                return None if text is None else head + text
+            return f"{head}{text}{self.node_text(op)}"
         if isinstance(op, LineOp) and not op.attributes:
             return self.head(op) + op.line(self, "")
         return None
@@ -134,25 +137,34 @@ class TextPrinter(Printer):
         self, block: Block, print_block_args: bool = True, print_block_terminator: bool = True
     ) -> None:
         if print_block_args:
-            super().print_block(block, print_block_args, print_block_terminator)
-            return
+            self.print_block_head(block)
         self._indent += 1
+        before = "\n" + " " * (self._indent * self.indent_num_spaces)
+        is_plain, stream = self._is_plain, self.stream
         for op in ops_of(block):
-            if print_block_terminator or not is_terminator(type(op)):
-                self._print_own_line(op)
+            kind = type(op)
+            if not print_block_terminator and is_terminator(kind):
+                continue
+            line = self.line(op) if is_plain and has_syntax(kind) else None
+            if line is None or "\n" in line or stream is None:
+                self._print_new_line()
+                self.print_op(op)
+                continue
+            self._current_line += 1
+            self._current_column = len(before) - 1 + len(line)
+            stream.write(before + line)  # at once, where that is all its text
         self._indent -= 1
 
-    def _print_own_line(self, op: Operation) -> None:
-        """A new line, and the op; at once where that is all its text."""
-        line = self.line(op) if self._is_plain and has_syntax(type(op)) else None
-        if line is None or "\n" in line or self.stream is None:
-            self._print_new_line()
-            self.print_op(op)
-            return
-        before = " " * (self._indent * self.indent_num_spaces)
-        self._current_line += 1
-        self._current_column = len(before) + len(line)
-        self.stream.write(f"\n{before}{line}")
+    def print_block_head(self, block: Block) -> None:
+        """The line of a block's name and arguments."""
+        self._print_new_line()
+        if block not in self._blocks:  # it is printed without its region
+            self._populate_block_name(block)
+        self.print_block_name(block)
+        if block.args:
+            with self.in_parens():
+                self.print_list(block.args, self.print_block_argument)
+        self.print_string(":")
 
     @property
     def _is_plain(self) -> bool:

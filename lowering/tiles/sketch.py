@@ -77,6 +77,22 @@ class Sketch(Tracer):
         """Of each memory that there are buffers in: the bytes that are free."""
         return {m: n for side in self.drawn if not side.is_empty for m, n in side.left.items()}
 
+    def load(
+        self,
+        tile: v.Tile,
+        box: v.Box,
+        pad: float | None = None,
+        rows: tuple[Scalar, int, int] | None = None,
+    ) -> v.Tile:
+        self.side_of(tile).add(Instruction)
+        return tile
+
+    def store(self, box: v.Box, tile: v.Tile, relu: bool = False, add: bool = False) -> None:
+        self.side_of(tile).add(Instruction)
+
+    def move(self, target: v.Tile, source: "v.Tile | v.Transposed") -> None:
+        self.side_of(target).add(Instruction)
+
     def map(self, target: v.Tile, value: v.Expression) -> None:
         self.vector.add(Instruction)
         self._inputs(value, set())

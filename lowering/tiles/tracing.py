@@ -437,8 +437,9 @@ class Tracer:
         result = body.value(value)
         if result.type != (wanted := target.type.tensor):  # repeated along rows or columns
             result = body.broadcast(result, wanted)
-        body.block.add_op(compute.YieldOp(result))
-        cse(body.block)
+        body.block.add_op(last := compute.YieldOp(result))
+        if last.prev_op is not None and last.prev_op.prev_op is not None:  # of several ops
+            cse(body.block)
         ins = [t.value(self.vector) for t in body.tiles]
         self.vector.add(compute.MapOp, ins, [target.value(self.vector)], body.block)
 

@@ -7,7 +7,6 @@ Operands of an expression have one element type (`cast` changes it); a tile of o
 column is repeated along the other operand's.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -29,8 +28,9 @@ if TYPE_CHECKING:
     from ge.lowering.tiles.tracing import Tracer
 
 
-class Expression(ABC):
-    """Elements of tiles, computed by the vector unit."""
+class Expression:
+    """Elements of tiles, computed by the vector unit. (Without `ABC`, whose `isinstance` takes
+    longer.)"""
 
     shape: Shape
     element: Attribute
@@ -89,9 +89,9 @@ class Tile(Expression):
         self.tracer, self.type = tracer, type
         self.shape, self.element = type.shape, type.element
 
-    @abstractmethod
     def value(self, side: "Side") -> SSAValue:
         """The tile's value in a program, at the place where it is now traced."""
+        raise NotImplementedError
 
     @property
     def space(self) -> Memory:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ge.dialects.support.diagnostics import diagnostic_handler
+from ge.dialects.support.diagnostics import warning_handler
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.cache import warn
 from ge.lowering.driver.compiler import compile_loaded
@@ -98,7 +98,7 @@ class CompiledGraph:
                 )
             return Program(imported.module, imported.payload, self.name, reload=read)
 
-        with diagnostic_handler(warn):
+        with warning_handler(warn):
             start = time.perf_counter()
             return compile_loaded(read(), self.options, start)
 

@@ -10,6 +10,7 @@ order of a thread or of a stream, what a task waits for, what it issues.
     problem                  what is shown
     deadlock                 tasks that wait for each other
     issued                   a task of the device is issued never, or twice
+    too early                a task is issued before one that it waits for: it would not wait
     not written              a launch reads arguments or tilings that are not written before it
     not copied               a launch does not wait for the copy of its tilings
     overwritten              a buffer is written while a launch may still read what it held before
@@ -20,7 +21,14 @@ from typing import Protocol
 
 from xdsl.ir import Operation
 
-from ge.dialects.npu_task.ops import CopyOp, LaunchOp, RecordOp, TransferOp, WaitOp
+from ge.dialects.npu_task.ops import (
+    BatchCopyOp,
+    CopyOp,
+    LaunchOp,
+    RecordOp,
+    TransferOp,
+    WaitOp,
+)
 
 Block = tuple[str, int]
 
@@ -77,7 +85,7 @@ def device_order(ops: Iterable[Operation]) -> list[list[int]]:
                 recorded = events.get(op.event.value.data)
                 if recorded is not None:
                     waits.setdefault(op.stream.value.data, []).append(recorded)
-            case LaunchOp() | CopyOp() | TransferOp():
+            case LaunchOp() | CopyOp() | BatchCopyOp() | TransferOp():
                 stream = 0 if op.stream is None else op.stream.value.data
                 before = [last[stream]] if stream in last else []
                 last[stream] = len(order)
@@ -99,6 +107,7 @@ class _Proof:
         for task in self.hosts:
             for i in task.issues:
                 self.issuers.setdefault(i, []).append(task)
+        self.order = order
         self.before = self._edges(order)
         self.names = {self.number[id(t)]: f"'{t.name}'" for t in self.hosts}
         self.sets = self._ancestors()
@@ -151,6 +160,7 @@ class _Proof:
             for i in range(count)
             if len(self.issuers.get(i, ())) != 1
         ]
+        problems += self._too_early()
         writers: dict[Block, list[HostTask]] = {}
         for task in self.hosts:
             if task.writes is not None:
@@ -162,6 +172,15 @@ class _Proof:
             for block, unit in task.reads:
                 problems += self._read(task, block, unit, writers.get(block, ()), copied)
         return list(dict.fromkeys(problems))
+
+    def _too_early(self) -> Iterable[str]:
+        """Tasks of the device that may be issued before one that they wait for."""
+        for then, before in enumerate(self.order):
+            for first in before:
+                one, other = (self.issuers.get(i, [])[:1] for i in (first, then))
+                if one and other and one != other:
+                    if not self.is_before(self.number[id(one[0])], self.number[id(other[0])]):
+                        yield f"too early: task {then} may be issued before task {first}"
 
     def _read(
         self,

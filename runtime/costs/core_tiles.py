@@ -155,6 +155,15 @@ class Footprint:
             most = max(most, live)
         return always + most
 
+    @property
+    def whole_bytes(self) -> int:
+        """Bytes of the inputs that every tile needs all of."""
+        return sum(
+            t.all * t.bits // 8
+            for t in self.tiles
+            if t.loaded and t.all <= min(t.extent.extra, t.extent.more)
+        )
+
     def largest(self, limit: int, alignment: int, most: int) -> int:
         """A large tile of at most `most` elements that fits twice into `limit` bytes; 0 when none
         does. Bytes per element fall as tiles grow, so shrinking by the excess never skips the

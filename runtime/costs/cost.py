@@ -38,7 +38,12 @@ Targets may state more, and are timed by it:
 - `vector_cycles`: the vector unit takes the cycles of the instructions of each op, and a start for
   each of them in each tile (`instructions.py`). Loads and stores of pieces that lie apart in memory
   (transpositions, rows that are no rows of memory) start for each piece. Where what is known of a
-  row passes the unit that issues instructions, loads and vector work take turns.
+  row passes the unit that issues instructions, loads and vector work take turns. The busiest core
+  works through whole rounds of tiles, and its last one shares bandwidth as the others do; a tile's
+  load and store take at least the time of a transfer at the full rate; what all tiles need crosses
+  HBM once, and passes into each core. The search for tilings (`vector_search.py`) misses none
+  that matters: of rows that lie next to each other and stay on the core, more or longer ones take
+  no less time.
 - `split_cores`: cube and vector cores exchange through L2 (`split_cores.py`).
 - `kernel_start_us`: the start of a kernel, by its kind.
 - `hbm_read_efficiency`: what reading alone reaches. Results stay in L2, and are written back when

@@ -25,6 +25,7 @@ from ge.dialects.support.interfaces import rows_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, array_ints, element_type, numel, shape_of
 from ge.dialects.targets.target import Target
+from ge.runtime.costs.core_tiles import shared_leading
 
 REPEAT_BYTES = 256
 
@@ -94,7 +95,12 @@ class Program:
         loads of the next tile are issued behind the work on this one."""
         return self.row > self.repeat and tile // self.row <= ceil(self.row / self.repeat)
 
-    def pieces(self, size: int, tile: int, width: float) -> float:
+    @property
+    def rows_ahead(self) -> int:
+        """The fewest rows of a tile that are not worked on row by row."""
+        return ceil(self.row / self.repeat) + 1
+
+    def pieces(self, size: float, tile: int, width: float) -> float:
         """In how many pieces `size` bytes of tiles of so many elements are moved."""
         piece = float(self.piece)
         if self.across > 1:
@@ -104,8 +110,9 @@ class Program:
         return size / piece if piece else 0.0
 
 
-def cycles(body: Body, op: TensorOp, target: Target) -> tuple[float, int]:
-    """Cycles of one vector core for an op, and the elements that it computes."""
+def cycles(body: Body, op: TensorOp, target: Target) -> list[tuple[float, int]]:
+    """Cycles of one vector core for an op, and the elements that it computes; then the same for
+    casts, of fewer elements where each tile needs all that is cast."""
     size = max((numel(shape_of(v)) for v in op.results), default=1)
     if op.ACCESS is Access.ROWS:
         size = max(size, numel(shape_of(op.operands[0])))
@@ -115,10 +122,18 @@ def cycles(body: Body, op: TensorOp, target: Target) -> tuple[float, int]:
     rows = rows_of(op)
     if rows is not None and rows.contiguous:
         total += rows.count * sum(target.vector_cycles_of(i) for i in per_row)
-    moved = sum(
-        numel(shape_of(v)) * bits_of(op) / (8 * REPEAT_BYTES) for v in _converted(body, op)
-    ) * target.vector_cycles_of("cast")
-    return total + moved, max(size, 1)
+    each = target.vector_cycles_of("cast") * bits_of(op) / (8 * REPEAT_BYTES)
+    counted = [(total, max(size, 1))]
+    for value in _converted(body, op):
+        number = numel(shape_of(value))
+        repeated = value in op.operands and shared_leading(shape_of(value), longest_of(op)) <= 1
+        counted.append((number * each, number if repeated else max(size, 1)))
+    return counted
+
+
+def longest_of(op: TensorOp) -> Shape:
+    """The shape of the longest operand or result of an op."""
+    return max((shape_of(v) for v in (*op.operands, *op.results)), key=numel)
 
 
 def instructions(body: Body, op: TensorOp) -> tuple[Sequence[str], Sequence[str]]:

@@ -35,7 +35,7 @@ def lanes_of(body: Body, ops: Iterable[TensorOp], target: Target) -> dict[Tensor
     def lanes(op: TensorOp) -> float:
         work = body.work_of(op)
         if target.vector_cycles and not work.macs:
-            return cycles(body, op, target)[0] * target.vector_lanes
+            return sum(count for count, _ in cycles(body, op, target)) * target.vector_lanes
         return work.vector * lane_width(op)
 
     return {op: lanes(op) for op in ops}

@@ -68,6 +68,12 @@ class Pipes:
     # Of the busiest core, from its first instruction to its last, where a tile program says it: it
     # takes the place of all above but the start
     core_us: float = 0.0
+    # What cores load and store by the time of the busiest one, over the bytes that are read and
+    # written: fractions
+    loaded: tuple[int, int] = (1, 1)
+    stored: tuple[int, int] = (1, 1)
+    # Transfers of a core, each way, that take at least the time of one at the full rate
+    transfers: int = 1
 
     def time(self, target: Target, read: int | None = None, evicted: int | None = None) -> TaskTime:
         """The time in isolation. `read` bytes cross HBM because L2 does not have them (by default
@@ -75,14 +81,16 @@ class Pipes:
         cores, if it does not fit into L2)."""
         missed = self.read if read is None else read
         hbm = hbm_bytes_per_us(self.blocks, target)
-        least = self.blocks * target.full_rate_bytes
+        least = self.transfers * self.blocks * target.full_rate_bytes
         arrive, leave = self.load_us, self.store_us
         if missed:
-            arrive = max(arrive, max(missed, least) / (hbm * target.hbm_read_efficiency))
+            size = max(scaled(missed, self.loaded), least)
+            arrive = max(arrive, size / (hbm * target.hbm_read_efficiency))
         if evicted is None:
             evicted = evicted_bytes(self.read, self.written, target)
-            leave = max(leave, max(evicted, least) / hbm) if evicted else leave
-        memory = (missed + evicted) / hbm
+            size = max(scaled(evicted, self.stored), least)
+            leave = max(leave, size / hbm) if evicted else leave
+        memory = (scaled(missed, self.loaded) + scaled(evicted, self.stored)) / hbm
         if target.vector_overlaps:
             busy, work = max(self.cube_us, self.vector_us), self.cube_us + self.vector_us
         else:
@@ -111,6 +119,11 @@ class Pipes:
         )
 
 
+def scaled(size: int, fraction: tuple[int, int]) -> float:
+    """Rounded once, so that what is equal stays so."""
+    return size * fraction[0] / fraction[1]
+
+
 def evicted_bytes(read: int, written: int, target: Target) -> int:
     """What of the results of a launch alone leaves L2 for HBM meanwhile: nothing where cores are
     split and all fits into L2."""
@@ -134,11 +147,12 @@ def whole_l2_bytes_per_us(target: Target) -> float:
     return target.cube_cores * (target.l2_read_rate + target.l2_write_rate) * target.cycles_per_us
 
 
-def store_us(written: int, blocks: int, target: Target) -> float:
-    """Time of writing results into L2: through the path out of each core, and at the rate that all
-    cube cores reach together."""
+def store_us(written: float, blocks: int, target: Target, transfers: int = 1) -> float:
+    """Time of writing results into L2 by so many transfers of each core: through the path out of
+    each core, and at the rate that all cube cores reach together."""
     if not written:
         return 0.0
     l2 = min(blocks, target.cube_cores) * target.l2_write_rate
     slowest = min(blocks * target.ub_out_rate, l2)
-    return max(written, blocks * target.full_rate_bytes) / (slowest * target.cycles_per_us)
+    least = transfers * blocks * target.full_rate_bytes
+    return max(written, least) / (slowest * target.cycles_per_us)

@@ -6,12 +6,13 @@ of its structure. Long constants count by their type: no cost depends on what is
 
 from collections.abc import Callable, Hashable
 from functools import lru_cache, wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, OpResult, SSAValue
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import number_of as attribute_number
 from ge.dialects.support.types import numel, shape_of
@@ -21,6 +22,8 @@ SHORT = 16  # elements of a constant that may say what an op does: axes, sizes, 
 CACHE_SIZE = 1 << 16  # results that are cached for one function
 BODIES = 64  # bodies that are compared at one time
 
+MISSING = object()
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -29,32 +32,39 @@ _numbers: dict[Hashable, int] = {}
 
 
 def number_of(op: TensorOp) -> int:
-    operands = tuple([_constant(v) for v in op.operands])
+    operands = tuple([_constant(v) for v in operands_of(op)])
     results = tuple([attribute_number(r.type) for r in op.results])
-    properties = frozenset([(n, attribute_number(a)) for n, a in op.properties.items()])
+    properties: Hashable = ()
+    if op.properties:
+        properties = frozenset([(n, attribute_number(a)) for n, a in op.properties.items()])
     return _numbers.setdefault((type(op), properties, operands, results), len(_numbers))
 
 
 def _constant(value: SSAValue) -> Hashable:
-    op, t = value.owner, attribute_number(value.type)
-    if isinstance(op, ConstantOp) and numel(shape_of(value)) <= SHORT:
-        return attribute_number(op.value), t
-    return t
+    if isinstance(value, OpResult) and isinstance(op := value.op, ConstantOp):
+        if numel(shape_of(value)) <= SHORT:
+            return attribute_number(op.value), attribute_number(value.type)
+    return attribute_number(value.type)
 
 
 @lru_cache(maxsize=BODIES)
 def structure(body: Body) -> Hashable:
     """Equal for bodies of equal ops, wired alike, with the same inputs and outputs."""
-    places: dict[SSAValue, int] = {v: i for i, v in enumerate(body.inputs)}
+    places = {id(v): i for i, v in enumerate(body.inputs)}  # the ops keep the values
     ops: list[Hashable] = []
     for op in body.ops:
         number = body.numbers.get(op)
         if number is None:
             number = body.numbers[op] = number_of(op)
-        ops.append((number, *[places[v] for v in op.operands]))
+        ops.append((number, *[places[id(v)] for v in operands_of(op)]))
         for result in op.results:
-            places[result] = len(places)
-    return len(body.inputs), tuple(ops), tuple([places[v] for v in body.outputs])
+            places[id(result)] = len(places)
+    return len(body.inputs), tuple(ops), tuple([places[id(v)] for v in body.outputs])
+
+
+def _argument(argument: Any) -> Hashable:
+    """What equal arguments have in common: xDSL hashes all of an attribute each time."""
+    return ("", attribute_number(argument)) if isinstance(argument, Attribute) else argument
 
 
 def once(
@@ -63,18 +73,19 @@ def once(
     """Call a function of a body once for all bodies with the same structure and other arguments. It
     must return nothing that refers to the body or that callers change. Kernels of users and ops
     with regions are not cached."""
-    cache: dict[Hashable, T] = {}
+    cache: dict[Hashable, T | object] = {}
 
     @wraps(function)
     def call(body: TensorOp | Body, /, *args: P.args, **more: P.kwargs) -> T:
         body = Body.of(body)
-        if body.kind or any(op.regions for op in body.ops):
+        if body.kind or any([op.regions for op in body.ops]):
             return function(body, *args, **more)
-        key = structure(body), args, tuple(more.items())
-        if key not in cache:
+        key = structure(body), *map(_argument, args), *more.items()
+        result = cache.get(key, MISSING)
+        if result is MISSING:
             if len(cache) > CACHE_SIZE:
                 cache.clear()
-            cache[key] = function(body, *args, **more)
-        return cache[key]
+            result = cache[key] = function(body, *args, **more)
+        return cast(T, result)
 
     return call

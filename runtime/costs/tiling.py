@@ -19,7 +19,8 @@ from ge.runtime.costs.cube import matmuls, round_up
 from ge.runtime.costs.cube_search import cube_kernel, cube_tiling
 from ge.runtime.costs.pipes import Pipes
 from ge.runtime.costs.structure import once
-from ge.runtime.costs.vector import vector_kernel, vector_shape, vector_tiling
+from ge.runtime.costs.vector import vector_kernel, vector_shape
+from ge.runtime.costs.vector_search import vector_tiling
 
 
 def static_work(body: Body) -> Work | None:

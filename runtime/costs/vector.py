@@ -5,7 +5,6 @@ written, and one of what lives in between (`core_tiles.py`). Where rows do not f
 the kernel passes over its inputs again for each statistic that it needs first.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import ceil, lcm
@@ -14,8 +13,6 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.pooling import Pooling
-from ge.dialects.npu_task.attributes import TilingAttr
-from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.access import Access
 from ge.dialects.support.interfaces import rows_of
 from ge.dialects.support.tensor_op import TensorOp
@@ -23,11 +20,10 @@ from ge.dialects.support.types import numel, shape_of
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.core_tiles import Footprint, bits_of, halo
-from ge.runtime.costs.cube import round_up
 from ge.runtime.costs.instructions import Program, cycles, program_of
 from ge.runtime.costs.lanes import lane_width
 from ge.runtime.costs.packing import packed_unit
-from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
+from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, scaled, store_us
 from ge.runtime.costs.structure import BODIES, once
 
 
@@ -49,42 +45,43 @@ class VectorShape:
     packed: int = 1  # see `packed_unit`
     program: Program | None = None  # where the target states cycles of instructions
     kind: str = "vector"  # of kernel, for its start
+    whole: int = 0  # bytes of what is read that each block needs all of
 
-    def candidates(self) -> Iterator[tuple[int, int]]:
-        """Tiles of whole rows that fit into UB twice, and blocks: none without a tile or with less
-        than a full-rate transfer, and no smaller tile unless it is all of a block."""
-        t, row = self.target, lcm(self.row, self.packed or 1)
-        alone = not self.packed or row > max(self.most, self.row)
-        row = self.row if alone else row
-        unit = row if self.row > 1 else lcm(FRACTAL, row)
-        least = max(t.full_rate_bytes // self.width, 1)
-        most = max(self.most // unit * unit, row)
-        if self.program is not None and self.most == self.elements:
-            most = max(self.elements, row)  # rounding down adds a tile, and its starts
-        usable = max(1, min(t.vector_cores, ceil(self.elements / max(least, row))))
-        usable = 1 if alone else min(usable, self.parts or usable)
-        for blocks in dict.fromkeys((usable, min(usable, t.cube_cores), max(usable // 2, 1))):
-            share = ceil(self.elements / row / blocks) * row
-            parts = (max(ceil(share / n), least) for n in (4, 1, 2, 8, 16, 32))
-            for tile in dict.fromkeys(min(most, round_up(size, unit), share) for size in parts):
-                yield tile, min(blocks, ceil(self.elements / tile))
+    @property
+    def alone(self) -> bool:
+        """Whether one core writes all: see `packed_unit`."""
+        return not self.packed or lcm(self.row, self.packed) > max(self.most, self.row)
+
+    @property
+    def run(self) -> int:
+        """Elements that no tile but the last one cuts: rows, and whole bytes of what is packed."""
+        return self.row if self.alone else lcm(self.row, self.packed)
 
     def pipes(self, tile: int, blocks: int, double_buffered: bool) -> Pipes:
-        t, work, again = self.target, self.work, self.again
+        """What the busiest core does: where the target states instructions, whole rounds of tiles,
+        the last of which is as long as the others and shares what they share."""
+        t, work, again, program = self.target, self.work, self.again, self.program
         if again and work.read > t.l2_bytes:
             work, again = work + Work(read=again), 0
         rounds = ceil(self.elements / (blocks * tile))
-        vector = self.lane_cycles(blocks) / t.vector_lanes
-        load, store = (work.read + again) / l2_bytes_per_us(blocks, t), 0.0
-        if (program := self.program) is not None:
-            vector += rounds * program.tile_starts(tile) * t.vector_start_cycles
-            load = max(load, self.moved_us(work.read + again, tile, blocks, t.gm_to_ub_rate))
-            store = self.moved_us(work.written, tile, blocks, t.ub_out_rate)
+        share, transfers, starts = (self.elements, blocks), 1, 0.0
+        loaded = stored = (1, 1)
+        if program is not None:
+            share, transfers = (rounds * min(tile, self.elements), 1), rounds
+            loaded, stored = self.loaded(share[0], blocks), (blocks * share[0], self.elements)
+            starts = rounds * program.tile_starts(tile) * t.vector_start_cycles
+        vector = self.lane_cycles(*share) / t.vector_lanes + starts
+        size_in, size_out = scaled(work.read + again, loaded), scaled(work.written, stored)
+        load = size_in / l2_bytes_per_us(blocks, t)
+        store = store_us(size_out, blocks, t, transfers)
+        if program is not None:
+            load = max(load, self.moved_us(size_in / blocks, tile, rounds, t.gm_to_ub_rate))
+            store = max(store, self.moved_us(size_out / blocks, tile, rounds, t.ub_out_rate))
         return Pipes(
             cube_us=0.0,
             vector_us=vector / t.cycles_per_us,
             load_us=load,
-            store_us=max(store, store_us(work.written, blocks, t)),
+            store_us=store,
             read=work.read,
             written=work.written,
             l2_bytes=work.read + again + work.written,
@@ -94,38 +91,35 @@ class VectorShape:
             double_buffered=double_buffered,
             start_us=t.kernel_start_us.get(self.kind, 0.0),
             in_order=program is not None and program.row_by_row(tile),
+            loaded=loaded,
+            stored=stored,
+            transfers=transfers,
         )
 
-    def moved_us(self, size: int, tile: int, blocks: int, rate: float) -> float:
-        """Time of a core for its share of what is moved, piece by piece."""
+    def loaded(self, share: int, blocks: int) -> tuple[int, int]:
+        """Bytes that blocks with so many elements load, over those that are read. What all of them
+        need crosses HBM once, but none has it sooner than a core alone would."""
+        size, own = self.elements, self.work.read - self.whole
+        together = blocks * share * own + size * self.whole
+        alone = share * own + size * self.whole
+        at_least = min(blocks, self.target.cube_cores) * alone
+        return max(together, at_least, 1), max(size * self.work.read, 1)
+
+    def moved_us(self, size: float, tile: int, rounds: int, rate: float) -> float:
+        """Time of a core for the bytes that it moves, piece by piece."""
         t, program = self.target, self.program
         assert program is not None
-        rounds = ceil(self.elements / (blocks * tile))
         width = self.width / max(program.loads, 1)
-        starts = program.pieces(size, tile, width) / blocks + rounds * program.loads
-        moved = size / blocks / rate if rate else 0.0
+        starts = program.pieces(size, tile, width) + rounds * program.loads
+        moved = size / rate if rate else 0.0
         return (moved + starts * t.mte2_start_cycles) / t.cycles_per_us
 
-    def lane_cycles(self, blocks: int) -> float:
-        """Cycles of one lane on each core. Each core computes its own part of a short value that is
-        broadcast."""
+    def lane_cycles(self, elements: int, cores: int) -> float:
+        """Cycles of one lane on each of the cores that share so many elements. Each core computes
+        its own part of a short value that is broadcast."""
         return sum(
-            operations * min(1.0, self.elements / (blocks * size))
-            for operations, size in self.operations
+            operations * min(1.0, elements / (cores * size)) for operations, size in self.operations
         )
-
-
-@lru_cache(maxsize=8192)
-def vector_tiling(shape: VectorShape) -> TilingAttr:
-    """The fastest tiling; the first of those that tie."""
-    best, fastest = float("inf"), (1, 1, False)
-    for tile, blocks in shape.candidates():
-        double = tile * blocks < shape.elements
-        total = shape.pipes(tile, blocks, double).time(shape.target).total_us
-        if total < best * (1 - 1e-9):
-            best, fastest = total, (tile, blocks, double)
-    tile, blocks, double = fastest
-    return TilingAttr.of((tile,), blocks, 2 if double else 1)
 
 
 class VectorKernel:
@@ -221,7 +215,7 @@ class VectorKernel:
         work = self.body.static_work()
         t = self.target
         if t.vector_cycles:
-            counted = [cycles(self.body, op, t) for op in self.body.ops]
+            counted = (each for op in self.body.ops for each in cycles(self.body, op, t))
             operations = tuple((count * t.vector_lanes, size) for count, size in counted)
         else:
             operations = tuple(_operations(self.body, op) for op in self.body.ops)
@@ -233,6 +227,7 @@ class VectorKernel:
             packed_unit(self.body, self.elements),
             program_of(self.body, self.line, t) if t.vector_cycles else None,
             "row" if self.lengths or self.parts is not None else "vector",
+            min(self.footprint.whole_bytes, work.read),
         )  # fmt: skip
 
     @property

@@ -45,7 +45,8 @@ class Call:
         rest = (*last.reads[:at], *last.reads[at + 1 :])
 
         def both(*arrays: Array, out: Array | None = None) -> Any:
-            others = [a.reshape(1) for a in arrays[count:]]  # a block may have fewer dimensions
+            # a block may have fewer dimensions
+            others = [a if a.ndim < 2 else a.reshape(1) for a in arrays[count:]]
             before, after = others[:at], others[at:]
 
             def finish(block: Array, result: Array) -> None:

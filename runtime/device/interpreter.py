@@ -313,6 +313,7 @@ class KernelCode:
         shared = self._shared()
         # Results that may be views of an input, whose memory another result is written to
         self.views = [len(self.results) > 1 and r in shared for r in self.results]
+        self.has_views = any(self.views)
         self._write_into_outs(shared)
         translator.seal(self.code, self.inputs, self.results)
         self.template = translator.template
@@ -351,7 +352,7 @@ class KernelCode:
     def _write_into_outs(self, shared: set[int]) -> None:
         """Have kernels write results where they belong, once nothing reads an input any more:
         a destination may be the memory of an input."""
-        if any(self.views):
+        if self.has_views:
             return
         for instruction in reversed(self.code.instructions):
             call = instruction.action
@@ -368,10 +369,9 @@ class KernelCode:
         for r, out in zip(self.outs, outs, strict=True):
             registers[r] = out if out is None or out.flags.c_contiguous else None
         self.code.run(registers)
-        results = [
-            registers[r].copy() if view else registers[r]
-            for r, view in zip(self.results, self.views, strict=True)
-        ]
+        results = [registers[r] for r in self.results]
+        if self.has_views:
+            results = [r.copy() if view else r for r, view in zip(results, self.views, strict=True)]
         for i, (out, result) in enumerate(zip(outs, results, strict=True)):
             if out is None:
                 results[i] = result if result.flags.c_contiguous else result.copy()

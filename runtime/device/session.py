@@ -275,8 +275,9 @@ class Session:
     def run_many(self, batches: Iterable[Any], prefetch: int = 2) -> "Generator[dict[str, Array]]":
         """The outputs of each batch, in order. A batch has its arrays by name, or in the order of
         the inputs. While one is computed, the next ones are read and copied to the device, as many
-        as `prefetch` says, and the last one is copied back. Errors are raised when their batch's
-        turn has come, and name its number."""
+        as `prefetch` says, and the last one is copied back: in threads, where that saves time, so
+        that the iterable may be read by one of them, and by this one later. Errors are raised when
+        their batch's turn has come, and name its number."""
         self._require_one_by_one("run_many")
         if type(prefetch) is not int or prefetch < 1:
             raise GeError(f"prefetch is a number of batches, at least 1, not {prefetch!r}")

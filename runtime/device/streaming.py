@@ -8,8 +8,13 @@
 that is free. Results come in the order of the batches; so do errors: what came before the batch
 that failed has been yielded. Whatever ends the stream, the threads end with it; only one that is
 inside of the caller's iterable ends when that returns.
+
+Threads that take turns at Python's lock cost time for each batch, and more where the threads of
+OpenBLAS wait for a processor too. So where the last batches tell that overlapping saves less than
+`PAYS` of each, the caller's thread does everything, until they tell otherwise.
 """
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -17,7 +22,7 @@ from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -33,58 +38,158 @@ if TYPE_CHECKING:
 
 PATIENCE = 1.0  # seconds that the end of a stream waits for the caller's iterable
 
+WINDOW = 8  # batches, the last ones, that tell what overlapping saves
+
+# Seconds of each batch that threads must save: a few times what their hand-overs cost (0.15 ms of
+# processor time, measured)
+PAYS = 1e-3
+
+Outputs: TypeAlias = Generator[dict[str, Array], None, bool]
+"""Of some batches; then whether there may be more, which are run the other way."""
+
+
+@dataclass(slots=True)
+class Read:
+    """A batch as the arrays of a program. `cut`: what cuts the outputs, where its inputs were
+    padded to a gear. `other_s`: seconds that it took, but for what is computed."""
+
+    number: int
+    arrays: list[Array]
+    cut: Cut | None
+    other_s: float
+
 
 @dataclass(slots=True)
 class Batch:
-    """A batch on its way. `memory`: the set that it holds, of inputs, then of outputs. `cut`: what
-    cuts the outputs, where its inputs were padded to a gear."""
+    """A batch on its way. `memory`: the set that it holds, of inputs, then of outputs."""
 
-    number: int
+    read: Read
     registers: Registers
     memory: Memory
-    cut: Cut | None
+    compute_s: float = 0.0
 
 
 @dataclass(slots=True)
 class Ended:
-    """The end of the stream, and the error that it ended with."""
+    """The end of the stream, and the error that it ended with; or of its threads alone."""
 
     error: BaseException | None = None
+    goes_on: bool = False
 
 
 def run_many(
     session: "Session", batches: Iterable[Any], prefetch: int
 ) -> Generator[dict[str, Array]]:
     """The outputs of each batch; see the top."""
-    stream = Stream(session, iter(batches), prefetch)
+    stages, goes_on, in_threads = Stages(session, iter(batches)), True, True
+    while goes_on:
+        goes_on = yield from overlapped(stages, prefetch) if in_threads else one_by_one(stages)
+        in_threads = not in_threads
+        stages.saved.clear()
+
+
+def overlapped(stages: "Stages", prefetch: int) -> Outputs:
+    """Batches in threads, as long as these are worth it."""
+    stream = Stream(stages, prefetch)
     stream.start()
     try:
         while isinstance(batch := stream.computed.get(), Batch):
-            results = session.staged.unload(batch.registers, batch.memory)
+            start = perf_counter()
+            outputs = stages.unload(batch)
             stream.free_outputs.put(batch.memory)
-            outputs = {name: results[number] for name, number in stream.numbers}
-            yield outputs if batch.cut is None else batch.cut(outputs, {})
+            yield outputs
+            stages.note(batch, perf_counter() - start)
+            stream.paused = stream.paused or stages.saved_s < PAYS
         if batch.error is not None:
             raise batch.error
+        return batch.goes_on
     finally:
         stream.stop()
 
 
-class Stream:
-    """The threads of one stream, and what goes between them."""
+def one_by_one(stages: "Stages") -> Outputs:
+    """Batches in this thread, until others would be worth it."""
+    inputs, outputs = stages.input_memory(), stages.output_memory()
+    while len(stages.saved) < WINDOW or stages.saved_s < PAYS:
+        if (read := stages.read()) is None:
+            return False
+        batch = stages.load(read, inputs)
+        try:
+            stages.compute(batch, outputs)
+        except GeError as e:
+            raise of_batch(e, read.number) from None
+        start = perf_counter()
+        yield stages.unload(batch)
+        stages.note(batch, perf_counter() - start)
+    return True
 
-    def __init__(self, session: "Session", batches: Iterator[Any], prefetch: int) -> None:
+
+class Stages:
+    """What is done to each batch, in whichever thread, and what it takes."""
+
+    def __init__(self, session: "Session", batches: Iterator[Any]) -> None:
         self.session, self.batches, self.staged = session, batches, session.staged
-        self.reader = BatchReader(session)
+        self.reader, self.count = BatchReader(session), 0
+        self.numbers = [(name, session.result_number(name)) for name in session.output_names]
+        self.saved: deque[float] = deque(maxlen=WINDOW)  # seconds, of each batch
+
+    def input_memory(self) -> Memory:
+        return self.staged.memory(self.staged.inputs)
+
+    def output_memory(self) -> Memory:
+        return self.staged.memory(self.staged.outputs)
+
+    def read(self) -> Read | None:
+        """The next item of the caller's, checked and converted; None after the last one."""
+        start = perf_counter()
+        if (batch := next(((b,) for b in self.batches), None)) is None:
+            return None
+        number, self.count = self.count, self.count + 1
+        arrays, cut = self.reader.read(batch[0], number)
+        return Read(number, arrays, cut, perf_counter() - start)
+
+    def load(self, read: Read, memory: Memory) -> Batch:
+        start = perf_counter()
+        registers = self.staged.load(self.session.arguments(read.arrays), memory)
+        read.other_s += perf_counter() - start
+        return Batch(read, registers, memory)
+
+    def compute(self, batch: Batch, memory: Memory) -> None:
+        start = perf_counter()
+        self.session.step(partial(self.staged.compute, memory=memory), batch.registers)
+        batch.memory, batch.compute_s = memory, perf_counter() - start
+        observe(self.session, batch.compute_s)
+
+    def unload(self, batch: Batch) -> dict[str, Array]:
+        results, cut = self.staged.unload(batch.registers, batch.memory), batch.read.cut
+        outputs = {name: results[number] for name, number in self.numbers}
+        return outputs if cut is None else cut(outputs, {})
+
+    def note(self, batch: Batch, caller_s: float) -> None:
+        """Note what overlapping saves, or would save, of a batch: what is less, to compute it or
+        all else. `caller_s`: seconds that its outputs, and what the caller did with them, took."""
+        self.saved.append(min(batch.compute_s, batch.read.other_s + caller_s))
+
+    @property
+    def saved_s(self) -> float:
+        """What overlapping saves of a batch: the mean over the last ones, of which there are
+        some."""
+        return sum(self.saved) / len(self.saved)
+
+
+class Stream:
+    """The threads of a stream, and what goes between them."""
+
+    def __init__(self, stages: Stages, prefetch: int) -> None:
+        self.stages = stages
         self.free_inputs: SimpleQueue[Memory | None] = SimpleQueue()
         self.free_outputs: SimpleQueue[Memory | None] = SimpleQueue()
         self.loaded: SimpleQueue[Batch | Ended] = SimpleQueue()
         self.computed: SimpleQueue[Batch | Ended] = SimpleQueue()
         for _ in range(prefetch):
-            self.free_inputs.put(self.staged.memory(self.staged.inputs))
-            self.free_outputs.put(self.staged.memory(self.staged.outputs))
-        self.numbers = [(name, session.result_number(name)) for name in session.output_names]
-        self.stopped = self.reading = False
+            self.free_inputs.put(stages.input_memory())
+            self.free_outputs.put(stages.output_memory())
+        self.stopped = self.paused = self.reading = False
         self.feeder = _thread(self.feed, "ge feed")
         self.computer = _thread(self.compute, "ge compute")
 
@@ -93,25 +198,23 @@ class Stream:
         self.computer.start()
 
     def feed(self) -> None:
-        number = 0
         try:
-            while (batch := self.next_batch()) is not None:
-                arrays, cut = self.reader.read(batch[0], number)
+            while not self.paused:
+                if (read := self.next_batch()) is None:
+                    self.loaded.put(Ended())
+                    return
                 if (memory := self.free_inputs.get()) is None:
                     return
-                registers = self.staged.load(self.session.arguments(arrays), memory)
-                self.loaded.put(Batch(number, registers, memory, cut))
-                number += 1
-            self.loaded.put(Ended())
+                self.loaded.put(self.stages.load(read, memory))
+            self.loaded.put(Ended(goes_on=True))
         except BaseException as e:  # the caller's thread raises it
             self.loaded.put(Ended(e))
 
-    def next_batch(self) -> tuple[Any] | None:
-        """The next item of the caller's; None after the last one, and where nobody waits for
-        it."""
+    def next_batch(self) -> Read | None:
+        """The next batch; None after the last one, and where nobody waits for it."""
         self.reading = True  # before the look at `stopped`, as `stop` looks the other way round
         try:
-            return None if self.stopped else next(((b,) for b in self.batches), None)
+            return None if self.stopped else self.stages.read()
         finally:
             self.reading = False
 
@@ -119,15 +222,13 @@ class Stream:
         while isinstance(batch := self.loaded.get(), Batch):
             if (memory := self.free_outputs.get()) is None:
                 return
+            loaded = batch.memory
             try:
-                start = perf_counter()
-                self.session.step(partial(self.staged.compute, memory=memory), batch.registers)
-                observe(self.session, perf_counter() - start)
+                self.stages.compute(batch, memory)
             except BaseException as e:
-                self.computed.put(Ended(of_batch(e, batch.number)))
+                self.computed.put(Ended(of_batch(e, batch.read.number)))
                 return
-            self.free_inputs.put(batch.memory)
-            batch.memory = memory
+            self.free_inputs.put(loaded)
             self.computed.put(batch)
         self.computed.put(batch)
 

@@ -5,6 +5,11 @@ A unit is set up (`setup`: checks, shapes, tilings), made ready (`prelaunch`: ar
 of its tilings where the device does not have them any more), and launched (`launch`). The modes
 differ in what a unit is, in how many threads do the three, and in what is kept for the next call.
 
+Several threads. As long as there is nothing to set up, the first thread has time: when it has
+handed a unit over it asks for the copies to the device that wait for nothing but each other, which
+then do not hold up launches. What follows them in the program is issued after them, or it would not
+wait for them.
+
 Buffers. Tilings are in blocks of a ring, which a unit takes when it is set up; before a block is
 overwritten, the launches that read it have to be done. Arguments are in two buffers, in turn:
 before one is filled again, the launches from it have to be issued.
@@ -15,6 +20,8 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
+from ge.dialects.npu_task.attributes import HOST, space_of
+from ge.dialects.npu_task.ops import BatchCopyOp, CopyOp, RecordOp, TransferOp
 from ge.dialects.targets.target import Target
 from ge.runtime.host.context import TILING_BYTES, Context
 from ge.runtime.host.kernel_cache import Found
@@ -50,6 +57,35 @@ class Counts:
             self.patched += lookup.patched
 
 
+def copies_ahead(tasks: Sequence[Operation]) -> set[Operation]:
+    """The tasks, of those between two barriers, that copy to the device before their stream has
+    waited for any other, or done anything else."""
+    found, bound = set[Operation](), set[int]()
+    op: Operation | None = tasks[0] if tasks else None
+    while op is not None:
+        stream = getattr(op, "stream", None)
+        if stream is not None and not isinstance(op, RecordOp):
+            if stream.value.data not in bound and is_copy_to_device(op):
+                found.add(op)
+            else:
+                bound.add(stream.value.data)
+        op = None if op is tasks[-1] else op.next_op
+    return found
+
+
+def is_copy_to_device(op: Operation) -> bool:
+    match op:
+        case CopyOp():
+            pairs = [(op.source, op.target)]
+        case BatchCopyOp():
+            pairs = [*op.pairs]
+        case TransferOp():
+            pairs = [(op.source, op.result)]
+        case _:
+            return False
+    return all(space_of(a.type) == HOST != space_of(b.type) for a, b in pairs)
+
+
 class Call:
     """One call of the units between two barriers. `perform` runs the task of an op; without it
     nothing is computed."""
@@ -67,14 +103,19 @@ class Call:
         """`waits`: the host learns from the device what comes, so all before is to be done."""
         self.mode, self.units, self.context, self.counts = mode, units, context, counts
         self.target, self.perform = target, perform
-        tasks = sum(len(unit.leaves) for unit in units)
-        self.schedule = Schedule(mode.threads, tasks)
+        tasks = [leaf.op for unit in units for leaf in unit.leaves]
+        self.schedule = Schedule(mode.threads, len(tasks))
         self._blocks: list[tuple[Block, int]] = []  # of each unit: its tilings, and who wrote them
         self._copies: dict[int, TilingCopy] = {}  # unit -> the copy of its tilings
         self._writers: dict[int, int] = {}  # block -> the unit that wrote it
         self._stale: list[bool] = []  # whether they are yet to be copied to the device
         self._readers: dict[int, tuple[int, ...]] = {}  # block -> the launches that read it
         self._last: list[dict[int, HostTask]] = [{} for _ in mode.threads]  # unit -> last task
+        self._handed: list[dict[int, HostTask]] = [{} for _ in mode.threads]  # unit -> its handing
+        self._has_time = len(mode.threads) > 1  # the first thread, so far
+        self._free = copies_ahead(tasks if self._has_time else ())
+        self._asked: dict[int, HostTask] = {}  # copies that the first thread has asked for
+        self._asked_last: HostTask | None = None  # of these, before what is launched now
         if waits:
             self.add(0, Kind.SYNCHRONISATION, target.host_sync_us, units[0], 0)
 
@@ -97,7 +138,14 @@ class Call:
             for step in steps:
                 step(thread, number, unit)
             if thread + 1 < len(self.mode.threads):
-                self.add(thread, Kind.SYNCHRONISATION, self.target.host_handoff_us, unit, number)
+                us = self.target.host_handoff_us
+                self._handed[thread][number] = self.add(
+                    thread, Kind.SYNCHRONISATION, us, unit, number
+                )
+            if not thread:
+                self._has_time = self._has_time and not unit.operation.outcome.done
+                if self._has_time:
+                    self.ask_ahead(number, unit)
 
         return work
 
@@ -106,7 +154,7 @@ class Call:
     ) -> HostTask:
         task = HostTask(thread, kind, us, name or unit.operation.name, number)
         if thread and number not in self._last[thread]:
-            task.after.append(self._last[thread - 1][number])  # which is done: it woke this one
+            task.after.append(self._handed[thread - 1][number])  # which is done: it woke this one
         self._last[thread][number] = task
         self.schedule.tasks[thread].append(task)
         return task
@@ -171,14 +219,27 @@ class Call:
         t = self.target
         reads = self._reads(number)
         for leaf in unit.leaves:
+            if self.perform is not None:
+                self.perform(leaf.op)
+            if leaf.number in self._asked:
+                self._asked_last = self._asked[leaf.number]
+                continue
             if leaf.signature is None:
                 task = self.add(thread, Kind.COPY, t.host_copy_us, unit, number)
             else:
                 task = self.add(thread, Kind.LAUNCH, t.host_issue_us, unit, number)
                 task.reads = reads
             task.issues = (leaf.number,)
-            if self.perform is not None:
-                self.perform(leaf.op)
+            if self._asked_last is not None:
+                task.after.append(self._asked_last)
+
+    def ask_ahead(self, number: int, unit: Unit) -> None:
+        """Ask for those copies of a unit that wait for no launch."""
+        for leaf in unit.leaves:
+            if leaf.op in self._free:
+                task = self.add(0, Kind.COPY, self.target.host_copy_us, unit, number)
+                task.issues = (leaf.number,)
+                self._asked[leaf.number] = task
 
     def capture(self, thread: int, number: int, unit: Unit) -> None:
         """Record the launches of a unit, nothing runs yet; behind the last unit all are replayed.

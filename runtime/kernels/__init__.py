@@ -146,7 +146,14 @@ def prepare(op: Operation) -> Fn:
 def on_contiguous(fn: Fn) -> Fn:
     """Copy operands into order, so that sums have the same order, and bits, however launches are
     cut."""
-    return lambda *arrays, **out: fn(*map(contiguous, arrays), **out)
+
+    def run(*arrays: Array, **out: Any) -> Any:
+        for a in arrays:
+            if not a.flags.c_contiguous:
+                return fn(*map(contiguous, arrays), **out)
+        return fn(*arrays, **out)
+
+    return run
 
 
 # The ops whose results are the same however the operands lie in memory.

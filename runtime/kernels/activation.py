@@ -47,6 +47,8 @@ def with_alpha(op: Any) -> Fn:
 
 @array_kernel(g.ReluOp, into=True)
 def relu(x: Array, out: Array | None = None) -> Array:
+    if x.dtype.kind == "f":  # np.clip takes a third of the time of np.maximum by one number
+        return x.clip(0.0, np.inf, out=out)
     return np.maximum(x, x.dtype.type(0), out=out)
 
 

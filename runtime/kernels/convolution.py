@@ -1,4 +1,4 @@
-"""Kernels of convolutions, whose matmuls are in `correlation.py`, and of their inverses."""
+"""Kernels of convolutions, computed in `correlation.py`, and of their inverses."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +13,7 @@ from ge.dialects.graph.support.window import Window
 from ge.dialects.support.types import Shape, element_type
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.kernels import Fn, kernel
-from ge.runtime.kernels.correlation import Correlation, Matmul, padded
+from ge.runtime.kernels.correlation import Correlation, Matmul
 from ge.runtime.kernels.linear import (
     Converted,
     DerivedArrays,
@@ -27,6 +27,7 @@ from ge.runtime.kernels.linear import (
     rounded,
     whole_dtype,
 )
+from ge.runtime.kernels.windows import pad, padded_shape
 
 
 def add_bias(out: Array, bias: Array | None) -> None:
@@ -34,8 +35,18 @@ def add_bias(out: Array, bias: Array | None) -> None:
         out += bias.reshape(-1, *[1] * (out.ndim - 2))
 
 
-# OpenBLAS does so many multiplications without first copying the matrices and clearing the result.
+# With AVX-512, OpenBLAS does so many multiplications without first copying the matrices and
+# clearing the result. Its kernels for other CPUs always copy.
 DIRECT_MATMUL = 10**6
+
+
+def has_avx512() -> bool:
+    """What numpy finds, which calls it by two names."""
+    found = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
+    return any(name == "X86_V4" or name.startswith("AVX512") for name in found)
+
+
+MULTIPLIES_IN_PARTS = has_avx512()
 
 
 @lru_cache(maxsize=256)
@@ -48,7 +59,7 @@ def equal_parts(size: int, most: int, least: int) -> int:
 def into(a: Array, b: Array, out: Array) -> None:
     """Multiply matrices, in parts where to copy them takes a large part of the time: the columns
     of a few rows, or the rows of sums of few terms."""
-    if a.ndim == 2 and a.size:
+    if MULTIPLIES_IN_PARTS and a.ndim == 2 and a.size:
         (rows, terms), columns = a.shape, b.shape[1]
         if rows <= 32 and a.size <= 5000:
             parts = equal_parts(columns, DIRECT_MATMUL // a.size, 64)
@@ -117,7 +128,9 @@ def conv(op: g.ConvOp) -> Fn:
         inside = then if exact == dtype else None
         x = x if in_floats else x.astype(wide, copy=False)
         if pad_value:
-            x, window = padded(x, window, pad_value), replace(window, pads=(0,) * len(window.pads))
+            around = np.empty(padded_shape(x, window), x.dtype)
+            x = pad(x, window, pad_value, around)
+            window = replace(window, pads=(0,) * len(window.pads))
         Correlation(
             x, weight.convert(w, wide), window, groups, product, target,
             bias, inside, in_floats,

@@ -72,10 +72,13 @@ def exact_terms(dtype: np.dtype[Any], bound: int) -> int:
     return 2 ** (24 if dtype == FLOAT32 else 53) // max(bound, 1)
 
 
+EXACT_TERMS = 128  # sums of so many terms are exact in the float type of `exact_dtype`
+
+
 def exact_dtype(bound: int, terms: int) -> np.dtype[Any] | None:
     """The float type for exact sums, None when there is none. Sums are split where they get too
     long, but not into tiny chunks."""
-    if exact_terms(FLOAT32, bound) >= min(terms, 128):
+    if exact_terms(FLOAT32, bound) >= min(terms, EXACT_TERMS):
         return FLOAT32
     return FLOAT64 if exact_terms(FLOAT64, bound) >= terms else None
 

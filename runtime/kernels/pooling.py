@@ -12,9 +12,9 @@ from ge.dialects.support.types import Shape
 from ge.runtime.data.arrays import Array
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.convolution import dimensions
-from ge.runtime.kernels.correlation import tap_range
 from ge.runtime.kernels.linear import compute_dtype, rounded
 from ge.runtime.kernels.reduction import lowest
+from ge.runtime.kernels.windows import tap_range
 
 
 def slide(

@@ -24,7 +24,7 @@ be; reading them takes no time.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import prod
 from random import Random
@@ -52,21 +52,10 @@ from ge.runtime.tiles.instructions import Box, prepare
 from ge.runtime.tiles.limits import check_fits, check_meetings, explained
 from ge.runtime.tiles.memory import CoreMemory, Kept
 from ge.runtime.tiles.program import PIPES, Tables, Walk, offsets_of, translate
-from ge.runtime.tiles.queues import (
-    MEET,
-    SET,
-    WAIT,
-    Latencies,
-    Place,
-    Rounds,
-    Simulation,
-    by_time,
-    meetings,
-    random_order,
-    side_by_side,
-    simulate,
-)
+from ge.runtime.tiles.queues import by_time, meetings, random_order, simulate
+from ge.runtime.tiles.replay import MEET, SET, WAIT, Latencies, Place, Simulation
 from ge.runtime.tiles.reuse import loaded_again
+from ge.runtime.tiles.rounds import Known, Rounds, side_by_side
 from ge.runtime.tiles.steps import Trace
 from ge.runtime.tiles.times import KernelTime, PipeTime, Row
 
@@ -89,8 +78,9 @@ class TileKernel:
         self.tables = Tables(target, op)
         self._walks: dict[bool, list[Walk]] = {}
         self._issued: list[Issue] | None = None
-        self._rounds: dict[Issue, Rounds] = {}
+        self._rounds: dict[int, Rounds] = {}  # by the identity of what is issued
         self._cycles: dict[Held, list[float]] = {}
+        self.known: dict[Held, Known] = {}  # what rounds take
         self._alone: list[float] = []
         self._released: dict[Held, list[float]] = {}  # when barriers let cores go on, in cycles
         self._ordered: dict[int, Phases] = {}  # by core; nothing that is read changes them
@@ -119,8 +109,10 @@ class TileKernel:
 
     # ---- what the cores issue
 
-    def walk(self, core: int, with_values: bool) -> tuple[Issue, list[list[Any]]]:
-        """What a core issues, and with that the operands."""
+    def walk(
+        self, core: int, with_values: bool
+    ) -> tuple[list[list[int]], list[list[Any]], list[Trace]]:
+        """What a core issues, by pipe, with that the operands, and the steps of each unit."""
         if with_values not in self._walks:
             # records are the same either way: their ops are numbered in the order of the program
             self.tables.ops.clear()
@@ -137,27 +129,30 @@ class TileKernel:
             queues += own
             values += operands
             by_unit.append(trace)
-        issue = tuple(map(tuple, queues))
-        if not with_values and issue not in self._rounds:
-            self._rounds[issue] = side_by_side([trace.rounds() for trace in by_unit])
-        return issue, values
+        return queues, values, by_unit
 
     @property
     def issued(self) -> list[Issue]:
         """By core, equal ones being one object."""
         if self._issued is None:
-            known: dict[Issue, Issue] = {}
-            cores = range(self.op.core_count)
-            issues = (self.walk(core, with_values=False)[0] for core in cores)
-            self._issued = [known.setdefault(issue, issue) for issue in issues]
-            check_meetings(self.tables, known)
+            known: dict[Hashable, Issue] = {}
+            self._issued = []
+            for core in range(self.op.core_count):
+                queues, _, traces = self.walk(core, with_values=False)
+                own = (queues[i : i + len(PIPES)] for i in range(0, len(queues), len(PIPES)))
+                key = tuple(trace.key(part) for trace, part in zip(traces, own, strict=True))
+                if key not in known:
+                    known[key] = issue = tuple(map(tuple, queues))
+                    self._rounds[id(issue)] = side_by_side([trace.rounds() for trace in traces])
+                self._issued.append(known[key])
+            check_meetings(self.tables, known.values())
         return self._issued
 
     def cycles(self, held: Held = ()) -> list[float]:
         """Of each record."""
-        issued = self.issued
+        _ = self.issued  # adds records
         if len(self._cycles.get(held, ())) < len(self.tables.records):
-            self._cycles[held] = self._cycles_from(0, self.shares(issued, held))
+            self._cycles[held] = self._cycles_from(0, self.shares(held))
         return self._cycles[held]
 
     def _cycles_from(self, first: int, shares: Sequence[Share]) -> list[float]:
@@ -181,8 +176,10 @@ class TileKernel:
 
     # ---- memory traffic
 
-    def traffic(self, issued: Sequence[Issue]) -> tuple[list[Counter[SSAValue]], Counter[SSAValue]]:
+    @cached_property
+    def traffic(self) -> tuple[list[Counter[SSAValue]], Counter[SSAValue]]:
         """Bytes that all cores together load of each memref, by unit, and store to it."""
+        different = {id(issue): issue for issue in self.issued}
         loaded, stored = [Counter[SSAValue]() for _ in self.tables.units], Counter[SSAValue]()
         boxes: dict[int, tuple[Counter[SSAValue], SSAValue, int]] = {}
         for number, record in enumerate(self.tables.records):
@@ -194,10 +191,9 @@ class TileKernel:
                 element = data_type(memref.type)[0]
                 boxes[number] = total, memref, storage_bytes(prod(record.sizes), element)
         pipes = {self.tables.records[number].pipe for number in boxes}
-        for issue, cores in Counter(map(id, issued)).items():
-            queues = next(i for i in issued if id(i) == issue)
+        for issue, cores in Counter(map(id, self.issued)).items():
             for pipe in pipes:
-                for number, count in Counter(queues[pipe]).items():
+                for number, count in Counter(different[issue][pipe]).items():
                     if number in boxes:
                         total, memref, size = boxes[number]
                         total[memref] += cores * count * size
@@ -224,11 +220,11 @@ class TileKernel:
             self._again = Counter() if fits or once else loaded_again(units, *facts)
         return self._again
 
-    def shares(self, issued: Sequence[Issue], held: Held = ()) -> list[Share]:
+    def shares(self, held: Held = ()) -> list[Share]:
         """Of each unit of a core. Those that load side by side share what HBM gives by the bytes
         that they take of it; who takes less than the others is not held up by them. All cube cores
         saturate L2; where there are more vector cores than these, they share it."""
-        by_unit, _ = self.traffic(issued)
+        by_unit, _ = self.traffic
         loaded = sum(by_unit, Counter[SSAValue]())
         bytes_of = self.crossing(loaded, held)
         parts = [
@@ -255,9 +251,9 @@ class TileKernel:
         """The part of a cube core's rate of L2 that each core of a program gets."""
         return min(1.0, self.target.cube_cores / (self.op.core_count * program.parts))
 
-    def hbm(self, issued: Sequence[Issue], held: Held = ()) -> tuple[int, float]:
+    def hbm(self, held: Held = ()) -> tuple[int, float]:
         """Bytes that cross HBM, and the microseconds that they take at least."""
-        by_unit, stores = self.traffic(issued)
+        by_unit, stores = self.traffic
         loaded = int(sum(self.crossing(sum(by_unit, Counter[SSAValue]()), held).values()))
         stored = sum(min(size, size_of(m)) for m, size in stores.items())
         stored = evicted_bytes(loaded, stored, self.target)
@@ -285,8 +281,9 @@ class TileKernel:
             released = self.released(held)
         with explained(tables, issue):
             facts = tables.records, cycles, tables.depths, self.latencies
-            rounds = () if self.meets else self._rounds.get(issue, ())
-            return simulate(issue, *facts, keep_steps, rounds, released)
+            rounds = () if self.meets else self._rounds.get(id(issue), ())
+            known = self.known.setdefault(held, Known())
+            return simulate(issue, *facts, keep_steps, rounds, released, known)
 
     def released(self, held: Held) -> list[float]:
         """When each barrier lets the cores go on: the slowest up to there sets the time."""
@@ -302,7 +299,7 @@ class TileKernel:
         different = {id(issue): issue for issue in self.issued}
         simulations = [(self.simulate(issue, held=held), issue) for issue in different.values()]
         busiest, issue = max(simulations, key=lambda s: s[0].cycles)
-        per_us, (size, hbm_us) = self.target.cycles_per_us, self.hbm(self.issued, held)
+        per_us, (size, hbm_us) = self.target.cycles_per_us, self.hbm(held)
         return KernelTime(
             self.name,
             self.kind,
@@ -453,7 +450,8 @@ class TileKernel:
         known = self._ordered.get(core) if random is None else None
         if known is not None:
             return known
-        issue, values = self.walk(core, with_values=True)
+        queues, values, _ = self.walk(core, with_values=True)
+        issue = tuple(map(tuple, queues))
         records = self.tables.records
         phases: Phases = [[]]
         first = next((p for p, queue in enumerate(issue) if queue), 0)  # all come to barriers

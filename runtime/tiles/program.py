@@ -42,7 +42,7 @@ from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp
 from ge.dialects.tile.types import BoxType, FifoType, Pipe, TileType, fifo_type
 from ge.runtime.data.arrays import Array
-from ge.runtime.tiles.queues import MEET, POP, PUSH, RUN, SET, WAIT, Record
+from ge.runtime.tiles.replay import MEET, POP, PUSH, RUN, SET, WAIT, Record
 from ge.runtime.tiles.signature import Signature
 from ge.runtime.tiles.steps import Steps, Trace
 

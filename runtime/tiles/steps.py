@@ -1,9 +1,10 @@
 """Steps of the outermost loops of a core's program: those that issue the same are issued once."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ge.runtime.tiles.queues import Round
+from ge.runtime.tiles.rounds import END, Round
 
 
 class Step(NamedTuple):
@@ -20,8 +21,22 @@ class Trace:
     first: tuple[int, ...] = ()  # records of each pipe before them
     steps: list[Step] = field(default_factory=list["Step"])
 
+    def key(self, queues: list[list[int]]) -> Hashable:
+        """What tells issues apart: the steps, and all records that are in none."""
+        if not self.steps:
+            return tuple(map(tuple, queues))
+        if len({step.kind[0] for step in self.steps}) != 1:
+            return tuple(map(tuple, queues))
+        heads = [*self.first]
+        for step in self.steps:
+            for pipe, records in step.parts:
+                heads[pipe] += len(records)
+        cuts = zip(queues, self.first, heads, strict=True)
+        others = tuple((*queue[:first], -1, *queue[last:]) for queue, first, last in cuts)
+        return tuple(step.kind for step in self.steps), others
+
     def rounds(self) -> list[Round]:
-        """None, if there are several loops."""
+        """And where the last one ends; none, if there are several loops."""
         if len({step.kind[0] for step in self.steps}) != 1:
             return []
         heads, found = [*self.first], list[Round]()
@@ -29,7 +44,7 @@ class Trace:
             found.append(Round(step.kind, tuple(heads)))
             for pipe, records in step.parts:
                 heads[pipe] += len(records)
-        return found
+        return [*found, Round(END, tuple(heads))]
 
 
 @dataclass(slots=True)

@@ -21,13 +21,14 @@ from collections.abc import Iterable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from difflib import unified_diff
+from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from program_edits import edit
 from program_judge import Judge, Verdict
-from programs import programs
+from programs import NAMES, program
 
 from ge.lowering.driver.compiler import context
 from ge.lowering.text.reading import Source, parse_module
@@ -80,12 +81,18 @@ def judge_text(text: str, judge: Judge, seed: int) -> Verdict:
     return judge.verdict(module, seed)
 
 
-def check_case(number: int, judges: list[Judge], texts: list[str], path: Path, tally: Tally) -> str:
-    """One edit; returns what is wrong with how it ended, if anything is."""
+@cache
+def judge_of(name: str) -> tuple[Judge, str]:
+    """The judge of a program, and the text of that."""
+    judge = Judge(program(name))
+    return judge, str(judge.program.module)
+
+
+def check_case(number: int, names: list[str], path: Path, tally: Tally) -> str:
+    """One edit of one of the programs; returns what is wrong with how it ended, if anything is."""
     rng = random.Random(number)
-    which = rng.randrange(len(judges))
-    judge = judges[which]
-    name, text = edit(judge.program.module, texts[which], rng)
+    judge, before = judge_of(names[rng.randrange(len(names))])
+    name, text = edit(judge.program.module, before, rng)
     tally.edits[name] += 1
     proved, said = ge_check_says(text, path)
     where = f"case {number}: {judge.program.name}: {name}"
@@ -107,29 +114,28 @@ def check_case(number: int, judges: list[Judge], texts: list[str], path: Path, t
     return ""
 
 
-def change(number: int, judges: list[Judge], texts: list[str]) -> str:
+def change(number: int, names: list[str]) -> str:
     """The lines that a case changes."""
     rng = random.Random(number)
-    which = rng.randrange(len(judges))
-    _, text = edit(judges[which].program.module, texts[which], rng)
-    lines = unified_diff(texts[which].splitlines(), text.splitlines(), n=0, lineterm="")
+    judge, before = judge_of(names[rng.randrange(len(names))])
+    _, text = edit(judge.program.module, before, rng)
+    lines = unified_diff(before.splitlines(), text.splitlines(), n=0, lineterm="")
     return "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
 
 
 def run_cases(numbers: Iterable[int], only: str = "", show: bool = False) -> Tally:
     """Plant the edits with these numbers; prints what is wrong."""
-    judges = [Judge(p) for p in programs() if only in p.name]
-    texts = [str(j.program.module) for j in judges]
+    names = [name for name in NAMES if only in name]
     tally = Tally()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "edited.mlir"
         for number in numbers:
-            wrong = check_case(number, judges, texts, path, tally)
+            wrong = check_case(number, names, path, tally)
             if wrong:
                 tally.wrong.append(wrong)
                 print(wrong, flush=True)
                 if show:
-                    print(change(number, judges, texts), flush=True)
+                    print(change(number, names), flush=True)
             if tally.edits.total() % 500 == 0:
                 print(f"{tally.edits.total()} cases", file=sys.stderr, flush=True)
     return tally

@@ -1,9 +1,8 @@
 """Small compiled programs in which faults are planted: loops, nested loops, branches, scans,
 several streams, launches in pieces, shared inputs and outputs, dynamic results, views, and on-core
-plans of attention and convolution. `programs()` compiles each and gives it inputs with edge cases:
+plans of attention and convolution. `program()` compiles one and gives it inputs with edge cases:
 scalars of integers are trip counts of 0, 1, 2 and 5, truth values both."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -277,20 +276,23 @@ def inputs_of(module: ModuleOp) -> list[dict[str, Any]]:
     return cases if varied else [cases[0], cases[-1]]
 
 
-def programs() -> Iterator[Program]:
-    """Each program, compiled."""
-    for name, (text, options) in TEXTS.items():
-        module = parse_module(context(), Source(f"{name}.mlir", text))
-        if name == "pieces":
-            lower(module, Options(**options), until="buffers")
-            split = SplitLaunchesPass(pieces=4), PlanCoreMemoryPass()
-            for step in (*split, AssignStreamsPass(), PlanMemoryPass()):
-                step.apply(context(), module)
-        else:
-            lower(module, Options(**options))
-        yield Program(name, module, RandomPayload(module, 1), inputs_of(module))
-    for name, options in MODEL_OPTIONS.items():
+NAMES = (*TEXTS, *MODEL_OPTIONS)
+
+
+def program(name: str) -> Program:
+    """The program of a name, compiled."""
+    if name in MODEL_OPTIONS:
         loaded = load(str(MODELS / name))
-        lower(loaded.module, Options(**options))
+        lower(loaded.module, Options(**MODEL_OPTIONS[name]))
         payload = Fallback(loaded.payload, RandomPayload(loaded.module, 1))
-        yield Program(name, loaded.module, payload, inputs_of(loaded.module))
+        return Program(name, loaded.module, payload, inputs_of(loaded.module))
+    text, options = TEXTS[name]
+    module = parse_module(context(), Source(f"{name}.mlir", text))
+    if name == "pieces":
+        lower(module, Options(**options), until="buffers")
+        split = SplitLaunchesPass(pieces=4), PlanCoreMemoryPass()
+        for step in (*split, AssignStreamsPass(), PlanMemoryPass()):
+            step.apply(context(), module)
+    else:
+        lower(module, Options(**options))
+    return Program(name, module, RandomPayload(module, 1), inputs_of(module))

@@ -10,7 +10,7 @@ from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.memory import Task
-from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.support.dims import Range, size_of, symbols
 from ge.dialects.support.errors import GeError
@@ -232,6 +232,35 @@ def test_what_is_only_joined_is_a_launch():
 def test_names_of_dimensions_may_be_expressions(name: str, size: int | None):
     assert size_of(name, {"past": 7}) == size
     assert symbols(name) == (("past",) if size else (name,))
+
+
+TOKEN = """func.func @main(%x: tensor<?x?x64xf32> {graph.name = "x", graph.dims = ["b", "s", ""]},
+    %g: tensor<64xf32> {graph.name = "g"}, %w: tensor<64x64xf32> {graph.name = "w"})
+    -> (tensor<?x?x64xf32> {graph.name = "y"}, tensor<?x64xf32> {graph.name = "z"}) {
+  %0 = graph.rms_norm %x, %g : (tensor<?x?x64xf32>, tensor<64xf32>) -> tensor<?x?x64xf32>
+  %i = graph.constant dense<0> : tensor<i64>
+  %1 = graph.gather %0, %i axis 1 : (tensor<?x?x64xf32>, tensor<i64>) -> tensor<?x64xf32>
+  %2 = graph.matmul %1, %w : (tensor<?x64xf32>, tensor<64x64xf32>) -> tensor<?x64xf32>
+  func.return %0, %2 : tensor<?x?x64xf32>, tensor<?x64xf32>
+}"""
+
+
+@pytest.mark.parametrize(("b", "s"), [(2, 64), (3, 7), (1, 5)])
+def test_one_token_of_each_row_is_read_where_it_lies_at_any_sizes(b: int, s: int):
+    """The same launches as in the static program: where there are as many numbers of the tokens as
+    rows, too (2 x 64)."""
+    static = program(TOKEN.replace("?x?", f"{b}x{s}").replace("?x64", f"{b}x64")).module
+    open_, module = bound(TOKEN, b=b, s=s)
+    for made in (static, module):
+        assert [op.callee for op in made.walk() if isinstance(op, LaunchOp)] == [
+            "rms_norm_0",
+            "matmul_0",
+        ]
+    rng = np.random.default_rng(0)
+    shapes = {"x": (b, s, 64), "g": (64,), "w": (64, 64)}
+    inputs = {n: rng.normal(size=shape).astype(np.float32) for n, shape in shapes.items()}
+    same_numbers((open_, module), inputs)
+    same_numbers((static, module), inputs)
 
 
 @pytest.mark.parametrize(

@@ -152,8 +152,9 @@ def test_steps_of_state_that_grows(layout: str, tmp_path: Path, capsys: pytest.C
     if layout == "contiguous":
         _, report = ge_run(path, "--dispatch", "all", "--steps", "40", "--timing-only")
         speed = {m: s["tokens_per_s"] for m, s in report["dispatch"]["steps"].items()}
-        threads = max(speed[mode] for mode in ("graph", "two-stage", "three-stage"))
-        assert threads < speed["captured"] < speed["sunk"]
+        assert speed["graph"] < speed["captured"] < speed["sunk"]
+        for mode in ("two-stage", "three-stage"):  # two launches: a replay takes as long as they do
+            assert speed["graph"] < speed[mode] < 1.05 * speed["captured"]
     assert ge_run(path, "--dispatch", "graph", "--steps", "41", "--timing-only")[0] != 0
     assert "41 calls add 41 rows to the state's 0, it has room for 40" in capsys.readouterr().err
     saved = str(tmp_path / "s.npz")

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import ge
+from ge.dialects.npu_task.attributes import HOST, space_of
+from ge.dialects.npu_task.ops import BatchCopyOp, CopyOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import load, lower_program
@@ -404,9 +406,12 @@ def test_the_first_error_of_a_thread_comes_out():
 # ---- proofs ----------------------------------------------------------------------------------
 
 
-def schedule_of(program: HostProgram, mode: str, **options: int) -> tuple[Schedule, list[str]]:
+def schedule_of(
+    program: HostProgram, mode: str, calls: int = 1, **options: int
+) -> tuple[Schedule, list[str]]:
+    """Of the last call, and what is wrong with it."""
     host = Host.of(mode, **options)
-    schedule = host.call(program).schedules[0]
+    schedule = [host.call(program) for _ in range(calls)][-1].schedules[0]
     ops = list(program.block.ops)
     return schedule, host_problems(schedule, ops)
 
@@ -414,7 +419,35 @@ def schedule_of(program: HostProgram, mode: str, **options: int) -> tuple[Schedu
 @pytest.mark.parametrize("mode", ["eager", "graph", "two-stage", "three-stage", "captured"])
 @pytest.mark.parametrize("ring", [2, 128])
 def test_queues_are_proved(mode: str, ring: int, program: HostProgram):
-    assert schedule_of(program, mode, ring_blocks=ring)[1] == []
+    for calls in (1, 2):
+        assert schedule_of(program, mode, calls, ring_blocks=ring)[1] == []
+
+
+@pytest.mark.parametrize("mode", ["two-stage", "three-stage"])
+def test_inputs_are_copied_ahead_of_launches(mode: str, program: HostProgram):
+    """By the first thread, where it has nothing to set up. What leaves the device is asked for
+    where launches are."""
+    host = Host.of(mode)
+    copies = [op for op in epochs(program)[0] if isinstance(op, CopyOp)]
+    arriving = sum(space_of(op.source.type) == HOST for op in copies)
+    assert 0 < arriving < len(copies)
+    for by_first in (0, arriving):
+        (schedule,) = host.call(program).schedules
+        assert host_problems(schedule, list(program.block.ops)) == []
+        threads = [
+            task.thread for task in schedule.all() if task.kind is Kind.COPY and task.reads == ()
+        ]
+        assert threads.count(0) == by_first
+        assert threads.count(len(schedule.threads) - 1) == len(copies) - by_first
+
+
+def test_copies_of_several_buffers_are_tasks_of_the_device_too():
+    loaded = load(str(MODELS / "bert_base.tiny.onnx"))
+    lower_program(loaded, Options(merge_io=True))
+    merged = HostProgram(loaded.module, TARGET)
+    assert any(isinstance(op, BatchCopyOp) for op in merged.block.ops)
+    for mode in ("graph", "two-stage"):
+        assert schedule_of(merged, mode, calls=2)[1] == []
 
 
 def plant(schedule: Schedule, fault: str) -> None:
@@ -433,6 +466,9 @@ def plant(schedule: Schedule, fault: str) -> None:
             for task in tasks:
                 if task.thread == 1:
                     task.after = [t for t in task.after if t.thread == 0]
+        case "too early":
+            for task in tasks:
+                task.after = [t for t in task.after if t.kind is not Kind.COPY]
         case "issued":
             next(t for t in tasks if t.kind is Kind.LAUNCH).issues = ()
         case _:
@@ -448,11 +484,13 @@ def plant(schedule: Schedule, fault: str) -> None:
         ("overwritten", "eager", "overwritten: tiling"),
         ("ping-pong", "three-stage", "overwritten: arguments"),
         ("issued", "two-stage", "issued: task"),
+        ("too early", "two-stage", "too early: task"),
         ("deadlock", "operations", "deadlock"),
     ],
 )
 def test_planted_faults_are_found(fault: str, mode: str, said: str, program: HostProgram):
-    schedule, before = schedule_of(program, mode, ring_blocks=2)
+    calls = 2 if fault == "too early" else 1
+    schedule, before = schedule_of(program, mode, calls, ring_blocks=2)
     assert before == []
     plant(schedule, fault)
     problems = host_problems(schedule, list(program.block.ops))

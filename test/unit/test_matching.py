@@ -331,3 +331,15 @@ def test_a_near_miss_is_remarked() -> None:
     assert [str(r) for r in remarks] == [
         "find-silu missed: the result of graph.sigmoid is used elsewhere too (about 2.4 us)"
     ]
+
+
+@pytest.mark.parametrize("kind", ["mul", "sub"])
+@pytest.mark.parametrize("operands", [("%0", "%1"), ("%1", "%0"), ("%0", "%x"), ("%x", "%1")])
+def test_what_is_rejected_at_once_does_not_match(kind: str, operands: tuple[str, str]) -> None:
+    above = unary("sigmoid", "%0", "%x") + unary("tanh", "%1", "%x")
+    root = last(parse(above + binary(kind, "%2", *operands)))
+    kinds, sigmoid, tanh = (MulOp, SubOp), Op(SigmoidOp, x), Op(TanhOp, x)
+    for parts in ((sigmoid, tanh), (sigmoid, y), (y, tanh), (y, x)):
+        pattern = Op(kinds, *parts)
+        assert pattern.rejects(root) <= (pattern.match(root) is None)
+    assert Op(kinds, sigmoid, tanh).rejects(root) == (Op(kinds, sigmoid, tanh).match(root) is None)

@@ -21,13 +21,15 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.npu_task import NpuTask
 from ge.dialects.support.declared import Declared
-from ge.dialects.support.operation import GeOp, created
+from ge.dialects.support.operation import GeOp, cloned, created
 from ge.dialects.support.types import tensor
 from ge.dialects.tile import Tile
 from ge.dialects.tile.buffers import AllocOp, ViewOp
 from ge.dialects.tile.kernel import CoreOp, CubeOp
 from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.dialects.tile.types import BoxType, Memory, TileType
+from ge.lowering.driver.context import context
+from ge.lowering.text.reading import Source, parse_module
 
 T = tensor((4, 4), f32)
 INDEX = IndexType()
@@ -164,3 +166,28 @@ def test_a_wrong_format_is_told() -> None:
     declared = Declared("$nothing attr-dict", AddOp.get_irdl_definition())
     with pytest.raises(PyRDLOpDefinitionError, match=r"the assembly format of graph\.add: "):
         _ = declared.program
+
+
+def test_a_fast_clone_is_the_clone():
+    text = """
+    func.func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
+      %r = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+        %a = fused_op.region(%x) : (tensor<4xf32>) -> tensor<4xf32> {
+        ^bb0(%inner: tensor<4xf32>):
+          %b = graph.exp %inner : (tensor<4xf32>) -> tensor<4xf32>
+          %d = graph.neg %b : (tensor<4xf32>) -> tensor<4xf32>
+          fused_op.yield %d : tensor<4xf32>
+        }
+        graph.yield %a : tensor<4xf32>
+      } else {
+        graph.yield %x : tensor<4xf32>
+      }
+      func.return %r : tensor<4xf32>
+    }
+    """
+    (func,) = parse_module(context(), Source("test", text)).ops
+    new = cloned(func, {})
+    new.verify()
+    assert new.is_structurally_equivalent(func)
+    assert str(new) == str(func.clone())
+    assert [o.location for o in new.walk()] == [o.location for o in func.walk()]

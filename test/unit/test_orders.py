@@ -42,7 +42,7 @@ def alive(graph: TaskGraph, order: list[int]) -> list[int]:
     return found
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None)
 @given(graphs())
 def test_orders_are_valid(graph: TaskGraph) -> None:
     for name, make in ORDERS.items():
@@ -54,7 +54,7 @@ def test_orders_are_valid(graph: TaskGraph) -> None:
     assert graph.live(better).peak <= graph.live(list(range(len(graph)))).peak
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None)
 @given(graphs())
 def test_the_best_is_no_worse_than_any(graph: TaskGraph) -> None:
     _, order = best_order(graph)

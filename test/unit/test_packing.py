@@ -50,7 +50,7 @@ def check(problem: PackingProblem, packed: Packing) -> None:
     assert packed.peak >= problem.lower_bound
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(BUFFERS)
 def test_every_method_is_sound(buffers: list[tuple[int, int, int]]):
     problem = problem_of(buffers)
@@ -63,7 +63,7 @@ def test_every_method_is_sound(buffers: list[tuple[int, int, int]]):
         check(problem, Packing(offsets, max(tops, default=0), name))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(BUFFERS)
 def test_the_best_is_kept(buffers: list[tuple[int, int, int]]):
     problem = problem_of(buffers)
@@ -72,7 +72,7 @@ def test_the_best_is_kept(buffers: list[tuple[int, int, int]]):
     assert best.peak <= scan(problem).peak
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(BUFFERS)
 def test_the_peak_is_the_maximum_over_time(buffers: list[tuple[int, int, int]]):
     def alive(time: int) -> int:
@@ -84,7 +84,7 @@ def test_the_peak_is_the_maximum_over_time(buffers: list[tuple[int, int, int]]):
     assert alive(profile.peak_step) == profile.peak
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 9)), max_size=60))
 def test_holes_never_touch_nor_overlap_what_is_taken(steps: list[tuple[bool, int]]):
     holes = Holes()

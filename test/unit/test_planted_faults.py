@@ -3,6 +3,7 @@
 random timings of what the compiler makes give the same bits."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +32,11 @@ def test_faults_are_reported_and_nothing_else() -> None:
     assert set(tally.harmful) == {"dropped wait", "shortened lifetime", "shifted offset"}
 
 
-def test_faults_in_tile_programs_are_reported() -> None:
-    counts = planted_tile_faults.run_cases(range(10), seed=3, orders=3)
+@pytest.mark.parametrize(
+    "cases", [(0, 4, 6, 7, 8, 9), pytest.param(range(10), marks=pytest.mark.soak)], ids=len
+)
+def test_faults_in_tile_programs_are_reported(cases: Sequence[int]) -> None:
+    counts = planted_tile_faults.run_cases(cases, seed=3, orders=3)
     assert not any(verdict.startswith("MISSED") for verdict in counts)
     assert counts["reported"] > 3
 
@@ -50,8 +54,8 @@ def test_edits_that_do_harm_are_refused() -> None:
         pytest.param(model, options, marks=[] if some else pytest.mark.soak)
         for model in ("bert_base", "llama_7b_decode.fp16", "if_cond", "loop_greedy")
         for options, some in (
-            (Options(), True),
-            (Options(fusion="off"), model in ("bert_base", "if_cond")),
+            (Options(), model == "if_cond"),
+            (Options(fusion="off"), model == "bert_base"),
             (Options(share_io=True), model == "loop_greedy"),
         )
     ],

@@ -116,7 +116,9 @@ def types_of(module: "ge.Program", kind: type[MatmulOp | LayerNormOp]) -> list[A
 # ---- numbers -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("mode", "most"), [("fp16", 3e-3), ("mixed", 3e-3), ("bf16", 3e-2)])
+@pytest.mark.parametrize(("mode", "most"), [
+    ("fp16", 3e-3), pytest.param("mixed", 3e-3, marks=pytest.mark.soak), ("bf16", 3e-2),
+])  # fmt: skip
 def test_a_usual_model_is_narrow(tmp_path: Path, mode: str, most: float):
     x = normal(2, 8, D, seed=9)
     for build in (attention, norm):
@@ -229,7 +231,7 @@ def test_stored_weights_are_dequantized_to_the_format(tmp_path: Path):
 
 def test_integer_products_hand_on_the_format(tmp_path: Path):
     path = norm(tmp_path / "m.onnx", 1.0)
-    np.savez(tmp_path / "x.npz", x=normal(64, 8, D, seed=5))
+    np.savez(tmp_path / "x.npz", x=normal(8, 8, D, seed=5))
     for mode, want in (("fp16", f16), ("mixed", f32), ("origin", f32)):
         options = Options(quantize="int8", precision=mode, calibration=str(tmp_path / "x.npz"))
         program = compile_file(str(path), options, until="graph")
@@ -239,7 +241,7 @@ def test_integer_products_hand_on_the_format(tmp_path: Path):
 
 def test_layers_that_stay_float_follow_the_precision(tmp_path: Path):
     path = norm(tmp_path / "m.onnx", 1.0)
-    np.savez(tmp_path / "x.npz", x=normal(64, 8, D, seed=5))
+    np.savez(tmp_path / "x.npz", x=normal(8, 8, D, seed=5))
     options = Options(
         quantize="int8", precision="fp16", quantize_skip=("y",),
         calibration=str(tmp_path / "x.npz"),
@@ -385,5 +387,5 @@ def calls_on(path: Path, count: int) -> int:
 
 
 def test_three_times_the_sines_take_three_times_the_calls(tmp_path: Path) -> None:
-    few = calls_on(tmp_path / "few.onnx", 10)
-    assert calls_on(tmp_path / "many.onnx", 30) < 3.5 * few
+    few = calls_on(tmp_path / "few.onnx", 5)
+    assert calls_on(tmp_path / "many.onnx", 15) < 3.5 * few

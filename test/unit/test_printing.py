@@ -49,7 +49,7 @@ def by_xdsl(module: ModuleOp) -> str:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("target", ["910_merged", "910b2"])
+@pytest.mark.parametrize("target", [pytest.param("910_merged", marks=pytest.mark.soak), "910b2"])
 def test_a_program_with_tiles(tmp_path: Path, target: str) -> None:
     path = tmp_path / "m.mlir"
     path.write_text(IMAGES)

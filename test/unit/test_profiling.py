@@ -96,7 +96,9 @@ def test_critical_path_of_a_model(timeline: Timeline) -> None:
         assert all(b.end_us <= task.start_us + 1e-6 for b in task.after)
 
 
-@pytest.mark.parametrize("model", ["loop_greedy.tiny", "if_ts.tiny", "bert_base.tiny"])
+@pytest.mark.parametrize("model", [
+    pytest.param("loop_greedy.tiny", marks=pytest.mark.soak), "if_ts.tiny", "bert_base.tiny",
+])  # fmt: skip
 def test_critical_paths_add_up(model: str) -> None:
     """Also over branches and loops, and where several paths are equally long."""
     found = timeline_of(model)

@@ -26,7 +26,7 @@ def tensor(shape: tuple[int, ...], element: str) -> str:
 
 
 @given(st.data(), st.sampled_from(("f32", "f16", "bf16", "i8")))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=settings().max_examples // 8)
 def test_broadcasts(data: st.DataObject, element: str):
     shape = (*data.draw(st.lists(DIMS, max_size=2)), 66, *data.draw(st.lists(DIMS, max_size=1)))
     rank = data.draw(st.integers(0, len(shape)))
@@ -90,7 +90,7 @@ def test_softmax(shape: tuple[int, ...], element: str, text: str):
 
 
 @given(st.data(), st.sampled_from(("sum", "mean", "max", "min", "l1", "l2", "log_sum_exp")))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=settings().max_examples // 8)
 def test_reductions_along_any_axes(data: st.DataObject, kind: str):
     shape = tuple(data.draw(st.lists(st.sampled_from((2, 3, 9, 40)), min_size=2, max_size=4)))
     axes = sorted(data.draw(st.sets(st.integers(0, len(shape) - 1), min_size=1)))

@@ -48,22 +48,33 @@ def check(model: Qdq, arrays: dict[str, Any], y: str) -> int:
     return sum(isinstance(op, LookupOp) for op in module.walk())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+FUNCTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("HardSwish", {}), ("Sigmoid", {}), ("Gelu", {}), ("Gelu", {"approximate": "tanh"}),
+    ("Erf", {}), ("Tanh", {}), ("LeakyRelu", {"alpha": 0.1}), ("Relu", {}), ("Identity", {}),
+    ("HardSigmoid", {}), ("Elu", {}), ("Exp", {}), ("Neg", {}), ("Abs", {}),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("name", "attributes"),
+    ("name", "attributes", "kind"),
     [
-        ("HardSwish", {}), ("Sigmoid", {}), ("Gelu", {}), ("Gelu", {"approximate": "tanh"}),
-        ("Erf", {}), ("Tanh", {}), ("LeakyRelu", {"alpha": 0.1}), ("Relu", {}), ("Identity", {}),
-        ("HardSigmoid", {}), ("Elu", {}), ("Exp", {}), ("Neg", {}), ("Abs", {}),
+        pytest.param(
+            *function, kind, marks=[] if i % len(KINDS) == j else pytest.mark.soak, id=f"{i}-{j}"
+        )
+        for i, function in enumerate(FUNCTIONS)
+        for j, kind in enumerate(KINDS)
     ],
-)  # fmt: skip
+)
 def test_all_codes(name: str, attributes: dict[str, Any], kind: Any) -> None:
     model, (x,), y = between(name, [kind], [[256]], **attributes)
     assert check(model, {x: codes(kind)}, y) == (name not in ("Relu", "Identity"))
 
 
 @pytest.mark.parametrize("name", ["Add", "Mul", "Sub", "Max", "Min"])
-@pytest.mark.parametrize("kinds", [(np.int8, np.uint8), (np.uint8, np.uint8)])
+@pytest.mark.parametrize(
+    "kinds",
+    [(np.int8, np.uint8), pytest.param((np.uint8, np.uint8), marks=pytest.mark.soak)],
+)
 def test_all_pairs(name: str, kinds: tuple[Any, Any]) -> None:
     model, (a, b), y = between(name, list(kinds), [[256, 1], [1, 256]])
     check(model, {a: codes(kinds[0]).reshape(256, 1), b: codes(kinds[1]).reshape(1, 256)}, y)

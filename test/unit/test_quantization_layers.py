@@ -256,13 +256,21 @@ def chain(rng: Any) -> tuple[Qdq, str, dict[str, Array]]:
     return model, value, {x: rng.uniform(-4, 4, (2, 4, 8, 8)).astype(np.float32)}
 
 
-def test_chains_stay_integers_at_all_levels() -> None:
+CHOICES = [Options(memory=0), Options(fusion="aggressive"), Options(pieces=True)]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [Options(memory=3), Options(target="310p3")],
+        pytest.param(CHOICES, marks=pytest.mark.soak),
+    ],
+    ids=len,
+)
+def test_chains_stay_integers_at_all_levels(others: list[Options]) -> None:
     model, y, inputs = chain(np.random.default_rng(3))
     want = None
-    for options in (
-        Options(), Options(memory=3), Options(memory=0), Options(fusion="aggressive"),
-        Options(target="310p3"), Options(pieces=True),
-    ):  # fmt: skip
+    for options in (Options(), *others):
         module, session = model.lowered([y], options)
         assert is_integer_form(module)
         got = session.run(inputs)[y]

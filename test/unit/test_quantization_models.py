@@ -26,7 +26,9 @@ def compiled(name: str, lowered: bool = True) -> tuple[Program, list[remarks.Rem
     return program, [r for r in collected if r.rule == "lower-quantization"]
 
 
-@pytest.mark.parametrize(("name", "missed"), [("bert_qdq.tiny", 4), ("resnet_qdq_u8.tiny", 0)])
+@pytest.mark.parametrize(("name", "missed"), [
+    ("bert_qdq.tiny", 4), pytest.param("resnet_qdq_u8.tiny", 0, marks=pytest.mark.soak),
+])  # fmt: skip
 def test_model(name: str, missed: int) -> None:
     program, missed_layers = compiled(name)
     floats = {

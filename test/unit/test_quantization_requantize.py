@@ -93,8 +93,14 @@ def expected(x: Array, scale: float, rounding: str, to: Any, zero: int = 0) -> l
     return [min(max(exact(int(d), scale, rounding) + zero, low), high) for d in x]
 
 
-@pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize(
+    ("rounding", "wide"),
+    [
+        pytest.param(r, wide, marks=pytest.mark.soak if wide and r != "tflite" else [])
+        for r in ROUNDINGS
+        for wide in (False, True)
+    ],
+)
 def test_shifts(rounding: str, wide: bool) -> None:
     """Shifts from below 0 to beyond 62, extremes and signs, all ties of small numbers."""
     rng = np.random.default_rng(0)

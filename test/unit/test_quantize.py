@@ -2,7 +2,9 @@
 
 import shutil
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -81,6 +83,15 @@ def outputs(program: "ge.Program", x: Array) -> Array:
     return ge.Session(program.module, program.payload).run({"x": x})["y"].astype(np.float64)
 
 
+@cache
+def floats(batch: int) -> tuple[Array, Array]:
+    """Inputs, and the outputs of the float model for them."""
+    with TemporaryDirectory() as folder:
+        program = ge.compile(str(save_model(Path(folder) / "net.onnx")))
+    x = normal(batch, 3, 8, 8, seed=11)
+    return x, outputs(program, x)
+
+
 def decibels(want: Array, got: Array) -> float:
     return float(10 * np.log10((want**2).sum() / max(((want - got) ** 2).sum(), 1e-30)))
 
@@ -91,8 +102,7 @@ def graph_text(model: Path, **options: Any) -> str:
 
 @pytest.mark.parametrize(("scheme", "least"), [("int8", 33), ("w8a16", 40), ("w4a16", 18)])
 def test_the_numbers_stay_close(model: Path, data: Path, scheme: str, least: float):
-    x = normal(6, 3, 8, 8, seed=11)
-    want = outputs(ge.compile(str(model)), x)
+    x, want = floats(6)
     program = ge.quantize(str(model), data, scheme)
     assert decibels(want, outputs(program, x)) > least
 
@@ -169,8 +179,7 @@ def test_a_table_without_the_ranges_of_most_layers(
 
 def test_a_fixed_batch(tmp_path: Path, data: Path):
     model = save_model(tmp_path / "fixed.onnx", batch=1)
-    x = normal(1, 3, 8, 8, seed=11)
-    want = outputs(ge.compile(str(model)), x)
+    x, want = floats(1)
     assert decibels(want, outputs(ge.quantize(str(model), data), x)) > 30
 
 
@@ -179,8 +188,7 @@ def test_a_module_in_memory(model: Path, data: Path):
     ge.lower(
         program.module, Options(quantize="int8", calibration=str(data)), payload=program.payload
     )
-    x = normal(4, 3, 8, 8, seed=11)
-    want = outputs(ge.compile(str(model)), x)
+    x, want = floats(6)
     assert decibels(want, outputs(program, x)) > 33
 
 

@@ -54,7 +54,7 @@ def programs(draw: st.DrawFn) -> tuple[TaskGraph, list[float | None]]:
     return graph, costs
 
 
-@settings(max_examples=60, deadline=None)
+@settings()
 @given(programs(), st.sampled_from(EXPONENTS), st.booleans(), st.integers(0, 60))
 def test_plans_are_sound(
     program: tuple[TaskGraph, list[float | None]], exponent: float, shared: bool, budget: int
@@ -79,7 +79,6 @@ def test_plans_are_sound(
     assert plan.peak == peak_of(graph, plan.steps)
 
 
-@settings(max_examples=20, deadline=None)
 @given(programs(), st.integers(0, 60))
 def test_a_plan_saves_memory_and_takes_the_time_allowed(
     program: tuple[TaskGraph, list[float | None]], limit: int
@@ -96,7 +95,7 @@ def test_a_plan_saves_memory_and_takes_the_time_allowed(
 # ---- cuts
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.integers(2, 7), st.data())
 def test_a_cut_is_the_least_one(count: int, data: st.DataObject) -> None:
     network = Network([[] for _ in range(count)])
@@ -178,9 +177,18 @@ def inputs_of(module: ModuleOp, rng: np.random.Generator) -> dict[str, Array]:
     }
 
 
-@pytest.mark.parametrize("name", ["transformer", pytest.param("resnet", marks=pytest.mark.soak)])
-def test_numbers_keep_every_bit(name: str) -> None:
-    module = tiny(name, f32, norms=True)
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(lambda: transformer(1, 8, 2, 4, 2, f32), id="one-layer"),
+        pytest.param(
+            lambda: tiny("transformer", f32, norms=True), id="transformer", marks=pytest.mark.soak
+        ),
+        pytest.param(lambda: tiny("resnet", f32, norms=True), id="resnet", marks=pytest.mark.soak),
+    ],
+)
+def test_numbers_keep_every_bit(build: Callable[[], ModuleOp]) -> None:
+    module = build()
     payload = {key: w.astype(np.float32) for key, w in payload_of(module).items()}
     inputs = inputs_of(module, np.random.default_rng(1))
     lower(module, Options(fusion="off", memory=2), until="tasks")
@@ -226,7 +234,13 @@ def slow_machine(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize(
     ("build", "ratio"),
     [
-        pytest.param(lambda: transformer(2, 16, 2, 64, 1, f32), 1.9, id="small-transformer"),
+        pytest.param(lambda: transformer(1, 16, 2, 64, 1, f32), 1.1, id="one-layer"),
+        pytest.param(
+            lambda: transformer(2, 16, 2, 64, 1, f32),
+            1.9,
+            id="small-transformer",
+            marks=pytest.mark.soak,
+        ),
         pytest.param(
             lambda: transformer(8, 32, 4, 128, 2, f32),
             3.0,

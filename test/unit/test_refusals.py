@@ -16,13 +16,19 @@ NEGATIVE = sorted(
 )
 
 
+@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("file", NEGATIVE, ids=lambda p: str(p.relative_to(TESTS)))
 def test_every_tool_refuses_it(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    file: Path,
+    every: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ):
+    """Parts of a file, each or every so many."""
     monkeypatch.chdir(tmp_path)
     text = file.read_text("utf-8")
-    for i, part in enumerate(Source(file.name, text).split()):
+    for i, part in enumerate(Source(file.name, text).split()[::every]):
         name = f"{i}.mlir"
         Path(name).write_text(part.text, "utf-8")
         if not ge_opt.main([name]):

@@ -1,6 +1,7 @@
 """Remarks as asked for: filters, LLVM's YAML, the summary by rule."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from ge.dialects.support.diagnostics import Diagnostic, RemarkFacts, Severity
 from ge.dialects.support.remark_kinds import RemarkKind
 from ge.lowering.cli.remarks import Remarks, quoted, summary_lines, yaml_lines
 from ge.tools import ge_compile, ge_opt
+from ge.transforms.rewriting import remarks
 
 TEXT = """
 func.func @main(%x: tensor<8x64xf32>, %w: tensor<64x32xf32>, %b: tensor<32xf32>)
@@ -169,3 +171,16 @@ def test_what_cannot_be_asked_for(
     assert tool([module, *flags]) == 1
     (line,) = capfd.readouterr().err.strip().splitlines()
     assert text in line
+
+
+@pytest.mark.parametrize("main", [ge_compile.main, ge_opt.main])
+def test_remarks_that_nobody_asks_for_are_not_made(
+    main: Callable[[list[str]], int], module: str, monkeypatch: pytest.MonkeyPatch
+):
+    made: list[str] = []
+    monkeypatch.setattr(remarks, "_add", lambda op, remark: made.append(remark.rule))
+    line = ["-p", "find-activations,fuse-linear"] if main is ge_opt.main else []
+    assert main([module, *line]) == 0
+    assert made == []
+    assert main([module, *line, "--remarks"]) == 0
+    assert "fuse-bias" in made

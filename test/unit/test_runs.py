@@ -4,6 +4,7 @@ overwrites what another one still needs; planted faults of the schedule are foun
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,9 @@ MODELS = Path(__file__).parents[1] / "models"
 TARGET = Target.load("910_merged")
 
 
+@cache
 def program(name: str, **options: object) -> Program:
+    """Compiled once: no test changes it."""
     loaded = load(str(MODELS / f"{name}.onnx"))
     lower(loaded.module, Options(**options))  # pyright: ignore[reportArgumentType]
     return loaded

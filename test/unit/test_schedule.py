@@ -154,7 +154,9 @@ def test_the_search_writes_nothing(text: str) -> None:
     check_that_the_search_writes_nothing(Parser(CONTEXT, text).parse_module())
 
 
-@pytest.mark.parametrize("model", ["loop_ts.tiny", "loop_greedy.tiny", "if_cond.tiny"])
+@pytest.mark.parametrize("model", [
+    "loop_ts.tiny", pytest.param("loop_greedy.tiny", marks=pytest.mark.soak), "if_cond.tiny",
+])  # fmt: skip
 def test_the_search_writes_nothing_into_control_flow(model: str) -> None:
     module = load(str(MODELS / f"{model}.onnx")).module
     lower(module, Options(), until="buffers")

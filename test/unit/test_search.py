@@ -47,7 +47,7 @@ def find(given: list[Buffer], capacity: int) -> Outcome:
     return result.outcome
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(buffers(6))
 def test_the_smallest_capacity_is_found(given: list[Buffer]):
     least = smallest(given)
@@ -55,7 +55,7 @@ def test_the_smallest_capacity_is_found(given: list[Buffer]):
     assert find(given, least - 1) is Outcome.IMPOSSIBLE
 
 
-@settings(max_examples=60, deadline=None)
+@settings()
 @given(buffers(40), st.integers(0, 3))
 def test_packings_are_sound(given: list[Buffer], slack: int):
     sizes, starts, ends = (list(column) for column in zip(*given, strict=True))

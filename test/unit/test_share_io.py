@@ -54,7 +54,14 @@ def same(a: dict[str, Any], b: dict[str, Any]) -> None:
         assert np.array_equal(a[name], b[name], equal_nan=True), name
 
 
-@pytest.mark.parametrize("name", ["llama_7b_decode.fp16.tiny.onnx", "loop_rnn.tiny.onnx", ""])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("llama_7b_decode.fp16.tiny.onnx", marks=pytest.mark.soak),
+        "loop_rnn.tiny.onnx",
+        "",
+    ],
+)
 def test_same_numbers(name: str, text: Path):
     path = MODELS / name if name else text
     plain = compiled(path, share_io=False)

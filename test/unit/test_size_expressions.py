@@ -162,7 +162,7 @@ def expressions() -> st.SearchStrategy[str]:
     return st.recursive(st.sampled_from(NAMES) | numbers, larger, max_leaves=6)
 
 
-@settings(max_examples=100)
+@settings(max_examples=2 * settings().max_examples)
 @given(expressions(), st.tuples(*(st.integers(0, 9) for _ in NAMES)))
 def test_polynomials_keep_values_and_ranges_bound_them(text: str, numbers: tuple[int, ...]):
     sizes: dict[str, int] = dict(zip(NAMES, numbers, strict=True))

@@ -143,13 +143,12 @@ def test_matmuls_are_bound_by_the_machine_and_fit(m: int, k: int, n: int) -> Non
 @given(st.integers(1, 2000), st.integers(2, 5000), st.sampled_from([f16, bf16, f32]))
 @example(253, 98, f32)
 def test_rows_cost_more_than_elements(rows: int, length: int, element: Any) -> None:
-    """Twice the rows take no less time, but for a hundredth: not every tiling is looked at, and
-    those of the example are 0.2 % apart."""
+    """Twice the rows take no less time (test_vector_search.py has more of that)."""
     op = softmax((rows, length), 1, element)
     read = rows * length * element.bitwidth / 8 / (TARGET.cube_cores * TARGET.hbm_rate)
     assert us(op) >= TARGET.kernel_start_us["row"] + read / TARGET.cycles_per_us
     assert us(op) > us(same(SigmoidOp, (rows, length), element))
-    assert us(softmax((2 * rows, length), 1, element)) >= 0.99 * us(op)
+    assert us(softmax((2 * rows, length), 1, element)) >= us(op)
 
 
 @settings(deadline=None, max_examples=8)

@@ -2,6 +2,7 @@
 and planted faults."""
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,13 @@ from ge.runtime.profile.proposal import propose_state
 MODELS = Path(__file__).parents[1] / "models"
 LLAMA = str(MODELS / "llama_7b_decode.fp16.tiny.onnx")
 CACHE = {r"past_key_values\.(.*)": r"present.\1"}
+
+
+@cache
+def llama(cached: bool, **options: Any) -> ge.Program:
+    """The program of the model, with its caches as state if `cached`; no test changes it."""
+    return ge.compile(LLAMA, state=CACHE if cached else {}, **options)
+
 
 RECURRENT = """
 func.func @main(%x: tensor<4x8xf32> {graph.name = "x"}, %h: tensor<4x8xf32> {graph.name = "h"},
@@ -84,7 +92,7 @@ def test_every_level_keeps_state(level: Level) -> None:
     [
         {},
         pytest.param({"memory": 0}, marks=pytest.mark.soak),
-        {"fusion": "off"},
+        pytest.param({"fusion": "off"}, marks=pytest.mark.soak),
         {"share_io": True},
     ],
     ids=str,
@@ -92,9 +100,9 @@ def test_every_level_keeps_state(level: Level) -> None:
 def test_a_cache_is_appended_to(options: dict[str, Any]) -> None:
     file = np.load(MODELS / "llama_7b_decode.fp16.tiny.npz")
     inputs = {k[3:]: file[k] for k in file.files if k.startswith("in:")}
-    without = ge.compile(LLAMA, **options)
+    without = llama(False, **options)
     want = Session(without.module, without.payload).run(inputs)
-    program = ge.compile(LLAMA, state=CACHE, **options)
+    program = llama(True, **options)
     session = Session(program.module, program.payload, sanitize=True)
     caches = {name: inputs.pop(name) for name in session.state.names}
     session.state.write(caches)
@@ -113,14 +121,14 @@ def test_a_cache_is_appended_to(options: dict[str, Any]) -> None:
 
 
 def test_nothing_of_a_cache_crosses_the_link() -> None:
-    tasks = simulate(ge.compile(LLAMA, state=CACHE).module, ge.Target.load("910_merged")).tasks
+    tasks = simulate(llama(True).module, ge.Target.load("910_merged")).tasks
     assert sum(t.engine.startswith("dma") for t in tasks) == 4  # ids, mask, positions; logits
 
 
 def test_inputs_that_look_like_state_are_proposed() -> None:
     """By names and types, with the time of their copies; not those that are state already."""
     target = ge.Target.load("910_merged")
-    without, kept = (ge.compile(LLAMA, state=state).module for state in ({}, CACHE))
+    without, kept = (llama(cached).module for cached in (False, True))
     timeline = simulate(without, target)
     proposal = propose_state(main_of(without), timeline)
     assert proposal is not None

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ge.runtime.tiles.queues import (
+from ge.runtime.tiles.queues import random_order, simulate
+from ge.runtime.tiles.replay import (
     POP,
     PUSH,
     RUN,
@@ -15,8 +16,6 @@ from ge.runtime.tiles.queues import (
     Latencies,
     Record,
     Stuck,
-    random_order,
-    simulate,
 )
 
 

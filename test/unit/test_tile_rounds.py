@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import nullcontext
+from math import ceil
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,7 +19,8 @@ from ge.dialects.tile.kernel import KernelOp
 from ge.lowering.tiles import examples
 from ge.runtime.tiles import queues
 from ge.runtime.tiles.kernel import TileKernel
-from ge.runtime.tiles.queues import (
+from ge.runtime.tiles.queues import simulate
+from ge.runtime.tiles.replay import (
     POP,
     PUSH,
     RUN,
@@ -27,9 +29,8 @@ from ge.runtime.tiles.queues import (
     BadFlag,
     Latencies,
     Record,
-    Round,
-    simulate,
 )
+from ge.runtime.tiles.rounds import END, EQUAL_CYCLES, MOST_KNOWN, Known, Round
 from ge.runtime.tiles.signature import Signature
 
 B2 = Target.load("910b2")
@@ -83,6 +84,10 @@ def nothing(*_: Any) -> None:
     return None
 
 
+def without_rounds(*_: Any) -> bool:
+    return False
+
+
 CASES = [*((run_of, name) for name in EXAMPLES), *((compiled, name) for name in COMPILED)]
 
 
@@ -93,7 +98,7 @@ def test_times_are_those_of_all_steps(
     short = make(name)
     time = short.time()
     monkeypatch.setattr(Signature, "key", nothing)
-    monkeypatch.setattr(queues, "run_rounds", nothing)
+    monkeypatch.setattr(queues, "run_rounds", without_rounds)
     whole = make(name)
     every = whole.time()
     assert short.issued == whole.issued
@@ -104,17 +109,13 @@ def test_times_are_those_of_all_steps(
         assert a.waits == pytest.approx(b.waits, rel=1e-6, abs=1e-6)
 
 
-def test_a_long_matmul_is_timed_by_a_few_of_its_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    run, skipped = run_of("gemm"), list[int]()
-    repeat = queues._repeat  # pyright: ignore[reportPrivateUsage]
-
-    def noted(*args: Any) -> None:
-        skipped.append(args[3])
-        repeat(*args)
-
-    monkeypatch.setattr(queues, "_repeat", noted)
+def test_a_long_matmul_is_timed_by_a_few_of_its_tiles() -> None:
+    run = compiled("matmul")
     run.time()
-    assert max(skipped) > 10
+    tiles = ceil(2000 / 192) * ceil(3000 / 160)
+    (known,) = run.known.values()
+    assert None not in known.passed.values()
+    assert 10 * len(known.passed) < tiles
 
 
 LATENCIES = Latencies(20.0, 220.0)
@@ -150,12 +151,47 @@ def looped(seed: int) -> tuple[list[list[int]], list[Record], list[float], list[
 
 @pytest.mark.parametrize("seed", range(20))
 def test_rounds_that_repeat_are_not_run(seed: int) -> None:
+    """With and without the end of the last round; then again, when all of them are known."""
     lanes, records, cycles, rounds = looped(seed)
     whole = simulate(lanes, records, cycles, {4: 2}, LATENCIES)
-    short = simulate(lanes, records, cycles, {4: 2}, LATENCIES, rounds=rounds)
-    assert short.ends == pytest.approx(whole.ends, rel=1e-9)
-    for a, b in zip(short.waited, whole.waited, strict=True):
-        assert a == pytest.approx(b, rel=1e-9, abs=1e-5)
+    end = Round(END, (len(lanes[0]) - 2, len(lanes[1]), len(lanes[2])))
+    for given in ([*rounds, end], rounds):
+        known, off = Known(), len(given) * EQUAL_CYCLES
+        for _ in range(2):
+            short = simulate(lanes, records, cycles, {4: 2}, LATENCIES, False, given, (), known)
+            assert short.ends == pytest.approx(whole.ends, rel=1e-12, abs=off)
+            for a, b in zip(short.waited, whole.waited, strict=True):
+                assert a == pytest.approx(b, rel=1e-9, abs=len(given) * off)
+            assert 0 < len(known.passed) < len(given) // 2
+            assert None not in known.passed.values()
+
+
+def test_rounds_that_wait_for_the_next_one_are_run_together() -> None:
+    """What the first pipe waits for in a round is set in the one after."""
+    records = [
+        Record(RUN, 0, -1, 0, ()),
+        Record(WAIT, 0, 0, 1, ()),
+        Record(RUN, 1, -1, 2, ()),
+        Record(SET, 1, 0, 3, ()),
+    ]
+    lanes, cycles = [[0, 0, 0, 1] * 100, [2, 2, 2, 3] * 100], [70.0, 0.0, 90.3, 0.0]
+    rounds = [Round(i % 2, (4 * ((i + 1) // 2), 4 * (i // 2))) for i in range(201)]
+    known = Known()
+    short = simulate(lanes, records, cycles, {}, LATENCIES, False, rounds, (), known)
+    assert short.ends == pytest.approx(simulate(lanes, records, cycles, {}, LATENCIES).ends)
+    assert len(known.passed) < 12
+    assert {passed is None for passed in known.passed.values()} == {True, False}
+
+
+def test_rounds_without_a_pace_are_run_one_by_one() -> None:
+    """The second pipe falls behind the first one more and more."""
+    records = [Record(RUN, pipe, -1, pipe, ()) for pipe in (0, 1)]
+    lanes, cycles = [[0] * 1000, [1] * 1000], [1.0, 2.0]
+    rounds = [Round(0, (i, i)) for i in range(1001)]
+    known = Known()
+    short = simulate(lanes, records, cycles, {}, LATENCIES, False, rounds, (), known)
+    assert short.ends == [1000.0, 2000.0]
+    assert len(known.passed) == MOST_KNOWN
 
 
 def test_a_flag_that_is_set_twice_is_seen_in_rounds() -> None:

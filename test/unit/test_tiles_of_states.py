@@ -17,7 +17,7 @@ MODEL = Path(__file__).parents[1] / "models" / "gpt2_decode.dynamic.onnx"
 FIRST, STEPS = 15, 2  # rows that there are; more than a block of 16 in the end
 
 
-@pytest.mark.parametrize("layout", ["contiguous", "paged:16"])
+@pytest.mark.parametrize("layout", [pytest.param("contiguous", marks=pytest.mark.soak), "paged:16"])
 def test_states_grow_on_tiles(layout: str) -> None:
     """What lies behind the rows is garbage."""
     program = load(str(MODEL), dims={"batch": 1})

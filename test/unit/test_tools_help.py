@@ -146,3 +146,18 @@ def test_help_does_not_import_the_compiler(tool: str):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout == "[]\n"
+
+
+def test_compiling_does_not_import_what_runs_programs(tmp_path: Path):
+    (tmp_path / "m.mlir").write_text("func.func @main() {\n  func.return\n}\n")
+    rooms = (
+        "ge.dialects.tile", "ge.lowering.debugging.validation", "ge.runtime.check",
+        "ge.runtime.device.session", "ge.runtime.tiles", "onnx",
+    )  # fmt: skip
+    code = (
+        "import sys; from ge.tools.ge_compile import main\n"
+        f"assert main([{str(tmp_path / 'm.mlir')!r}]) == 0\n"
+        f"print([m for m in {rooms} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout == "[]\n"

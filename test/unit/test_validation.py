@@ -445,10 +445,11 @@ MODELS = Path(__file__).parents[1] / "models"
 @pytest.mark.parametrize(
     ("model", "modes"),
     [
-        ("if_ts.tiny", FUSION_MODES),
+        ("if_ts.tiny", ("conservative", "aggressive")),
+        pytest.param("if_ts.tiny", FUSION_MODES, marks=pytest.mark.soak),
         ("loop_rnn.tiny", ("default",)),
         pytest.param("resnet50.ts.tiny", ("default",), marks=pytest.mark.soak),
-        ("llama_7b_decode.fp16.tiny", ("aggressive",)),
+        pytest.param("llama_7b_decode.fp16.tiny", ("aggressive",), marks=pytest.mark.soak),
     ],
 )
 def test_the_whole_pipeline_is_clean(model: str, modes: tuple[str, ...], tmp_path: Path):
@@ -464,7 +465,7 @@ def test_the_whole_pipeline_is_clean(model: str, modes: tuple[str, ...], tmp_pat
     "model",
     [
         "if_ts.tiny",
-        "resnet50.ts.tiny",
+        pytest.param("resnet50.ts.tiny", marks=pytest.mark.soak),
         pytest.param("llama_7b_decode.fp16.tiny", marks=pytest.mark.soak),
     ],
 )

@@ -18,7 +18,7 @@ from ge.lowering.text.reading import Source, parse_module
 from ge.runtime import kernels
 from ge.runtime.data.arrays import BFLOAT16, Array, type_of
 from ge.runtime.device.session import Session
-from ge.runtime.kernels import convolution, correlation, linear
+from ge.runtime.kernels import convolution, correlation, depthwise, linear
 
 
 def run(op: type[Any], *arrays: Array | None, **params: Any) -> Any:
@@ -110,36 +110,35 @@ def test_depthwise_conv_keeps_infinities_where_they_are() -> None:
     assert np.isfinite(result).sum() == result.size - 9
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, BFLOAT16, np.int8])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, BFLOAT16, np.int8, np.int16])
 @pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("positions", [0, 1 << 20])
 @pytest.mark.parametrize(
-    ("weight", "size", "strides", "pads", "dilations", "as_a_whole"),
+    ("weight", "size", "strides", "pads", "dilations"),
     [
-        ((4, 1, 3, 3), (16, 5), [1, 1], [1] * 4, [1, 1], True),
-        ((4, 1, 3, 3), (17, 5), [1, 1], [1] * 4, [1, 1], False),  # too many rows
-        ((4, 1, 3, 3), (6, 6), [1, 2], [1] * 4, [1, 1], False),  # a stride along rows
-        ((4, 1, 3, 3), (5, 4), [1, 1], [2] * 4, [1, 1], False),  # a result wider than the image
-        ((8, 1, 3, 3), (7, 6), [2, 1], [1, 0, 0, 1], [1, 1], True),
-        ((4, 1, 3, 5), (5, 4), [1, 1], [1, 4, 1, 3], [1, 2], True),  # whole rows of zeros
-        ((4, 1, 4, 3), (2, 6), [1, 1], [3, 0, 1, 1], [1, 1], True),
-        ((4, 1, 5, 5), (1, 1), [1, 1], [2] * 4, [1, 1], True),
-        ((4, 1, 3, 1), (9, 3), [3, 1], [0] * 4, [2, 1], True),
+        ((4, 1, 3, 3), (16, 5), [1, 1], [1] * 4, [1, 1]),
+        ((4, 1, 3, 3), (6, 6), [1, 2], [1] * 4, [1, 1]),
+        ((4, 1, 3, 3), (5, 4), [1, 1], [2] * 4, [1, 1]),  # a result wider than the image
+        ((8, 1, 3, 3), (7, 6), [2, 1], [1, 0, 0, 1], [1, 1]),
+        ((4, 1, 3, 5), (5, 4), [1, 1], [1, 4, 1, 3], [1, 2]),  # whole rows of zeros
+        ((8, 1, 4, 3), (2, 6), [1, 1], [3, 0, 1, 1], [1, 1]),
+        ((4, 1, 5, 5), (1, 1), [1, 1], [2] * 4, [1, 1]),
+        ((4, 1, 3, 1), (9, 3), [3, 1], [0] * 4, [2, 1]),
+        ((4, 1, 5, 4), (13, 17), [2, 4], [3, 1, 2, 0], [3, 2]),  # one phase, and two
+        ((4, 1, 2, 2), (9, 9), [3, 3], [0] * 4, [1, 1]),  # a phase that no window meets
     ],
 )
-def test_depthwise_conv_of_small_images(
-    weight: Any, size: Any, strides: Any, pads: Any, dilations: Any, as_a_whole: bool,
+def test_depthwise_conv(
+    weight: Any, size: Any, strides: Any, pads: Any, dilations: Any, positions: int,
     constant: bool, dtype: Any, monkeypatch: Any,
 ) -> None:  # fmt: skip
-    calls: list[object] = []
-    method = correlation.Correlation.by_images
-    monkeypatch.setattr(
-        correlation.Correlation, "by_images", lambda *a: calls.append(a) or method(*a)
-    )
-    monkeypatch.setattr(correlation, "BLOCK_BYTES", 4096)
-    rng = np.random.default_rng(0)
+    """By pixels (any number of positions for a channel) and by images (none), in blocks."""
+    monkeypatch.setattr(depthwise, "POSITIONS", positions)
+    monkeypatch.setattr(correlation, "BLOCK_BYTES", 1024)
+    rng, sums = np.random.default_rng(0), {np.int8: np.int32, np.int16: np.int64}
     x = rng.integers(-4, 5, (2, 4, *size)).astype(dtype)
     w = rng.integers(-4, 5, weight).astype(dtype)
-    bias = np.arange(weight[0]).astype(np.int32 if dtype is np.int8 else dtype)
+    bias = np.arange(weight[0]).astype(sums.get(dtype, dtype))
     if constant:
         w, bias = read_only(w), read_only(bias)
     want = convolved(x, w, strides, pads, dilations, 4) + np.arange(weight[0])[:, None, None]
@@ -150,7 +149,25 @@ def test_depthwise_conv_of_small_images(
     fn = kernels.prepare(op)
     for _ in range(2):
         np.testing.assert_array_equal(fn(x, w, bias), want.astype(np.float32).astype(bias.dtype))
-    assert bool(calls) == as_a_whole
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int32, np.int64])
+def test_depthwise_conv_of_the_least_integers(dtype: Any) -> None:
+    """Floats hold the sums of some; those of others wrap around."""
+    least = np.iinfo(dtype).min
+    x, w = np.full((1, 2, 5, 5), least, dtype), np.full((2, 1, 3, 3), least, dtype)
+    result = run(ConvOp, x, w, None, group=2)
+    values = 2 ** (8 * result.dtype.itemsize)
+    assert {int(v) % values for v in result.flat} == {9 * least**2 % values}
+
+
+@pytest.mark.parametrize("size", [8, 12])
+def test_depthwise_conv_of_windows_of_many_elements(size: int) -> None:
+    """Sums of integers of so many terms are computed in parts, as matmuls."""
+    x = np.full((1, 2, size, size), 127, np.int8)
+    w = np.full((2, 1, size, size), 127, np.int8)
+    result = run(ConvOp, x, w, None, group=2)
+    assert (result == 127 * 127 * size**2).all()
 
 
 @pytest.mark.parametrize("biased", [False, True])
@@ -193,7 +210,7 @@ def test_sums_of_a_conv_that_floats_do_not_hold(weight: Any) -> None:
 
 
 @pytest.mark.parametrize("rows", [12, 20])
-def test_depthwise_conv_adds_the_bias_where_a_block_is_not_finite(rows: int) -> None:
+def test_depthwise_conv_adds_the_bias_beside_infinities(rows: int) -> None:
     x = np.ones((1, 3, rows, 12), np.float32)
     x[0, 1, 9, 9] = np.inf
     result = run(ConvOp, x, np.ones((3, 1, 3, 3), np.float32), np.ones(3, np.float32), group=3)
@@ -274,7 +291,8 @@ def test_constant_bias_of_integers(weight: Any, places: int, extreme: int, most:
         (0, 3, 4),
     ],
 )
-def test_matmul_in_parts(sizes: Any, dtype: Any) -> None:
+def test_matmul_in_parts(sizes: Any, dtype: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(convolution, "MULTIPLIES_IN_PARTS", True)
     rows, terms, columns = sizes
     rng = np.random.default_rng(0)
     a = rng.integers(-9, 10, (rows, terms)).astype(dtype)

@@ -9,6 +9,7 @@ from xdsl.rewriter import Rewriter
 from ge.dialects.npu_task.attributes import HBM, is_dynamic
 from ge.dialects.npu_task.memory import Task, access
 from ge.dialects.npu_task.program_info import is_outside_arena
+from ge.dialects.support.operation import all_ops, operands_of
 from ge.dialects.support.types import align_up, byte_size
 
 
@@ -33,13 +34,16 @@ def accesses(op: Operation) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
     return op.operands, op.results if op.regions else ()
 
 
-def all_accesses(op: Operation) -> Iterator[SSAValue]:
+def all_accesses(op: Operation) -> list[SSAValue]:
     """The memrefs that an op reads or writes, or one inside of it does."""
-    for inner in op.walk():
-        if not isinstance(inner, ReinterpretCastOp):
-            reads, writes = accesses(inner)
-            yield from reads
-            yield from writes
+    found: list[SSAValue] = []
+    inside = all_ops([b for r in op.regions for b in r.blocks]) if op.regions else ()
+    for inner in (op, *inside):
+        if type(inner) is not ReinterpretCastOp:
+            found += operands_of(inner)
+            if inner.regions or isinstance(inner, Task):
+                found += inner.results
+    return found
 
 
 def users_of(buffer: SSAValue) -> Iterator[Operation]:
@@ -61,7 +65,7 @@ def erase_unused(ops: Iterable[Operation]) -> None:
 def ops_by_block(body: Block) -> dict[Block, list[Operation]]:
     """The ops of a block and of those inside of it, outer blocks first."""
     ops: dict[Block, list[Operation]] = {}
-    for op in body.walk():
+    for op in all_ops((body,)):
         if op.parent is not None:
             ops.setdefault(op.parent, []).append(op)
     return ops

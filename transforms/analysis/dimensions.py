@@ -13,6 +13,7 @@ sizes get new symbols. Arguments of a function share symbols for dimensions of o
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import cast
 
@@ -45,6 +46,7 @@ from ge.dialects.graph.shape import (
 )
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp, slice_bounds
 from ge.dialects.support.element_types import is_integer
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import (
     DYNAMIC,
     array_ints,
@@ -89,6 +91,8 @@ class Size:
 
 ONE = Size(1)
 
+known_size = lru_cache(maxsize=4096)(Size)
+
 Sizes = tuple[Size, ...]
 
 
@@ -120,12 +124,11 @@ class Dimensions:
         """Size of the first elements that a slice keeps of an axis -> their number if the axis has
         as many."""
         self.region = region
+        self.are_named = False  # the dimensions of arguments
 
     def infer_region(self, region: Region) -> None:
         """Infer what is in the region, in order: operands are known, nothing recurs deeply."""
-        if isinstance(func := region.parent, FuncOp):
-            self.name_arguments(func)
-        for op in region.walk():
+        for op in all_ops(region.blocks):
             for result in op.results:
                 if isinstance(result.type, TensorType) and DYNAMIC in shape_of(result):
                     self.of(result)
@@ -151,17 +154,21 @@ class Dimensions:
             return ()
         shape = shape_of(value)
         if is_static(shape):
-            result = tuple(map(Size, shape))
+            result = tuple(map(known_size, shape))
         elif self.region is not None:
             region, self.region = self.region, None
-            self.infer_region(region)
+            if isinstance(func := region.parent, FuncOp) and not self.are_named:
+                self.name_arguments(func)
+                self.are_named, self.region = True, region  # of an argument no more is asked for
+            else:
+                self.infer_region(region)
             return self.of(value)
         else:
             inferred = self.infer(value)
             if inferred is None or len(inferred) != len(shape):
                 inferred = (None,) * len(shape)
             result = tuple(
-                Size(d) if d != DYNAMIC else s or self.symbol(value, i)
+                known_size(d) if d != DYNAMIC else s or self.symbol(value, i)
                 for i, (d, s) in enumerate(zip(shape, inferred, strict=True))
             )
         self.sizes[value] = result
@@ -233,6 +240,9 @@ class Dimensions:
     ) -> Sequence[Size | None]:
         """numpy's broadcasting: sizes other than 1 are equal. So are n and min(n, d) of a number
         d > 1: if n > d, then d would have to be 1 or n."""
+        longest = max(operands, key=len, default=())
+        if len(longest) == rank and all([not s or s == longest for s in operands]):
+            return longest
         result: list[Size | None] = []
         for i in range(rank):
             candidates: set[Size | None] = set()

@@ -16,11 +16,13 @@ from ge.dialects.fused_op import ENGINE, FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.npu_task.attributes import Engine, is_dynamic
+from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     AnyTensor,
     set_type,
+    shape_of,
     tensor,
     tensor_type,
 )
@@ -29,7 +31,9 @@ from ge.dialects.support.types import (
 def choose_engine(op: TensorOp) -> Engine:
     """The engine for a kernel that computes `op` (see the top of this file)."""
     members = op.members if isinstance(op, FusedOp) else (op,)
-    dynamic = any(is_dynamic(v.type) for v in (*op.operands, *op.results))
+    if any([o.ALWAYS_MACS and has_elements(o) for o in members]):
+        return Engine.CUBE
+    dynamic = any([is_dynamic(v.type) for v in (*operands_of(op), *op.results)])
     instance = an_instance(op) if dynamic else op
     work = None if instance is None else instance.work()
     if (work is not None and work.macs) or (dynamic and any(o.ALWAYS_MACS for o in members)):
@@ -39,6 +43,12 @@ def choose_engine(op: TensorOp) -> Engine:
     if instance is not None and dynamic and shape_depends_on_values(op, instance):
         return Engine.HOST
     return Engine.VECTOR
+
+
+def has_elements(op: Operation) -> bool:
+    """Whether shapes are static, and each operand and result has elements."""
+    values = (*operands_of(op), *op.results)
+    return not any([is_dynamic(v.type) or 0 in shape_of(v) for v in values])
 
 
 def on_vector_cores(op: Operation) -> bool:

@@ -6,6 +6,7 @@ elements a view is whole bytes, or ends with the operand.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from math import prod
 
 from xdsl.ir import Operation, SSAValue
@@ -15,10 +16,12 @@ from ge.dialects.npu_task.memory import row_major
 from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import elements_per_byte
 from ge.dialects.support.interfaces import SliceInterface
+from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, numel, shape_of
 
 
+@cache
 def may_be_view(cls: type[Operation]) -> bool:
     """Whether ops of a class may be views."""
     return issubclass(cls, SliceInterface) or (
@@ -28,8 +31,11 @@ def may_be_view(cls: type[Operation]) -> bool:
 
 def view_offsets(op: Operation) -> list[int] | None:
     """The first element of each result in the memory of operand 0; None when op is no view."""
-    if not may_be_view(type(op)) or any(is_dynamic(v.type) for v in (op.operands[0], *op.results)):
+    if not may_be_view(type(op)):
         return None
+    for value in (operands_of(op)[0], *op.results):
+        if is_dynamic(value.type):
+            return None
     if isinstance(op, TensorOp) and op.ACCESS is Access.VIEW:
         return [0] * len(op.results)
     assert isinstance(op, SliceInterface)

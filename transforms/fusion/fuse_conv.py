@@ -11,8 +11,6 @@ so do a pad (a store into a larger image) and a pool whose windows do not overla
 a tile). A pool with overlapping windows would need the tiles of its neighbours.
 """
 
-from dataclasses import dataclass
-
 from xdsl.ir import Block
 
 from ge.dialects.fused_op import ConvOp as FusedConvOp
@@ -42,7 +40,6 @@ def judge_conv(op: TensorOp, group: Group, merger: Merger) -> Verdict:
     return judge_epilogue(op, group, merger)
 
 
-@dataclass(frozen=True)
 class FuseConvPass(FusionPass):
     """Fuse convolutions and their users on the core into `fused_op.conv`."""
 

@@ -16,8 +16,6 @@ the epilogue lacks, or that brings in more than it takes stays out; so does what
 cycle or make the launch slower than two.
 """
 
-from dataclasses import dataclass
-
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.fused_op import LinearOp
@@ -108,7 +106,6 @@ def judge_linear(op: TensorOp, group: Group, merger: Merger) -> Verdict:
     return FUSE_SOFTMAX, None if fits else "its rows are not rows of the matmul"
 
 
-@dataclass(frozen=True)
 class FuseLinearPass(FusionPass):
     """Fuse matmuls of one input, and their users on the core, into `fused_op.linear`."""
 

@@ -11,8 +11,6 @@ a lookup of embeddings, a cast) and its users (activation, cast, quantization, a
 cost no traffic. A sum that is used elsewhere too is a second result. `regions.py` says what fits.
 """
 
-from dataclasses import dataclass
-
 from xdsl.ir import Operation
 
 from ge.dialects.fused_op import NormOp
@@ -29,7 +27,6 @@ from ge.transforms.fusion.regions import (
 )
 
 
-@dataclass(frozen=True)
 class FuseNormPass(FusionPass):
     """Fuse norms and the ops around them into `fused_op.norm`."""
 

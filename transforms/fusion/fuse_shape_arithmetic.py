@@ -6,8 +6,6 @@ becomes
     %2 = fused_op.region(%x, %i, %two) { graph.shape_of, graph.gather, graph.mul }
 """
 
-from dataclasses import dataclass
-
 from ge.dialects.fused_op import RegionOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
@@ -18,7 +16,6 @@ from ge.transforms.rewriting.counts import declare, is_enabled
 FUSE_SHAPE_ARITHMETIC = declare("fuse-shape-arithmetic", "shape arithmetic becomes one task")
 
 
-@dataclass(frozen=True)
 class FuseShapeArithmeticPass(FusionPass):
     """Fuse shape arithmetic with the shape arithmetic that it uses, and all that follows from the
     shapes of the inputs, which needs no launch before it."""

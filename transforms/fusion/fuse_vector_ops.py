@@ -8,14 +8,11 @@ becomes
 Greedy by the bytes that need not be written and read; see `regions.py` for what makes one kernel.
 """
 
-from dataclasses import dataclass
-
 from ge.dialects.fused_op import RegionOp
 from ge.transforms.fusion.merging import FusionPass, Merger
 from ge.transforms.fusion.regions import FUSE_SIBLINGS, FUSE_USERS, Edges, all_edges
 
 
-@dataclass(frozen=True)
 class FuseVectorOpsPass(FusionPass):
     """Fuse elementwise ops, data movement and reductions into `fused_op.region`."""
 

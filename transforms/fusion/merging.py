@@ -19,6 +19,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.support.access import Access
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, has_size, is_ranked, numel, shape_of
 from ge.dialects.support.work import Work
@@ -131,14 +132,22 @@ class Merger:
     def body_of(self, members: Iterable[Operation]) -> Body:
         ops = sorted(members, key=self.groups.number.__getitem__)
         inside = set(ops)
-        inputs = dict.fromkeys(v for op in ops for v in op.operands if v.owner not in inside)
-        used = (
-            r for op in ops for r in op.results if any(u.operation not in inside for u in r.uses)
-        )
-        outputs = dict.fromkeys(_source(r, inside) for r in used)
+        # by their ids, as this is asked often and xDSL's values hash in Python
+        inputs = {id(v): v for op in ops for v in operands_of(op) if v.owner not in inside}
+        used = [
+            _source(r, inside)
+            for op in ops
+            for r in op.results
+            if any([u.operation not in inside for u in r.uses])
+        ]
+        outputs = {id(v): v for v in used}
         tensor_ops = [op for op in ops if isinstance(op, TensorOp)]
         return Body(
-            tensor_ops, list(inputs), list(outputs), works=self._works, numbers=self._numbers
+            tensor_ops,
+            list(inputs.values()),
+            list(outputs.values()),
+            works=self._works,
+            numbers=self._numbers,
         )
 
     def time_us(self, group: Group) -> float | None:

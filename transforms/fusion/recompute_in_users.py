@@ -11,7 +11,7 @@ if what that saves in traffic is more than computing it again.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xdsl.ir import Block, Operation
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -62,7 +62,6 @@ class RecomputingPass(FusionPass, ABC):
     def recompute(self, merger: Merger) -> None: ...
 
 
-@dataclass(frozen=True)
 class RecomputeInUsersPass(RecomputingPass):
     """Compute a cheap op in each launch that uses it where that saves time."""
 

@@ -101,6 +101,8 @@ def mismatch(body: Body) -> str | None:
             rows, below = own, True
         if below:
             reduced.update(op.results)
+            if rows is not None and op.operands[0] not in moved and _leaves_rows_out(op, rows):
+                return "rows are left out"
             if rows is not None and not all(_keeps_rows(r, rows) for r in op.results):
                 return "a row's result is repeated in other rows"
             if any(v in moved for v in op.operands) or _moves(op, rows):
@@ -129,22 +131,40 @@ def _keeps_rows(value: SSAValue, rows: Rows) -> bool:
     return rows.count in accumulate(shape_of(value), mul, initial=1)
 
 
-def _moves(op: TensorOp, rows: Rows | None) -> bool:
-    """Whether an op moves elements from one row to another."""
-    if access(op) not in (Access.MOVEMENT, Access.LOOKUP):
+def _leaves_rows_out(op: TensorOp, rows: Rows) -> bool:
+    """Whether an op on rows as they are takes some of them, so that its result has others than the
+    rest of the kernel. One stretch of rows is a view, and costs nothing."""
+    if not isinstance(op, SliceOp | SplitOp) or is_view(op) or not rows.contiguous:
         return False
-    if rows is None or not isinstance(op, SliceOp | SplitOp | ConcatOp | PadOp):
-        return True
+    shape = shape_of(op.operands[0])
+    inner = [shape[axis + 1 :] for axis in _cut_axes(op)]
+    return rows.length != DYNAMIC and any(
+        is_static(dims) and numel(dims) >= rows.length for dims in inner
+    )
+
+
+def _cut_axes(op: SliceOp | SplitOp | ConcatOp | PadOp) -> list[int]:
+    """The axes that an op takes apart or puts together, as far as they are known."""
     if isinstance(op, SliceOp):
         axes = [b[0] for b in op.bounds() or ()]
     elif isinstance(op, PadOp):
         axes = list(op.ints("axes") or ())
     else:
         axes = [op.axis.value.data]
-    shape = shape_of(op.operands[0])
+    rank = len(shape_of(op.operands[0]))
+    return [normalize_axis(a, rank) for a in axes]
+
+
+def _moves(op: TensorOp, rows: Rows | None) -> bool:
+    """Whether an op moves elements from one row to another."""
+    if access(op) not in (Access.MOVEMENT, Access.LOOKUP):
+        return False
+    if rows is None or not isinstance(op, SliceOp | SplitOp | ConcatOp | PadOp):
+        return True
+    axes, shape = _cut_axes(op), shape_of(op.operands[0])
     if not axes or not is_static(shape):
         return True
-    first = min(normalize_axis(a, len(shape)) for a in axes)
+    first = min(axes)
     return numel(shape[:first]) % max(rows.count, 1) != 0
 
 
@@ -184,6 +204,7 @@ class Neighbours:
         self.groups = merger.groups
         self._users: dict[SSAValue, list[Operation]] = {}
         self._siblings: dict[SSAValue, list[Operation]] = {}
+        self._around: dict[Operation, list[Edge]] = {}
         self.is_view = cache(is_view)
         self.is_vector_op = cache(is_vector_op)
 
@@ -245,6 +266,13 @@ class Neighbours:
                 first, second = sorted((op, other), key=number.__getitem__)
                 yield Edge(_bytes(value), first, second, FUSE_SIBLINGS)
 
+    def around(self, op: Operation) -> list[Edge]:
+        """The edges of an op, found once."""
+        if (edges := self._around.get(op)) is None:
+            edges = [*self.before(op), *self.after(op), *self.beside(op)]
+            self._around[op] = edges
+        return edges
+
 
 def all_edges(merger: Merger) -> Iterator[Edge]:
     """The pairs of ops of the vector unit and users of their results, and of users of one value."""
@@ -262,7 +290,7 @@ def edges_around(near: Neighbours, group: Group) -> list[Edge]:
     """The edges between a group and groups that may still join it, those that save most first."""
     edges: dict[Edge, None] = {}
     for op in near.groups.in_order(group):
-        edges.update(dict.fromkeys((*near.before(op), *near.after(op), *near.beside(op))))
+        edges.update(dict.fromkeys(near.around(op)))
     return sorted((e for e in edges if is_open(near.groups, e)), key=lambda e: -e.saved)
 
 

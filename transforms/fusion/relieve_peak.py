@@ -38,7 +38,6 @@ SLOWER = 1.25  # how much longer launches may take for less memory
 ROUNDS = 4  # when the values at the peak are gone, the peak is elsewhere
 
 
-@dataclass(frozen=True)
 class RelievePeakPass(RecomputingPass):
     """Compute cheap values that are live at the memory peak in each launch that uses them."""
 

@@ -37,6 +37,7 @@ from ge.dialects.graph.indexing import GatherOp, ScatterElementsOp
 from ge.dialects.graph.linear import GroupedMatmulOp
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import element_type, is_static, numel, shape_of, tensor
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.costs.cost import launch_us
@@ -152,7 +153,7 @@ class SortGroupsPass(ModulePass):
     """Preset name, or path of a target file."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not any(isinstance(o, GroupedMatmulOp) for o in op.walk()):
+        if not any(isinstance(o, GroupedMatmulOp) for o in all_ops(op.body.blocks)):
             return
         if rewrite(op, [SortGroups(target_for(op, self.target))]):
             DeduplicateConstantsPass().apply(ctx, op)

@@ -14,14 +14,11 @@ behind a matmul or convolution needs nothing of the kind: it is part of the laun
 passes. The rules are in `canonical/absorption.py`.
 """
 
-from dataclasses import dataclass
-
 from ge.dialects.graph.shape import TransposeOp
 from ge.transforms.graph.canonical import absorption
 from ge.transforms.graph.canonical.simplify import SimplifyPass
 
 
-@dataclass(frozen=True)
 class AbsorbTransposesPass(SimplifyPass):
     """Let matmuls and convolutions read transposed operands.
     `exact`: only by rules that keep every bit."""

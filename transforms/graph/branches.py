@@ -5,9 +5,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.control import Branching, IfOp, branch_of
 from ge.dialects.graph.elementwise import NotOp
-from ge.dialects.support.types import constant_ints, element_type
+from ge.dialects.support.operation import operands_of, ops_of
+from ge.dialects.support.types import constant_ints, element_type, number_of
 from ge.transforms.graph.control_flow import end_of, inline, insert_before, move_before, replace_op
 from ge.transforms.graph.share_common_subexpressions import Numbering
 from ge.transforms.rewriting.counts import count
@@ -42,8 +44,8 @@ def hoist_common_ops(op: Branching) -> None:
     }
     """
     blocks = [region.block for region in op.regions]
-    kinds = [{type(o) for o in block.ops if o.regions} for block in blocks]
-    in_all = kinds[0].intersection(*kinds[1:])
+    tables_of_kinds = [{kind(o) for o in ops_of(block)} for block in blocks]
+    in_all = tables_of_kinds[0].intersection(*tables_of_kinds[1:])
     numbering = Numbering()
 
     def numbered(
@@ -53,10 +55,11 @@ def hoist_common_ops(op: Branching) -> None:
         branches `before` have."""
         ops: dict[Hashable, list[Operation]] = {}
         own: set[SSAValue] = set()
-        for inner in block.ops:
+        for inner in ops_of(block):
             key = None
-            if inner is not block.last_op and not (inner.regions and type(inner) not in in_all):
-                used = (v for o in inner.walk() for v in o.operands)
+            if inner is not block.last_op and kind(inner) in in_all:
+                users = (inner,) if isinstance(inner, FusedOp) else inner.walk()
+                used = (v for o in users for v in operands_of(o))
                 key = None if any(v in own for v in used) else numbering.visit(inner)
             if key is None or (before is not None and key not in before):
                 own.update(inner.results)
@@ -75,6 +78,11 @@ def hoist_common_ops(op: Branching) -> None:
             replace_op(other, first.results)
     if common:
         count("hoist-common-ops", len(common), len(common))
+
+
+def kind(op: Operation) -> Hashable:
+    """What ops have in common, at least, that compute the same."""
+    return type(op), *[number_of(r.type) for r in op.results]
 
 
 def use_equal_values(op: Branching) -> None:

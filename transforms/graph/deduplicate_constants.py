@@ -16,7 +16,6 @@ bytes one key.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, i1
@@ -77,7 +76,6 @@ def share_constants(block: Block) -> int:
     return shared
 
 
-@dataclass(frozen=True)
 class DeduplicateConstantsPass(FunctionPass):
     """Keep one of several equal constants."""
 

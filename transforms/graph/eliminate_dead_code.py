@@ -24,6 +24,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.control import Branching, Control, LoopOp, YieldOp
+from ge.dialects.support.operation import all_ops
 from ge.transforms.graph.control_flow import end_of, erase, is_pure, keep_results
 from ge.transforms.rewriting.passes import FunctionPass
 
@@ -88,7 +89,7 @@ def eliminate_dead_code(block: Block) -> int:
     """Erase the dead ops of a block and of the blocks in it, and the dead results of branches and
     loops; returns how many ops were erased."""
     live = _Live()
-    for op in block.walk():
+    for op in all_ops([block]):
         if not is_pure(type(op)) or op is block.last_op:
             live.mark(op)
         elif op.parent is not block and not isinstance(op.parent_op(), Control | FusedOp):
@@ -114,7 +115,6 @@ def _sweep(block: Block, live: _Live) -> int:
     return erased
 
 
-@dataclass(frozen=True)
 class EliminateDeadCodePass(FunctionPass):
     """Erase ops whose results have no uses."""
 

@@ -7,7 +7,6 @@ becomes
     %y = graph.reshape %1 shape [2, 8, 4, 4]
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -15,12 +14,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.linear import EinsumOp
+from ge.dialects.support.operation import all_ops
 from ge.transforms.graph.canonical import einsum
 from ge.transforms.graph.canonical.simplify import simplify
 from ge.transforms.rewriting.relations import Relation, Ulps
 
 
-@dataclass(frozen=True)
 class ExpandEinsumPass(ModulePass):
     """Write Einstein sums as transposes, matmuls and sums."""
 
@@ -29,5 +28,5 @@ class ExpandEinsumPass(ModulePass):
     RELATION: ClassVar[Relation] = Ulps()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if any(isinstance(o, EinsumOp) for o in op.walk()):
+        if any(isinstance(o, EinsumOp) for o in all_ops(op.body.blocks)):
             simplify(op, (einsum,))

@@ -12,14 +12,11 @@ What is computed of weights alone is done once, at load (see prepare-weights). T
 goes into a convolution: that keeps every bit.
 """
 
-from dataclasses import dataclass
-
 from ge.transforms.graph.canonical import linear_maps
 from ge.transforms.graph.canonical.simplify import SimplifyPass
 from ge.transforms.rewriting.relations import Ulps
 
 
-@dataclass(frozen=True)
 class FoldBatchNormPass(SimplifyPass):
     """Put what is linear by channel into weights.
     `exact`: only by rules that keep every bit."""

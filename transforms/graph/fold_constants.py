@@ -13,16 +13,17 @@ Results over `limit` bytes stay expressions (see prepare-weights), and so does a
 weights: compiling needs no payload.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from types import MappingProxyType
 from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.irdl import OpDef, VerificationContext
+from xdsl.irdl import VerificationContext
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.constant import ConstantOp
@@ -36,6 +37,7 @@ from ge.dialects.support.types import (
     constant_ints,
     constant_value,
     has_size,
+    int_array,
     shape_of,
 )
 from ge.runtime import kernels
@@ -80,15 +82,17 @@ def fold_identity(op: TensorOp) -> Sequence[SSAValue | Attribute] | None:
     return cast(HasFolderInterface, op).fold() if _folds(type(op)) else None
 
 
-def fold_parameters(op: TensorOp) -> TensorOp | None:
+def fold_parameters(
+    op: TensorOp, outside: Mapping[SSAValue, SSAValue] = MappingProxyType({})
+) -> TensorOp | None:
     """The same op with constant parameter operands as properties (see TensorOp.PARAMETERS), None
-    if it has none."""
+    if it has none. `outside`: what arguments of a body stand for."""
     known: dict[str, tuple[str, Attribute]] = {}
     definition = op.get_irdl_definition()
     for operand, prop in op.PARAMETERS.items():
         value: SSAValue | None = getattr(op, operand)
-        if value is not None and (ints := constant_ints(value)) is not None:
-            if (attr := _parameter(definition, prop, ints)) is not None:
+        if value is not None and (ints := constant_ints(outside.get(value, value))) is not None:
+            if (attr := _parameter(type(op), prop, ints)) is not None:
                 known[operand] = prop, attr
     if not known:
         return None
@@ -110,9 +114,11 @@ def fold_parameters(op: TensorOp) -> TensorOp | None:
     )
 
 
-def _parameter(definition: OpDef, prop: str, ints: tuple[int, ...]) -> Attribute | None:
+@lru_cache(maxsize=4096)
+def _parameter(kind: type[TensorOp], prop: str, ints: tuple[int, ...]) -> Attribute | None:
     """`ints` as the property takes them: an array or one integer."""
-    forms: list[Attribute] = [DenseArrayBase.from_list(i64, ints)]
+    definition = kind.get_irdl_definition()
+    forms: list[Attribute] = [int_array(ints)]
     if len(ints) == 1:
         forms.append(IntegerAttr(ints[0], i64))
     for attr in forms:

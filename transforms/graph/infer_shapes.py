@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.control import LoopOp, join, yielded
+from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, AnyTensor, is_refinement, set_type, tensor
 from ge.transforms.rewriting.passes import FunctionPass
@@ -27,6 +28,8 @@ from ge.transforms.rewriting.passes import FunctionPass
 
 def refine(declared: Attribute, inferred: Attribute) -> Attribute:
     """The meet of two types: a dimension of either where the other has `?`."""
+    if not is_dynamic(inferred):
+        return inferred
     if declared == inferred or isinstance(inferred, UnrankedTensorType):
         return declared
     if not isinstance(declared, TensorType) or not isinstance(inferred, TensorType):
@@ -46,7 +49,7 @@ def infer_op(op: Operation) -> bool:
     changed = False
     for result, t in zip(op.results, op.infer(), strict=True):
         new = refine(result.type, t)
-        if new != result.type:
+        if new is not result.type and new != result.type:
             set_type(result, new)
             changed = True
     return changed
@@ -138,7 +141,6 @@ def refresh_signature(func: FuncOp) -> None:
     func.function_type = FunctionType.from_lists([a.type for a in func.body.block.args], outputs)
 
 
-@dataclass(frozen=True)
 class InferShapesPass(FunctionPass):
     """Refine every tensor type by the ops' own inference, in one walk."""
 

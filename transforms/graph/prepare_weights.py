@@ -43,6 +43,7 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.ports import port
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.support.functions import functions, main_function
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, has_size, numel, shape_of
 from ge.transforms.analysis.views import whole_of
@@ -97,7 +98,7 @@ def constant_expressions(block: Block, limit: int, stored: bool) -> dict[Operati
     constants only, in order; of ops in branches and loops those that cannot fail. With `stored`
     without those that dequantize weights and tables for their users."""
     expressions: dict[Operation, None] = {}
-    for op in block.walk():
+    for op in all_ops([block]):
         if op.parent is not block and not isinstance(op.parent_op(), Control):
             continue
         if isinstance(op, ConstantOp):
@@ -153,7 +154,7 @@ def outline(block: Block, limit: int, stored: bool) -> FuncOp | None:
     mapping: dict[SSAValue, SSAValue] = {}
     body.add_ops([op.clone(mapping) for op in expressions if op in needed])
     body.add_op(ReturnOp(*(mapping[r] for r in frontier)))
-    own = {op.key for op in block.walk() if isinstance(op, ConstantOp)}
+    own = {op.key for op in all_ops([block]) if isinstance(op, ConstantOp)}
     keys = new_keys(own, len(frontier))
     for key, value in zip(keys, frontier, strict=True):
         assert isinstance(value.owner, Operation)

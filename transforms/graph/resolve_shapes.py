@@ -18,8 +18,6 @@ becomes
     %2 = graph.unsqueeze %0 axes [1, 2, 4]
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -32,6 +30,7 @@ from ge.dialects.graph.elementwise import AddOp, MulOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.shape import ReshapeOp, ShapeOfOp, SqueezeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, slice_bounds
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import constant_ints, has_size, numel, rank_of, shape_of
 from ge.runtime.data.arrays import dense, type_of
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size
@@ -204,14 +203,13 @@ class GatherOfAll(Search):
         return axis if counts == [size] else None
 
 
-@dataclass(frozen=True)
 class ResolveShapesPass(FunctionPass):
     """Take a dimension from the first value that has it, not from one computed from that."""
 
     name = "resolve-shapes"
 
     def run(self, func: FuncOp) -> None:
-        if any(isinstance(o, ShapeOfOp) for o in func.walk()):
+        if any(isinstance(o, ShapeOfOp) for o in all_ops(func.body.blocks)):
             dimensions = Dimensions(func.body)
             rewrite(
                 func.body,

@@ -14,17 +14,19 @@ nothing. Each op is hashed once, however deep bodies are nested: a body's number
 values that it ends with.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import Commutative, IsolatedFromAbove
 
 from ge.dialects.graph.elementwise import CompareOp, MaximumOp, MinimumOp
 from ge.dialects.support.element_types import is_float
-from ge.dialects.support.types import element_type
+from ge.dialects.support.operation import operands_of
+from ge.dialects.support.types import element_type, number_of
 from ge.transforms.graph.control_flow import is_pure, replace_op
 from ge.transforms.rewriting.counts import count
 from ge.transforms.rewriting.passes import FunctionPass
@@ -60,16 +62,25 @@ def _named(op: Operation) -> Hashable:
     """The op's properties and attributes."""
     if isinstance(op, CompareOp):
         predicate = op.predicate.data
-        return MIRRORED.get(predicate, predicate), frozenset(op.attributes.items())
+        return MIRRORED.get(predicate, predicate), _numbers(op.attributes)
     if not op.properties and not op.attributes:
         return None
-    return frozenset(op.properties.items()), frozenset(op.attributes.items())
+    return _numbers(op.properties), _numbers(op.attributes)
+
+
+def _numbers(attributes: Mapping[str, Attribute]) -> Hashable:
+    """The attributes by their numbers; those of elements, which may be large, are not kept."""
+    numbers = set[tuple[str, Hashable]]()
+    for name, a in attributes.items():
+        number = a if type(a) is DenseIntOrFPElementsAttr else number_of(a)
+        numbers.add((name, number))
+    return frozenset(numbers)
 
 
 def signature(op: Operation, number: Number) -> Hashable:
     """Equal for ops without regions that compute the same."""
-    operands = tuple(_ordered(op, [number(v) for v in op.operands]))
-    return type(op), _named(op), operands, tuple(r.type for r in op.results)
+    operands = tuple(_ordered(op, [number(v) for v in operands_of(op)]))
+    return type(op), _named(op), operands, tuple([number_of(r.type) for r in op.results])
 
 
 @dataclass
@@ -183,7 +194,6 @@ def share_common_subexpressions(block: Block) -> int:
     return sharing.shared
 
 
-@dataclass(frozen=True)
 class ShareCommonSubexpressionsPass(FunctionPass):
     """Compute common subexpressions once."""
 

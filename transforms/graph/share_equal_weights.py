@@ -10,7 +10,6 @@ Without a payload at hand (`payload_at_hand`), nothing changes.
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
@@ -19,6 +18,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import element_type, numel, shape_of
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload, payload_at_hand
@@ -34,7 +34,8 @@ def share_equal_weights(module: ModuleOp, payload: Payload) -> int:
     kept: dict[Hashable, list[tuple[ConstantOp, Array]]] = {}
     first: dict[str, ConstantOp] = {}
     changed = 0
-    for op in [op for op in module.walk() if isinstance(op, ConstantOp) and op.key is not None]:
+    constants = [op for op in all_ops(module.body.blocks) if isinstance(op, ConstantOp)]
+    for op in [op for op in constants if op.key is not None]:
         key = op.key or ""
         if key not in first:
             first[key] = op
@@ -69,7 +70,6 @@ def same_bytes(a: Array, b: Array) -> bool:
     return bool(np.array_equal(m, n))
 
 
-@dataclass(frozen=True)
 class ShareEqualWeightsPass(ModulePass):
     """Keep one of several weights of the same bytes, where the payload is at hand."""
 

@@ -10,13 +10,10 @@ every result, -0 and nan included; without it also those that round in another p
 factors that become one).
 """
 
-from dataclasses import dataclass
-
 from ge.transforms.graph.canonical import arithmetic, conversion, limits, logic, reassociation
 from ge.transforms.graph.canonical.simplify import SimplifyPass
 
 
-@dataclass(frozen=True)
 class SimplifyAlgebraPass(SimplifyPass):
     """Bring elementwise ops to their simplest form.
     `exact`: only by rules that keep every bit."""

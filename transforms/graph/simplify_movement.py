@@ -11,13 +11,10 @@ broadcasts by itself, constant indices become slices. The rules are in `canonica
 only those that keep every bit of every result.
 """
 
-from dataclasses import dataclass
-
 from ge.transforms.graph.canonical import repetition, slices, transposes, views
 from ge.transforms.graph.canonical.simplify import SimplifyPass
 
 
-@dataclass(frozen=True)
 class SimplifyMovementPass(SimplifyPass):
     """Bring reshapes, transposes, slices and the like to their shortest form.
     `exact`: only by rules that keep every bit."""

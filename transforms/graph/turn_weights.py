@@ -12,8 +12,6 @@ rows instead of many short ones. It runs where tile programs are written; weight
 each block stay.
 """
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import BoolAttr, ModuleOp
 from xdsl.ir import SSAValue
@@ -58,7 +56,6 @@ class TurnWeight(Rule):
         return emit(MatmulOp, matmul.lhs, weight, **flags)
 
 
-@dataclass(frozen=True)
 class TurnWeightsPass(ModulePass):
     """Store quantized weights with rows along the terms of products."""
 

@@ -41,6 +41,7 @@ from ge.dialects.npu_task.ops import ConstantOp, SlotOp
 from ge.dialects.npu_task.program_info import IO, NO_REUSE, PINNED, STATE, state
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import align_up, byte_size
 from ge.dialects.targets.target import Target, target_for
 from ge.transforms.analysis.aliasing import in_arena
@@ -83,7 +84,7 @@ class Planner:
     def plan(self, func: FuncOp, pinned: Collection[AllocOp] = ()) -> None:
         """Give each buffer of @main its bytes, `pinned` ones after those that are shared, and state
         the figures."""
-        allocs = [op for op in func.walk() if isinstance(op, AllocOp)]
+        allocs = [op for op in all_ops(func.body.blocks) if isinstance(op, AllocOp)]
         io = [op for op in allocs if IO in op.attributes]
         kept = [op for op in allocs if STATE in op.attributes]
         io_offsets, io_bytes = self.inputs_and_outputs(func.body.block, io)
@@ -125,7 +126,7 @@ class Planner:
         )
 
     def weight_bytes(self, func: FuncOp) -> int:
-        constants = (op for op in func.walk() if isinstance(op, ConstantOp))
+        constants = [op for op in all_ops(func.body.blocks) if isinstance(op, ConstantOp)]
         sizes = (byte_size(op.result.type) for op in constants)
         return self.target.constants_bytes(sizes, self.alignment)
 

@@ -12,8 +12,6 @@ by their position among the slots of the arena. `ge-check` proves the certificat
 (`runtime/check/certificate.py`).
 """
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, DictionaryAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
@@ -23,6 +21,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.npu_task.program_info import CERTIFICATE, PINNED
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import all_ops
 from ge.transforms.memory.check_capacity import plan_figure
 from ge.transforms.memory.planned_slots import is_arena_slot, lives_of_slots
 
@@ -32,7 +31,7 @@ def certify(func: FuncOp) -> None:
     names = ("arena_bytes", "lower_bound_bytes", "alignment")
     peak, lower_bound, alignment = (plan_figure(func, name) for name in names)
     live = {life.op for life in lives_of_slots(func).live_at_peak(alignment)}
-    slots = [op for op in func.walk() if is_arena_slot(op)]
+    slots = [op for op in all_ops(func.body.blocks) if is_arena_slot(op)]
     numbers = [i for i, op in enumerate(slots) if op in live or PINNED in op.attributes]
     claims: dict[str, Attribute] = {
         "peak_bytes": number(peak),
@@ -44,7 +43,6 @@ def certify(func: FuncOp) -> None:
     func.attributes[CERTIFICATE] = DictionaryAttr(claims)
 
 
-@dataclass(frozen=True)
 class CertifyPlanPass(ModulePass):
     """State the certificate of the memory plan of @main."""
 

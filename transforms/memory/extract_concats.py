@@ -20,8 +20,6 @@ place. The fused op must return the concatenation. Its operands must be inputs o
 without other users, none of them a constant and at least one the result of an op.
 """
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -33,6 +31,7 @@ from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import all_ops
 
 
 def leading_concats(op: FusedOp) -> list[ConcatOp]:
@@ -82,7 +81,6 @@ def extract(op: FusedOp, concats: list[ConcatOp]) -> None:
         Rewriter.erase_op(old)
 
 
-@dataclass(frozen=True)
 class ExtractConcatsPass(ModulePass):
     """Move concatenations out of the fused ops that begin with them and return them."""
 
@@ -91,7 +89,7 @@ class ExtractConcatsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if (main := main_function(op)) is None:
             return
-        for fused in [o for o in main.walk() if isinstance(o, FusedOp)]:
+        for fused in [o for o in all_ops(main.body.blocks) if isinstance(o, FusedOp)]:
             concats = [] if isinstance(fused, CustomOp) else leading_concats(fused)
             if concats and len(concats) < len(fused.results):
                 extract(fused, concats)

@@ -37,6 +37,7 @@ from ge.dialects.npu_task.memory import LOOP_ARGUMENTS, owner_of, row_major
 from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import IO, STATE
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import array_ints, element_type, numel, shape_of
 from ge.transforms.analysis.aliasing import ops_by_block
 from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph
@@ -69,7 +70,7 @@ class Overwriting:
             for op in ops:
                 if isinstance(op, LoopOp):
                     self.carried(op)
-        for op in list(body.walk()):
+        for op in all_ops((body,)):
             match op:
                 case LaunchOp():
                     self.launch(op)
@@ -90,6 +91,8 @@ class Overwriting:
 
     def launch(self, op: LaunchOp) -> None:
         """Let the results of a launch take the buffers of its operands."""
+        if not self.may_take(op):  # which is found out faster than what the kernel may do
+            return
         for out, operand in sorted(self.may_overwrite(op)):
             result, source = op.outs[out], op.ins[operand]
             if not self.is_new(result, op) or not self.dies(source, op):
@@ -98,6 +101,12 @@ class Overwriting:
             others = (v for i, v in enumerate(op.operands) if i != operand)
             if all(owner_of(v) is not buffer for v in others) and fits(result, source):
                 self.take(result, source, op)
+
+    def may_take(self, op: LaunchOp) -> bool:
+        """Whether a new buffer of a launch has the size of one that it is the last to use."""
+        new = [v for v in op.outs if self.is_new(v, op)]
+        dying = [v for v in op.ins if self.dies(v, op)] if new else ()
+        return any([fits(result, source) for result in new for source in dying])
 
     def copy(self, op: CopyOp) -> None:
         """The target of a copy is the source, if nobody needs the source later."""

@@ -14,8 +14,6 @@ apart at all. The device goes on allocating (offset -1) what has no bound, and w
 loops take or give; and all, where the target has not as much memory.
 """
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -27,6 +25,7 @@ from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.program_info import OFFSETS, figure, state
 from ge.dialects.npu_task.sizes import most_bytes, state_offsets, stated_bytes, unknown_results
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import align_up
 from ge.dialects.targets.target import target_for
 from ge.transforms.analysis.liveness import Lifetime, Liveness
@@ -61,7 +60,6 @@ def largest_sizes(main: FuncOp) -> dict[OpResult, int]:
     return sizes
 
 
-@dataclass(frozen=True)
 class PlanRangesPass(ModulePass):
     """Give tensors of unknown size whose dimensions have ranges places that hold them at all
     sizes."""
@@ -75,7 +73,7 @@ class PlanRangesPass(ModulePass):
 
 def plan_ranges(main: FuncOp) -> int:
     """Returns how many tensors have places."""
-    for op in main.walk():
+    for op in (main, *all_ops(main.body.blocks)):
         op.attributes.pop(OFFSETS, None)
     main.attributes.pop("npu_task.dynamic_bytes", None)
     if not (sizes := largest_sizes(main)):

@@ -214,7 +214,6 @@ def recompute(ops: Sequence[Operation], end: int, recomputed: set[SSAValue]) -> 
     return copies.count
 
 
-@dataclass(frozen=True)
 class RecomputeElementwisePass(ModulePass):
     """Recompute cheap values of @main instead of keeping them live across the memory peak."""
 

@@ -32,6 +32,7 @@ from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StridedLayoutAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -44,8 +45,9 @@ from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.element_types import elements_per_byte, storage_bytes
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import byte_size, element_type, normalize_axis, numel, shape_of
-from ge.transforms.analysis.aliasing import arena_bytes, in_arena, ops_by_block
+from ge.transforms.analysis.aliasing import arena_bytes, erase_unused, in_arena, ops_by_block
 from ge.transforms.analysis.live_profile import LiveProfile
 from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph
 
@@ -98,12 +100,47 @@ class Joining:
 
 
 @dataclass
-class PartWriting:
-    """Works on the blocks of one function."""
+class Parts:
+    """Which buffers of a function can be parts of others."""
 
     kernels: Mapping[str, KernelOp]
     strided: dict[str, bool] = field(default_factory=dict[str, bool])
     """Whether a kernel accepts strided rows, for those asked so far."""
+
+    def movable(self, alloc: AllocOp, placement: Placement, writer: LaunchOp) -> bool:
+        """Whether all users of a buffer but `writer`, which goes, can use it as a part of another
+        one."""
+        shape = shape_of(alloc.memref)
+        if placement.view(0, shape, row_major(shape)) is None:
+            return False
+        todo: list[SSAValue] = [alloc.memref]
+        while todo:
+            for use in todo.pop().uses:
+                user = use.operation
+                match user:
+                    case ReinterpretCastOp():
+                        if placement.view(*geometry(user.result)) is None:
+                            return False
+                        todo.append(user.result)
+                    case LaunchOp():
+                        if user is not writer and not self.accepts_strided(user.callee):
+                            return False
+                    case CopyOp():
+                        pass
+                    case _:
+                        return False
+                if user.parent is not alloc.parent:
+                    return False
+        return True
+
+    def accepts_strided(self, callee: str) -> bool:
+        if callee not in self.strided:
+            self.strided[callee] = self.kernels[callee].accepts_strided()
+        return self.strided[callee]
+
+
+class PartWriting(Parts):
+    """Works on the blocks of one function."""
 
     def block(self, ops: Sequence[Operation]) -> None:
         """Rewrite the concatenations of a block in order: one may be an operand of another."""
@@ -167,36 +204,6 @@ class PartWriting:
             ):
                 joining.moved[i] = alloc
 
-    def movable(self, alloc: AllocOp, placement: Placement, concat: LaunchOp) -> bool:
-        """Whether all users of a buffer can use it as a part of another one."""
-        shape = shape_of(alloc.memref)
-        if placement.view(0, shape, row_major(shape)) is None:
-            return False
-        todo: list[SSAValue] = [alloc.memref]
-        while todo:
-            for use in todo.pop().uses:
-                user = use.operation
-                match user:
-                    case ReinterpretCastOp():
-                        if placement.view(*geometry(user.result)) is None:
-                            return False
-                        todo.append(user.result)
-                    case LaunchOp():
-                        if user is not concat and not self.accepts_strided(user.callee):
-                            return False
-                    case CopyOp():
-                        pass
-                    case _:
-                        return False
-                if user.parent is not alloc.parent:
-                    return False
-        return True
-
-    def accepts_strided(self, callee: str) -> bool:
-        if callee not in self.strided:
-            self.strided[callee] = self.kernels[callee].accepts_strided()
-        return self.strided[callee]
-
 
 def is_input(alloc: AllocOp) -> bool:
     """Whether a buffer holds an input of the model: it is copied there from the host."""
@@ -245,7 +252,7 @@ def join(joining: Joining, graph: TaskGraph, positions: dict[AllocOp, int]) -> N
 
 
 def move(alloc: AllocOp, placement: Placement, joined: AllocOp) -> None:
-    """Have all users of a buffer use its part of the result of a concatenation."""
+    """Have all users of a buffer use its part of another one."""
     whole = view_like(alloc, placement, joined.memref)
     Rewriter.insert_op(whole, InsertPoint.after(joined))
     stack: list[SSAValue] = [alloc.memref]
@@ -261,7 +268,7 @@ def move(alloc: AllocOp, placement: Placement, joined: AllocOp) -> None:
                         user.operation.operands[user.index] = new.result
     erase_views(alloc.memref)
     alloc.memref.replace_all_uses_with(whole.result)
-    Rewriter.erase_op(alloc)
+    erase_unused((alloc, whole))
 
 
 def erase_views(value: SSAValue) -> None:
@@ -297,7 +304,14 @@ def part_view(
     return ReinterpretCastOp(buffer, (), (), (), [start], sizes, steps, t)
 
 
-@dataclass(frozen=True)
+def erase_unused_kernels(main: FuncOp, kernels: Mapping[str, KernelOp]) -> None:
+    """Erase the kernels that nothing launches any more."""
+    used = {op.callee for op in all_ops(main.body.blocks) if isinstance(op, LaunchOp)}
+    for name, kernel in kernels.items():
+        if name not in used:
+            Rewriter.erase_op(kernel)
+
+
 class WritePartsPass(ModulePass):
     """Have the operands of concatenations written into their parts of the result."""
 
@@ -310,7 +324,4 @@ class WritePartsPass(ModulePass):
         writing = PartWriting(kernels)
         for ops in ops_by_block(main.body.block).values():
             writing.block(ops)
-        used = {launch.callee for launch in main.walk() if isinstance(launch, LaunchOp)}
-        for name, kernel in kernels.items():
-            if name not in used:
-                Rewriter.erase_op(kernel)
+        erase_unused_kernels(main, kernels)

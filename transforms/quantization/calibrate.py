@@ -169,7 +169,6 @@ def _op_of(value: SSAValue, main: FuncOp) -> Operation:
     return value.owner if isinstance(value.owner, Operation) else main
 
 
-@dataclass(frozen=True)
 class CalibratePass(CalibratedPass):
     """Write `graph.range` on the activations of layers.
     `data`: a file with samples (.npz) or a table (.toml), else what is at hand."""

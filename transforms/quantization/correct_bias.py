@@ -200,7 +200,6 @@ def correct_bias(main: FuncOp, calibration: Calibration) -> None:
             remarks.applied(NAME, layer.op, f"'{layer.name}', {len(vector)} channels")
 
 
-@dataclass(frozen=True)
 class CorrectBiasPass(CalibratedPass):
     """Correct the biases of quantized layers.
     `data`: a file with samples (.npz) or a table (.toml), else what is at hand."""

@@ -28,6 +28,7 @@ from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeO
 from ge.dialects.support.choices import ROUNDINGS
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import defined_functions
+from ge.dialects.support.operation import all_ops
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.transforms.graph.canonical.simplify import simplify
@@ -59,7 +60,7 @@ class LowerQuantizationPass(ModulePass):
     RELATION: ClassVar[Relation] = Decibels(40)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not any(isinstance(o, DequantizeOp | QuantizeOp) for o in op.walk()):
+        if not any(isinstance(o, DequantizeOp | QuantizeOp) for o in all_ops(op.body.blocks)):
             return
         rounding = self.rounding or Target.load(self.target).requantize
         if rounding not in ROUNDINGS:

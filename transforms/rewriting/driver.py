@@ -26,6 +26,7 @@ from xdsl.pattern_rewriter import (
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.locations import fuse_locations
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import NotStatic
 from ge.transforms.rewriting.counts import is_enabled
 from ge.transforms.rewriting.debug_counters import allows, is_counting
@@ -135,7 +136,9 @@ class _Walker(PatternRewriteWalker):
 
     def _populate_worklist(self, op: Operation | Region | Block) -> None:
         size, dispatcher = 0, self.dispatcher
-        for size, inner in enumerate(op.walk(reverse=True, region_first=True), 1):
+        blocks = op.blocks if isinstance(op, Region) else ()
+        ops = reversed(all_ops(blocks)) if blocks else op.walk(reverse=True, region_first=True)
+        for size, inner in enumerate(ops, 1):
             if dispatcher.patterns_for(type(inner)):
                 self._worklist.push(inner)
         if not dispatcher.counts:

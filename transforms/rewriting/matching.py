@@ -37,7 +37,7 @@ from types import EllipsisType
 from typing import Any, TypeAlias, TypeVar, cast
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef
 from xdsl.traits import Commutative
 
@@ -391,6 +391,16 @@ class Op(Pattern):
             if len(patterns) == 2 and not self.ordered and op.has_trait(Commutative):
                 yield from _all(patterns[::-1], operands, bound)
 
+    def rejects(self, op: Operation) -> bool:
+        """Whether an op of these kinds surely does not match, by what defines its operands. Most
+        ops that a rule is tried on end here; why they do is not told."""
+        if _operand_names(type(op)) is not None or not any(
+            map(_differs, self.operands, op.operands)
+        ):
+            return False
+        commutes = len(self.operands) == 2 and not self.ordered and op.has_trait(Commutative)
+        return not commutes or any(map(_differs, self.operands[::-1], op.operands))
+
     def _patterns(self, op: Operation) -> Sequence["OperandPattern"]:
         """One pattern for each operand definition, those for values of a variadic one at the end
         in a tuple."""
@@ -473,9 +483,13 @@ def variadic_at_end(kind: OpClass) -> int | None:
     return len(operands) - 1 if operands and type(operands[-1][1]) is VarOperandDef else None
 
 
+def _differs(pattern: OperandPattern, operand: Operand) -> bool:
+    """Whether the pattern is of one op, and the operand is a result of another one."""
+    return type(pattern) is Op and not isinstance(_owner(operand), pattern.kinds)
+
+
 def _owner(operand: Operand) -> Operation | None:
-    owner = operand.owner if isinstance(operand, SSAValue) else None
-    return owner if isinstance(owner, Operation) else None
+    return operand.op if isinstance(operand, OpResult) else None
 
 
 def _reason(predicate: Predicate) -> str:

@@ -51,16 +51,16 @@ def wanted() -> bool:
 
 
 def applied(rule: str, op: Operation, why: str = "", gain_us: float | None = None) -> None:
-    _add(op, Remark(rule, True, op.name, "", why, gain_us=gain_us))
+    if wanted():
+        _add(op, Remark(rule, True, op.name, "", why, gain_us=gain_us))
 
 
 def missed(rule: str, op: Operation, why: str, loss_us: float | None = None) -> None:
-    _add(op, Remark(rule, False, op.name, "", why, loss_us))
+    if wanted():
+        _add(op, Remark(rule, False, op.name, "", why, loss_us))
 
 
 def _add(op: Operation, remark: Remark) -> None:
-    if not wanted():
-        return
     kind = RemarkKind.PASSED if remark.applied else RemarkKind.MISSED
     us = remark.gain_us if remark.applied else remark.loss_us
     facts = RemarkFacts(kind, remark.rule, remark.why, us)

@@ -121,6 +121,8 @@ class Rule(Search):
         emitted then)."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        if not remarks.wanted() and self.pattern.rejects(op):
+            return
         match = self.pattern.match(op, miss := Miss())
         if match is None:
             if miss.depth >= self.nearly and remarks.wanted():

@@ -138,12 +138,12 @@ class StreamAssignment:
 
     def function(self, func: FuncOp) -> None:
         """Schedule all tasks of a function."""
-        self.outermost(func.body.block)
+        body = func.body.block
+        self.outermost(body, list(segments(body)))
 
-    def outermost(self, body: Block) -> None:
+    def outermost(self, body: Block, parts: Sequence[Segment | Operation]) -> None:
         """Schedule the tasks of a block that the device runs without the host: of the function, or
         of a branch that the host takes by the sizes of inputs."""
-        parts = list(segments(body))
         tasks = [p.tasks if isinstance(p, Segment) else [p] for p in parts]
 
         def size_of(buffer: SSAValue) -> int:
@@ -168,16 +168,17 @@ class StreamAssignment:
         sizes = {r.block: self.sizes(r.block) for r in op.branches}
         known: dict[Hashable, tuple[Block, Schedule]] = {}
         for block in sorted(sizes, key=lambda b: -sum(sizes[b])):
-            first, *more = segments(block)
+            parts = list(segments(block))
+            first, *more = parts
             if more or not isinstance(first, Segment):
-                self.outermost(block)
+                self.outermost(block, parts)
                 continue
             like, schedule = known.get(structure := self.structure(first), (block, None))
             if schedule and all(a <= b for a, b in zip(sizes[block], sizes[like], strict=True)):
                 again = Schedule(schedule.order, schedule.stream, schedule.after)
                 self.issue(block, first, again)
                 continue
-            self.outermost(block)
+            self.outermost(block, parts)
             (issued,) = self.blocks[block]
             assert isinstance(issued, IssuedSegment)
             known[structure] = block, issued.schedule

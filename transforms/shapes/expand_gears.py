@@ -44,17 +44,19 @@ from ge.dialects.graph.control import CaseOp, LoopOp, YieldOp
 from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
 from ge.dialects.graph.ports import PADDING, name_of
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import cloned, operands_of, put_last
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_value, is_shape_like, set_type, shape_of
 from ge.transforms.graph.branches import hoist_common_ops, use_equal_values
 from ge.transforms.graph.control_flow import (
     erase,
+    insert_before,
     is_pure,
     keep_results,
     nested_blocks,
     replace_op,
 )
-from ge.transforms.graph.fold_constants import fold_identity, fold_op
+from ge.transforms.graph.fold_constants import fold_identity, fold_op, fold_parameters
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
 from ge.transforms.shapes.gears import Gears, Request, gears_of
 from ge.transforms.shapes.padding import paddings
@@ -78,24 +80,49 @@ def settle(block: Block, limit: int = LIMIT) -> None:
 
 
 def retyped(op: FusedOp) -> bool:
-    """Infer the types of the members where they are; whether nothing folds: so they can stay."""
+    """Infer the types of the members where they are, with constant parameters as properties;
+    whether nothing else folds: so they can stay."""
     members, args = op.members, op.block.args
     if len(members) < 2 or len(set(op.inputs)) < len(args) or set(op.yielded) & set(args):
         return False
-    for arg, value in zip(args, op.inputs, strict=True):
+    outside: dict[SSAValue, SSAValue] = dict(zip(args, op.inputs, strict=True))
+    for arg, value in outside.items():
         set_type(arg, value.type)
-    constants = {a for a, v in zip(args, op.inputs, strict=True) if constant_value(v) is not None}
+
+    def is_known(member: Operation) -> bool:
+        """Whether all operands are constants."""
+        values = [outside.get(v) for v in operands_of(member)]
+        return all([v is not None and constant_value(v) is not None for v in values])
+
     for member in members:
-        if constants.issuperset(member.operands) or any(
-            getattr(member, name) is not None for name in member.PARAMETERS
-        ):
+        if is_known(member):
             return False
+        if any([getattr(member, name) is not None for name in member.PARAMETERS]):
+            simpler = fold_parameters(member, outside)
+            if simpler is None or is_known(simpler):
+                return False
+            if any([getattr(simpler, name) is not None for name in simpler.PARAMETERS]):
+                return False
+            replace_op(member, insert_before(member, simpler).results)
+            member = simpler
         infer_op(member)
         if any(map(is_shape_like, member.results)) or fold_identity(member) is not None:
             return False
     for result, value in zip(op.results, op.yielded, strict=True):
         set_type(result, value.type)
+    drop_unused(op)
     return True
+
+
+def drop_unused(op: FusedOp) -> None:
+    """Leave out the inputs that no member uses."""
+    args = op.block.args
+    kept = [v for a, v in zip(args, op.inputs, strict=True) if a.first_use is not None]
+    if len(kept) < len(args):
+        for arg in args:
+            if arg.first_use is None:
+                op.block.erase_arg(arg)
+        op.operands = kept
 
 
 def settle_fused(op: FusedOp, limit: int) -> None:
@@ -197,7 +224,7 @@ def copy_of(func: FuncOp, outside: set[Operation], shapes: Mapping[SSAValue, lis
         if isinstance(op, ReturnOp):
             block.add_op(YieldOp(*(values.get(v, v) for v in op.operands)))
         else:
-            block.add_op(op.clone(values))
+            put_last(block, cloned(op, values))
     return Region(block)
 
 

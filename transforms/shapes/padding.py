@@ -38,6 +38,7 @@ from ge.dialects.support.access import MOVING, Access, aligned_axes
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.dims import symbols
 from ge.dialects.support.interfaces import split_axes
+from ge.dialects.support.operation import cloned, operands_of, ops_of, put_last
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_ints, normalize_axis, rank_of
 from ge.transforms.analysis.dimensions import Dimensions, Size, volume
@@ -91,19 +92,21 @@ class Padding:
     # ---- the walk
 
     def block(self, block: Block) -> None:
-        for op in block.ops:
-            touched = any(map(self.is_known, op.operands))
+        for op in ops_of(block):
+            operands = operands_of(op)
+            touched = any([self.is_known(v) for v in operands])
             if not isinstance(op, TensorOp) or not (touched or op.regions):
                 continue
-            if not isinstance(op, View) and (views := self.folded.keys() & op.operands):
-                raise Mixes(next(v for v in op.operands if v in views).owner)
+            if self.folded and not isinstance(op, View):
+                if views := self.folded.keys() & operands:
+                    raise Mixes(next(v for v in operands if v in views).owner)
             if op.regions:
                 if touched or self.is_touched(op):
                     raise Mixes(op)
                 continue
             axes = self.result(op)
             for result in op.results:
-                if not self.sizes.isdisjoint(op.operands) and result not in self.sizes:
+                if not self.sizes.isdisjoint(operands) and result not in self.sizes:
                     self.check_sizes(result, axes)
                 if axes:
                     self.axes[result] = dict(axes)
@@ -128,7 +131,7 @@ class Padding:
             if any(map(self.depends, self.dims.of(op.input)[op.bounds()])):
                 self.sizes.add(op.result)
             return {}
-        follow = [v for v in op.operands if v in self.sizes]
+        follow = [v for v in operands_of(op) if v in self.sizes]
         if follow and is_shape_arithmetic(op):
             self.sizes.update(op.results)
             return {}
@@ -167,7 +170,7 @@ class Padding:
     def split(self, op: TensorOp, done: Sequence[tuple[int, int]] = ()) -> Axes:
         """By the axes along which the op comes apart; those in `done`, of operands, are no
         matter."""
-        left = {(i, a) for i, v in enumerate(op.operands) for a in self.along(v)} - set(done)
+        left = {(i, a) for i, v in enumerate(operands_of(op)) for a in self.along(v)} - set(done)
         result: Axes = {}
         for axis in range(rank_of(op.results[0])):
             if not left:
@@ -434,9 +437,7 @@ def unfused(func: FuncOp) -> FuncOp:
         if isinstance(op, FusedOp):
             values |= {a: values[v] for a, v in zip(op.block.args, op.inputs, strict=True)}
         for member in inside:
-            clone = member.clone(values)
-            clone.location = member.location
-            block.add_op(clone)
+            put_last(block, cloned(member, values))
         if isinstance(op, FusedOp):
             values |= {r: values[v] for r, v in zip(op.results, op.yielded, strict=True)}
     copy.body.add_block(block)

@@ -146,7 +146,6 @@ def is_update(op: Operation, state: SSAValue) -> bool:
     return isinstance(op, CopyOp) and op.target is state
 
 
-@dataclass(frozen=True)
 class UpdateStatePass(ModulePass):
     """Have state written where it is, without copies."""
 

@@ -167,7 +167,7 @@ class Emit:
         self.constant = constant
 
     def value(self, index: Index) -> SSAValue:
-        return index if isinstance(index, SSAValue) else self.constant(index)
+        return self.constant(index) if isinstance(index, int) else index
 
     def _binary(
         self,
@@ -212,10 +212,11 @@ class Emit:
             return 0
         if isinstance(a, int):
             return a % n
-        rest = self.builder.insert(RemSIOp(a, self.value(n))).result
+        rest = self.builder.insert(arith_op(RemSIOp, a, self.value(n))).result
         if is_natural(a):
             return rest
-        return self.builder.insert(RemSIOp(self.value(self.add(rest, n)), self.value(n))).result
+        again = arith_op(RemSIOp, self.value(self.add(rest, n)), self.value(n))
+        return self.builder.insert(again).result
 
 
 def is_natural(value: SSAValue) -> bool:

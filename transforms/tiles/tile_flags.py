@@ -57,7 +57,7 @@ from ge.transforms.tiles.hazards import (
     mark,
     units_of,
 )
-from ge.transforms.tiles.indices import Constants, Emit, Sum
+from ge.transforms.tiles.indices import Constants, Emit
 
 Numbers = dict[tuple[int, Pair], int]
 
@@ -98,7 +98,7 @@ class Writer:
 
     def __init__(self, program: ProgramOp, first: Numbers) -> None:
         self.first = first
-        self.numbers: dict[object, SSAValue] = {}
+        self.numbers: dict[object, SSAValue] = {}  # by the ids of blocks and values
         self.constant = Constants(program)
 
     def write(self, op: Operation, before: Iterable[Mark], after: Iterable[Mark]) -> None:
@@ -123,21 +123,21 @@ class Writer:
         first, copies = self.first[id(m.unit), m.pair], m.unit.copies
         if m.slot is None:
             return self.constant(first)
-        slot = Sum(m.slot.terms, m.slot.number % copies)
-        if not slot.terms:
-            return self.constant(first + slot.number)
-        key = block, slot, copies, first
-        if key not in self.numbers:
-            emit = Emit(Builder(after_all(slot.terms, block)), self.constant)
-            rest = self.numbers.get((block, slot, copies, 0))
+        terms, number = m.slot.terms, m.slot.number % copies
+        if not terms:
+            return self.constant(first + number)
+        key = id(block), number, copies, *map(id, terms)  # hashes of values take longer
+        if (found := self.numbers.get((first, *key))) is None:
+            emit = Emit(Builder(after_all(terms, block)), self.constant)
+            rest = self.numbers.get((0, *key))
             if rest is None:
-                rest = emit.value(emit.mod(emit.sum(slot.terms, slot.number), copies))
+                rest = emit.value(emit.mod(emit.sum(terms, number), copies))
             else:
                 emit = Emit(Builder(after_all((rest,), block)), self.constant)
-            self.numbers[block, slot, copies, 0] = rest
-            self.numbers[key] = emit.value(emit.add(rest, first))
-            rest.name_hint = self.numbers[key].name_hint = "id"
-        return self.numbers[key]
+            self.numbers[0, *key] = rest
+            found = self.numbers[first, *key] = emit.value(emit.add(rest, first))
+            rest.name_hint = found.name_hint = "id"
+        return found
 
 
 def after_all(values: Iterable[SSAValue], block: Block) -> InsertPoint:

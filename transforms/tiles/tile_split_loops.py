@@ -256,7 +256,6 @@ def split(loop: ForOp, constants: Constants) -> None:
     first.settle()
 
 
-@dataclass(frozen=True)
 class TileSplitLoopsPass(ModulePass):
     """Cut the loops of tile programs where a condition on their variable changes."""
 

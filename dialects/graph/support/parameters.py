@@ -6,9 +6,11 @@ A parameter (see `TensorOp.PARAMETERS`) stands in the IR by its name: `shape [2,
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from struct import pack
 from typing import ClassVar, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
+    BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerAttr,
@@ -241,17 +243,25 @@ class ShapeComputation(TensorOp, HasFolderInterface, ABC):
         known = elements_of(self.results[0])
         if known is None or None in known:
             return None
-        t = cast(TensorType[IntegerType], self.results[0].type)
-        return (DenseIntOrFPElementsAttr.from_list(t, cast(tuple[int, ...], known)),)
+        return (int_elements(self.results[0].type, cast(tuple[int, ...], known)),)
+
+
+def int_elements(t: Attribute, values: Sequence[int]) -> Attribute:
+    """The integers as a dense attribute of a tensor type."""
+    typed = cast(TensorType[IntegerType], t)
+    low, high = min(values, default=0), max(values, default=0)
+    if typed.element_type is not i64 or not -(1 << 63) <= low <= high < 1 << 63:
+        return DenseIntOrFPElementsAttr.from_list(typed, values)
+    return DenseIntOrFPElementsAttr(typed, BytesAttr(pack(f"<{len(values)}q", *values)))
 
 
 def elements_of(value: SSAValue, steps: int = MOST_STEPS) -> Elements | None:
     """The elements of a short vector or scalar of integers as far as they are known; None when
     even their number is unknown."""
-    if not isinstance(value.type, TensorType):
+    if not isinstance(value.type, TensorType) or not is_integer(element_type(value)):
         return None
     shape = shape_of(value)
-    if DYNAMIC in shape or not is_integer(element_type(value)) or numel(shape) > MOST_ELEMENTS:
+    if DYNAMIC in shape or numel(shape) > MOST_ELEMENTS:
         return None
     if (constant := constant_ints(value)) is not None:
         return constant

@@ -59,3 +59,31 @@ func.func @case5(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>, %s: tensor<64xf32>
 // CHECK-LABEL: func.func @case5(
 // CHECK-NOT:     fused_op
 // CHECK:         func.return
+
+// -----
+
+// Some rows are no part of the norm of all, also where there are as many elements as rows, and where
+// it is not known how many; some columns are.
+func.func @case6(%x: tensor<2x64x64xf32>, %s: tensor<64xf32>) -> (tensor<2x64x64xf32>, tensor<2x1x64xf32>) {
+  %0 = graph.rms_norm %x, %s : (tensor<2x64x64xf32>, tensor<64xf32>) -> tensor<2x64x64xf32>
+  %1 = graph.slice %0 starts [0] ends [1] axes [1] : tensor<2x64x64xf32> -> tensor<2x1x64xf32>
+  func.return %0, %1 : tensor<2x64x64xf32>, tensor<2x1x64xf32>
+}
+func.func @case7(%x: tensor<?x?x64xf32>, %s: tensor<64xf32>) -> (tensor<?x?x64xf32>, tensor<?x?x64xf32>) {
+  %0 = graph.rms_norm %x, %s : (tensor<?x?x64xf32>, tensor<64xf32>) -> tensor<?x?x64xf32>
+  %1 = graph.slice %0 starts [0] ends [1] axes [1] : tensor<?x?x64xf32> -> tensor<?x?x64xf32>
+  func.return %0, %1 : tensor<?x?x64xf32>, tensor<?x?x64xf32>
+}
+func.func @case8(%x: tensor<2x64x64xf32>, %s: tensor<64xf32>) -> tensor<2x64x8xf32> {
+  %0 = graph.rms_norm %x, %s : (tensor<2x64x64xf32>, tensor<64xf32>) -> tensor<2x64x64xf32>
+  %1 = graph.slice %0 starts [0] ends [8] axes [2] : tensor<2x64x64xf32> -> tensor<2x64x8xf32>
+  func.return %1 : tensor<2x64x8xf32>
+}
+// CHECK-LABEL: func.func @case6(
+// CHECK-NEXT:    graph.rms_norm
+// CHECK-NEXT:    graph.slice
+// CHECK-LABEL: func.func @case7(
+// CHECK-NEXT:    graph.rms_norm
+// CHECK-NEXT:    graph.slice
+// CHECK-LABEL: func.func @case8(
+// CHECK-NEXT:    fused_op.norm

@@ -20,6 +20,7 @@ from ge.dialects.graph.normalization import BatchNormOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp
 from ge.dialects.support.element_types import is_float
+from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, is_static, numel, rank_of, shape_of
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
@@ -39,10 +40,11 @@ def is_prepared(value: SSAValue) -> bool:
             continue
         if not isinstance(op, TensorOp) or op.regions or len(seen) == MOST_OPS:
             return False
-        if not op.operands and not isinstance(op, ConstantOp):
+        operands = operands_of(op)
+        if not operands and not isinstance(op, ConstantOp):
             return False
         seen.add(op)
-        todo.extend(v.owner for v in op.operands)
+        todo += [v.owner for v in operands]
     return True
 
 

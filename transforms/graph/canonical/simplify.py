@@ -11,6 +11,7 @@ from xdsl.ir import Operation, Region
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.tensor_op import TensorOp
 from ge.transforms.graph.canonical.local import LocalRule, Make, replace
 from ge.transforms.graph.fold_constants import fold, fold_identity
@@ -61,5 +62,5 @@ class SimplifyPass(ModulePass):
         return BitExact() if self.exact else self.inexact
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if any(isinstance(o, self.root) for o in op.walk()):
+        if any(isinstance(o, self.root) for o in all_ops(op.body.blocks)):
             simplify(op, self.families, self.exact)

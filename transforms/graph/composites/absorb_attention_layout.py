@@ -191,11 +191,16 @@ class Layout(Search):
         self.dimensions = dimensions
 
 
+OPERANDS = "query", "key", "value"
+
+
 class AbsorbOperands(Layout):
     """Read query, key and value from their sources."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         assert isinstance(op, AttentionOp)
+        if all(map(op.tokens_first, OPERANDS)):
+            return
         sources = self.locate(op, True)
         if self.heads(op, sources, "key") != self.heads(op, sources, "value"):
             sources = self.locate(op, False)
@@ -212,7 +217,7 @@ class AbsorbOperands(Layout):
     def locate(self, op: AttentionOp, repeats: bool) -> dict[str, Source]:
         """The sources, by name, of the operands that are not tokens-first yet."""
         result: dict[str, Source] = {}
-        for name in ("query", "key", "value"):
+        for name in OPERANDS:
             if op.tokens_first(name):
                 continue
             factors = name != "value" and scale_of(op) is not None
@@ -330,7 +335,6 @@ class AbsorbResult(Layout):
         return None
 
 
-@dataclass(frozen=True)
 class AbsorbAttentionLayoutPass(FunctionPass):
     """Let attention read and write heads and tokens in the order in which they lie in memory."""
 

@@ -10,7 +10,6 @@ becomes
     %z = graph.attention %q, %k, %v {result_tokens_first = true}
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.passes import ModulePass
@@ -22,7 +21,6 @@ from ge.transforms.rewriting.passes import PassSequence
 from ge.transforms.rewriting.relations import Relation, Ulps
 
 
-@dataclass(frozen=True)
 class FindAttentionPass(PassSequence):
     """Replace attention that is written out by the graph op (match-attention), without casts around
     it (narrow-computation), and let the op read and write heads and tokens in the order in which

@@ -9,7 +9,6 @@ which stores none of the gathered matrices. Where they stand on the left, as in 
 each, operands and result are transposed.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -73,7 +72,6 @@ def turned(value: SSAValue, emit: Emit) -> SSAValue:
     return emit(TransposeOp, value, permutation=[*batch, col, row])
 
 
-@dataclass(frozen=True)
 class FindGroupedMatmulPass(ModulePass):
     """Replace matmuls by gathered matrices."""
 

@@ -372,7 +372,6 @@ class AddGroupBias(ScaleGroupNorm):
     parameter = "bias"
 
 
-@dataclass(frozen=True)
 class FindNormsPass(FunctionPass):
     """Replace layer, root-mean-square, group and instance norms that are written out by graph
     ops."""

@@ -294,7 +294,6 @@ class HalveTables(Search):
         return new.results[0]
 
 
-@dataclass(frozen=True)
 class FindRotaryPass(FunctionPass):
     """Replace rotary position embedding that is written out by the graph op."""
 

@@ -11,7 +11,6 @@ and (%x - %m) - log %s becomes graph.log_softmax. Without the maximum, exponenti
 softmax does not: those stay.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -69,7 +68,6 @@ class FindLogSoftmax(FindSoftmax):
     pattern = Op(SubOp, SHIFTED, Op(LogOp, SUM))
 
 
-@dataclass(frozen=True)
 class FindSoftmaxPass(ModulePass):
     """Replace softmax and its logarithm that are written out by graph ops."""
 

@@ -462,7 +462,6 @@ class FindAttention(Search):
         substitute(RULE, op, rewriter, last.result, new, loss_us(ops))
 
 
-@dataclass(frozen=True)
 class MatchAttentionPass(FunctionPass):
     """Replace attention that is written out by the graph op."""
 

@@ -15,7 +15,6 @@ number than a power of two after it; weights of more than `KEYS` keys, as a row 
 as a whole. Where the scale of scores is moved to the query, some are rounded to a neighbour.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.func import FuncOp
@@ -27,7 +26,6 @@ from ge.transforms.rewriting.passes import FunctionPass
 from ge.transforms.rewriting.relations import Decibels, Relation
 
 
-@dataclass(frozen=True)
 class MatchQuantizedAttentionPass(FunctionPass):
     """Replace attention with quantized scores or weights by the graph op."""
 

@@ -10,8 +10,6 @@ A composite of 16-bit floats is computed in float32 and rounded once, which is j
 casts around it say: the result is the same to the bit.
 """
 
-from dataclasses import dataclass
-
 from xdsl.dialects.builtin import f32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
@@ -68,7 +66,6 @@ class NarrowComputation(Search):
         substitute(self.names[0], new, rewriter, op.result, result)
 
 
-@dataclass(frozen=True)
 class NarrowComputationPass(FunctionPass):
     """Take the casts around composites that round once anyway out."""
 
