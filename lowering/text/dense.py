@@ -17,9 +17,15 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.irdl import AttrConstraint, base
 from xdsl.parser import Parser
+from xdsl.utils.lexer import Span
 
 DENSE_LIMIT = 1 << 24  # elements of one `dense<...>`; xDSL expands even a splat
 QUOTED = re.compile(r'<\s*"')  # bytes
+NUMBER = r"-?[0-9]+(?:\.[0-9]*(?:[eE][-+]?[0-9]+)?)?"
+NUMBERS = re.compile(rf"\[\s*{NUMBER}(?:\s*,\s*{NUMBER})*\s*\]")
+ONE_NUMBER = re.compile(NUMBER)
+
+Literal = tuple[list[Parser._TensorLiteralElement], list[int]]  # pyright: ignore[reportPrivateUsage]
 
 
 class Bits(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
@@ -74,6 +80,20 @@ class DenseParser(Parser):
                     return DenseIntOrFPElementsAttr.from_list(shaped, bits)
             self._resume_from(start)
         return super().parse_dense_int_or_fp_elements_attr(type)
+
+    def _parse_tensor_literal(self) -> Literal:
+        """As upstream; a list of decimal numbers by one regular expression, not token by token."""
+        input = self.lexer.input
+        found = NUMBERS.match(input.content, self._current_token.span.start)
+        if found is None:
+            return super()._parse_tensor_literal()
+        elements: list[Parser._TensorLiteralElement] = []
+        for each in ONE_NUMBER.finditer(input.content, found.start(), found.end()):
+            value = float(each[0]) if "." in each[0] else int(each[0])
+            span = Span(each.start(), each.end(), input)
+            elements.append(self._TensorLiteralElement(value < 0, value, span))
+        self._resume_from(found.end())
+        return elements, [len(elements)]
 
     def _parse_tensor_literal_element(self) -> Parser._TensorLiteralElement:
         is_hexadecimal = self._current_token.text[:2] in ("0x", "0X")

@@ -8,6 +8,7 @@ op, of a plugin too, needs none of this.
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import random_computing_ops  # noqa: F401  its makers
@@ -66,6 +67,7 @@ KINDS: dict[str, Attribute] = {
 }
 
 
+@cache
 def kind_of(constraint: Any) -> str:
     """Which of `KINDS` a property is; a property that takes everything is an element type."""
 

@@ -60,7 +60,8 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 
     def one(command: str) -> str:
-        settings, plain = environment_of(command)
+        fails = command.startswith("! ")
+        settings, plain = environment_of(command.removeprefix("! "))
         stages = [shlex.split(stage) for stage in plain.split(" | ")]
         if stages[0][0] == "lit":  # here, where nothing has to be imported again
             return "".join(one(line) for path in stages[0][2:] for line in run_lines(path))
@@ -68,7 +69,7 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
             with monkeypatch.context() as patch:
                 for name, value in settings:
                     patch.setenv(name, value)
-                return pipe(stages, command, capfd)
+                return pipe(stages, command, capfd, fails)
         status = subprocess.run(["bash", "-euc", command], check=False).returncode
         return checked(status, command, capfd)
 
@@ -111,7 +112,9 @@ def run_lines(path: str) -> list[str]:
     return [line.replace("%s", path).replace("%S", str(Path(path).parent)) for line in lines]
 
 
-def pipe(stages: list[list[str]], command: str, capfd: pytest.CaptureFixture[str]) -> str:
+def pipe(
+    stages: list[list[str]], command: str, capfd: pytest.CaptureFixture[str], fails: bool = False
+) -> str:
     """Run tools of ge and filecheck, each on what the one before it printed."""
     printed, text = "", ""
     for argv in stages:
@@ -124,7 +127,7 @@ def pipe(stages: list[list[str]], command: str, capfd: pytest.CaptureFixture[str
             with own_process():
                 status = import_module(f"ge.tools.{argv[0].replace('-', '_')}").main(argv[1:])
         out, err = capfd.readouterr()
-        assert status == 0 or stages[-1] == CAT, f"{command}\n{out}\n{err}"
+        assert (status != 0) == fails or stages[-1] == CAT, f"{command}\n{out}\n{err}"
         printed, text = printed + err, out
     return printed + text
 

@@ -142,7 +142,8 @@ def test_each_op_has_an_example(dialect: str, pages: dict[str, str]):
 def test_examples_come_back_as_they_are_printed(dialect: str):
     """In the custom form, and in the generic one of that."""
     for example in examples(dialect):
-        module, text = example.module(), op_text(example.module())
+        module = example.module()
+        text = op_text(module)
         for generic in (False, True):
             source = Source(example.place, op_text(module, generic=generic))
             module = parse_module(context_of_examples(), source)

@@ -31,7 +31,7 @@ PLACES = 20
 """Seeds that are tried for an op before it counts as one that cannot be made."""
 
 SEVERAL = 5
-"""Cases of an op that adds up."""
+"""Cases of an op that adds up; `make soak` takes twice as many, and numbers that are not normal."""
 
 
 def layouts(a: Array) -> Iterator[Array]:
@@ -43,9 +43,9 @@ def layouts(a: Array) -> Iterator[Array]:
         yield np.moveaxis(np.moveaxis(a, 0, -1).copy(), -1, 0)
 
 
-def executions(module: ModuleOp) -> Iterator[tuple[Operation, list[Array]]]:
+def executions(module: ModuleOp, seconds: float) -> Iterator[tuple[Operation, list[Array]]]:
     """The ops of the main function with their operands, for each set of inputs."""
-    trials = Trials(module, {})
+    trials = Trials(module, {}, seconds=seconds)
     func = main_function(module)
     assert func is not None
     for trial in trials.trials:
@@ -69,12 +69,25 @@ def executions(module: ModuleOp) -> Iterator[tuple[Operation, list[Array]]]:
 
 @pytest.mark.parametrize("op", op_classes(), ids=lambda op: op.name)
 def test_layout_does_not_matter(op: type[TensorOp], monkeypatch: pytest.MonkeyPatch):
+    """Of normal numbers: the first ones that trials have."""
+    check_layouts(op, monkeypatch, SEVERAL, 0)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("op", op_classes(), ids=lambda op: op.name)
+def test_layout_does_not_matter_to_any_numbers(op: type[TensorOp], monkeypatch: pytest.MonkeyPatch):
+    check_layouts(op, monkeypatch, 2 * SEVERAL, 10)
+
+
+def check_layouts(
+    op: type[TensorOp], monkeypatch: pytest.MonkeyPatch, several: int, seconds: float
+) -> None:
     monkeypatch.setattr(random_builder, "SIZES", (1, 2, 3, 17, 40))
-    done, wanted = 0, 1 if op.ACCESS in kernels.TAKES_VIEWS else SEVERAL
+    done, wanted = 0, 1 if op.ACCESS in kernels.TAKES_VIEWS else several
     for seed in range(PLACES):
         b = Builder(seed)
         try:
-            runs = list(executions(b.module(b.add(make(b, op)))))
+            runs = list(executions(b.module(b.add(make(b, op))), seconds))
         except (Unsuitable, GeError):  # no operands, or no inputs found for them
             continue
         for each, arrays in runs:
