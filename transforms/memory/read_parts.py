@@ -141,6 +141,7 @@ class ReadPartsPass(ModulePass):
             return
         kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
         reading = PartReading(kernels)
-        for ops in ops_by_block(main.body.block).values():
-            reading.block(ops)
+        if any([isinstance(k.main, SliceOp) for k in kernels.values()]):
+            for ops in ops_by_block(main.body.block).values():
+                reading.block(ops)
         erase_unused_kernels(main, kernels)

@@ -322,6 +322,7 @@ class WritePartsPass(ModulePass):
             return
         kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
         writing = PartWriting(kernels)
-        for ops in ops_by_block(main.body.block).values():
-            writing.block(ops)
+        if any([isinstance(k.main, ConcatOp) for k in kernels.values()]):
+            for ops in ops_by_block(main.body.block).values():
+                writing.block(ops)
         erase_unused_kernels(main, kernels)
