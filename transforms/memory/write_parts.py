@@ -25,6 +25,7 @@ move only if they are written at most `NEAR` tasks earlier and the bytes that ar
 below the most that is live between two tasks of the block.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -100,12 +101,16 @@ class Joining:
 
 
 @dataclass
-class Parts:
+class Parts(ABC):
     """Which buffers of a function can be parts of others."""
 
     kernels: Mapping[str, KernelOp]
     strided: dict[str, bool] = field(default_factory=dict[str, bool])
     """Whether a kernel accepts strided rows, for those asked so far."""
+
+    @abstractmethod
+    def block(self, ops: Sequence[Operation]) -> None:
+        """Make what can be parts of others in a block, of which these are the tasks."""
 
     def movable(self, alloc: AllocOp, placement: Placement, writer: LaunchOp) -> bool:
         """Whether all users of a buffer but `writer`, which goes, can use it as a part of another
@@ -312,16 +317,21 @@ def erase_unused_kernels(main: FuncOp, kernels: Mapping[str, KernelOp]) -> None:
             Rewriter.erase_op(kernel)
 
 
+def each_block(module: ModuleOp, kind: type[Parts]) -> None:
+    """Make parts in the blocks of the main function, and erase kernels without a launch then."""
+    if (main := main_function(module)) is None:
+        return
+    kernels = {k.sym_name.data: k for k in module.ops if isinstance(k, KernelOp)}
+    parts = kind(kernels)
+    for ops in ops_by_block(main.body.block).values():
+        parts.block(ops)
+    erase_unused_kernels(main, kernels)
+
+
 class WritePartsPass(ModulePass):
     """Have the operands of concatenations written into their parts of the result."""
 
     name = "write-parts"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (main := main_function(op)) is None:
-            return
-        kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
-        writing = PartWriting(kernels)
-        for ops in ops_by_block(main.body.block).values():
-            writing.block(ops)
-        erase_unused_kernels(main, kernels)
+        each_block(op, PartWriting)
