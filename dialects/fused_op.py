@@ -38,7 +38,7 @@ from ge.dialects.support.boxes import Box, hull
 from ge.dialects.support.in_place import same_bytes
 from ge.dialects.support.interfaces import SplitInterface, split_axes
 from ge.dialects.support.locations import fuse_locations
-from ge.dialects.support.operation import GeOp, operands_of, ops_of
+from ge.dialects.support.operation import GeOp, initialize, operands_of, ops_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_shape_like, is_static, numel, set_type, shape_of
 from ge.dialects.support.work import Work
@@ -176,7 +176,7 @@ class YieldOp(GeOp):
     assembly_format = "$values attr-dict `:` type($values)"
 
     def __init__(self, *values: SSAValue):
-        super().__init__(operands=[values])
+        initialize(self, values)
 
 
 class FusedOp(SplitInterface, ABC):

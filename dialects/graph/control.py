@@ -36,7 +36,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import SEGMENTED
-from ge.dialects.support.operation import GeOp
+from ge.dialects.support.operation import GeOp, initialize
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -97,7 +97,7 @@ class YieldOp(GeOp):
     assembly_format = "attr-dict ($values^ `:` type($values))?"
 
     def __init__(self, *values: SSAValue):
-        super().__init__(operands=[values])
+        initialize(self, values)
 
 
 def yielded(region: Region, what: str) -> Sequence[SSAValue]:

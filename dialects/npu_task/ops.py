@@ -138,7 +138,10 @@ class KernelOp(GeOp):
     @property
     def main(self) -> TensorOp:
         """The op that the launch is for: the last one before the return."""
-        *_, op = [o for o in ops_of(self.body.block) if isinstance(o, TensorOp)]
+        op = self.body.block.last_op
+        while op is not None and not isinstance(op, TensorOp):
+            op = op.prev_op
+        assert op is not None
         return op
 
     @property
@@ -200,12 +203,13 @@ class KernelOp(GeOp):
 
     def check(self) -> None:
         """What verifies a kernel beside its definition. Raises VerifyException."""
-        if not isinstance(self.body.block.last_op, ReturnOp):
+        body = self.body.block
+        if not isinstance(body.last_op, ReturnOp):
             raise VerifyException("the body ends in npu_task.return")
-        if not any([isinstance(o, TensorOp) for o in ops_of(self.body.block)]):
+        if not any([isinstance(o, TensorOp) for o in ops_of(body)]):
             raise VerifyException("the body is empty")
         if self.tiling is not None and len(self.tiling.sizes) == 3:
-            ops = all_ops((self.body.block,))
+            ops = all_ops((body,))
             matmuls = any([isinstance(o, TensorOp) and o.ALWAYS_MACS for o in ops])
             if not matmuls and (work := self.main.work()) is not None and not work.macs:
                 raise VerifyException("a tile of three sizes is for matmuls")

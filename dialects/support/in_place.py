@@ -38,6 +38,9 @@ class InPlaceInterface(BoxInterface):
             return elements
         if self.ACCESS is not Access.POINTWISE:
             return None
+        if self.operands[index].type is self.results[0].type and len(self.results) == 1:
+            if type(self).operand_box is BoxInterface.operand_box:
+                return elements
         # An element that is read for several places is overwritten at the first one
         return elements if stretches(self, index) == elements else None
 

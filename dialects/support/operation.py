@@ -316,7 +316,10 @@ def count_ops(blocks: Iterable[Block]) -> int:
             facts = op.__dict__
             if "regions" not in facts or facts["regions"]:  # most ops have none
                 for region in regions_of(op):
-                    todo.extend(region.blocks)
+                    block = region.first_block
+                    while block is not None:
+                        todo.append(block)
+                        block = block.next_block
             op = op._next_op  # pyright: ignore[reportPrivateUsage]
     return count
 

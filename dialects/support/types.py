@@ -245,11 +245,17 @@ def _holds_value(kind: type[Operation]) -> bool:
 def constant_ints(value: SSAValue) -> tuple[int, ...] | None:
     """The integers of a constant in the IR, flattened, else None."""
     attr = constant_value(value)
-    if attr is None or not isinstance(attr.get_element_type(), IntegerType):
+    if attr is None:
         return None
+    known: tuple[int, ...] | None = attr.__dict__.get(_INTS)
+    if known is not None or not isinstance(attr.get_element_type(), IntegerType):
+        return known
     values = attr.get_values()
     shape = cast(AnyTensor, attr.type).get_shape()
-    return values * numel(shape) if len(values) == 1 else values  # a splat is stored once
+    known = values * numel(shape) if len(values) == 1 else values  # a splat is stored once
+    if len(known) <= SHAPE_ELEMENTS:
+        vars(attr)[_INTS] = known
+    return known
 
 
 def set_type(value: SSAValue, new_type: Attribute) -> None:

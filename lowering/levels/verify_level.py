@@ -50,19 +50,18 @@ def parts_of(kernel: KernelOp) -> list[object]:
 
 
 def add_parts(region: Region, parts: list[object]) -> None:
-    for block in region.blocks:
-        parts.append(block)
-        parts += [arg.type for arg in block.args]
+    block = region.first_block
+    while block is not None:
+        parts += (block, *[arg.type for arg in block.args])
         for op in ops_of(block):
-            parts.append(op)
-            parts += operands_of(op)
-            parts += [r.type for r in op.results]
-            parts += op.properties.items()
+            results = [r.type for r in op.results]
+            parts += (op, *operands_of(op), *results, *op.properties.items())
             if op.attributes:
                 parts += op.attributes.items()
             for inner in op.regions:
                 add_parts(inner, parts)
         parts.append(None)  # the block ends
+        block = block.next_block
 
 
 @dataclass
@@ -73,7 +72,7 @@ class Verification:
     around: Surroundings
     legal: Legality = field(init=False)
     fused: Legality = field(init=False)
-    # Types of this function or kernel that are legal, by identity
+    # Types that are legal where values may be `values`, by identity
     types: dict[int, Attribute] = field(default_factory=dict[int, Attribute])
     values: tuple[type[Attribute], ...] = ()  # what the values around may be
     passed: list[tuple[KernelOp, Parts]] = field(default_factory=list[tuple[KernelOp, Parts]])
@@ -125,8 +124,9 @@ class Verification:
 
     def begin(self, values: tuple[type[Attribute], ...]) -> None:
         """A function or kernel begins, whose values may have these types."""
+        if values != self.values:
+            self.types.clear()
         self.values = values
-        self.types.clear()
 
     def block(self, block: Block, allowed: frozenset[type[Operation]], rules: Rules) -> None:
         self.check_types(block.args, block.parent_op())

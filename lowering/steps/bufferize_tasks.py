@@ -51,6 +51,7 @@ from ge.dialects.npu_task.memory import owner_of, row_major
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, TransferOp, segments
 from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.editing import erase
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import (
     AnyTensor,
@@ -114,12 +115,10 @@ class Bufferization:
         for op in ops:
             self.visit(op)
         for op in reversed(self.replaced):
-            op.detach()
-            op.erase()
+            erase(op)
         for buffer in self.views:
             if buffer.first_use is None and isinstance(cast := buffer.owner, ReinterpretCastOp):
-                cast.detach()
-                cast.erase()
+                erase(cast)
         assert block.last_op is not None
         erase_ports(func, states)
         results = [o.type for o in block.last_op.operands]

@@ -35,6 +35,7 @@ from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
 from ge.dialects.npu_task.attributes import Engine, TilingAttr, is_dynamic
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.diagnostics import error_at, warning
+from ge.dialects.support.editing import detach, erase, replace_uses
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import (
     all_ops,
@@ -138,11 +139,11 @@ class Lowering:
             put_before(op.parent, new, op)
             new.location = op.location
         for old, new in zip(op.results, launch.results_, strict=True):
-            old.replace_all_uses_with(new)
-        op.detach()
+            replace_uses(old, new)
         if cores is None:
-            op.erase()
+            erase(op)
         else:
+            detach(op, op.parent)
             block = body_of_kernel(op, inputs, sunk)
             kernel = self.kernels[key] = KernelOp(name, *cores, block)
             kernel.location = op.location
@@ -162,9 +163,8 @@ class Lowering:
             if key not in self.constants:
                 self.constants[key] = ConstantOp(*key)
                 self.constants[key].location = op.location
-            op.result.replace_all_uses_with(self.constants[key].result)
-        op.detach()
-        op.erase()
+            replace_uses(op.result, self.constants[key].result)
+        erase(op)
 
 
 def choose_cores(op: TensorOp, body: Body, target: Target) -> tuple[Engine, TilingAttr | None]:

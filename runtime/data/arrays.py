@@ -1,6 +1,7 @@
 """Between xDSL attributes and numpy arrays: element types, dense constants."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 import ml_dtypes
@@ -14,6 +15,8 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import AnyTensor, Dense, tensor
 
 Array = NDArray[Any]
+
+SHORT = 1024  # bytes of constants of which equal ones are one attribute
 
 
 def _dtype(name: str) -> np.dtype[Any]:
@@ -98,7 +101,14 @@ def dense(array: Array) -> Dense:
             flat = flat[:1]
     if flat.dtype in _SIGN_EXTENDED:
         flat = flat.astype(np.int8)
-    return DenseIntOrFPElementsAttr(cast(Any, type_of(array)), BytesAttr(flat.tobytes()))
+    make = _dense if flat.nbytes <= SHORT else _dense.__wrapped__
+    return make(type_of(array), flat.tobytes())
+
+
+@lru_cache(maxsize=4096)
+def _dense(t: AnyTensor, data: bytes) -> Dense:
+    """Equal ones, as far as they are kept, are one attribute."""
+    return DenseIntOrFPElementsAttr(cast(Any, t), BytesAttr(data))
 
 
 def array_of(attr: Dense) -> Array:

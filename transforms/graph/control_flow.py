@@ -11,6 +11,8 @@ from xdsl.traits import Pure
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import CaseOp, Control, LoopOp, YieldOp
+from ge.dialects.support.editing import erase, replace_uses
+from ge.dialects.support.operation import put_before
 from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.data.arrays import Array, dense, type_of
 
@@ -38,14 +40,9 @@ def end_of(block: Block) -> YieldOp:
     return last
 
 
-def erase(op: Operation) -> None:
-    op.detach()
-    op.erase()
-
-
 def replace_op(op: Operation, values: Sequence[SSAValue]) -> None:
     for result, value in zip(op.results, values, strict=True):
-        result.replace_all_uses_with(value)
+        replace_uses(result, value)
     erase(op)
 
 
@@ -53,7 +50,7 @@ def insert_before(before: Operation, op: OpT) -> OpT:
     """Insert a new op, with the source location of the one before which it is inserted."""
     op.location = before.location
     assert before.parent is not None
-    before.parent.insert_op_before(op, before)
+    put_before(before.parent, op, before)
     return op
 
 
@@ -73,7 +70,7 @@ def inline(block: Block, before: Operation, arguments: Sequence[SSAValue]) -> li
     """Move the ops of a block before an op, with values for the block's arguments. The terminator
     is erased; returns its operands."""
     for arg, value in zip(block.args, arguments, strict=True):
-        arg.replace_all_uses_with(value)
+        replace_uses(arg, value)
     end = end_of(block)
     results = list(end.operands)
     erase(end)

@@ -24,8 +24,9 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.control import Branching, Control, LoopOp, YieldOp
+from ge.dialects.support.editing import erase
 from ge.dialects.support.operation import all_ops
-from ge.transforms.graph.control_flow import end_of, erase, is_pure, keep_results
+from ge.transforms.graph.control_flow import end_of, is_pure, keep_results
 from ge.transforms.rewriting.passes import FunctionPass
 
 

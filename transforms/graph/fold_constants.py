@@ -32,6 +32,7 @@ from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
+    AnyTensor,
     Dense,
     byte_size,
     constant_ints,
@@ -39,9 +40,10 @@ from ge.dialects.support.types import (
     has_size,
     int_array,
     shape_of,
+    tensor,
 )
 from ge.runtime import kernels
-from ge.runtime.data.arrays import array_of, dense, type_of
+from ge.runtime.data.arrays import array_of, dense
 from ge.transforms.graph.control_flow import insert_before, is_pure, nested_blocks, replace_op
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
 from ge.transforms.rewriting.passes import FunctionPass
@@ -154,7 +156,9 @@ def fold_op(op: TensorOp, limit: int) -> None:
 
 def _constant(before: Operation, value: Attribute) -> SSAValue:
     elements = cast(Dense, value)
-    return insert_before(before, ConstantOp.make(elements, type_of(array_of(elements)))).result
+    shaped = cast(AnyTensor, elements.type)
+    t = tensor(shaped.get_shape(), shaped.element_type)
+    return insert_before(before, ConstantOp.make(elements, t)).result
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from xdsl.utils.disjoint_set import DisjointSet
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp, UnsqueezeOp
 from ge.dialects.support.access import Access
+from ge.dialects.support.editing import erase
 from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.inference import attribute
@@ -54,7 +55,7 @@ from ge.dialects.support.types import (
 from ge.transforms.graph.canonical import transposes, views
 from ge.transforms.graph.canonical.simplify import simplify
 from ge.transforms.graph.canonical.transposes import moves_only_ones
-from ge.transforms.graph.control_flow import erase, insert_before, nested_blocks
+from ge.transforms.graph.control_flow import insert_before, nested_blocks
 from ge.transforms.rewriting.counts import count
 from ge.transforms.rewriting.relations import BitExact, Relation, Ulps
 

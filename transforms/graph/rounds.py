@@ -13,6 +13,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import LoopOp
 from ge.dialects.support.access import Access
 from ge.dialects.support.diagnostics import remark
+from ge.dialects.support.editing import erase
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, constant_value, has_size
@@ -21,7 +22,6 @@ from ge.runtime.data.arrays import Array, array_of
 from ge.transforms.graph.control_flow import (
     constant_before,
     end_of,
-    erase,
     is_pure,
     move_before,
     nested_blocks,

@@ -35,13 +35,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from ge.dialects.npu_task.ops import ConstantOp, SlotOp
 from ge.dialects.npu_task.program_info import IO, NO_REUSE, PINNED, STATE, state
+from ge.dialects.support.editing import erase, replace_uses
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import all_ops
+from ge.dialects.support.operation import all_ops, put_before
 from ge.dialects.support.types import align_up, byte_size
 from ge.dialects.targets.target import Target, target_for
 from ge.transforms.analysis.aliasing import in_arena
@@ -59,9 +59,10 @@ def replace_by_slot(alloc: Operation, segment: str, offset: int) -> SlotOp:
     slot = SlotOp(segment, offset, buffer.type)
     slot.location = alloc.location
     slot.result.name_hint = buffer.name_hint
-    Rewriter.insert_op(slot, InsertPoint.before(alloc))
-    buffer.replace_all_uses_with(slot.result)
-    Rewriter.erase_op(alloc)
+    assert alloc.parent is not None
+    put_before(alloc.parent, slot, alloc)
+    replace_uses(buffer, slot.result)
+    erase(alloc)
     return slot
 
 
@@ -110,7 +111,7 @@ class Planner:
         for life, offset in zip(liveness.buffers, offsets, strict=True):
             replace_by_slot(life.op, "arena", offset)
         for life in liveness.unused:
-            Rewriter.erase_op(life.op)
+            erase(life.op)
         for op, offset in zip(pinned, pinned_offsets, strict=True):
             slot = replace_by_slot(op, "arena", shared + offset)
             slot.attributes[PINNED] = UnitAttr()

@@ -36,6 +36,9 @@ from ge.dialects.support.operation import all_ops
 
 def leading_concats(op: FusedOp) -> list[ConcatOp]:
     """The concatenations that can move out of a fused op."""
+    concats = [member for member in op.members if isinstance(member, ConcatOp)]
+    if not concats:
+        return []
     outside: dict[SSAValue, SSAValue] = dict(zip(op.block.args, op.inputs, strict=True))
     yielded = set(op.yielded)
 
@@ -47,9 +50,8 @@ def leading_concats(op: FusedOp) -> list[ConcatOp]:
 
     return [
         member
-        for member in op.members
-        if isinstance(member, ConcatOp)
-        and member.result in yielded
+        for member in concats
+        if member.result in yielded
         and not is_dynamic(member.result.type)
         and all(map(movable, member.inputs))
         and any(isinstance(outside[arg].owner, Operation) for arg in member.inputs)

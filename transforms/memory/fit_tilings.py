@@ -22,9 +22,8 @@ from ge.runtime.costs.tiling import tile_unit
 from ge.transforms.memory.core_plans import core_plan, core_target, tiled_kernels
 
 
-def tilings(kernel: KernelOp, tiling: TilingAttr, target: Target) -> Iterator[TilingAttr]:
-    """The tiling, and smaller ones of the same kind."""
-    yield tiling
+def smaller_tilings(kernel: KernelOp, tiling: TilingAttr, target: Target) -> Iterator[TilingAttr]:
+    """Tilings of the same kind with smaller tiles, the largest first."""
     sizes, blocks = tiling.sizes, tiling.blocks.data
     unit = tile_unit(kernel.main, tiling, target)
     while (largest := max(sizes[:2])) > unit:
@@ -46,9 +45,8 @@ class FitTilingsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = core_target(op, self.target)
         for kernel, tiling in tiled_kernels(op):
-            fitting = (
-                t
-                for t in tilings(kernel, tiling, target)
-                if core_plan(kernel.main, t, target) is not None
-            )
-            kernel.tiling = next(fitting, tiling)
+            main = kernel.main
+            if core_plan(main, tiling, target) is None:
+                smaller = smaller_tilings(kernel, tiling, target)
+                fitting = (t for t in smaller if core_plan(main, t, target) is not None)
+                kernel.tiling = next(fitting, tiling)

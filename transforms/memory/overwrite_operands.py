@@ -31,11 +31,12 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ge.dialects.npu_task.attributes import HBM, is_dynamic
+from ge.dialects.npu_task.attributes import HBM, is_dynamic, space_of
 from ge.dialects.npu_task.control import LoopOp, YieldOp
 from ge.dialects.npu_task.memory import LOOP_ARGUMENTS, owner_of, row_major
 from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import IO, STATE
+from ge.dialects.support.editing import erase, replace_uses
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import array_ints, element_type, numel, shape_of
@@ -56,6 +57,8 @@ class Overwriting:
     graphs: dict[Block, TaskGraph] = field(default_factory=dict[Block, TaskGraph])
     """The task graph of the ops of a block."""
     positions: dict[Operation, int] = field(default_factory=dict[Operation, int])
+    movable: set[Operation] = field(default_factory=set[Operation])
+    """Allocations of buffers that may share bytes."""
     allowed: dict[str, set[tuple[int, int]]] = field(
         default_factory=dict[str, set[tuple[int, int]]]
     )
@@ -66,6 +69,7 @@ class Overwriting:
         for block, ops in self.ops.items():
             self.graphs[block] = buffer_graph(ops, lambda _: 0)
             self.positions |= {op: i for i, op in enumerate(ops)}
+            self.movable.update(op for op in ops if self.may_share(op))
         for ops in reversed(self.ops.values()):
             for op in ops:
                 if isinstance(op, LoopOp):
@@ -114,7 +118,7 @@ class Overwriting:
         if self.is_new(target, op) and self.dies(source, op) and source.type == target.type:
             if fits(target, source):
                 self.take(target, source, op)
-                Rewriter.erase_op(op)
+                erase(op)
 
     def carried(self, loop: LoopOp) -> None:
         """What the body computes for the next iteration is written into the carried buffer, if
@@ -175,9 +179,13 @@ class Overwriting:
 
     def may_move(self, op: Operation | Block, task: Operation) -> TypeGuard[AllocOp]:
         """Whether an op allocates, in the block of a task, a buffer that may share bytes."""
-        if not isinstance(op, AllocOp) or op.parent is not task.parent or STATE in op.attributes:
+        return op.parent is task.parent and op in self.movable
+
+    def may_share(self, op: Operation) -> bool:
+        """Whether an op allocates a buffer that may share bytes."""
+        if not isinstance(op, AllocOp) or STATE in op.attributes:
             return False
-        return op.memref.type.memory_space == HBM and op not in self.pinned
+        return space_of(op.results[0].type) == HBM and op not in self.pinned
 
     def take(self, result: SSAValue, source: SSAValue, task: Operation) -> None:
         """Put a result into the buffer of `source`, which is an output of the model from then on
@@ -218,8 +226,8 @@ def replace(value: SSAValue, new: SSAValue, alloc: AllocOp) -> None:
         for use in list(value.uses):
             if isinstance(use.operation, ReinterpretCastOp):
                 use.operation.operands[use.index] = cast.source
-    value.replace_all_uses_with(new)
-    Rewriter.erase_op(alloc)
+    replace_uses(value, new)
+    erase(alloc)
 
 
 @dataclass(frozen=True)

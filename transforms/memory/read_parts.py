@@ -31,25 +31,26 @@ from xdsl.rewriter import Rewriter
 from ge.dialects.graph.slicing import SliceOp
 from ge.dialects.npu_task.attributes import HBM, is_dynamic
 from ge.dialects.npu_task.memory import access, owner_of
-from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
+from ge.dialects.npu_task.ops import CopyOp, LaunchOp
 from ge.dialects.npu_task.program_info import IO, STATE
 from ge.dialects.support.element_types import elements_per_byte, storage_bytes
-from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size, element_type, numel, shape_of
-from ge.transforms.analysis.aliasing import arena_bytes, in_arena, ops_by_block, users_of
+from ge.transforms.analysis.aliasing import arena_bytes, in_arena, users_of
 from ge.transforms.analysis.live_profile import LiveProfile
 from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph
 from ge.transforms.memory.write_parts import (
     SHORTEST,
     Parts,
     Placement,
-    erase_unused_kernels,
+    each_block,
     move,
 )
 
 
 class PartReading(Parts):
     """Works on the blocks of one function."""
+
+    KIND = SliceOp
 
     def block(self, ops: Sequence[Operation]) -> None:
         """Make views of the slices of a block."""
@@ -137,10 +138,4 @@ class ReadPartsPass(ModulePass):
     name = "read-parts"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (main := main_function(op)) is None:
-            return
-        kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
-        reading = PartReading(kernels)
-        for ops in ops_by_block(main.body.block).values():
-            reading.block(ops)
-        erase_unused_kernels(main, kernels)
+        each_block(op, PartReading)

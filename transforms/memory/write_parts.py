@@ -25,10 +25,12 @@ move only if they are written at most `NEAR` tasks earlier and the bytes that ar
 below the most that is live between two tasks of the block.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import prod
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StridedLayoutAttr
@@ -46,6 +48,7 @@ from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.element_types import elements_per_byte, storage_bytes
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, element_type, normalize_axis, numel, shape_of
 from ge.transforms.analysis.aliasing import arena_bytes, erase_unused, in_arena, ops_by_block
 from ge.transforms.analysis.live_profile import LiveProfile
@@ -100,12 +103,18 @@ class Joining:
 
 
 @dataclass
-class Parts:
+class Parts(ABC):
     """Which buffers of a function can be parts of others."""
 
+    KIND: ClassVar[type[TensorOp]]
+    """The op of the launches that are looked for."""
     kernels: Mapping[str, KernelOp]
     strided: dict[str, bool] = field(default_factory=dict[str, bool])
     """Whether a kernel accepts strided rows, for those asked so far."""
+
+    @abstractmethod
+    def block(self, ops: Sequence[Operation]) -> None:
+        """Make what can be parts of others in a block, of which these are the tasks."""
 
     def movable(self, alloc: AllocOp, placement: Placement, writer: LaunchOp) -> bool:
         """Whether all users of a buffer but `writer`, which goes, can use it as a part of another
@@ -141,6 +150,8 @@ class Parts:
 
 class PartWriting(Parts):
     """Works on the blocks of one function."""
+
+    KIND = ConcatOp
 
     def block(self, ops: Sequence[Operation]) -> None:
         """Rewrite the concatenations of a block in order: one may be an operand of another."""
@@ -312,16 +323,22 @@ def erase_unused_kernels(main: FuncOp, kernels: Mapping[str, KernelOp]) -> None:
             Rewriter.erase_op(kernel)
 
 
+def each_block(module: ModuleOp, kind: type[Parts]) -> None:
+    """Make parts in the blocks of the main function, and erase kernels without a launch then."""
+    if (main := main_function(module)) is None:
+        return
+    kernels = {k.sym_name.data: k for k in module.ops if isinstance(k, KernelOp)}
+    parts = kind(kernels)
+    if any([isinstance(k.main, kind.KIND) for k in kernels.values()]):
+        for ops in ops_by_block(main.body.block).values():
+            parts.block(ops)
+    erase_unused_kernels(main, kernels)
+
+
 class WritePartsPass(ModulePass):
     """Have the operands of concatenations written into their parts of the result."""
 
     name = "write-parts"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (main := main_function(op)) is None:
-            return
-        kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
-        writing = PartWriting(kernels)
-        for ops in ops_by_block(main.body.block).values():
-            writing.block(ops)
-        erase_unused_kernels(main, kernels)
+        each_block(op, PartWriting)

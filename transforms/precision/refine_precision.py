@@ -27,6 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.elementwise import CastOp, ClampOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.support.folding import holds
+from ge.dialects.support.editing import erase
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
@@ -38,7 +39,6 @@ from ge.dialects.support.types import (
     tensor,
 )
 from ge.runtime.data.arrays import array_of, dtype_of
-from ge.transforms.graph.control_flow import erase
 from ge.transforms.precision import outcome
 from ge.transforms.precision.decisions import Decisions, is_product, narrowed_operands
 from ge.transforms.precision.magnitudes import Magnitudes, is_f32, name_of

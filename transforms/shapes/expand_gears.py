@@ -43,13 +43,20 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import CaseOp, LoopOp, YieldOp
 from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
 from ge.dialects.graph.ports import PADDING, name_of
+from ge.dialects.support.editing import detach, erase, replace_uses
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import cloned, operands_of, put_last
+from ge.dialects.support.operation import (
+    cloned,
+    created,
+    operands_of,
+    put_after,
+    put_before,
+    put_last,
+)
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_value, is_shape_like, set_type, shape_of
 from ge.transforms.graph.branches import hoist_common_ops, use_equal_values
 from ge.transforms.graph.control_flow import (
-    erase,
     insert_before,
     is_pure,
     keep_results,
@@ -91,8 +98,11 @@ def retyped(op: FusedOp) -> bool:
 
     def is_known(member: Operation) -> bool:
         """Whether all operands are constants."""
-        values = [outside.get(v) for v in operands_of(member)]
-        return all([v is not None and constant_value(v) is not None for v in values])
+        for operand in operands_of(member):
+            value = outside.get(operand)
+            if value is None or constant_value(value) is None:
+                return False
+        return True
 
     for member in members:
         if is_known(member):
@@ -136,12 +146,12 @@ def settle_fused(op: FusedOp, limit: int) -> None:
         return
     members = op.members
     end = YieldOp(*op.yielded)
-    block.insert_op_after(end, op)
+    put_after(block, end, op)
     for arg, value in zip(op.block.args, op.inputs, strict=True):
-        arg.replace_all_uses_with(value)
+        replace_uses(arg, value)
     for member in members:
-        member.detach()
-    block.insert_ops_before(members, end)
+        detach(member, op.block)
+        put_before(block, member, end)
     for member in members:
         fold_op(member, limit)
     left = [o for o in between(op, end) if not isinstance(o, ConstantOp)]
@@ -153,7 +163,7 @@ def settle_fused(op: FusedOp, limit: int) -> None:
     if len(left) > 1:
         computed = [v for v in dict.fromkeys(results) if v.owner in left]
         new = fused(op, left, computed)
-        block.insert_op_before(new, end)
+        put_before(block, new, end)
         outside = dict(zip(computed, new.results, strict=True))
         results = [outside.get(v, v) for v in results]
     erase(end)
@@ -167,16 +177,13 @@ def fused(op: FusedOp, members: Sequence[Operation], results: Sequence[SSAValue]
     block = Block(arg_types=[v.type for v in inputs])
     argument = dict(zip(inputs, block.args, strict=True))
     for member in members:
-        member.detach()
-        block.add_op(member)
-        member.operands = [argument.get(v, v) for v in member.operands]
-    block.add_op(FusedYieldOp(*results))
-    new = type(op)(
-        operands=[inputs],
-        result_types=[[v.type for v in results]],
-        properties=dict(op.properties),
-        regions=[Region(block)],
-    )
+        if member.parent is not None:
+            detach(member, member.parent)
+        put_last(block, member)
+        member.operands = [argument.get(v, v) for v in operands_of(member)]
+    put_last(block, created(FusedYieldOp, results))
+    types = [v.type for v in results]
+    new = created(type(op), inputs, types, dict(op.properties), [Region(block)])
     new.location = op.location
     return new
 

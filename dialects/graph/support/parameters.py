@@ -6,6 +6,7 @@ A parameter (see `TensorOp.PARAMETERS`) stands in the IR by its name: `shape [2,
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import lru_cache
 from struct import pack
 from typing import ClassVar, TypeAlias, cast
 
@@ -247,7 +248,12 @@ class ShapeComputation(TensorOp, HasFolderInterface, ABC):
 
 
 def int_elements(t: Attribute, values: Sequence[int]) -> Attribute:
-    """The integers as a dense attribute of a tensor type."""
+    """The integers as a dense attribute of a tensor type; equal ones are one attribute."""
+    return _int_elements(t, tuple(values))
+
+
+@lru_cache(maxsize=4096)
+def _int_elements(t: Attribute, values: tuple[int, ...]) -> Attribute:
     typed = cast(TensorType[IntegerType], t)
     low, high = min(values, default=0), max(values, default=0)
     if typed.element_type is not i64 or not -(1 << 63) <= low <= high < 1 << 63:

@@ -1,0 +1,52 @@
+"""Edits of the IR that passes make for most ops, done on its linked lists directly: xDSL's own make
+a view of the operands for each use, and an erased value for each result."""
+
+from xdsl.ir import Block, Operation, SSAValue, SSAValues
+
+# pyright: reportPrivateUsage=false
+
+
+def replace_uses(value: SSAValue, new: SSAValue) -> None:
+    """As `value.replace_all_uses_with(new)`: the same uses, in the same order."""
+    if new is value:
+        return
+    use, first = value.first_use, new.first_use
+    while use is not None:
+        following, op = use._next_use, use._operation
+        operands = [*op._operands]
+        operands[use._index] = new
+        op._operands = SSAValues(operands)
+        use._prev_use, use._next_use = None, first
+        if first is not None:
+            first._prev_use = use
+        first, use = use, following
+    value.first_use, new.first_use = None, first
+    if new.name_hint is None:
+        new.name_hint = value.name_hint
+
+
+def detach(op: Operation, block: Block) -> None:
+    """As `block.detach_op(op)`, for an op of the block."""
+    before, after = op._prev_op, op._next_op
+    if before is None:
+        block._first_op = after
+    else:
+        before._next_op = after
+    if after is None:
+        block._last_op = before
+    else:
+        after._prev_op = before
+    op.parent = op._prev_op = op._next_op = None
+
+
+def erase(op: Operation) -> None:
+    """Detach an op, if it is in a block, and erase it. Raises ValueError where a result has
+    uses."""
+    if op.parent is not None:
+        detach(op, op.parent)
+    if op.regions or op._successors or any([r.first_use is not None for r in op.results]):
+        op.erase()
+        return
+    for operand, use in zip(op._operands, op._operand_uses, strict=True):
+        operand.remove_use(use)
+    op._operand_uses = ()
