@@ -15,10 +15,42 @@ from xdsl.ir import Operation
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array, type_of
+from ge.runtime.kernels import Fn, bind
+from ge.runtime.kernels.plan import Action
+from ge.runtime.kernels.scratch import Scratch
 
 Registers: TypeAlias = list[Any]
 Step: TypeAlias = Callable[[Registers], None]
 Check: TypeAlias = Callable[[Any], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The function of a kernel that takes `then=`, and that of one that makes its result of each
+    block at once. The other operands of that are the last ones, of one element, and `at` says how
+    many of them stand before the block."""
+
+    function: Fn
+    then: Fn
+    count: int  # operands of the first function
+    at: int
+
+    def on_blocks(self, arrays: Sequence[Array]) -> Callable[[Array, Array], None]:
+        # a block may have fewer dimensions
+        others = [a if a.ndim < 2 else a.reshape(1) for a in arrays[self.count :]]
+        before, after, then = others[: self.at], others[self.at :], self.then
+
+        def finish(block: Array, result: Array) -> None:
+            then(*before, block, *after, out=result)
+
+        return finish
+
+    def __call__(self, *arrays: Array, out: Array | None = None) -> Any:
+        return self.function(*arrays[: self.count], out=out, then=self.on_blocks(arrays))
+
+    def bind(self, scratch: Scratch, *arrays: Array, out: Array) -> Action:
+        first, then = arrays[: self.count], self.on_blocks(arrays)
+        return bind(self.function, scratch, *first, out=out, then=then)
 
 
 @dataclass(slots=True)
@@ -40,20 +72,9 @@ class Call:
     def finished_by(self, last: "Call") -> "Call":
         """This call and then `last`, which reads its result, on each block while it is in the
         cache. The other operands of `last` have one element."""
-        count, function, then = len(self.reads), self.function, last.function
         at = last.reads.index(self.writes[0])
         rest = (*last.reads[:at], *last.reads[at + 1 :])
-
-        def both(*arrays: Array, out: Array | None = None) -> Any:
-            # a block may have fewer dimensions
-            others = [a if a.ndim < 2 else a.reshape(1) for a in arrays[count:]]
-            before, after = others[:at], others[at:]
-
-            def finish(block: Array, result: Array) -> None:
-                then(*before, block, *after, out=result)
-
-            return function(*arrays[:count], out=out, then=finish)
-
+        both = Finished(self.function, last.function, len(self.reads), at)
         return Call(both, (*self.reads, *rest), last.writes, last.checks, True, False)
 
     def step(self) -> Step:
@@ -192,6 +213,25 @@ class Code:
                 part._steps.append((step, emptied))
             parts.append(part)
         return parts[0], parts[1], parts[2]
+
+    def bind(self, registers: Registers, scratch: Scratch) -> Action:
+        """What runs the steps on the arrays that are in the registers and stay there. All steps are
+        calls with one result, whose register has its array."""
+        calls: list[Action] = []
+        for call in (i.action for i in self.instructions):
+            assert isinstance(call, Call)
+            arrays, out = [registers[r] for r in call.reads], registers[call.writes[0]]
+            calls.append(bind(call.function, scratch, *arrays, out=out))
+
+        def run() -> None:
+            index = 0
+            try:
+                for index, call in enumerate(calls):
+                    call()
+            except Exception as e:
+                raise self._located(e, index, registers) from e
+
+        return run
 
     def run(self, registers: Registers) -> None:
         """Run all steps. Raises GeError that names the op that failed and its operands."""

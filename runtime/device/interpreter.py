@@ -29,7 +29,7 @@ from ge.dialects.npu_task.control import YieldOp
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import Dense, is_static
+from ge.dialects.support.types import Dense, byte_size, is_static
 from ge.runtime import kernels
 from ge.runtime.data.arrays import Array, array_of, dtype_of, type_of
 from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
@@ -45,6 +45,8 @@ from ge.runtime.device.executable import (
 )
 from ge.runtime.device.memory import Device, PackedView
 from ge.runtime.device.state import DeviceState
+from ge.runtime.kernels.plan import Action
+from ge.runtime.kernels.scratch import Scratch
 
 OpT = TypeVar("OpT", bound=Operation)
 Handler = Callable[["Translator", Any], None]
@@ -209,7 +211,7 @@ class Translator:
     def inline(self, op: FusedOp) -> None:
         custom = kernels.find_custom(op.kind.data) if isinstance(op, CustomOp) else None
         if custom is not None:
-            self.call(op, kernels.on_contiguous(custom))
+            self.call(op, kernels.OnContiguous(custom))
             return
         for arg, value in zip(op.block.args, op.inputs, strict=True):
             self.alias(arg, value)
@@ -295,6 +297,9 @@ class Kernel(Protocol):
 CodeOf = Callable[[KernelOp, Payload], Kernel]
 
 
+BOUND_BYTES = 1 << 24  # in an array, up to which calls are prepared, and keep memory for that
+
+
 class KernelCode:
     """The code of a kernel: run on input arrays and, for static results, destinations."""
 
@@ -316,7 +321,7 @@ class KernelCode:
         self.has_views = any(self.views)
         self._write_into_outs(shared)
         translator.seal(self.code, self.inputs, self.results)
-        self.template = translator.template
+        self.template, self.types = translator.template, translator.types
 
     def _finish_blocks(self, translator: Translator) -> None:
         """Have kernels that compute block by block apply what follows to each block at once."""
@@ -362,12 +367,51 @@ class KernelCode:
             if any(r in shared for r in instruction.reads):
                 return
 
-    def run(self, inputs: Sequence[Array], outs: Sequence[Array | None]) -> list[Array]:
-        """The results. Those with an array in `outs` are written there as well."""
+    def registers(self, inputs: Sequence[Array], outs: Sequence[Array | None]) -> Registers:
+        """The registers before the first step."""
         registers = self.template.copy()
         registers[: len(inputs)] = inputs
         for r, out in zip(self.outs, outs, strict=True):
             registers[r] = out if out is None or out.flags.c_contiguous else None
+        return registers
+
+    def bind(
+        self, inputs: Sequence[Array], outs: Sequence[Array], scratch: Scratch
+    ) -> Action | None:
+        """What does the same as `run`, each time with the elements of that time, for arrays that
+        stay where they are; None where some step has to make its result itself, and for arrays so
+        large that it takes long in any case."""
+        if any(a.nbytes > BOUND_BYTES for a in (*inputs, *outs)):
+            return None
+        registers = self.registers(inputs, outs)
+        for instruction in self.code.instructions:
+            call = instruction.action
+            if not isinstance(call, Call) or not call.into or len(call.writes) != 1:
+                return None
+            (result,) = call.writes
+            array = None if call.out is None else registers[call.out]
+            if array is None:
+                element, shape = data_type(self.types[result])
+                if not is_static(shape) or byte_size(self.types[result]) > BOUND_BYTES:
+                    return None
+                array = scratch(f"value {result}", shape, dtype_of(element))
+            registers[result] = array
+        compute = self.code.bind(registers, scratch)
+        results = [registers[r] for r in self.results]
+        apart = [(out, r) for out, r in zip(outs, results, strict=True) if out is not r]
+        if not apart:
+            return compute
+
+        def run() -> None:
+            compute()
+            for out, result in apart:
+                np.copyto(out, result)
+
+        return run
+
+    def run(self, inputs: Sequence[Array], outs: Sequence[Array | None]) -> list[Array]:
+        """The results. Those with an array in `outs` are written there as well."""
+        registers = self.registers(inputs, outs)
         self.code.run(registers)
         results = [registers[r] for r in self.results]
         if self.has_views:

@@ -24,6 +24,7 @@ from ge.dialects.support.types import byte_size
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.machine import WITHOUT_MEMORY, machine_bytes, require_memory
 from ge.runtime.data.packing import is_packed, packed, unpacked
+from ge.runtime.kernels.scratch import Scratch
 
 if TYPE_CHECKING:
     from ge.runtime.device.state import DeviceState
@@ -112,6 +113,7 @@ class Device:
     def __init__(self, sizes: dict[str, int] | None = None, poison: bool = False) -> None:
         self.sizes, self.poison = sizes or {}, poison
         self.states: dict[Operation, DeviceState] = {}
+        self.scratch = Scratch()  # of what computes on it, which is alone there
         require_memory(sum(self.sizes.values()), "the program", hint=WITHOUT_MEMORY)
         self.pools: dict[str, Bytes] = {n: np.empty(s, np.uint8) for n, s in self.sizes.items()}
         if poison:

@@ -5,7 +5,7 @@ that they allow. (`clock.py` simulates when things happen.)
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
@@ -23,9 +23,11 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, numel, shape_of
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.device.executable import Code, Registers, Step
-from ge.runtime.device.interpreter import Translator, checker, translates
+from ge.runtime.device.interpreter import KernelCode, Translator, checker, translates
 from ge.runtime.device.memory import PackedRow, PackedView, extent_of, loaded, strided_view
 from ge.runtime.device.state import DeviceState
+from ge.runtime.kernels.plan import Action
+from ge.runtime.kernels.scratch import Scratch
 
 
 @translates(task.ConstantOp)
@@ -71,7 +73,30 @@ def translate_launch(t: Translator, op: task.LaunchOp) -> None:
     step = on_buffers if writes else on_static_buffers
     if not t.packed.isdisjoint((*ins, *outs)):
         step = unpacking(step, ins, outs)
+    elif isinstance(kernel, KernelCode) and not writes and t.constants.issuperset((*ins, *outs)):
+        step = prepared(step, kernel, ins, outs, t.device.scratch)
     t.emit(op, step, (*ins, *outs), writes)
+
+
+def prepared(
+    step: Step, kernel: KernelCode, ins: Sequence[int], outs: Sequence[int], scratch: Scratch
+) -> Step:
+    """A launch on memory that stays where it is. The first run checks what its kernel gives; the
+    second one prepares the calls that it and all later ones make."""
+    runs, bound = 0, cast(Action | None, None)
+
+    def run(registers: Registers) -> None:
+        nonlocal runs, bound
+        if bound is not None:
+            bound()
+            return
+        runs += 1
+        if runs == 2:
+            inputs, places = ([registers[r] for r in some] for some in (ins, outs))
+            bound = kernel.bind(inputs, places, scratch)
+        (step if bound is None else run)(registers)
+
+    return run
 
 
 def placer(t: Translator, op: Operation) -> Callable[[SSAValue, Array], Array]:

@@ -12,7 +12,7 @@ The function takes one argument for each operand *definition* of the op (None fo
 optional operand; the members of a variadic operand one by one) and returns an array, or a tuple
 for several results. With `into=True` it also takes `out=`, an array to write the result to; with
 `blocks=True` also `then=`, which makes of each block of the result another one, in the array that
-is its second argument.
+is its second argument. It may have a method `bind` (see `Bindable`), which prepares calls.
 A result may be a view of an operand; the caller copies where that matters. Operands lie in memory
 in order, so that sums are rounded alike whatever came before; only for what moves elements or
 works on each alone they may be views with any strides. Overflow, division by zero and the like
@@ -23,8 +23,9 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from inspect import isfunction
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -36,9 +37,29 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.packages import of_dialect
 from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.data.arrays import Array, contiguous
+from ge.runtime.kernels.plan import Action
+from ge.runtime.kernels.scratch import Scratch
 
 Fn = Callable[..., Any]
 OpT = TypeVar("OpT", bound=Operation)
+
+
+@runtime_checkable
+class Bindable(Protocol):
+    """A kernel function that can be prepared for arrays that stay where they are."""
+
+    def bind(self, scratch: Scratch, *arrays: Array | None, **named: Any) -> Action:
+        """A function that does what the call with these arguments does, each time with the elements
+        of that time; those of read-only arrays stay. It computes in `scratch`, which has one user
+        at a time."""
+        ...
+
+
+def bind(fn: Fn, scratch: Scratch, *arrays: Array | None, **named: Any) -> Action:
+    """Prepare a call, as far as the function can."""
+    if isinstance(fn, Bindable):
+        return fn.bind(scratch, *arrays, **named)
+    return partial(fn, *arrays, **named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,26 +155,45 @@ def prepare(op: Operation) -> Fn:
     fn = registered.factory(op)
     slots = operand_slots(op)
     takes_views = isinstance(op, TensorOp) and op.ACCESS in TAKES_VIEWS
-    if slots is None:
-        return fn if takes_views else on_contiguous(fn)
-
-    def with_absent(*arrays: Array, **out: Any) -> Any:
-        return fn(*(None if i is None else arrays[i] for i in slots), **out)
-
-    return with_absent if takes_views else on_contiguous(with_absent)
+    if slots is not None:
+        fn = WithAbsent(fn, slots)
+    return fn if takes_views else OnContiguous(fn)
 
 
-def on_contiguous(fn: Fn) -> Fn:
+@dataclass(frozen=True, slots=True)
+class WithAbsent:
+    """Give a function None for absent operands."""
+
+    fn: Fn
+    slots: Sequence[int | None]
+
+    def arguments(self, arrays: Sequence[Array]) -> list[Array | None]:
+        return [None if i is None else arrays[i] for i in self.slots]
+
+    def __call__(self, *arrays: Array, **named: Any) -> Any:
+        return self.fn(*self.arguments(arrays), **named)
+
+    def bind(self, scratch: Scratch, *arrays: Array, **named: Any) -> Action:
+        return bind(self.fn, scratch, *self.arguments(arrays), **named)
+
+
+@dataclass(frozen=True, slots=True)
+class OnContiguous:
     """Copy operands into order, so that sums have the same order, and bits, however launches are
     cut."""
 
-    def run(*arrays: Array, **out: Any) -> Any:
+    fn: Fn
+
+    def __call__(self, *arrays: Array, **named: Any) -> Any:
         for a in arrays:
             if not a.flags.c_contiguous:
-                return fn(*map(contiguous, arrays), **out)
-        return fn(*arrays, **out)
+                return self.fn(*map(contiguous, arrays), **named)
+        return self.fn(*arrays, **named)
 
-    return run
+    def bind(self, scratch: Scratch, *arrays: Array, **named: Any) -> Action:
+        if all(a.flags.c_contiguous for a in arrays):
+            return bind(self.fn, scratch, *arrays, **named)
+        return partial(self, *arrays, **named)
 
 
 # The ops whose results are the same however the operands lie in memory.

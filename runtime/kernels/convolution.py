@@ -1,8 +1,7 @@
 """Kernels of convolutions, computed in `correlation.py`, and of their inverses."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
@@ -13,7 +12,7 @@ from ge.dialects.graph.support.window import Window
 from ge.dialects.support.types import Shape, element_type
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.kernels import Fn, kernel
-from ge.runtime.kernels.correlation import Correlation, Matmul
+from ge.runtime.kernels.correlation import Correlation, Epilogue, Matmul
 from ge.runtime.kernels.linear import (
     Converted,
     DerivedArrays,
@@ -27,6 +26,8 @@ from ge.runtime.kernels.linear import (
     rounded,
     whole_dtype,
 )
+from ge.runtime.kernels.plan import Action, Plan
+from ge.runtime.kernels.scratch import Scratch
 from ge.runtime.kernels.windows import pad, padded_shape
 
 
@@ -98,49 +99,80 @@ def arithmetic(
     return wide, multiply, False
 
 
-@kernel(g.ConvOp, into=True, blocks=True)
-def conv(op: g.ConvOp) -> Fn:
-    groups, dtype = op.groups, dtype_of(element_type(op.result))
-    weight, bands, channels = Converted(), DerivedArrays(), op.channel_axis
-    pad_value, norms = op.pad_value.value.data, DerivedArrays()
+class Convolution:
+    def __init__(self, op: g.ConvOp) -> None:
+        self.op, self.dtype = op, dtype_of(element_type(op.result))
+        self.channel_axis, self.pad_value = op.channel_axis, op.pad_value.value.data
+        self.weight, self.derived, self.norms = Converted(), DerivedArrays(), DerivedArrays()
+        self.window_of = lru_cache(maxsize=8)(self._window_of)
 
-    @lru_cache(maxsize=8)
-    def window_of(image: Shape, size: Shape) -> tuple[Window, Shape]:
-        window = op.window_over(size).resolved(image)
+    def _window_of(self, image: Shape, size: Shape) -> tuple[Window, Shape]:
+        window = self.op.window_over(size).resolved(image)
         return window, window.output(image)
 
-    def run(
+    def __call__(
+        self,
         x: Array,
         w: Array,
         bias: Array | None = None,
         out: Array | None = None,
-        then: Callable[[Array, Array], object] | None = None,
+        then: Epilogue | None = None,
     ) -> Array:
-        x = x if channels == 1 else np.moveaxis(x, channels, 1)
-        window, places = window_of(x.shape[2:], w.shape[2:])
+        x = x if self.channel_axis == 1 else np.moveaxis(x, self.channel_axis, 1)
+        window, places = self.window_of(x.shape[2:], w.shape[2:])
         shape = (x.shape[0], w.shape[0], *places)
-        wide, product, in_floats = arithmetic(x, w, prod(w.shape[1:]), dtype, norms)
-        exact = dtype if dtype.kind in "iu" else wide
+        terms = prod(w.shape[1:])
+        wide, product, in_floats = arithmetic(x, w, terms, self.dtype, self.norms)
+        exact = self.dtype if self.dtype.kind in "iu" else wide
         direct = out is not None and out.dtype == exact and out.flags.c_contiguous
         target = out if direct else np.empty(shape, exact)
         assert target is not None
 
-        inside = then if exact == dtype else None
+        inside = then if exact == self.dtype else None
         x = x if in_floats else x.astype(wide, copy=False)
-        if pad_value:
+        if self.pad_value:
             around = np.empty(padded_shape(x, window), x.dtype)
-            x = pad(x, window, pad_value, around)
+            x = pad(x, window, self.pad_value, around)
             window = replace(window, pads=(0,) * len(window.pads))
-        Correlation(
-            x, weight.convert(w, wide), window, groups, product, target,
+        correlation = Correlation(
+            x, self.weight.convert(w, wide), window, self.op.groups, product, target,
             bias, inside, in_floats,
-        ).run(bands)  # fmt: skip
-        result = target if direct else rounded(target, dtype, out)
+        )  # fmt: skip
+        correlation.prepare(self.derived).run()
+        result = target if direct else rounded(target, self.dtype, out)
         if then is not None and inside is None:
             then(result, result)
         return result
 
-    return run
+    def bind(
+        self,
+        scratch: Scratch,
+        x: Array,
+        w: Array,
+        bias: Array | None = None,
+        *,
+        out: Array,
+        then: Epilogue | None = None,
+    ) -> Action:
+        """See `Bindable`. Weights have to be constants, and floats those that are computed with:
+        what else a call does depends on the elements."""
+        window, _ = self.window_of(x.shape[2:], w.shape[2:])
+        arrays = [a for a in (x, w, bias, out) if a is not None]
+        of_floats = all(a.dtype == compute_dtype(out) == self.dtype for a in arrays)
+        in_place = all(a.flags.c_contiguous for a in arrays)
+        constant = not any(a is not None and a.flags.writeable for a in (w, bias))
+        is_plain = self.channel_axis == 1 and not self.pad_value
+        if not (self.dtype.kind == "f" and of_floats and in_place and constant and is_plain):
+            return partial(self, x, w, bias, out=out, then=then)
+        correlation = Correlation(
+            x, w, window, self.op.groups, into, out, bias, then, plan=Plan(scratch)
+        )
+        return correlation.prepare(self.derived).run
+
+
+@kernel(g.ConvOp, into=True, blocks=True)
+def conv(op: g.ConvOp) -> Fn:
+    return Convolution(op)
 
 
 def scatter(columns: Array, window: Window, image: Shape) -> Array:

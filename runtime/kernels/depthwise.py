@@ -3,26 +3,24 @@ up, for a block of channels. Its innermost loop takes long only where few elemen
 so images are copied first, among the zeros around them:
 
 - With many channels and few positions, the channels of a pixel lie side by side.
-- With few channels and many positions, an image is one run of memory. What lies around it gives
-  sums between the rows of a result, which nobody reads. Where windows move by a stride, the rows
-  and columns that are a stride apart are copied to lie side by side.
+- With few channels and many positions, what one column of the window meets is a plane of its own,
+  in which all positions lie side by side. Its rows follow from each other where those of the window
+  meet rows a whole number of strides apart; else each row of the window has its own plane, too.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from math import gcd, prod
+from math import prod
 
 import numpy as np
 
 from ge.dialects.graph.support.window import Window
 from ge.dialects.support.types import Shape
 from ge.runtime.data.arrays import Array
-from ge.runtime.kernels.scratch import scratch
+from ge.runtime.kernels.plan import Plan
 from ge.runtime.kernels.windows import range_inside
 
 LINE_BYTES = 64  # of a cache
-POSITIONS = 8  # for each channel, up to which the channels of a pixel lie side by side
+POSITIONS = 2  # for each channel, up to which the channels of a pixel lie side by side
 
 
 def goes_by_pixels(channels: int, places: Shape) -> bool:
@@ -34,14 +32,15 @@ def covered(window: Window, places: Shape) -> list[int]:
     return [(n - 1) * window.strides[i] + window.extent(i) for i, n in enumerate(places)]
 
 
-def sums_by_pixels(x: Array, weight: Array, window: Window, places: Shape) -> Array:
+def sums_by_pixels(plan: Plan, x: Array, weight: Array, window: Window, places: Shape) -> Array:
     """The sums [channels, outputs, height, width], valid until the next ones, of images [channels,
     height, width] and a weight [outputs, kernel height, kernel width, channels]."""
     channels, dtype = len(x), weight.dtype
     layout = (window, x.shape)
-    pixels = scratch.with_zeros(layout, (*covered(window, places), channels), dtype)
+    pixels = plan.scratch.with_zeros(layout, (*covered(window, places), channels), dtype)
     inside = pixels[window.pads[0] :, window.pads[1] :][: x.shape[1], : x.shape[2]]
-    inside[...] = x[:, : inside.shape[0], : inside.shape[1]].transpose(1, 2, 0)
+    met_part = x[:, : inside.shape[0], : inside.shape[1]]
+    plan.add(np.copyto, inside, met_part.transpose(1, 2, 0))
     by_tap = [s * d for s, d in zip(pixels.strides[:2], window.dilations, strict=True)]
     by_place = [s * d for s, d in zip(pixels.strides[:2], window.strides, strict=True)]
     met = np.ndarray(
@@ -51,75 +50,84 @@ def sums_by_pixels(x: Array, weight: Array, window: Window, places: Shape) -> Ar
     # An odd number of lines apart, so that one channel of all pixels has the whole cache
     lines = -(-channels * dtype.itemsize // LINE_BYTES) | 1
     pitch = lines * LINE_BYTES // dtype.itemsize
-    sums = scratch("sums", (len(weight), *places, pitch), dtype)[..., :channels]
-    np.einsum("mabc,abijc->mijc", weight, met, out=sums)
+    sums = plan.scratch("sums", (len(weight), *places, pitch), dtype)[..., :channels]
+    plan.add(np.einsum, "mabc,abijc->mijc", weight, met, out=sums)
     return sums.transpose(3, 0, 1, 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
-    """Every `stride`-th element along a dimension of a padded image, and the elements of the window
-    that meet these."""
+class Planes:
+    """What a window meets of images, [channels, columns of the window, groups, rows, places]. A
+    group has one row of the window, or all: then two of them meet rows `step` apart."""
 
-    start: int  # the first element, of the padded image
-    taps: slice  # the elements of the window
-    first: int  # the element of the phase that the first of the taps meets at position 0
-    step: int  # elements of the phase between those that two taps meet
+    window: Window
+    places: Shape
+
+    @property
+    def step(self) -> int:
+        """0 where each row of the window has its own group."""
+        apart, rest = divmod(self.window.dilations[0], self.window.strides[0])
+        return 0 if rest else apart
+
+    @property
+    def shape(self) -> Shape:
+        """That for one channel."""
+        (kernel_rows, columns), (height, width) = self.window.kernel, self.places
+        if not self.step:
+            return (columns, kernel_rows, height, width)
+        return (columns, 1, height + (kernel_rows - 1) * self.step, width)
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+    def met(self, planes: Array) -> Array:
+        """The view [channels, columns, rows of the window, places]."""
+        by_channel, by_column, by_group, by_line, by_element = planes.strides
+        by_row = self.step * by_line or by_group
+        return np.ndarray(
+            (len(planes), *reversed(self.window.kernel), prod(self.places)),
+            planes.dtype, planes, 0, (by_channel, by_column, by_row, by_element),
+        )  # fmt: skip
 
 
-@lru_cache(maxsize=256)
-def phases(window: Window, i: int) -> Sequence[Phase]:
-    stride, dilation = window.strides[i], window.dilations[i]
-    apart = stride // gcd(stride, dilation)  # taps between those that meet elements of one phase
-    firsts = ((tap, *divmod(tap * dilation, stride)) for tap in range(apart))
-    return [
-        Phase(start, slice(tap, None, apart), first, apart * dilation // stride)
-        for tap, first, start in firsts
-        if tap < window.kernel[i]
-    ]
+def fill_planes(plan: Plan, x: Array, planes: Array, layout: Planes) -> None:
+    """Copy images [channels, height, width] among the zeros of their planes."""
+    window, (_, width) = layout.window, layout.places
+    flat = set(window.strides) == {1} and width == x.shape[2] and x.flags.c_contiguous
+    for column, group in np.ndindex(*planes.shape[1:3]):
+        plane = planes[:, column, group]
+        right = column * window.dilations[1] - window.pads[1]
+        down = group * window.dilations[0] - window.pads[0]
+        rows, from_rows = range_inside(down, window.strides[0], x.shape[1], plane.shape[1])
+        columns, from_columns = range_inside(right, window.strides[1], x.shape[2], width)
+        target = plane[:, rows, columns]
+        if not flat:
+            plan.add(np.copyto, target, x[:, from_rows, from_columns])
+        elif target.size:
+            copy_shifted(plan, x[:, from_rows], plane[:, rows], right)
+            for outside in (plane[:, rows, : columns.start], plane[:, rows, columns.stop :]):
+                if outside.size:
+                    plan.add(outside.fill, 0)
 
 
-def copy_phase(x: Array, plane: Array, window: Window, starts: Sequence[int]) -> None:
-    """Copy the elements of a phase of both dimensions, among the zeros of its plane."""
-    places, elements = zip(
-        *(
-            range_inside(start - window.pads[i], window.strides[i], x.shape[1 + i], n)
-            for i, (start, n) in enumerate(zip(starts, plane.shape[1:], strict=True))
-        ),
-        strict=True,
-    )
-    plane[:, *places] = x[:, *elements]
+def copy_shifted(plan: Plan, x: Array, plane: Array, right: int) -> None:
+    """Copy rows as one run of memory, so that a place meets the element so far to its right; beside
+    the image that is one of another row."""
+    source, target = (a.reshape(len(a), -1) for a in (x, plane))
+    count = source.shape[1] - abs(right)
+    first, last = max(0, -right), max(0, right)
+    plan.add(np.copyto, target[:, first : first + count], source[:, last : last + count])
 
 
 def sums_by_images(
-    x: Array, weight: Array, window: Window, places: Shape, bias: Array | None = None
-) -> Array:
-    """The sums [channels, outputs, height, width], valid until the next ones, of images [channels,
-    height, width] and a weight [channels, outputs, kernel height, kernel width], with a bias
-    [channels, outputs] where that is given."""
-    (channels, outputs), dtype, (height, width) = weight.shape[:2], weight.dtype, places
-    rows, columns = phases(window, 0), phases(window, 1)
-    size, line = (n + (window.extent(i) - 1) // window.strides[i] for i, n in enumerate(places))
-    layout = (window, x.shape[1:], "planes")
-    planes = scratch.with_zeros(layout, (channels, len(rows), len(columns), size, line), dtype)
-    run = (height - 1) * line + width  # from the first to the last element of a result
-    shape = (channels, outputs, height * line)
-    sums, more = (scratch(use, shape, dtype) for use in ("sums", "more"))
-    by_channel, by_row, by_element = (planes.strides[k] for k in (0, 3, 4))
-    for i, row in enumerate(rows):
-        for j, column in enumerate(columns):
-            copy_phase(x, planes[:, i, j], window, (row.start, column.start))
-            taps = weight[:, :, row.taps, column.taps]
-            first = ((i * len(columns) + j) * size + row.first) * by_row + column.first * by_element
-            met = np.ndarray(
-                (channels, *taps.shape[2:], run), dtype, planes, first,
-                (by_channel, row.step * by_row, column.step * by_element, by_element),
-            )  # fmt: skip
-            target = (more if i or j else sums)[:, :, :run]
-            # In this order the loop over a run is the innermost one in any case
-            np.einsum("cmba,cbai->imc", taps, met, out=target.transpose(2, 1, 0), order="F")
-            if i or j:
-                sums += more
-    if bias is not None:
-        sums += bias[..., None]
-    return sums.reshape(channels, outputs, height, line)[..., :width]
+    plan: Plan, x: Array, weight: Array, window: Window, places: Shape, sums: Array
+) -> None:
+    """Write the sums [channels, outputs, places], in the type of the weight, of images [channels,
+    height, width] and a weight [channels, outputs, kernel height, kernel width]."""
+    layout = Planes(window, places)
+    key = (window, x.shape[1:], "planes")
+    planes = plan.scratch.with_zeros(key, (len(x), *layout.shape), weight.dtype)
+    fill_planes(plan, x, planes, layout)
+    # Strides have numpy go over the places first, then over the window
+    plan.add(np.einsum, "cmba,cabi->cmi", weight, layout.met(planes), out=sums)

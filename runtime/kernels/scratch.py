@@ -12,9 +12,9 @@ from ge.runtime.data.arrays import Array
 PADDED_LAYOUTS = 32  # images of so many sizes keep the zeros around them
 
 
-class Scratch(local):
-    """Memory for blocks, one for each use and thread: the system takes as long to map new memory
-    as it takes to work on it."""
+class Scratch:
+    """Memory for blocks, one for each use: the system takes as long to map new memory as it takes
+    to work on it. It is for one computation at a time."""
 
     def __init__(self) -> None:
         self.bytes: dict[str, Array] = {}
@@ -24,7 +24,9 @@ class Scratch(local):
         """An array with any elements, valid until the next one for this use."""
         size = prod(shape) * dtype.itemsize
         if use not in self.bytes or self.bytes[use].size < size:
-            self.bytes[use] = np.empty(size, np.uint8)
+            # Twice what there was: prepared calls keep what they were given
+            least = 2 * self.bytes[use].size if use in self.bytes else 0
+            self.bytes[use] = np.empty(max(size, least), np.uint8)
         return self.bytes[use][:size].view(dtype).reshape(shape)
 
     def with_zeros(self, layout: Hashable, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
@@ -36,4 +38,8 @@ class Scratch(local):
         return array[: shape[0]]
 
 
-scratch = Scratch()
+class ThreadScratch(local, Scratch):
+    """Memory of each thread."""
+
+
+scratch = ThreadScratch()

@@ -19,6 +19,7 @@ from ge.runtime import kernels
 from ge.runtime.data.arrays import BFLOAT16, Array, type_of
 from ge.runtime.device.session import Session
 from ge.runtime.kernels import convolution, correlation, depthwise, linear
+from ge.runtime.kernels.scratch import Scratch
 
 
 def run(op: type[Any], *arrays: Array | None, **params: Any) -> Any:
@@ -99,6 +100,8 @@ def test_conv(case: Any, block_bytes: int, dtype: Any, monkeypatch: Any) -> None
     result = run(ConvOp, x, w, None, **params)
     assert result.dtype == (np.int32 if dtype is np.int8 else dtype)
     np.testing.assert_array_equal(result.astype(np.float64), expected)
+    op = ConvOp.of(*Block(arg_types=[type_of(x), type_of(w)]).args, **params)
+    check_prepared(kernels.prepare(op), [x, read_only(w)], result)
 
 
 def test_depthwise_conv_keeps_infinities_where_they_are() -> None:
@@ -147,8 +150,22 @@ def test_depthwise_conv(
         *Block(arg_types=types).args, strides=strides, pads=pads, dilations=dilations, group=4
     )
     fn = kernels.prepare(op)
+    expected = want.astype(np.float32).astype(bias.dtype)
     for _ in range(2):
-        np.testing.assert_array_equal(fn(x, w, bias), want.astype(np.float32).astype(bias.dtype))
+        np.testing.assert_array_equal(fn(x, w, bias), expected)
+    check_prepared(fn, [x, w, bias], expected)
+
+
+def check_prepared(fn: kernels.Fn, arrays: list[Array], want: Array) -> None:
+    """A prepared call computes with the elements of its time, on the same memory."""
+    out, values = np.empty_like(want), arrays[0].copy()
+    call = kernels.bind(fn, Scratch(), *arrays, out=out)
+    for _ in range(2):
+        arrays[0][...] = 1
+        call()
+        arrays[0][...] = values
+        call()
+        np.testing.assert_array_equal(out, want)
 
 
 @pytest.mark.parametrize("dtype", [np.int16, np.int32, np.int64])
