@@ -224,7 +224,10 @@ class FusedOp(SplitInterface, ABC):
 
     @property
     def members(self) -> list[TensorOp]:
-        return [op for op in ops_of(self.body.block) if isinstance(op, TensorOp)]
+        ops = ops_of(self.body.block)
+        if ops and type(ops[-1]) is YieldOp:
+            ops.pop()
+        return [op for op in ops if isinstance(op, TensorOp)]
 
     def infer(self) -> Sequence[Attribute]:
         if not isinstance(self.body.block.last_op, YieldOp):

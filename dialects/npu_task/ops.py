@@ -255,8 +255,10 @@ class LaunchOp(GeOp):
     @property
     def on_buffers(self) -> bool:
         """Whether the launch is on memrefs: its static results are no SSA results."""
-        values = (*operands_of(self), *self.results)
-        return any([isinstance(v.type, MemRefType) for v in values])
+        for value in (*operands_of(self), *self.results):
+            if isinstance(value.type, MemRefType):
+                return True
+        return False
 
     def verify_against(self, kernel: KernelOp) -> None:
         """Raises VerifyException for other operand or result types than the kernel's."""
@@ -267,20 +269,13 @@ class LaunchOp(GeOp):
         static = [t for t in outputs if not is_dynamic(t)] if dynamic else outputs
         if not _same_data(self.outs, static):
             raise VerifyException(f"outs differ from the static results of @{self.callee}")
-        if self.on_buffers:
-            outputs = dynamic
-        if not _same_data(self.results, outputs):
+        if not _same_data(self.results, dynamic if self.on_buffers else outputs):
             raise VerifyException(f"results differ from the results of @{self.callee}")
 
 
 def _same_data(values: Sequence[SSAValue], types: Sequence[Attribute]) -> bool:
-    if len(values) != len(types):
-        return False
-    for value, t in zip(values, types, strict=True):
-        own = value.type
-        if own is not t and data_type(own) != data_type(t):
-            return False
-    return True
+    own = [v.type for v in values]
+    return own == [*types] or [data_type(t) for t in own] == [data_type(t) for t in types]
 
 
 @irdl_op_definition

@@ -1,6 +1,8 @@
 """Edits of the IR that passes make for most ops, done on its linked lists directly: xDSL's own make
 a view of the operands for each use, and an erased value for each result."""
 
+from collections.abc import Sequence
+
 from xdsl.ir import Block, Operation, SSAValue, SSAValues
 
 # pyright: reportPrivateUsage=false
@@ -23,6 +25,14 @@ def replace_uses(value: SSAValue, new: SSAValue) -> None:
     value.first_use, new.first_use = None, first
     if new.name_hint is None:
         new.name_hint = value.name_hint
+
+
+def set_operands(op: Operation, values: Sequence[SSAValue]) -> None:
+    """As `op.operands = values`, for as many operands as before."""
+    for old, value, use in zip(op._operands, values, op._operand_uses, strict=True):
+        old.remove_use(use)
+        value.add_use(use)
+    op._operands = SSAValues(values)
 
 
 def detach(op: Operation, block: Block) -> None:

@@ -38,6 +38,7 @@ class InPlaceInterface(BoxInterface):
             return elements
         if self.ACCESS is not Access.POINTWISE:
             return None
+        # Each element has one of the same place: no boxes are needed to see it
         if self.operands[index].type is self.results[0].type and len(self.results) == 1:
             if type(self).operand_box is BoxInterface.operand_box:
                 return elements

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from xdsl.ir import Operation
 
-from ge.dialects.support.access import Access, Rows, rows_along
-from ge.dialects.support.boxes import Box, Unknown, aligned_box
+from ge.dialects.support.access import Access, Rows, aligned_axes, rows_along
+from ge.dialects.support.boxes import Box, BoxInterface, Unknown, aligned_box
 from ge.dialects.support.inference import Param
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import shape_of
@@ -69,6 +69,9 @@ class SplitInterface(TensorOp):
         if not self.is_same_op(axis):
             return None
         shape, part, axes = shape_of(self.results[0]), Unknown(), list[int | None]()
+        if is_plainly_pointwise(self):
+            aligned = aligned_axes(axis, len(shape), self.operands)
+            return aligned if shape[axis] == 1 or aligned.count(None) < len(aligned) else None
         box = Box.part(shape, {axis: (part, 1)})
         for index in range(len(self.operands)):
             needed = self.operand_box(index, box)
@@ -81,6 +84,16 @@ class SplitInterface(TensorOp):
                 return None
         is_cut = shape[axis] == 1 or any(own is not None for own in axes)
         return tuple(axes) if is_cut else None
+
+
+def is_plainly_pointwise(op: TensorOp) -> bool:
+    """Whether operands broadcast to the results, and boxes are those of any such op."""
+    if op.ACCESS is not Access.POINTWISE:
+        return False
+    rank = len(shape_of(op.results[0]))
+    if any([len(shape_of(v)) > rank for v in op.operands]):
+        return False
+    return type(op).operand_box is BoxInterface.operand_box
 
 
 def split_axes(op: Operation, axis: int) -> tuple[int | None, ...] | None:

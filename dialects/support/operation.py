@@ -161,6 +161,14 @@ def initialize(
         (op.properties if is_property else op.attributes).setdefault(name, value)
 
 
+def block_of(types: Iterable[Attribute]) -> Block:
+    """As `Block(arg_types=types)`, with one location for the arguments of all."""
+    block = Block()
+    args = [BlockArgument(t, block, i, NOWHERE) for i, t in enumerate(types)]
+    block._args = tuple(args)  # pyright: ignore[reportPrivateUsage]
+    return block
+
+
 Op = TypeVar("Op", bound=Operation)
 
 
@@ -200,7 +208,7 @@ def _cloned_region(region: Region, values: dict[SSAValue, SSAValue]) -> Region:
     if region.first_block is None:
         return Region()
     (block,) = region.blocks
-    new = Block(arg_types=[a.type for a in block.args])
+    new = block_of([a.type for a in block.args])
     for old, arg in zip(block.args, new.args, strict=True):
         values[old], arg.location = arg, old.location
         if (name := old.name_hint) is not None:

@@ -35,10 +35,11 @@ from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
 from ge.dialects.npu_task.attributes import Engine, TilingAttr, is_dynamic
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.diagnostics import error_at, warning
-from ge.dialects.support.editing import detach, erase, replace_uses
+from ge.dialects.support.editing import detach, erase, replace_uses, set_operands
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import (
     all_ops,
+    block_of,
     created,
     operands_of,
     ops_of,
@@ -133,7 +134,7 @@ class Lowering:
         assert op.parent is not None
         outs = [created(EmptyOp, (), [r.type]) for r in op.results if not is_dynamic(r.type)]
         name = self.new_name(op) if kernel is None else kernel.sym_name.data
-        destinations = [e.tensor for e in outs]
+        destinations = [r for e in outs for r in e.results]
         launch = LaunchOp(name, inputs, destinations, op.result_types)
         for new in (*outs, launch):
             put_before(op.parent, new, op)
@@ -169,8 +170,8 @@ class Lowering:
 
 def choose_cores(op: TensorOp, body: Body, target: Target) -> tuple[Engine, TilingAttr | None]:
     """Where a kernel of an op runs, and in which tiles."""
-    engine = choose_engine(op)
-    warn_of_engine(op, engine)
+    engine = choose_engine(op, body.ops)
+    warn_of_engine(body.ops, engine)
     return engine, choose_tiling(body, engine, target)
 
 
@@ -178,22 +179,22 @@ def body_of_kernel(
     op: TensorOp, inputs: Sequence[SSAValue], sunk: dict[SSAValue, DenseIntOrFPElementsAttr]
 ) -> Block:
     """The op, put behind constants of its own, on arguments."""
-    block = Block(arg_types=[v.type for v in inputs])
+    block = block_of([v.type for v in inputs])
     inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
     for value, attr in sunk.items():
         constant = GraphConstantOp.make(attr, value.type)
         constant.location = _location(value)
         put_last(block, constant)
         inside[value] = constant.result
-    op.operands = [inside[v] for v in operands_of(op)]
+    set_operands(op, [inside[v] for v in operands_of(op)])
     put_last(block, op)
     put_last(block, created(ReturnOp, op.results))
     return block
 
 
-def warn_of_engine(op: TensorOp, engine: Engine) -> None:
+def warn_of_engine(members: Sequence[TensorOp], engine: Engine) -> None:
     """Warn where fusion has put an op elsewhere than its user chose."""
-    for member in op.members if isinstance(op, FusedOp) else (op,):
+    for member in members:
         chosen = member.attributes.get(ENGINE) if member.attributes else None
         if isinstance(chosen, StringAttr) and chosen.data != engine:
             warning(member, f"{member.name} runs on the {engine}, not on the {chosen.data}")

@@ -32,7 +32,11 @@ _numbers: dict[Hashable, int] = {}
 
 
 def number_of(op: TensorOp) -> int:
-    operands = tuple([_constant(v) for v in operands_of(op)])
+    operands = tuple([
+        _constant(v, v.op) if type(v) is OpResult and type(v.op) is ConstantOp
+        else attribute_number(v.type)
+        for v in operands_of(op)
+    ])  # fmt: skip
     results = tuple([attribute_number(r.type) for r in op.results])
     properties: Hashable = ()
     if op.properties:
@@ -40,26 +44,25 @@ def number_of(op: TensorOp) -> int:
     return _numbers.setdefault((type(op), properties, operands, results), len(_numbers))
 
 
-def _constant(value: SSAValue) -> Hashable:
-    if isinstance(value, OpResult) and isinstance(op := value.op, ConstantOp):
-        if numel(shape_of(value)) <= SHORT:
-            return attribute_number(op.value), attribute_number(value.type)
+def _constant(value: SSAValue, op: ConstantOp) -> Hashable:
+    if numel(shape_of(value)) <= SHORT:
+        return attribute_number(op.value), attribute_number(value.type)
     return attribute_number(value.type)
 
 
 @lru_cache(maxsize=BODIES)
 def structure(body: Body) -> Hashable:
     """Equal for bodies of equal ops, wired alike, with the same inputs and outputs."""
-    places = {id(v): i for i, v in enumerate(body.inputs)}  # the ops keep the values
+    places = {v: i for i, v in enumerate(map(id, body.inputs))}  # the ops keep the values
     ops: list[Hashable] = []
     for op in body.ops:
         number = body.numbers.get(op)
         if number is None:
             number = body.numbers[op] = number_of(op)
-        ops.append((number, *[places[id(v)] for v in operands_of(op)]))
+        ops.append((number, *[places[v] for v in map(id, operands_of(op))]))
         for result in op.results:
             places[id(result)] = len(places)
-    return len(body.inputs), tuple(ops), tuple([places[id(v)] for v in body.outputs])
+    return len(body.inputs), tuple(ops), tuple([places[v] for v in map(id, body.outputs)])
 
 
 def _argument(argument: Any) -> Hashable:
@@ -80,7 +83,7 @@ def once(
         body = Body.of(body)
         if body.kind or any([op.regions for op in body.ops]):
             return function(body, *args, **more)
-        key = structure(body), *map(_argument, args), *more.items()
+        key = structure(body), *[_argument(a) for a in args], *more.items()
         result = cache.get(key, MISSING)
         if result is MISSING:
             if len(cache) > CACHE_SIZE:

@@ -7,7 +7,7 @@ from xdsl.dialects import test
 from xdsl.dialects.builtin import ModuleOp, i64
 from xdsl.ir import Block, SSAValue
 
-from ge.dialects.support.editing import detach, erase, replace_uses
+from ge.dialects.support.editing import detach, erase, replace_uses, set_operands
 
 
 def program(seed: int) -> tuple[Block, list[test.TestOp]]:
@@ -52,6 +52,11 @@ def test_same_as_xdsl(seed: int) -> None:
         i, j = i % len(a), j % len(a)
         replace_uses(a[i], a[j])
         b[i].replace_all_uses_with(b[j])
+        assert uses(mine) == uses(theirs)
+        k = rng.randrange(12)
+        order = [rng.randrange(2) for _ in own[k].operands]
+        set_operands(own[k], [mine.args[n] for n in order])
+        other[k].operands = [theirs.args[n] for n in order]
         assert uses(mine) == uses(theirs)
     for i in rng.sample(range(12), 6):
         if any(r.first_use is not None for r in own[i].results):

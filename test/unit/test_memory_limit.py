@@ -97,7 +97,8 @@ def test_programs_fit_or_are_refused(name: str, share: float):
 @pytest.mark.parametrize(
     ("name", "fusion"),
     [
-        ("gpt2_prefill.noopt.tiny", "default"),
+        ("if_cond.tiny", "default"),
+        pytest.param("gpt2_prefill.noopt.tiny", "default", marks=pytest.mark.soak),
         pytest.param("llama_7b_decode.fp16.tiny", "off", marks=pytest.mark.soak),
         pytest.param("gpt2_prefill.noopt.tiny", "off", marks=pytest.mark.soak),
         pytest.param("llama_7b_decode.fp16.tiny", "default", marks=pytest.mark.soak),

@@ -36,9 +36,12 @@ def accesses(op: Operation) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
 
 def all_accesses(op: Operation) -> list[SSAValue]:
     """The memrefs that an op reads or writes, or one inside of it does."""
+    if not op.regions:
+        if type(op) is ReinterpretCastOp:
+            return []
+        return [*operands_of(op), *(op.results if isinstance(op, Task) else ())]
     found: list[SSAValue] = []
-    inside = all_ops([b for r in op.regions for b in r.blocks]) if op.regions else ()
-    for inner in (op, *inside):
+    for inner in (op, *all_ops([b for r in op.regions for b in r.blocks])):
         if type(inner) is not ReinterpretCastOp:
             found += operands_of(inner)
             if inner.regions or isinstance(inner, Task):

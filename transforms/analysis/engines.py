@@ -8,6 +8,8 @@
 Where users chose an engine (`fused_op.ENGINE`), shape arithmetic may run on the vector cores.
 """
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -28,9 +30,10 @@ from ge.dialects.support.types import (
 )
 
 
-def choose_engine(op: TensorOp) -> Engine:
-    """The engine for a kernel that computes `op` (see the top of this file)."""
-    members = op.members if isinstance(op, FusedOp) else (op,)
+def choose_engine(op: TensorOp, members: Sequence[TensorOp] = ()) -> Engine:
+    """The engine for a kernel that computes `op` (see the top of this file), which consists of
+    `members`, where these are known."""
+    members = members or (op.members if isinstance(op, FusedOp) else (op,))
     if any([o.ALWAYS_MACS and has_elements(o) for o in members]):
         return Engine.CUBE
     dynamic = any([is_dynamic(v.type) for v in (*operands_of(op), *op.results)])

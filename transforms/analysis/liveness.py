@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from ge.dialects.npu_task.memory import Task, owner_of
+from ge.dialects.npu_task.memory import Task, is_owner, owner_of
 from ge.dialects.npu_task.ops import RecordOp, SlotOp, WaitOp
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.types import align_up, byte_size
@@ -175,8 +175,9 @@ class Liveness:
 
     def used_by(self, op: Operation) -> list[Lifetime]:
         reads, writes = accesses(op)
-        owners = dict.fromkeys(owner_of(v) for v in (*reads, *writes))
-        return [life for o in owners if (life := self.by_value.get(o)) is not None]
+        owners = [v if is_owner(v) else owner_of(v) for v in (*reads, *writes)]
+        lives = [self.by_value.get(o) for o in dict.fromkeys(owners)]
+        return [life for life in lives if life is not None]
 
     # ---- conflicts
 
@@ -192,8 +193,8 @@ class Liveness:
             passed[life.stream] += 1
             ranges: list[range] = []
             for before, first in zip(befores, passed, strict=True):
-                last = _first_after(life, before, first)
-                ranges.append(range(first, last))
+                some = first < len(before) and not life.is_over(before[first])
+                ranges.append(range(first, _first_after(life, before, first) if some else first))
             result.append(ranges)
         return result
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
 
-from ge.dialects.npu_task.memory import owner_of
+from ge.dialects.npu_task.memory import is_owner, owner_of
 from ge.transforms.analysis.aliasing import all_accesses
 from ge.transforms.analysis.live_profile import LiveProfile
 from ge.transforms.analysis.views import storage
@@ -42,11 +42,12 @@ class TaskGraph:
 
     def buffer(self, size: int, writer: int) -> int:
         """Add a buffer of `size` bytes; returns its number."""
+        number = len(self.bytes)
         self.bytes.append(size)
         self.writer.append(writer)
         self.readers.append([])
-        self.results[writer].append(len(self.bytes) - 1)
-        return len(self.bytes) - 1
+        self.results[writer].append(number)
+        return number
 
     def read(self, buffer: int, reader: int) -> None:
         if reader != self.writer[buffer] and reader not in self.readers[buffer][-1:]:
@@ -191,7 +192,8 @@ def buffer_graph(tasks: Iterable[Operation], size_of: Callable[[SSAValue], int])
     graph = TaskGraph()
     for op in tasks:
         task = graph.task()
-        for owner in dict.fromkeys(map(owner_of, all_accesses(op))):
+        accessed = [v if is_owner(v) else owner_of(v) for v in all_accesses(op)]
+        for owner in dict.fromkeys(accessed):
             if (buffer := graph.buffers.get(owner)) is None:
                 graph.buffers[owner] = graph.buffer(size_of(owner), task)
             else:

@@ -20,7 +20,7 @@ All of this is decided in program order, in one walk of each block, before tasks
 later passes see that the launch writes what it reads.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
@@ -95,10 +95,12 @@ class Overwriting:
 
     def launch(self, op: LaunchOp) -> None:
         """Let the results of a launch take the buffers of its operands."""
-        if not self.may_take(op):  # which is found out faster than what the kernel may do
+        outs, ins = op.outs, op.ins
+        fitting = self.fitting(op, outs, ins)
+        if not fitting:  # which is found out faster than what the kernel may do
             return
-        for out, operand in sorted(self.may_overwrite(op)):
-            result, source = op.outs[out], op.ins[operand]
+        for out, operand in sorted(fitting & self.may_overwrite(op)):
+            result, source = outs[out], ins[operand]
             if not self.is_new(result, op) or not self.dies(source, op):
                 continue
             buffer = owner_of(source)
@@ -106,11 +108,13 @@ class Overwriting:
             if all(owner_of(v) is not buffer for v in others) and fits(result, source):
                 self.take(result, source, op)
 
-    def may_take(self, op: LaunchOp) -> bool:
-        """Whether a new buffer of a launch has the size of one that it is the last to use."""
-        new = [v for v in op.outs if self.is_new(v, op)]
-        dying = [v for v in op.ins if self.dies(v, op)] if new else ()
-        return any([fits(result, source) for result in new for source in dying])
+    def fitting(
+        self, op: LaunchOp, outs: Sequence[SSAValue], ins: Sequence[SSAValue]
+    ) -> set[tuple[int, int]]:
+        """Pairs of a new buffer of a launch and one of its size that it is the last to use."""
+        new = [(i, v) for i, v in enumerate(outs) if self.is_new(v, op)]
+        dying = [(i, v) for i, v in enumerate(ins) if self.dies(v, op)] if new else ()
+        return {(r, s) for r, result in new for s, source in dying if fits(result, source)}
 
     def copy(self, op: CopyOp) -> None:
         """The target of a copy is the source, if nobody needs the source later."""

@@ -46,8 +46,10 @@ from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import CAP, state
 from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.editing import detach
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import put_before
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.clock.clock import ProgramClock
 from ge.runtime.clock.issue import Issue
@@ -111,8 +113,9 @@ class IssuedSegment:
         ops = with_events(self.tasks, self.events)
         ordered = tuple(self.segment.with_others(ops, self.moved))
         for op in self.segment.ops:
-            op.detach()
-        block.insert_ops_before(ordered, end)
+            detach(op, block)
+        for op in ordered:
+            put_before(block, op, end)
 
 
 @dataclass

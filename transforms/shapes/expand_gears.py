@@ -43,9 +43,10 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import CaseOp, LoopOp, YieldOp
 from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
 from ge.dialects.graph.ports import PADDING, name_of
-from ge.dialects.support.editing import detach, erase, replace_uses
+from ge.dialects.support.editing import detach, erase, replace_uses, set_operands
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import (
+    block_of,
     cloned,
     created,
     operands_of,
@@ -174,13 +175,13 @@ def fused(op: FusedOp, members: Sequence[Operation], results: Sequence[SSAValue]
     """A fused op of the kind of another one, into which the members move."""
     inside = {r for member in members for r in member.results}
     inputs = list(dict.fromkeys(v for m in members for v in m.operands if v not in inside))
-    block = Block(arg_types=[v.type for v in inputs])
+    block = block_of([v.type for v in inputs])
     argument = dict(zip(inputs, block.args, strict=True))
     for member in members:
         if member.parent is not None:
             detach(member, member.parent)
         put_last(block, member)
-        member.operands = [argument.get(v, v) for v in operands_of(member)]
+        set_operands(member, [argument.get(v, v) for v in operands_of(member)])
     put_last(block, created(FusedYieldOp, results))
     types = [v.type for v in results]
     new = created(type(op), inputs, types, dict(op.properties), [Region(block)])

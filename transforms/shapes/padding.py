@@ -77,6 +77,8 @@ class Padding:
     folded: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     # Op and axis -> how it comes apart there, which is the same for all dimensions
     parts: Parts = field(default_factory=dict[tuple[Operation, int], Apart])
+    # What values hold that are not padded, which is so for all dimensions too
+    others: dict[SSAValue, Fill] = field(default_factory=dict[SSAValue, Fill])
 
     def depends(self, size: Size) -> bool:
         return bool(set(size.symbols) & set(self.size.symbols))
@@ -87,7 +89,11 @@ class Padding:
     def fill(self, value: SSAValue, axis: int | None) -> Fill:
         """What a value holds where the index along its axis is padded."""
         axes = self.along(value)
-        return axes[axis] if axis is not None and axis in axes else everywhere(value)
+        if axis is not None and axis in axes:
+            return axes[axis]
+        if value not in self.others:
+            self.others[value] = everywhere(value)
+        return self.others[value]
 
     # ---- the walk
 
@@ -451,13 +457,14 @@ def paddings(func: FuncOp, gears: Gears) -> Mapping[str, "str | list[tuple[int, 
     body = copy.body.block
     dims = Dimensions(copy.body)
     parts: Parts = {}
+    others: dict[SSAValue, Fill] = {}
     result: dict[str, str | list[tuple[int, int]]] = {}
     for name, places in gears.places.items():
         if (reason := follows_from(name, gears)) is not None:
             result[name] = reason
             continue
         size = dims.of(body.args[places[0][0]])[places[0][1]]
-        padding = Padding(dims, size, parts=parts)
+        padding = Padding(dims, size, parts=parts, others=others)
         for i, axis in places:
             padding.axes.setdefault(body.args[i], {})[axis] = 0.0
         try:
