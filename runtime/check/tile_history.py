@@ -74,7 +74,8 @@ def _later(numbers: NDArray[np.int64], clock: Clock) -> list[tuple[int, int]]:
     if not numbers.shape[1]:
         return []
     last = numbers.max(axis=1)
-    return [(int(p), int(last[p])) for p in np.flatnonzero(last > clock)]
+    late = last > clock
+    return [(int(p), int(last[p])) for p in np.flatnonzero(late)] if late.any() else []
 
 
 @dataclass

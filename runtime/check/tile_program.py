@@ -7,10 +7,10 @@ both trust: the pipe, the operands read and written of each op, the sizes of box
 strides of tiles, which the dialect states.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import cast
+from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.arith import CmpiOp
 from xdsl.dialects.builtin import IntegerAttr, i1
@@ -19,6 +19,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.operation import operands_of
 from ge.dialects.tile.buffers import (
     AllocOp,
     FifoOp,
@@ -154,26 +155,66 @@ class BoxFacts:
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """The pipe of an instruction, what it reads and writes, and what it does not read if."""
+    """The pipe of an instruction, the tiles and boxes that it reads and writes, and which of them
+    it does not read if a value is true."""
 
     pipe: Pipe
     reads: tuple[SSAValue, ...]
     writes: tuple[SSAValue, ...]
+    read_boxes: tuple[SSAValue, ...]
+    written_boxes: tuple[SSAValue, ...]
     skipped: tuple[SSAValue, SSAValue] | None
 
     @classmethod
     def of(cls, op: Instruction) -> "Operands":
-        return cls(op.pipe(), tuple(op.reads()), tuple(op.writes()), op.not_read_if())
+        reads, writes = op.reads(), op.writes()
+        tiles, boxes = (
+            [tuple(v for v in values if isinstance(v.type, kind)) for values in (reads, writes)]
+            for kind in (TileType, BoxType)
+        )
+        return cls(op.pipe(), tiles[0], tiles[1], boxes[0], boxes[1], op.not_read_if())
+
+
+Follow: TypeAlias = Callable[["Walk", Any], None]
+"""A method of a walk that follows an op."""
+
+
+def lines_of(block: Block) -> list[tuple[Follow, Operation]]:
+    """What a walk does in a block."""
+    return [(follow, op) for op in block.ops if (follow := follow_of(op)) is not None]
+
+
+def follow_of(op: Operation) -> Follow | None:
+    match op:
+        case PushOp() | PopOp():
+            return Walk.pass_rows
+        case Instruction():
+            return Walk.issue
+        case BarrierOp():
+            return Walk.barrier
+        case ForOp():
+            return Walk.loop
+        case IfOp():
+            return Walk.branch
+        case AllocOp() | SlotOp() | ViewOp():
+            return None
+        case _:
+            return scalar_of(op) if op.results else None
+
+
+def scalar_of(op: Operation) -> Follow:
+    return Walk.arithmetic if op.name in ARITHMETIC else Walk.scalar
 
 
 class Facts:
     """What the text of a kernel says, whatever the core: it is read once."""
 
     def __init__(self) -> None:
-        self.place, self.box, self.operands = (
+        self.place, self.box, self.operands, self.lines = (
             cache(Place.of),
             cache(BoxFacts.of),
             cache(Operands.of),
+            cache(lines_of),
         )
 
 
@@ -196,29 +237,32 @@ class Walk:
     def run(self) -> list[Step]:
         for op in self.kernel.body.block.ops:
             if not isinstance(op, ProgramOp | FifoOp):
-                self.scalar(op)
+                scalar_of(op)(self, op)
         self.block(self.program.body.block)
         return self.steps
 
     def block(self, block: Block) -> None:
-        for op in block.ops:
-            if isinstance(op, PushOp | PopOp) and self.program.parts == 1:
-                for part in range(self.kernel_parts):  # one behind the other
-                    self.issue(op, part)
-            elif isinstance(op, Instruction):
-                self.issue(op, self.part)
-            elif isinstance(op, BarrierOp):
-                self.phase += 1
-                for pipe in self.program.pipes:
-                    self.steps.append(Step(op, pipe, len(self.steps), self.phase))
-            elif isinstance(op, ForOp):
-                self.loop(op)
-            elif isinstance(op, IfOp):
-                taken = op.true_region if self.values[op.cond] else op.false_region
-                if taken.blocks:
-                    self.block(taken.block)
-            elif op.results and not isinstance(op, AllocOp | SlotOp | ViewOp):
-                self.scalar(op)
+        for follow, op in self.facts.lines(block):
+            follow(self, op)
+
+    def pass_rows(self, op: PushOp | PopOp) -> None:
+        if self.program.parts > 1:
+            self.issue(op)
+            return
+        own = self.part
+        for self.part in range(self.kernel_parts):  # one behind the other
+            self.issue(op)
+        self.part = own
+
+    def barrier(self, op: BarrierOp) -> None:
+        self.phase += 1
+        for pipe in self.program.pipes:
+            self.steps.append(Step(op, pipe, len(self.steps), self.phase))
+
+    def branch(self, op: IfOp) -> None:
+        taken = op.true_region if self.values[op.cond] else op.false_region
+        if taken.blocks:
+            self.block(taken.block)
 
     @property
     def kernel_parts(self) -> int:
@@ -258,7 +302,7 @@ class Walk:
             a, b = (self.values[v] for v in op.operands)
             value = int(_compare(op.predicate.value.data, a, b))
         else:
-            value = self.arithmetic(op, [self.values[v] for v in op.operands])
+            raise WalkError("loop", f"{op.name} cannot be followed", op)
         self.values[op.results[0]] = value
 
     def number_read(self, op: ReadOp, at: Sequence[int]) -> int:
@@ -270,88 +314,62 @@ class Walk:
                 place = place * size + i
         return -1 - place if self.largest else place
 
-    def arithmetic(self, op: Operation, n: Sequence[int]) -> int:
-        name = op.name.removeprefix("arith.")
-        if ("div" in name or "rem" in name) and not n[1]:
-            raise WalkError("loop", f"{op.name} by zero", op)
+    def arithmetic(self, op: Operation) -> None:
+        name, n = op.name, [self.values[v] for v in operands_of(op)]
+        if name in DIVISIONS and not n[1]:
+            raise WalkError("loop", f"{name} by zero", op)
         if name.endswith("ui") and min(n) < 0:
-            raise WalkError("loop", f"{op.name} of a negative number, {min(n)}", op)
-        match name:
-            case "addi":
-                return n[0] + n[1]
-            case "subi":
-                return n[0] - n[1]
-            case "muli":
-                return n[0] * n[1]
-            case "floordivsi":
-                return n[0] // n[1]
-            case "ceildivsi":
-                return -(-n[0] // n[1])
-            case "divui" | "divsi":
-                quotient = abs(n[0]) // abs(n[1])
-                return quotient if (n[0] < 0) == (n[1] < 0) else -quotient
-            case "remui" | "remsi":
-                rest = abs(n[0]) % abs(n[1])
-                return -rest if n[0] < 0 else rest
-            case "minsi" | "minui":
-                return min(n)
-            case "maxsi" | "maxui":
-                return max(n)
-            case "select":
-                return n[1] if n[0] else n[2]
-            case "andi":
-                return n[0] & n[1]
-            case "ori":
-                return n[0] | n[1]
-            case "xori":
-                return n[0] ^ n[1]
-            case _:
-                raise WalkError("loop", f"{op.name} cannot be followed", op)
+            raise WalkError("loop", f"{name} of a negative number, {min(n)}", op)
+        self.values[op.results[0]] = ARITHMETIC[name](*n)
 
     # ---- instructions ----
 
-    def issue(self, op: Instruction, part: int) -> None:
+    def issue(self, op: Instruction) -> None:
         if len(self.steps) >= MOST_INSTRUCTIONS:
             raise WalkError("loop", f"more than {MOST_INSTRUCTIONS} instructions of one core", op)
         operands = self.facts.operands(op)
-        step = Step(op, operands.pipe, len(self.steps), self.phase, part=part)
+        step = Step(op, operands.pipe, len(self.steps), self.phase, part=self.part)
         if isinstance(op, FlagOp):
             step.flag = self.values[op.id]
-        elif isinstance(op, PushOp | PopOp):
+        else:
+            self.touch(step, op, operands)
+        self.steps.append(step)
+
+    def touch(self, step: Step, op: Instruction, operands: Operands) -> None:
+        """Say what an instruction touches."""
+        if isinstance(op, PushOp | PopOp):
             queue = op.target if isinstance(op, PushOp) else op.source
             step.fifo = cast(FifoOp, queue.owner)
-        reads, writes, skipped = operands.reads, operands.writes, operands.skipped
+        reads, skipped = operands.reads, operands.skipped
         if skipped is not None and self.values[skipped[1]]:
             reads = [v for v in reads if v is not skipped[0]]
-        step.read_boxes = [self.region(v, op) for v in reads if isinstance(v.type, BoxType)]
-        step.written_boxes = [self.region(v, op) for v in writes if isinstance(v.type, BoxType)]
+        step.read_boxes = [self.region(v, op) for v in operands.read_boxes]
+        step.written_boxes = [self.region(v, op) for v in operands.written_boxes]
         box = None  # that cuts what is read or written of a tile
         if isinstance(op, LoadOp) and op.pad is None:
             box = step.read_boxes[0]
         elif isinstance(op, StoreOp):
             box = step.written_boxes[0]
-        step.reads = self.touched(reads, op, box, part)
-        step.writes = self.touched(writes, op, box, part)
+        step.reads = self.touched(reads, op, box)
+        step.writes = self.touched(operands.writes, op, box)
         if isinstance(op, LoadOp) and box is not None and is_cut(box, box_type(op.source).shape):
-            step.around = self.touched(writes, op, None, part)
-        self.steps.append(step)
+            step.around = self.touched(operands.writes, op, None)
 
     def touched(
-        self, values: Sequence[SSAValue], user: Instruction, box: Region | None, number: int
+        self, tiles: Sequence[SSAValue], user: Instruction, box: Region | None
     ) -> list[Bytes]:
         """What an instruction touches of its tiles: all, where a box has elements, or the rows of
-        vector core `number`."""
+        this vector core."""
         found: list[Bytes] = []
-        for value in values:
-            if isinstance(t := value.type, TileType):
-                first, (rows, cols) = 0, t.shape
-                if isinstance(user, LoadOp):
-                    rows, cols = box_type(user.source).shape
-                elif isinstance(user, PushOp | PopOp) and self.program.parts == 1:
-                    rows //= self.kernel_parts
-                    first = number * rows
-                for part in ((first, rows, 0, cols),) if box is None else box.parts:
-                    found.append(self.bytes(value, user, part))
+        for value in tiles:
+            first, (rows, cols) = 0, cast(TileType, value.type).shape
+            if isinstance(user, LoadOp):
+                rows, cols = box_type(user.source).shape
+            elif isinstance(user, PushOp | PopOp) and self.program.parts == 1:
+                rows //= self.kernel_parts
+                first = self.part * rows
+            for part in ((first, rows, 0, cols),) if box is None else box.parts:
+                found.append(self.bytes(value, user, part))
         return found
 
     def rows(self, user: Instruction, t: TileType) -> tuple[int, int]:
@@ -433,3 +451,45 @@ def _stretches(dims: Sequence[tuple[range, int]]) -> list[tuple[int, int]]:
 def _compare(predicate: int, a: int, b: int) -> bool:
     """`arith.cmpi`, in the order of its predicates: eq, ne, slt, sle, sgt, sge, ult, ..."""
     return (a == b, a != b, a < b, a <= b, a > b, a >= b, a < b, a <= b, a > b, a >= b)[predicate]
+
+
+def _quotient(a: int, b: int) -> int:
+    """Rounded to zero."""
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def _rest(a: int, b: int) -> int:
+    """Of the sign of `a`."""
+    rest = abs(a) % abs(b)
+    return -rest if a < 0 else rest
+
+
+def _quotient_up(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def _choice(condition: int, a: int, b: int) -> int:
+    return a if condition else b
+
+
+ARITHMETIC: dict[str, Callable[..., int]] = {
+    "arith.addi": int.__add__,
+    "arith.subi": int.__sub__,
+    "arith.muli": int.__mul__,
+    "arith.floordivsi": int.__floordiv__,
+    "arith.ceildivsi": _quotient_up,
+    "arith.divui": _quotient,
+    "arith.divsi": _quotient,
+    "arith.remui": _rest,
+    "arith.remsi": _rest,
+    "arith.minsi": min,
+    "arith.minui": min,
+    "arith.maxsi": max,
+    "arith.maxui": max,
+    "arith.select": _choice,
+    "arith.andi": int.__and__,
+    "arith.ori": int.__or__,
+    "arith.xori": int.__xor__,
+}
+DIVISIONS = {name for name in ARITHMETIC if "div" in name or "rem" in name}

@@ -294,7 +294,7 @@ class Replay:
         late = history.late_writes(at, clock)
         self.order(step, late, "reads")
         owners = history.owner[at]
-        if late or not owners.size:
+        if late or (owners == a.owner).all():
             return
         if (owners == UNWRITTEN).any():
             text = f"{said(step.op)} reads bytes of {a.memory} that nothing wrote"
@@ -305,7 +305,7 @@ class Replay:
             )
             text += "one passed its memref, and had less for them; load with `pad`"
             self.problems.add("left", text, step.op)
-        elif (owners != a.owner).any():
+        else:
             text = f"{said(step.op)} reads a buffer in {a.memory} that another one was written over"
             self.problems.add("overwritten", text, step.op)
 

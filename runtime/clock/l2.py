@@ -40,7 +40,7 @@ class _Range:
     high: int
     dirty: int
     used: int  # when it was touched last
-    segment: "_Segment"
+    segment: Hashable
 
 
 @dataclass(slots=True, eq=False)
@@ -137,7 +137,7 @@ class L2Cache:
 
     def _put(self, place: AddressRange, dirty: int) -> None:
         segment = self._segment(place)
-        new = _Range(place.low, place.high, dirty, 0, segment)
+        new = _Range(place.low, place.high, dirty, 0, place.segment)
         at = bisect_left(segment.lows, place.low)
         segment.replace(slice(at, at), [new])
         self._held += place.high - place.low
@@ -152,8 +152,9 @@ class L2Cache:
                 continue
             self.written_back += r.dirty
             self._held -= r.high - r.low
-            at = bisect_left(r.segment.lows, r.low)
-            r.segment.replace(slice(at, at + 1), [])
+            segment = self._segments[r.segment]
+            at = bisect_left(segment.lows, r.low)
+            segment.replace(slice(at, at + 1), [])
             r.high = r.low
 
     def _overlap(self, place: AddressRange) -> int:
@@ -173,7 +174,7 @@ class L2Cache:
             for low, high in ((r.low, place.low), (place.high, r.high)):
                 if low < high:
                     rest = r.dirty * (high - low) // size
-                    rests.append(_Range(low, high, rest, 0, segment))
+                    rests.append(_Range(low, high, rest, 0, place.segment))
             part = min(r.high, place.high) - max(r.low, place.low)
             held += part
             dirty += r.dirty * part // size

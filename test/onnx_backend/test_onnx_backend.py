@@ -60,7 +60,7 @@ def test_kind(kind: str):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_some_of_a_kind(kind: str):
-    check_kind(kind, every=61)
+    check_kind(kind, every=89)
 
 
 def check_on_tiles(kind: str, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_kind_on_tiles(kind: str, monkeypatch: pytest.MonkeyPatch):
 
 def test_some_nodes_on_tiles(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GE_TILE_CACHE", "off")  # no two have the same program; text is not read
-    check_on_tiles("node", 127, monkeypatch)
+    check_on_tiles("node", 211, monkeypatch)
 
 
 def exported(model: onnx.ModelProto) -> onnx.ModelProto:

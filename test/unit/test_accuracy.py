@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,8 @@ def uniform(count: int, seed: int) -> Array:
     return np.random.default_rng(seed).uniform(-2, 2, (count, 16)).astype(np.float32)
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three layers, the last of which reads squares, and an index."""
     weights = {f"w{i}": normal(16, 16, seed=i) / 4 for i in range(3)}
     nodes = [
@@ -54,7 +55,7 @@ def model(tmp_path: Path) -> Path:
          helper.make_tensor_value_info("i", TensorProto.INT64, ["N"])],
         [numpy_helper.from_array(a, name) for name, a in weights.items()],
     )  # fmt: skip
-    path = tmp_path / "net.onnx"
+    path = tmp_path_factory.mktemp("model") / "net.onnx"
     opsets = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
     return path
@@ -66,10 +67,20 @@ def save(path: Path, x: Array, **more: Array) -> Path:
     return path
 
 
-@pytest.fixture
-def data(tmp_path: Path, model: Path) -> Path:
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
     x = uniform(80, seed=9)
-    return save(tmp_path / "x.npz", x, label=outputs(ge.compile(str(model)), x)["i"])
+    return save(tmp_path_factory.mktemp("data") / "x.npz", x, label=outputs(plain(model), x)["i"])
+
+
+@cache
+def plain(model: Path) -> "ge.Program":
+    return ge.compile(str(model))
+
+
+@cache
+def within_39_db(model: Path, data: Path) -> "ge.Program":
+    return ge.quantize(str(model), data, accuracy="snr>=39")
 
 
 def outputs(program: "ge.Program", x: Array) -> dict[str, Array]:
@@ -77,9 +88,10 @@ def outputs(program: "ge.Program", x: Array) -> dict[str, Array]:
 
 
 def measured(program: "ge.Program", model: Path, x: Array) -> float:
-    return worst("snr", outputs(ge.compile(str(model)), x), outputs(program, x))
+    return worst("snr", outputs(plain(model), x), outputs(program, x))
 
 
+@cache
 def layers_for(model: Path, data: Path, accuracy: str) -> dict[str, str]:
     options = Options(quantize="int8", calibration=str(data), accuracy=accuracy)
     return table_for(ge.load(str(model)), options, context()).layers
@@ -159,7 +171,7 @@ def test_a_bound_is_met_by_the_noisiest_layers(model: Path, data: Path):
     some = layers_for(model, data, "snr>=39")
     assert 0 < len(some) < 3
     assert set(some.values()) <= {"float", "int16"}
-    program = ge.quantize(str(model), data, accuracy="snr>=39")
+    program = within_39_db(model, data)
     assert measured(program, model, uniform(80, seed=9)) >= 39
     assert layers_for(model, data, "cos>=0.99995")
 
@@ -194,13 +206,13 @@ def test_a_table_has_the_choice(
 
 
 def test_the_report_has_what_was_measured(model: Path, data: Path):
-    program = ge.quantize(str(model), data, accuracy="snr>=39")
+    program = within_39_db(model, data)
     told = program.report()["quantization"]["layers"]
     assert all(entry["alone_db"] > 20 and "extra_us" in entry for entry in told)
     assert any(entry.get("reason") == "snr >= 39 asks for it" for entry in told)
-    plain = ge.quantize(str(model), data).report()["quantization"]
-    assert plain["layers"][0] == {"name": "first", "op": "graph.matmul", "scheme": "int8"}
-    assert "quantization" not in ge.compile(str(model)).report()
+    unbound = ge.quantize(str(model), data).report()["quantization"]
+    assert unbound["layers"][0] == {"name": "first", "op": "graph.matmul", "scheme": "int8"}
+    assert "quantization" not in plain(model).report()
 
 
 # ---- scores of users -------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from xdsl.dialects.builtin import f16, f32, i1, i8, i32, i64
 from xdsl.ir import Attribute, Block, SSAValue
 
@@ -35,7 +36,7 @@ from ge.runtime import kernels
 from ge.runtime.data.arrays import Array, dtype_of
 
 TRIALS = 10  # after which an element that changed nothing is not needed
-BOXES = 4
+BOXES = max(2, settings().max_examples // 8)
 
 Numbers = int | range
 Operand = tuple[tuple[int, ...], Attribute] | tuple[tuple[int, ...], Attribute, Numbers] | None

@@ -9,6 +9,7 @@ import pytest
 from ge.dialects.npu_task.ops import CopyOp
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.compiler import load, lower
+from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
 from ge.runtime.device.device_array import DeviceArray
 from ge.runtime.device.session import Session
@@ -30,13 +31,18 @@ func.func @main(%x: tensor<2x8xf32> {graph.name = "x"}, %p: tensor<4x8xf32> {gra
 SHAPES = {"x": (2, 8), "p": (4, 8)}
 
 
-@pytest.fixture(params=[False, True], ids=["copied", "shared"])
-def session(request: pytest.FixtureRequest, tmp_path: Path) -> Session:
-    path = tmp_path / "text.mlir"
+@pytest.fixture(scope="module", params=[False, True], ids=["copied", "shared"])
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Program:
+    path = tmp_path_factory.mktemp("program") / "text.mlir"
     path.write_text(TEXT)
     loaded = load(str(path))
     lower(loaded.module, Options(share_io=request.param))
-    return Session(loaded.module, loaded.payload, poison=True)
+    return loaded
+
+
+@pytest.fixture
+def session(program: Program) -> Session:
+    return Session(program.module, program.payload, poison=True)
 
 
 def given(seed: int) -> dict[str, Any]:

@@ -138,7 +138,7 @@ func.func @main(%x: tensor<1x2x1x4xf32> {graph.name = "x"},
 """
 
 
-@pytest.mark.parametrize("layout", ["contiguous", "paged:2"])
+@pytest.mark.parametrize("layout", [pytest.param("contiguous", marks=pytest.mark.soak), "paged:2"])
 def test_steps_of_state_that_grows(layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     source, path = tmp_path / "decoder.mlir", tmp_path / "program.mlir"
     source.write_text(DECODER)

@@ -39,7 +39,7 @@ def check(module: ModuleOp, *shapes: tuple[int, ...]) -> list[str]:
     return op_names(module)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=2 * settings().max_examples, derandomize=True)
 @given(st.data())
 def test_any_equation(data: st.DataObject) -> None:
     names = st.lists(st.sampled_from("abcde"), unique=True, max_size=4)

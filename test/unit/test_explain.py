@@ -144,7 +144,7 @@ def separately(folder: Path, model: str, flags: str) -> tuple[float, dict[str, i
     return json.loads(Path(report).read_text())["time"]["latency_us"], memory
 
 
-@pytest.mark.parametrize("kind", ["wide", "decode"])
+@pytest.mark.parametrize("kind", [pytest.param("wide", marks=pytest.mark.soak), "decode"])
 def test_each_gain_is_the_one_measured_when_the_change_is_made(tmp_path: Path, kind: str):
     model = written(tmp_path, WIDE) if kind == "wide" else decode(tmp_path)
     names = {"wide": "fp16,pieces", "decode": "state,share-io,memory3"}[kind]

@@ -1,5 +1,6 @@
 """Groups stay free of cycles and in topological order, whatever is merged."""
 
+import gc
 import random
 
 import pytest
@@ -10,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from ge.dialects.fused_op import RegionOp
 from ge.dialects.graph.elementwise import AddOp, NegOp
 from ge.dialects.support.types import tensor
+from ge.lowering.pipeline.collector import paused_collector
 from ge.transforms.fusion.groups import Group, Groups
 
 T = tensor((4,), f32)
@@ -89,6 +91,16 @@ def test_the_block_stays_in_order(seed: int) -> None:
         defined.update(op.results)
         op.verify()
     assert all(op.parent is groups.block for op in fused)
+
+
+def test_groups_go_without_the_collector() -> None:
+    """Each pass that fuses makes as many as there are ops, while the collector is paused."""
+    with paused_collector():
+        before = sum(isinstance(o, Group) for o in gc.get_objects())
+        groups = Groups(random_block(random.Random(0), 40))
+        groups.emit()
+        del groups
+        assert sum(isinstance(o, Group) for o in gc.get_objects()) == before
 
 
 def test_labels_are_dealt_out_again_when_they_run_out() -> None:

@@ -114,7 +114,7 @@ def program(seed: int, ops: int = 30) -> ModuleOp:
     return ModuleOp([FuncOp("main", ([t, t], types), Region(block))])
 
 
-SEEDS = [*range(5), *(pytest.param(i, marks=pytest.mark.soak) for i in range(5, 50))]
+SEEDS = [*range(3), *(pytest.param(i, marks=pytest.mark.soak) for i in range(3, 50))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -5,7 +5,6 @@ import re
 import resource
 import subprocess
 import sys
-from collections.abc import Sequence
 from importlib import import_module
 from inspect import isabstract
 from pathlib import Path
@@ -59,25 +58,20 @@ def cpu_seconds(*command: str) -> float:
 
 
 def test_version_is_cheap():
-    assert min(cpu_seconds(str(BIN / "ge-opt"), "--version") for _ in range(3)) < 0.25
+    assert any(cpu_seconds(str(BIN / "ge-opt"), "--version") < 0.25 for _ in range(3))
 
 
-@pytest.mark.parametrize(
-    ("text", "absent"),
-    [
-        (
-            "func.func private @f() -> ()",
-            ("ge.dialects.graph", "ge.dialects.npu_task.ops", "numpy"),
-        ),
-        (ABS, ("ge.dialects.npu_task.ops", "numpy", "onnx")),
-    ],
-)
-def test_only_what_the_input_needs_is_imported(text: str, absent: Sequence[str]):
+def imported(text: str) -> list[str]:
+    """The modules that a process of ge-opt has after it read a text."""
     code = (
         "import sys; from ge.tools.ge_opt import main; main([]);"
-        f"print([m for m in {tuple(absent)} if m in sys.modules], file=sys.stderr)"
+        "print(*sys.modules, file=sys.stderr)"
     )
-    assert run(sys.executable, "-c", code, text=text).stderr.strip() == "[]"
+    return run(sys.executable, "-c", code, text=text).stderr.split()
+
+
+def test_only_what_the_input_needs_is_imported():
+    assert {"ge.dialects.npu_task.ops", "numpy", "onnx"}.isdisjoint(imported(ABS))
 
 
 # Where the modules of ge stand that ge-opt imports before it knows what to do
@@ -95,12 +89,9 @@ FOR_FLAGS = (
 
 
 def test_start_up_imports_no_more_than_is_needed():
-    code = (
-        "import sys; from ge.tools.ge_opt import main; main([]);"
-        "print(*(m for m in sys.modules if m.startswith('ge.')), file=sys.stderr)"
-    )
-    text = "func.func private @f() -> ()"
-    modules = run(sys.executable, "-c", code, text=text).stderr.split()
+    everything = imported("func.func private @f() -> ()")
+    assert {"ge.dialects.graph", "ge.dialects.npu_task.ops", "numpy"}.isdisjoint(everything)
+    modules = [m for m in everything if m.startswith("ge.")]
     rooms = {*AT_START, *(r.rpartition(".")[0] for r in AT_START)}
     assert [m for m in modules if m not in rooms and not m.startswith(AT_START)] == []
     assert {*FOR_FLAGS}.isdisjoint(modules)
@@ -150,7 +141,7 @@ def test_both_tools_see_an_installed_package(tmp_path: Path):
     site, file = tmp_path / "site", tmp_path / "x.mlir"
     install_sample(site)
     text = ""
-    for number, tool in enumerate(("ge-opt", "xdsl-opt", "ge-opt")):
+    for number, tool in enumerate(("xdsl-opt", "ge-opt")):
         file.write_text(
             text + CLIPPED.replace("@f", f"@f{number}")
         )  # with what the other one wrote
@@ -200,7 +191,7 @@ def test_absurd_input(
 
 def test_a_closed_pipe_is_no_error_to_talk_about(tmp_path: Path):
     file = tmp_path / "x.mlir"
-    text = "".join(ABS.replace("@f", f"@f{i}") for i in range(200))
+    text = "".join(ABS.replace("@f", f"@f{i}") for i in range(20))
     file.write_text(text, encoding="utf-8")
     read, write = os.pipe()
     os.close(read)

@@ -9,7 +9,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -93,7 +93,6 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Session, Session]:
     return gears, Session(ge.load(str(folder / "m.mlir")).module)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(1, 4), st.integers(1, 9), st.integers(0, 99))
 def test_padded_inputs_have_the_numbers_of_their_own_size(
     both: tuple[Session, Session], batch: int, length: int, seed: int

@@ -86,6 +86,14 @@ def test_each_gear_has_the_numbers_of_the_static_program(model: str):
         assert memory[key] <= largest[key], key
 
 
+@pytest.fixture(scope="module")
+def geared(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The program of the model, with two gears."""
+    path = tmp_path_factory.mktemp("geared") / "m.mlir"
+    path.write_text(TEXT)
+    return str(ge.compile(str(path), dynamic_dims="1,4;1,9").module)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -98,15 +106,15 @@ def test_each_gear_has_the_numbers_of_the_static_program(model: str):
     ],
 )  # fmt: skip
 def test_faults_planted_in_gears_are_refused(
-    old: str, new: str, message: str, model: str, capsys: pytest.CaptureFixture[str]
-):
+    old: str, new: str, message: str, model: str, geared: str,
+    capsys: pytest.CaptureFixture[str],
+):  # fmt: skip
     """A table with wrong branches, too few or too many, a branch that uses the buffer of another
     one, buffers of one branch in one place."""
     rows = "array<i64: 1, 4, 5>", "array<i64: 1, 9, 10>"
-    text = str(ge.compile(model, dynamic_dims="1,4;1,9").module)
     old, new = old.format(*rows), new.format(*rows)
-    assert text.count(old) == 1
-    Path(model).write_text(text.replace(old, new))
+    assert geared.count(old) == 1
+    Path(model).write_text(geared.replace(old, new))
     assert ge_check.main([model]) == 1
     assert message in capsys.readouterr().err
 
@@ -154,6 +162,18 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return program
 
 
+@pytest.fixture
+def inputs(tmp_path: Path) -> str:
+    """A file of inputs of 2 rows of 4."""
+    path = str(tmp_path / "x.npz")
+    np.savez(path, x=np.zeros((2, 4, 8), np.float32), m=np.zeros((2, 5), np.float32))
+    return path
+
+
+def test_inputs_of_the_sizes_given_are_taken(compiled: str, inputs: str):
+    assert ge_run.main([compiled, "--inputs", inputs, "--shape", "x=2x4x8"]) == 0
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -164,13 +184,10 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     ],
 )
 def test_inputs_that_are_not_of_the_sizes_given_are_refused(
-    flags: list[str], message: str, compiled: str, tmp_path: Path,
+    flags: list[str], message: str, compiled: str, inputs: str,
     capsys: pytest.CaptureFixture[str],
 ):  # fmt: skip
-    program, inputs = compiled, str(tmp_path / "x.npz")
-    np.savez(inputs, x=np.zeros((2, 4, 8), np.float32), m=np.zeros((2, 5), np.float32))
-    assert ge_run.main([program, "--inputs", inputs, "--shape", "x=2x4x8"]) == 0
-    assert ge_run.main([program, "--inputs", inputs, *flags]) == 1
+    assert ge_run.main([compiled, "--inputs", inputs, *flags]) == 1
     assert message in capsys.readouterr().err
 
 

@@ -78,12 +78,17 @@ def step_inputs(step: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@cache
+def without_state(path: str, quantize_cache: str) -> Session:
+    program = compiled(path, 0, quantize_cache=quantize_cache)
+    return Session(program.module, program.payload)
+
+
 def agree(path: str, layout: str = "contiguous", **options: Any) -> Session:
     """Run both programs, step by step, until the state is full."""
-    without = compiled(path, 0, **options)
+    plain = without_state(path, options.get("quantize_cache", Options.quantize_cache))
     program = compiled(path, STEPS, state_layout=layout, **options)
     assert check_program(program.module).problems == []
-    plain = Session(without.module, without.payload)
     session = Session(program.module, program.payload, poison=True)
     past: Mapping[str, Any] = {
         p.name: session.state[p.name] for p in plain.inputs if p.name not in session.input_names
@@ -114,14 +119,18 @@ def test_steps_of_gpt2_are_those_without_state() -> None:
     session.run(step_inputs(0))
 
 
+@pytest.mark.soak  # in blocks `make check` takes it, too
 def test_steps_of_llama_are_those_without_state(llama: str) -> None:
     agree(llama)
 
 
-def test_rows_in_blocks_are_read_and_written_in_order(llama: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("small", [pytest.param("gpt2", marks=pytest.mark.soak), "llama"])
+def test_rows_in_blocks_are_read_and_written_in_order(
+    llama: str, small: str, tmp_path: Path
+) -> None:
     """The plain program's bits, with blocks that are taken one by one, from the end of the pool,
     and free ones full of garbage."""
-    for path in (str(MODELS / "gpt2_decode.dynamic.onnx"), llama):
+    for path in (llama if small == "llama" else str(MODELS / "gpt2_decode.dynamic.onnx"),):
         session = agree(path, "paged:3")
         assert (blocks := session.state.blocks) is not None
         assert blocks.table.tolist() == [2, 1, 0]
@@ -139,9 +148,7 @@ def test_rows_in_blocks_are_read_and_written_in_order(llama: str, tmp_path: Path
         assert all(session.state[n][:, :, :4].tobytes() == v.tobytes() for n, v in want.items())
 
 
-def test_blocks_hold_integers_and_are_those_of_tensors(llama: str) -> None:
-    session = agree(llama, "paged:3", quantize_cache="int8")
-    assert session.state["past_key_values.0.key"].dtype == np.int8
+def test_blocks_are_those_of_tensors() -> None:
     sessions: list[Session] = []
     for level in (Level.GRAPH, Level.PROGRAM):
         loaded = load(str(MODELS / "gpt2_decode.dynamic.onnx"), dims={"batch": 2})
@@ -156,8 +163,9 @@ def test_blocks_hold_integers_and_are_those_of_tensors(llama: str) -> None:
         np.testing.assert_allclose(first, second, atol=1e-5)
 
 
-def test_a_state_may_be_of_integers(llama: str) -> None:
-    session = agree(llama, quantize_cache="int8")
+@pytest.mark.parametrize("layout", [pytest.param("contiguous", marks=pytest.mark.soak), "paged:3"])
+def test_a_state_may_be_of_integers(llama: str, layout: str) -> None:
+    session = agree(llama, layout, quantize_cache="int8")
     assert session.state["past_key_values.0.key"].dtype == np.int8
     assert session.state["past_key_values.0.key.scale"].shape == (2, 4, STEPS, 1)
 

@@ -416,8 +416,15 @@ def schedule_of(
     return schedule, host_problems(schedule, ops)
 
 
-@pytest.mark.parametrize("mode", ["eager", "graph", "two-stage", "three-stage", "captured"])
-@pytest.mark.parametrize("ring", [2, 128])
+@pytest.mark.parametrize(
+    ("ring", "mode"),
+    [
+        *((2, mode) for mode in ("eager", "two-stage", "captured")),
+        *((128, mode) for mode in ("graph", "three-stage")),
+        *(pytest.param(128, m, marks=pytest.mark.soak) for m in ("eager", "two-stage", "captured")),
+        *(pytest.param(2, m, marks=pytest.mark.soak) for m in ("graph", "three-stage")),
+    ],
+)
 def test_queues_are_proved(mode: str, ring: int, program: HostProgram):
     for calls in (1, 2):
         assert schedule_of(program, mode, calls, ring_blocks=ring)[1] == []

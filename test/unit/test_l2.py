@@ -1,11 +1,13 @@
 """L2: what hits, what is written back, how bandwidths are shared."""
 
+import gc
 from collections import OrderedDict
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ge.lowering.pipeline.collector import paused_collector
 from ge.runtime.clock.l2 import AddressRange, L2Cache
 from ge.runtime.clock.sharing import fair_speeds
 
@@ -140,3 +142,14 @@ def test_shares_are_within_bandwidth_and_none_is_wasted(
     assert all(u <= c * (1 + 1e-6) for u, c in zip(used, (hbm, l2), strict=True))
     for demand, speed in zip(demands, speeds, strict=True):
         assert speed == 1 or any(f and d for f, d in zip(full, demand, strict=True))
+
+
+def test_what_was_held_goes_without_the_collector() -> None:
+    with paused_collector():
+        before = sum(type(o).__name__ == "_Range" for o in gc.get_objects())
+        cache = L2Cache(1 << 20)
+        for low in range(0, 4096, 64):
+            cache.write(AddressRange("hbm", low, low + 64), 64)
+        assert sum(type(o).__name__ == "_Range" for o in gc.get_objects()) == before + 64
+        del cache
+        assert sum(type(o).__name__ == "_Range" for o in gc.get_objects()) == before

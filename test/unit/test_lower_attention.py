@@ -92,11 +92,14 @@ def test_attention_of_all_shapes(
         compare(attention(*shapes, dtype, flags, (), tuple(first)), all_lowered=True)
 
 
-MASKS = ("2x2x20x40xf16", "20x40xf32", "2x1x1x40xf16", "20x1xf32", "1xf16", "20x40xi1")
+MASKS = ("2x2x20x40xf16", "20x1xf32", "20x40xi1")
+MORE_MASKS = ("20x40xf32", "2x1x1x40xf16", "1xf16")
 
 
 @pytest.mark.usefixtures("small_tiles")
-@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize(
+    "mask", [*MASKS, *(pytest.param(m, marks=pytest.mark.soak) for m in MORE_MASKS)]
+)
 def test_masks_are_added(mask: str) -> None:
     shapes = [2, 2, 20, 16], [2, 2, 40, 16], [2, 2, 40, 8]
     compare(attention(*shapes, "f16", "causal = true", (f"tensor<{mask}>",)), all_lowered=True)
@@ -120,7 +123,9 @@ def masked_rows(rng: np.random.Generator, element: Attribute, shape: Sequence[in
 
 
 @pytest.mark.usefixtures("small_tiles")
-@pytest.mark.parametrize("undefined", ["zero", "nan", "guard"])
+@pytest.mark.parametrize(
+    "undefined", ["zero", "nan", pytest.param("guard", marks=pytest.mark.soak)]
+)
 def test_rows_without_a_key(undefined: str) -> None:
     shapes = [1, 1, 20, 16], [1, 1, 40, 16], [1, 1, 40, 16]
     text = attention(*shapes, "f16", f'undefined = "{undefined}"', ("tensor<20x40xf16>",))
@@ -144,7 +149,9 @@ def boxes_of_queries(result: Lowered) -> set[tuple[int, ...]]:
 @pytest.mark.parametrize(
     ("tokens", "group", "first", "flags", "masks", "box"),
     [
-        (1, 4, NAMES, "", ("tensor<1x1x1x40xf16>",), (1, 1, 16, 16)),
+        pytest.param(
+            *(1, 4, NAMES, "", ("tensor<1x1x1x40xf16>",), (1, 1, 16, 16)), marks=pytest.mark.soak
+        ),
         (1, 7, (), "causal = true, offset = 30", ("tensor<14x1x40xf16>",), (1, 1, 16, 16)),
         pytest.param(
             *(3, 4, (), "causal = true, offset = 5", (), (1, 1, 16, 16)), marks=pytest.mark.soak
@@ -169,7 +176,12 @@ def test_heads_that_share_keys_are_rows_of_a_tile(
 
 
 @pytest.mark.parametrize(
-    ("dtype", "piece", "part"), [("f16", 16, 16), ("f32", 32, 16), ("f16", 16, 32)]
+    ("dtype", "piece", "part"),
+    [
+        ("f32", 32, 16),
+        ("f16", 16, 32),
+        pytest.param("f16", 16, 16, marks=pytest.mark.soak),
+    ],
 )
 def test_keys_and_values_in_pieces(
     monkeypatch: pytest.MonkeyPatch, dtype: str, piece: int, part: int
@@ -227,7 +239,7 @@ WEIGHTS = "weight_scale = 0.0035, weight_zero_point = -128 : i8"
         (SCORES, "zero"),
         pytest.param(SCORES, "guard", marks=pytest.mark.soak),
         pytest.param(WEIGHTS, "zero", marks=pytest.mark.soak),
-        (WEIGHTS, "guard"),
+        pytest.param(WEIGHTS, "guard", marks=pytest.mark.soak),
         pytest.param(f"softcap = 3.0, {SCORES}, {WEIGHTS}", "zero", marks=pytest.mark.soak),
         (f"softcap = 3.0, {SCORES}, {WEIGHTS}", "guard"),
     ],
@@ -408,7 +420,12 @@ def ends_at_37(rng: np.random.Generator, element: Attribute, shape: Sequence[int
 
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize(
-    "flags", ["", "causal = true, offset = 30", "left_window = 9, offset = 30"]
+    "flags",
+    [
+        "",
+        pytest.param("causal = true, offset = 30", marks=pytest.mark.soak),
+        "left_window = 9, offset = 30",
+    ],
 )
 def test_keys_behind_the_length_are_of_no_meaning(flags: str) -> None:
     t = "tensor<2x4x5x16xf16>"
@@ -430,7 +447,10 @@ def lengths(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) 
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize(
     "flags",
-    ["", pytest.param("causal = true", marks=pytest.mark.soak), "causal = true, offset = 5"],
+    [
+        *(pytest.param(f, marks=pytest.mark.soak) for f in ("", "causal = true")),
+        "causal = true, offset = 5",
+    ],
 )
 def test_keys_of_each_batch_have_a_number(flags: str) -> None:
     t = "tensor<3x2x20x16xf16>"

@@ -61,7 +61,7 @@ def unfolding(w: Convolution, target: Target) -> list[Sizes]:
 
 
 @pytest.mark.parametrize("way", [block_sizes, unfolding])
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=settings().max_examples // 5)
 @given(st.data())
 def test_numbers(way: Callable[..., Any], data: st.DataObject) -> None:
     """Any kernel, stride, dilation, pads, groups, with ragged ends of each."""
@@ -101,7 +101,9 @@ AFTER = {
 
 
 @pytest.mark.parametrize("way", [block_sizes, unfolding])
-@pytest.mark.parametrize("after", AFTER)
+@pytest.mark.parametrize(
+    "after", [pytest.param("relu", marks=pytest.mark.soak), "residual", "scaled"]
+)
 def test_ops_on_the_result(after: str, way: Callable[..., Any]) -> None:
     text = conv(
         (1, 20, 5, 9), (40, 20, 3, 3), (1, 40, 5, 9), "pads [1, 1, 1, 1]", after=AFTER[after]
@@ -110,7 +112,7 @@ def test_ops_on_the_result(after: str, way: Callable[..., Any]) -> None:
         compare(text, all_lowered=True, orders=1)
 
 
-@pytest.mark.parametrize("target", ["910b2", "910_merged"])
+@pytest.mark.parametrize("target", ["910b2", pytest.param("910_merged", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("after", ["", *AFTER.values()])
 def test_the_first_of_the_fastest_cuts_that_fit_is_taken(after: str, target: str) -> None:
     """Also where the search asks no more of a cut than how long its cube takes."""
@@ -128,8 +130,15 @@ def test_the_first_of_the_fastest_cuts_that_fit_is_taken(after: str, target: str
     assert searches == [True]
 
 
-@pytest.mark.parametrize("strides", [1, 2])
-@pytest.mark.parametrize("element", ["f16", "i8"])
+@pytest.mark.parametrize(
+    ("element", "strides"),
+    [
+        ("f16", 1),
+        ("i8", 2),
+        pytest.param("f16", 2, marks=pytest.mark.soak),
+        pytest.param("i8", 1, marks=pytest.mark.soak),
+    ],
+)
 def test_windows_of_an_image_with_channels_last(element: str, strides: int) -> None:
     """They are unfolded of what is loaded: there are no vector cores."""
     out = 2, 24, 7 // strides + 1, 10 // strides + 1
@@ -160,7 +169,7 @@ def test_one_dimension() -> None:
 
 
 @pytest.mark.parametrize("target", ["910b2", "310p3"])
-@pytest.mark.parametrize("after", ["relu", "scaled"])
+@pytest.mark.parametrize("after", [pytest.param("relu", marks=pytest.mark.soak), "scaled"])
 def test_three_dimensions(after: str, target: str) -> None:
     """Each plane of the result is an image of its own."""
     out, flags = (2, 20, 2, 2, 9), "strides [2, 1, 1] pads [1, 0, 1, 1, 0, 1]"
@@ -196,8 +205,15 @@ def test_channels_of_the_input_are_last(element: str) -> None:
     compare(conv(x, w, out, flags, element, element == "f16"), all_lowered=True)
 
 
-@pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize(
+    ("kernel", "relu"),
+    [
+        (1, False),
+        (3, True),
+        pytest.param(1, True, marks=pytest.mark.soak),
+        pytest.param(3, False, marks=pytest.mark.soak),
+    ],
+)
 def test_channels_of_the_result_are_last(kernel: int, relu: bool) -> None:
     """A transposition is on the way out."""
     x, w = (2, 20, 9, 11), (24, 20, kernel, kernel)
@@ -215,8 +231,15 @@ def test_channels_of_the_result_are_last(kernel: int, relu: bool) -> None:
     assert len(found.pairs) == 1
 
 
-@pytest.mark.parametrize("way", [block_sizes, unfolding])
-@pytest.mark.parametrize("group", [1, 20])
+@pytest.mark.parametrize(
+    ("group", "way"),
+    [
+        (20, block_sizes),
+        (1, unfolding),
+        pytest.param(1, block_sizes, marks=pytest.mark.soak),
+        pytest.param(20, unfolding, marks=pytest.mark.soak),
+    ],
+)
 def test_integers_with_bias_and_scales(group: int, way: Callable[..., Any]) -> None:
     """On the cube, or on vector cores where each channel is one of its own; the bias and the scales
     of channels are on vector cores."""

@@ -64,7 +64,7 @@ BATCHES: list[Batch] = [
 ]
 
 
-@settings(max_examples=10, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=settings().max_examples // 3, phases=[Phase.explicit, Phase.generate])
 @given(
     st.tuples(*[st.integers(1, 70)] * 3),
     st.sampled_from(["f16", "bf16", "f32", "i8"]),

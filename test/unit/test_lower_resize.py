@@ -40,7 +40,7 @@ def resize(x: Shape, out: Shape, target: str, flags: str, element: str = "f32") 
     )
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 @given(st.data())
 def test_numbers(data: st.DataObject) -> None:
     """Any axes, coordinates and way of rounding, by sizes or by scales."""

@@ -21,7 +21,7 @@ def pool(kind: str, x: Shape, out: Shape, flags: str, element: str = "f32") -> s
     )
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=settings().max_examples // 5)
 @given(st.data())
 def test_numbers(data: st.DataObject) -> None:
     """Any kernel, stride, dilation and pads, with ragged ends."""
@@ -75,7 +75,7 @@ def test_the_largest_of_integers() -> None:
     compare(text, all_lowered=True, exact=True)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=settings().max_examples // 5)
 @given(st.data())
 def test_elements_of_windows_that_pass_the_image(data: st.DataObject) -> None:
     """An average is over those that count; the last window may hang over the end."""

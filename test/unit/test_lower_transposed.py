@@ -45,7 +45,7 @@ def transposed(
     )
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 @given(st.data())
 def test_numbers(data: st.DataObject) -> None:
     """Any kernel (a smaller one than the stride, too), stride, dilation, pads and groups."""

@@ -130,7 +130,7 @@ def test_each_beginning_of_a_text_is_analysed(ctx: Context):
     for end in range(len(FUNCTION)):
         part = analyse_part(FUNCTION[:end], "x.mlir", ctx)
         assert {n.text for n in known_before(whole, end)} <= {n.text for n in part.index.names}
-        for offset in range(max(end - 60, 0), end + 1):
+        for offset in range(max(end - 20, 0), end + 1):
             part.index.name_at(offset)
             list(part.index.visible(offset, Kind.VALUE))
 

@@ -24,19 +24,20 @@ PRIVATE = (
 """Top-level folders with files of people and build machines, this one among them."""
 
 NAME = rb"[\w.+@-]+"
-ALONE = rb"(?<![\w.+@~%$)}\]/:-])"
-"""Nothing before it that makes a path relative, or the path of a URL."""
+ALONE = rb"/(?<![\w.+@~%$)}\]/:-]/)"
+"""A slash with nothing before it that makes a path relative, or the path of a URL. (Patterns that
+begin with the character that is rare are found fast.)"""
 ANYWHERE = (
-    rb"/(?:%s)/%s" % ("|".join(sorted(PRIVATE)).encode(), NAME),
-    rb"/(?:%s/)+(?:site|dist)-packages\b" % NAME,
+    rb"(?:%s)/%s" % ("|".join(sorted(PRIVATE)).encode(), NAME),
+    rb"(?:%s/)+(?:site|dist)-packages\b" % NAME,
 )
+SOURCE = rb"(?:%s/)+%s\.(?:py|pyc|ipynb|so|c|cc|cpp|h|hpp|whl)\b" % (NAME, NAME)
 ELSEWHERE = (
-    ALONE + rb"/(?:%s/)+%s\.(?:py|pyc|ipynb|so|c|cc|cpp|h|hpp|whl)\b" % (NAME, NAME),
-    rb"(?<![A-Za-z0-9])[A-Za-z]:(?:\\{1,4}|/)[A-Za-z][\w .-]+(?:\\{1,4}|/)[A-Za-z][\w.-]+",
-    rb"\bfile:///%s/" % NAME,
+    rb":(?<=(?<![A-Za-z0-9])[A-Za-z]:)(?:\\{1,4}|/)[A-Za-z][\w .-]+(?:\\{1,4}|/)[A-Za-z][\w.-]+",
+    rb"file:///(?<=\bfile:///)%s/" % NAME,
 )
-IN_TEXT = re.compile(b"|".join((*(ALONE + path for path in ANYWHERE), *ELSEWHERE)))
-IN_BINARY = re.compile(b"|".join((*ANYWHERE, *ELSEWHERE)))
+IN_TEXT = [*map(re.compile, (ALONE + rb"(?:%s)" % b"|".join((*ANYWHERE, SOURCE)), *ELSEWHERE))]
+IN_BINARY = [*map(re.compile, (rb"/(?:%s)" % b"|".join(ANYWHERE), ALONE + SOURCE, *ELSEWHERE))]
 """In a binary file a string may come after a length that looks like a character."""
 CONTROL = re.compile(rb"[\0-\x08\x0e-\x1a]")
 
@@ -57,8 +58,9 @@ def machine_paths(data: bytes) -> list[str]:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = [(member.encode(), archive.read(member)) for member in archive.namelist()]
         return [path for part in members for bytes_ in part for path in machine_paths(bytes_)]
-    pattern = IN_BINARY if CONTROL.search(data) else IN_TEXT
-    return [match.group().decode("utf-8", "replace") for match in pattern.finditer(data)]
+    patterns = IN_BINARY if CONTROL.search(data) else IN_TEXT
+    found = (match.group() for pattern in patterns for match in pattern.finditer(data))
+    return [path.decode("utf-8", "replace") for path in found]
 
 
 def test_no_file_holds_a_path_of_a_machine():

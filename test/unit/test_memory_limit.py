@@ -97,7 +97,8 @@ def test_programs_fit_or_are_refused(name: str, share: float):
 @pytest.mark.parametrize(
     ("name", "fusion"),
     [
-        ("gpt2_prefill.noopt.tiny", "default"),
+        ("if_cond.tiny", "default"),
+        pytest.param("gpt2_prefill.noopt.tiny", "default", marks=pytest.mark.soak),
         pytest.param("llama_7b_decode.fp16.tiny", "off", marks=pytest.mark.soak),
         pytest.param("gpt2_prefill.noopt.tiny", "off", marks=pytest.mark.soak),
         pytest.param("llama_7b_decode.fp16.tiny", "default", marks=pytest.mark.soak),
@@ -118,8 +119,9 @@ def test_a_level_more_needs_no_more_memory(name: str, fusion: str):
             np.testing.assert_array_equal(array, results[0][key])
 
 
-def test_where_nothing_helps_the_error_tells_what_each_remedy_saves():
-    loaded = load(str(MODELS / "bert_base.tiny.onnx"))
+@pytest.mark.parametrize("name", ["if_cond", pytest.param("bert_base", marks=pytest.mark.soak)])
+def test_where_nothing_helps_the_error_tells_what_each_remedy_saves(name: str):
+    loaded = load(str(MODELS / f"{name}.tiny.onnx"))
     with pytest.raises(OverLimitError) as info:
         lower(loaded.module, Options(fusion="off", memory_limit=1000))
     notes = info.value.notes

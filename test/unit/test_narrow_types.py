@@ -365,7 +365,7 @@ def narrow_model(number: int, width: int) -> onnx.ModelProto:
 
 
 WIDTHS_OF_BITS = {2: (4, 5, 6), 4: (4, 5), 8: (5,)}
-WIDTHS = ("ui2", "i4")
+WIDTHS = ("ui2",)
 """The types that are tried in all widths."""
 OF_A_KIND = {"f8E4M3FN", "f8E4M3FNUZ", "f8E5M2FNUZ", "ui4"}
 """Types that others stand for, of as many bits and as many kinds of numbers."""

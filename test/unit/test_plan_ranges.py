@@ -74,7 +74,7 @@ def test_one_plan_is_proved_for_all_sizes(program: Program):
     assert len({low for _, low, _ in places}) < len(places)  # bytes are used again
 
 
-@settings(max_examples=10)
+@settings(max_examples=settings().max_examples // 3)
 @given(st.integers(1, MOST))
 def test_runs_at_any_size_and_timing_are_those_of_the_bound_program(n: int):
     session = Session(PROGRAM.module, poison=True)

@@ -11,7 +11,7 @@ from random_motifs import MOTIFS
 
 
 def test_wrong_rewrites_are_caught() -> None:
-    power = measure(range(0, 2 * len(MOTIFS), 6))
+    power = measure(range(0, 2 * len(MOTIFS), 8))
     assert len(power.planted) > len(FAULTS) / 5
     assert power.visible.total() > 5
     assert power.share() == 1, str(power)

@@ -106,7 +106,7 @@ def test_shifts(rounding: str, wide: bool) -> None:
     rng = np.random.default_rng(0)
     edges = [-(2**31), -(2**31) + 1, -1, 0, 1, 2**31 - 1, 2**29, -(2**29), 2**30 + 1]
     for e in range(-40, 35):
-        for mantissa in (0.5, 0.75, 1 - 2.0**-24, float(rng.uniform(0.5, 1))):
+        for mantissa in (0.5, 1 - 2.0**-24, float(rng.uniform(0.5, 1))):
             scale = np.float64(mantissa) * 2.0**e
             scale = scale if wide else np.float64(np.float32(scale))
             size = np.clip(200 / scale, 1, 2**31 - 1)
@@ -122,7 +122,7 @@ def test_ties(rounding: str) -> None:
     """All ties of accumulators within 2^20."""
     for shift in range(1, 21):
         half = 2 ** (shift - 1)
-        count = min(2**20 // half, 600)
+        count = min(2**20 // half, 300)
         x = np.array([k * half for k in range(-count, count + 1)], np.int32)
         got = requantized(x, np.array(2.0**-shift, np.float32), rounding, to=i16)
         assert got.tolist() == expected(x, 2.0**-shift, rounding, i16), shift

@@ -126,7 +126,7 @@ func.func @main(%q: tensor<2x4x40x16xf32> {{graph.name = "q"}}, %k: tensor<2x4x{
 """  # noqa: E501
 
 
-@pytest.mark.parametrize("keys", [40, 500])
+@pytest.mark.parametrize("keys", [pytest.param(40, marks=pytest.mark.soak), 500])
 def test_grids_of_scores_and_weights(keys: int) -> None:
     """One launch with the numbers of the ops one by one, whose tiles have whole rows."""
     rng = np.random.default_rng(0)
@@ -190,7 +190,7 @@ func.func @main(%x: tensor<1x{tokens}x64xf32> {{graph.name = "x"}}) -> (tensor<1
 """  # noqa: E501
 
 
-@pytest.mark.parametrize("tokens", [50, 700])
+@pytest.mark.parametrize("tokens", [pytest.param(50, marks=pytest.mark.soak), 700])
 def test_the_same_at_all_levels(tokens: int) -> None:
     payload = {"w": codes(64, 128, seed=4)}
     x = np.random.default_rng(5).standard_normal((1, tokens, 64)).astype(np.float32)

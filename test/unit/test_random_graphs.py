@@ -37,9 +37,9 @@ def alone(op: type[TensorOp], seed: int) -> ModuleOp:
 
 def in_check(op: type[TensorOp]) -> bool:
     """Whether `make check` tries the op alone: all, and of elementwise ops, which are lowered in
-    one way, each third."""
+    one way, each fifth."""
     alike = [other for other in op_classes() if issubclass(other, Elementwise)]
-    return op not in alike or alike.index(op) % 3 == 0
+    return op not in alike or alike.index(op) % 5 == 0
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,10 @@ def test_plugin_ops() -> None:
     (op,) = set(op_classes(PLUGIN)) - set(op_classes())
     assert op.name == "acme.halve"
     graphs = Graphs((op, AddOp, SubOp))
-    modules = [alone(op, 0), *(m for seed in range(6) if (m := graphs.make(seed)) is not None)]
+    modules = [alone(op, 0), *(m for seed in range(3) if (m := graphs.make(seed)) is not None)]
     for module in modules:
         assert (mismatch := check(module, ("default",))) is None, str(mismatch)
-    assert sum(count_ops(m)[op.name] for m in modules) > 3
+    assert sum(count_ops(m)[op.name] for m in modules) > 2
 
 
 def test_mismatch_is_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ from training_graphs import resnet, transformer
 def programs(draw: st.DrawFn) -> tuple[TaskGraph, list[float | None]]:
     """Random tasks, each of which makes up to two buffers and reads earlier ones."""
     graph, costs = TaskGraph(), list[float | None]()
-    for _ in range(draw(st.integers(2, 25))):
+    for _ in range(draw(st.integers(2, 16))):
         known = len(graph.bytes)
         task = graph.task()
         if known:

@@ -126,7 +126,7 @@ def test_what_a_target_does_not_state_costs_nothing() -> None:
         assert (cost.start_us, cost.chain_us, cost.in_order) == (0.0, 0.0, False)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=settings().max_examples // 3)
 @given(st.integers(1, 3000), st.integers(1, 3000), st.integers(16, 3000))
 def test_matmuls_are_bound_by_the_machine_and_fit(m: int, k: int, n: int) -> None:
     op, t = matmul(m, k, n), TARGET
@@ -139,7 +139,6 @@ def test_matmuls_are_bound_by_the_machine_and_fit(m: int, k: int, n: int) -> Non
     assert fits(on_core_bytes(op, tiling, t), t)
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(1, 2000), st.integers(2, 5000), st.sampled_from([f16, bf16, f32]))
 @example(253, 98, f32)
 def test_rows_cost_more_than_elements(rows: int, length: int, element: Any) -> None:
@@ -151,7 +150,7 @@ def test_rows_cost_more_than_elements(rows: int, length: int, element: Any) -> N
     assert us(softmax((2 * rows, length), 1, element)) >= us(op)
 
 
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=settings().max_examples // 4)
 @given(st.integers(1, 600), st.integers(16, 2000), st.sampled_from([1, 2, 4, 8]))
 def test_attention(queries: int, keys: int, key_heads: int) -> None:
     """Keys that no query sees never take longer, fewer key heads not by much: their queries may not

@@ -46,7 +46,7 @@ def plain(m: int, k: int, n: int, dtype: str = "f16") -> str:
     [
         linear(*weights(1, 2048, 96, "i4", block=32)),
         linear(*weights(5, 2000, 200)),
-        linear(*weights(16, 2048, 70, turned=True)),
+        pytest.param(linear(*weights(16, 2048, 70, turned=True)), marks=pytest.mark.soak),
     ],
 )
 def test_parts_are_added_in_their_order(text: str) -> None:
@@ -159,7 +159,8 @@ def cut_into(monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int, splits: in
 @pytest.mark.parametrize(
     ("module", "cut"),
     [
-        (plain(300, 512, 170), (32, 64, 64, 4)),  # a whole wave, and 6 blocks
+        pytest.param(plain(300, 512, 170), (32, 64, 64, 4), marks=pytest.mark.soak),
+        # a whole wave, and blocks
         (plain(70, 500, 40, "f32"), (32, 32, 64, 3)),  # all blocks are of the last wave
         pytest.param(with_bias(70, 520, 100), (32, 64, 64, 2), marks=pytest.mark.soak),
         (with_bias(270, 310, 170), (32, 64, 64, 3)),  # not as many steps for each

@@ -90,7 +90,7 @@ def test_every_level_keeps_state(level: Level) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {},
+        pytest.param({}, marks=pytest.mark.soak),
         pytest.param({"memory": 0}, marks=pytest.mark.soak),
         pytest.param({"fusion": "off"}, marks=pytest.mark.soak),
         {"share_io": True},

@@ -326,7 +326,9 @@ def test_the_first_batch_is_looked_at_too(text: Path):
     assert not threads()
 
 
-@pytest.mark.parametrize("prefetch", [0, -1, 1.5, True])
+@pytest.mark.parametrize(
+    "prefetch", [0, 1.5, *(pytest.param(n, marks=pytest.mark.soak) for n in (-1, True))]
+)
 def test_prefetch_is_a_number_of_batches(text: Path, prefetch: Any):
     with pytest.raises(GeError, match="prefetch is a number of batches, at least 1, not"):
         session_of(text).run_many([], prefetch)

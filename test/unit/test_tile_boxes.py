@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import f16
 from xdsl.utils.test_value import create_ssa_value
@@ -49,7 +49,6 @@ def result_of(kernel: Any, *arrays: Array) -> Array:
     return results[0]
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_boxes_are_those_of_numpy(data: st.DataObject) -> None:
     def ints(low: int, high: int) -> list[int]:

@@ -39,7 +39,7 @@ def crossings(numbers: list[int], room: int) -> int:
     return count
 
 
-@settings(max_examples=50)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.lists(st.integers(0, 6), max_size=30), st.integers(1, 7))
 def test_pieces_cross_again_where_others_took_their_place(numbers: list[int], room: int) -> None:
     found = again([iter(turns(numbers))], room * SIZE)

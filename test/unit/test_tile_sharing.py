@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.context import Context
 
@@ -166,7 +166,6 @@ SHAPES = [((8, 6), (2, 4, 6)), ((8, 6), (48,)), ((4, 1, 6), (2, 12)), ((6, 4), (
           ((6, 4), (4, 6)), ((1,), (1, 1)), ((5, 4, 3), (20, 3))]  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.data(), st.sampled_from([*SHAPES, *((b, a) for a, b in SHAPES)]))
 def test_boxes_in_another_shape(data: st.DataObject, shapes: tuple[Any, Any]):
     own, _ = shapes

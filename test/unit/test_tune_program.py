@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,9 @@ TEXT = """func.func @main(%x: tensor<64x96xf16>, %y: tensor<96x80xf16>) -> (
 TARGET = "910b2"
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    path = tmp_path / "m.mlir"
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "m.mlir"
     path.write_text(TEXT)
     return path
 
@@ -40,6 +41,12 @@ def model(tmp_path: Path) -> Path:
 def compiled(model: Path, **options: Any) -> Program:
     options = {"target": TARGET, "tile_cache": "off", **options}
     return compile_file(str(model), Options(tiles=True, **options))
+
+
+@cache
+def plain(model: Path) -> Program:
+    """Compiled with the cuts that the compiler takes."""
+    return compiled(model)
 
 
 def times(program: Program) -> dict[str, float]:
@@ -56,13 +63,13 @@ def write(path: Path, *entries: TunedKernel) -> str:
     return str(path)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def tunings(model: Path) -> dict[str, KernelTuning]:
-    return {t.best.name: t for t in tune_program(compiled(model).module, 4)}
+    return {t.best.name: t for t in tune_program(plain(model).module, 4)}
 
 
 def test_what_is_kept_is_what_runs(model: Path, tunings: dict[str, KernelTuning], tmp_path: Path):
-    own = times(compiled(model))
+    own = times(plain(model))
     for name, tuning in tunings.items():
         assert 0 < tuning.tried <= 4
         assert tuning.best.us <= tuning.best.own_us == own[name]
@@ -85,43 +92,43 @@ def test_another_cut_computes_the_same(
         "arg0": rng.standard_normal((64, 96), np.float32).astype(np.float16),
         "arg1": rng.standard_normal((96, 80), np.float32).astype(np.float16),
     }
-    wanted = compiled(model).session().run(given)
+    wanted = plain(model).session().run(given)
     for name, array in program.session(tiles="all").run(given).items():
         np.testing.assert_allclose(array, wanted[name], rtol=2e-3, atol=2e-3)
-    assert str(program.module) != str(compiled(model).module)
+    assert str(program.module) != str(plain(model).module)
 
 
 def test_what_fits_no_kernel_changes_nothing(
     model: Path, tunings: dict[str, KernelTuning], tmp_path: Path
 ):
-    plain = str(compiled(model).module)
+    untuned = str(plain(model).module)
     entry = next(iter(tunings.values())).best
     for other in (
         replace(entry, cut="Cut(m=3)"), replace(entry, kernel="0", cut="x"),
         replace(entry, target="910b3", cut="x"),
     ):  # fmt: skip
         file = write(tmp_path / "t.json", other)
-        assert str(compiled(model, tile_tunings=file).module) == plain
+        assert str(compiled(model, tile_tunings=file).module) == untuned
 
 
 def test_kept_programs_are_by_their_cut(model: Path, tmp_path: Path):
     """What the folder keeps of a kernel is not taken for another cut of it."""
     cache, file = str(tmp_path / "c"), tmp_path / "t.json"
-    plain = str(compiled(model, tile_cache=cache).module)
-    (first, *_) = tune_program(compiled(model).module, 8)
+    untuned = str(compiled(model, tile_cache=cache).module)
+    (first, *_) = tune_program(plain(model).module, 8)
     with choosing(Choice(most=8)) as choice:
         compiled(model)
     assert choice is not None
     write(file, *(replace(first.best, cut=text) for text in choice.seen[-1:]))
     tuned = str(compiled(model, tile_cache=cache, tile_tunings=str(file)).module)
-    assert tuned == str(compiled(model, tile_tunings=str(file)).module) != plain
+    assert tuned == str(compiled(model, tile_tunings=str(file)).module) != untuned
 
 
 def test_a_kept_model_is_by_what_its_tunings_say(model: Path, tmp_path: Path):
     with choosing(Choice(most=8)) as choice:
         compiled(model)
     assert choice is not None
-    (entry, *_) = (t.best for t in tune_program(compiled(model).module, 1))
+    (entry, *_) = (t.best for t in tune_program(plain(model).module, 1))
     file, texts = tmp_path / "t.json", list[str]()
     arguments = [str(model), "--tiles", "--target", TARGET, "--tile-tunings", str(file)]
     arguments += ["--cache-dir", str(tmp_path / "c"), "-o", str(tmp_path / "p.mlir")]

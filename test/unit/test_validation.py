@@ -445,7 +445,7 @@ MODELS = Path(__file__).parents[1] / "models"
 @pytest.mark.parametrize(
     ("model", "modes"),
     [
-        ("if_ts.tiny", ("conservative", "aggressive")),
+        ("if_ts.tiny", ("aggressive",)),
         pytest.param("if_ts.tiny", FUSION_MODES, marks=pytest.mark.soak),
         ("loop_rnn.tiny", ("default",)),
         pytest.param("resnet50.ts.tiny", ("default",), marks=pytest.mark.soak),

@@ -74,7 +74,6 @@ def shape_of(op: TensorOp, target: Target) -> VectorShape:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
-@settings(deadline=None, max_examples=40)
 @given(KINDS, ROWS, LENGTHS, ELEMENTS)
 @example(softmax, 253, 98, f32)
 @example(softmax, 1, 98, f32)
@@ -94,7 +93,6 @@ def test_twice_as_many_take_no_less(
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
-@settings(deadline=None, max_examples=40)
 @given(KINDS, ROWS, LENGTHS, ELEMENTS, MORE, MORE)
 @example(softmax, 675, 18, f16, 10, 0)
 @example(softmax, 1193, 3, bf16, 0, 25)
@@ -112,7 +110,7 @@ def test_more_takes_no_less(
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=settings().max_examples // 3)
 @given(KINDS, st.integers(1, 300), st.integers(2, 400), ELEMENTS)
 @example(softmax, 253, 98, f32)
 @example(softmax, 300, 400, bf16)
@@ -132,7 +130,7 @@ def test_nothing_that_is_left_out_is_faster(
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=settings().max_examples // 2)
 @given(KINDS, ROWS, LENGTHS, ELEMENTS)
 def test_bounds_are_bounds(
     target: Target, kind: Kind, rows: int, length: int, element: Any
@@ -168,7 +166,7 @@ def test_few_tilings_are_looked_at(target: Target, kind: Kind) -> None:
         assert len(calls) <= 60
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=settings().max_examples // 2)
 @given(st.integers(1, 3000), st.integers(2, 5000))
 def test_the_busiest_core_has_whole_rounds(rows: int, length: int) -> None:
     """A block that has one row more than others keeps them waiting for all of it."""

@@ -114,8 +114,15 @@ def test_depthwise_conv_keeps_infinities_where_they_are() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, BFLOAT16, np.int8, np.int16])
-@pytest.mark.parametrize("constant", [False, True])
-@pytest.mark.parametrize("positions", [0, 1 << 20])
+@pytest.mark.parametrize(
+    ("constant", "positions"),
+    [
+        (False, 1 << 20),
+        (True, 0),
+        pytest.param(False, 0, marks=pytest.mark.soak),
+        pytest.param(True, 1 << 20, marks=pytest.mark.soak),
+    ],
+)
 @pytest.mark.parametrize(
     ("weight", "size", "strides", "pads", "dilations"),
     [

@@ -268,10 +268,12 @@ class Groups:
     # ---- the result
 
     def emit(self) -> list[FusedOp]:
-        """Rewrite the block: each group with a kind becomes one op of that kind."""
+        """Rewrite the block: each group with a kind becomes one op of that kind. There are no
+        groups afterwards."""
         order: list[Operation] = []
         fused: list[FusedOp] = []
         for group in self:
+            group.before = group.after = None  # else the collector has to find all of them
             if group.kind is None:
                 order.append(group.ops[0])
                 continue
@@ -289,6 +291,7 @@ class Groups:
                 if op.parent is not None:
                     op.detach()
             self.block.add_ops(order)
+        self._first = None
         return fused
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import ModuleType
 from typing import ClassVar
 
@@ -35,10 +36,16 @@ class Fold(RewritePattern):
             replace(op, make, [make.dense(v) for v in values], rewriter)
 
 
+@cache
+def rules_of(family: ModuleType) -> Sequence[LocalRule]:
+    """The rules that a module defines."""
+    return [r for r in vars(family).values() if isinstance(r, LocalRule)]
+
+
 def simplify(scope: ModuleOp | Region, families: Sequence[ModuleType], exact: bool = False) -> None:
     """Apply the rules of `families`, with `exact` only those that keep every bit, until none
     matches; new ops are folded at once."""
-    rules = [r for m in families for r in vars(m).values() if isinstance(r, LocalRule)]
+    rules = [r for m in families for r in rules_of(m)]
     patterns = [r for r in rules if r.exact or not exact]
     for kind, times in rewrite(scope, [Fold(), *patterns]).items():
         for name in kind.names if issubclass(kind, LocalRule) else ():
