@@ -417,7 +417,7 @@ FROM_HOST = (AssumeShapeOp, GraphMapIndexOp)
 
 
 def _alloc(t: MemRefType[Attribute], io: bool = False) -> AllocOp:
-    properties = {"operandSegmentSizes": segments(0, 0)}
+    properties: dict[str, Attribute] = {"operandSegmentSizes": segments(0, 0)}
     attributes = {IO: UnitAttr()} if io else {}
     alloc = created(AllocOp, (), [t], properties)
     alloc.attributes.update(attributes)
