@@ -57,7 +57,7 @@ from ge.transforms.graph.control_flow import (
 from ge.transforms.graph.infer_shapes import infer_op, refresh_signature
 from ge.transforms.shapes.gears import Gears, Request, gears_of
 from ge.transforms.shapes.padding import paddings
-from ge.transforms.shapes.settle import Settling, alike
+from ge.transforms.shapes.settle import alike, settle
 
 
 def sweep(block: Block) -> None:
@@ -177,7 +177,7 @@ def expand(func: FuncOp, gears: Gears, fallback: bool = False) -> None:
     returned.operands = list(case.results)
     for row, region in zip(gears.rows, regions, strict=False):
         with named(gears, row):
-            Settling(like).block(region.block)
+            settle(region.block, like)
     hoist_common_ops(case)
     infer_op(case)
     use_equal_values(case)

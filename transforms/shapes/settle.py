@@ -79,12 +79,17 @@ class Member:
             set_type(result, t)
 
 
+def settle(block: Block, alike: Alike, limit: int = LIMIT) -> None:
+    """Infer the types of the body of a gear, and fold what follows, up to so many bytes."""
+    Settling(alike, limit).block(block)
+
+
 @dataclass
 class Settling:
     """Works on the body of one gear."""
 
     alike: Alike
-    limit: int = LIMIT
+    limit: int
     # What `retyped` has done to the members of a fused op -> the same for those that equal it
     known: dict[Hashable, Sequence[Member]] = field(
         default_factory=dict[Hashable, "Sequence[Member]"]
