@@ -29,7 +29,6 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     NoneAttr,
-    StridedLayoutAttr,
     UnitAttr,
 )
 from xdsl.dialects.func import FuncOp
@@ -45,6 +44,7 @@ from ge.dialects.graph.control import LoopOp as GraphLoopOp
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
 from ge.dialects.graph.gears import AssumeShapeOp
 from ge.dialects.graph.gears import MapIndexOp as GraphMapIndexOp
+from ge.dialects.npu_task import casts
 from ge.dialects.npu_task.attributes import HBM, HOST, SpaceAttr, is_dynamic, space_of
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.memory import owner_of, row_major
@@ -53,6 +53,7 @@ from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.editing import erase
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import created, put_before
 from ge.dialects.support.types import (
     AnyTensor,
     element_type,
@@ -164,7 +165,7 @@ class Bufferization:
         new = tuple(self.replacement(op))
         for n in new:
             n.location = op.location
-        op.parent.insert_ops_before(new, op)
+            put_before(op.parent, n, op)
         self.replaced.append(op)
 
     def replacement(self, op: Operation) -> Iterator[Operation]:
@@ -416,9 +417,11 @@ FROM_HOST = (AssumeShapeOp, GraphMapIndexOp)
 
 
 def _alloc(t: MemRefType[Attribute], io: bool = False) -> AllocOp:
-    properties = {"operandSegmentSizes": segments(0, 0)}
+    properties: dict[str, Attribute] = {"operandSegmentSizes": segments(0, 0)}
     attributes = {IO: UnitAttr()} if io else {}
-    return AllocOp.create(result_types=[t], properties=properties, attributes=attributes)
+    alloc = created(AllocOp, (), [t], properties)
+    alloc.attributes.update(attributes)
+    return alloc
 
 
 def _in_space(buffer: SSAValue, space: SpaceAttr) -> MemRefType[Attribute]:
@@ -430,9 +433,9 @@ def _view(owner: SSAValue, offset: int, result: SSAValue) -> ReinterpretCastOp:
     shape = shape_of(result)
     strides = row_major(shape)
     plain = not offset and numel(shape)  # LLVM gives empty buffers no static strides
-    layout = NoneAttr() if plain else StridedLayoutAttr(strides, offset)
-    t = MemRefType(element_type(result), shape, layout, HBM)
-    return ReinterpretCastOp(owner, (), (), (), [offset], shape, strides, t)
+    element = element_type(result)
+    t = casts.dense(element, shape) if plain else casts.strided(element, shape, strides, offset)
+    return casts.cast(owner, offset, shape, strides, t)
 
 
 def _to_dynamic(buffer: SSAValue, t: MemRefType[Attribute]) -> list[TransferOp]:

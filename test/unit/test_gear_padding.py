@@ -36,6 +36,7 @@ from ge.transforms.shapes.expand_gears import ExpandGearsPass
 from ge.transforms.shapes.fills import Fill, Kind, computed
 from ge.transforms.shapes.gears import Gears, dynamic_dims
 from ge.transforms.shapes.padding import Padding, cut_axes, unfused
+from ge.transforms.shapes.settle import Alike
 
 HEAD = """
 func.func @main(%x: tensor<?x?x8xf32> {graph.name = "x", graph.dims = ["batch", "length", ""]},
@@ -163,8 +164,8 @@ def test_validation_runs_gears_and_sizes_between(tmp_path: Path, monkeypatch: py
     monkeypatch.undo()
     settle = expand_gears.settle
 
-    def wrong(block: Block) -> None:
-        settle(block)
+    def wrong(block: Block, alike: Alike) -> None:
+        settle(block, alike)
         assumed = block.first_op
         assert isinstance(assumed, AssumeShapeOp)
         if shape_of(assumed.result)[0] == 4:

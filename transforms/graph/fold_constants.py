@@ -30,6 +30,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import LoopOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import created, segments
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     AnyTensor,
@@ -47,6 +48,9 @@ from ge.runtime.data.arrays import array_of, dense
 from ge.transforms.graph.control_flow import insert_before, is_pure, nested_blocks, replace_op
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
 from ge.transforms.rewriting.passes import FunctionPass
+
+OPERANDS = "operandSegmentSizes"
+SEGMENTS = (OPERANDS, "resultSegmentSizes")
 
 
 def fold(op: TensorOp, limit: int) -> list[Dense] | None:
@@ -98,22 +102,21 @@ def fold_parameters(
                 known[operand] = prop, attr
     if not known:
         return None
-    groups: list[SSAValue | Sequence[SSAValue] | None] = [
-        None if name in known else getattr(op, name) for name, _ in definition.operands
-    ]
-    results: list[Attribute | Sequence[Attribute] | None] = []
-    for name, _ in definition.results:
-        result: SSAValue | Sequence[SSAValue] | None = getattr(op, name)
-        if isinstance(result, Sequence):
-            results.append([v.type for v in result])
-        else:
-            results.append(None if result is None else result.type)
-    segments = ("operandSegmentSizes", "resultSegmentSizes")
-    properties = {k: v for k, v in op.properties.items() if k not in segments}
+    operands, sizes = list[SSAValue](), list[int]()
+    for name, _ in definition.operands:
+        group: SSAValue | Sequence[SSAValue] | None = None if name in known else getattr(op, name)
+        values = () if group is None else (group,) if isinstance(group, SSAValue) else group
+        operands += values
+        sizes.append(len(values))
+    properties = {k: v for k, v in op.properties.items() if k not in SEGMENTS}
     properties.update(known.values())
-    return type(op)(
-        operands=groups, result_types=results, properties=properties, attributes=op.attributes
-    )
+    for name in SEGMENTS:
+        if name in op.properties:
+            own = name == OPERANDS
+            properties[name] = segments(*sizes) if own else op.properties[name]
+    new = created(type(op), operands, [r.type for r in op.results], properties)
+    new.attributes.update(op.attributes)
+    return new
 
 
 @lru_cache(maxsize=4096)

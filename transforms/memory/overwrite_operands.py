@@ -29,8 +29,8 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
 
+from ge.dialects.npu_task import casts
 from ge.dialects.npu_task.attributes import HBM, is_dynamic, space_of
 from ge.dialects.npu_task.control import LoopOp, YieldOp
 from ge.dialects.npu_task.memory import LOOP_ARGUMENTS, owner_of, row_major
@@ -38,7 +38,7 @@ from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import IO, STATE
 from ge.dialects.support.editing import erase, replace_uses
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import all_ops
+from ge.dialects.support.operation import all_ops, put_before
 from ge.dialects.support.types import array_ints, element_type, numel, shape_of
 from ge.transforms.analysis.aliasing import ops_by_block
 from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph
@@ -205,7 +205,8 @@ class Overwriting:
         if same is None:
             cast = whole(buffer, result)
             cast.location, cast.result.name_hint = task.location, result.name_hint
-            Rewriter.insert_op(cast, InsertPoint.before(task))
+            assert task.parent is not None
+            put_before(task.parent, cast, task)
             same = cast.result
         replace(result, same, old)
 
@@ -221,7 +222,7 @@ def fits(result: SSAValue, source: SSAValue) -> bool:
 def whole(buffer: SSAValue, like: SSAValue) -> ReinterpretCastOp:
     """All of a buffer as a value of another shape."""
     shape = shape_of(like)
-    return ReinterpretCastOp(buffer, (), (), (), [0], shape, row_major(shape), like.type)
+    return casts.cast(buffer, 0, shape, row_major(shape), like.type)
 
 
 def replace(value: SSAValue, new: SSAValue, alloc: AllocOp) -> None:

@@ -33,7 +33,7 @@ from math import prod
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import MemRefType, ModuleOp, StridedLayoutAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Operation, SSAValue
@@ -41,10 +41,12 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ge.dialects.graph.slicing import ConcatOp
+from ge.dialects.npu_task import casts
 from ge.dialects.npu_task.attributes import HBM
 from ge.dialects.npu_task.memory import owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import IO
+from ge.dialects.support.editing import erase, replace_uses
 from ge.dialects.support.element_types import elements_per_byte, storage_bytes
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
@@ -278,7 +280,7 @@ def move(alloc: AllocOp, placement: Placement, joined: AllocOp) -> None:
                     if not isinstance(user.operation, ReinterpretCastOp):
                         user.operation.operands[user.index] = new.result
     erase_views(alloc.memref)
-    alloc.memref.replace_all_uses_with(whole.result)
+    replace_uses(alloc.memref, whole.result)
     erase_unused((alloc, whole))
 
 
@@ -287,7 +289,7 @@ def erase_views(value: SSAValue) -> None:
     for use in list(value.uses):
         if isinstance(cast := use.operation, ReinterpretCastOp):
             erase_views(cast.result)
-            Rewriter.erase_op(cast)
+            erase(cast)
 
 
 def view_like(
@@ -311,8 +313,9 @@ def part_view(
     placed = placement.view(offset, sizes, strides)
     assert placed is not None
     start, steps = placed
-    t = MemRefType(element_type(buffer), sizes, StridedLayoutAttr(steps, start), HBM)
-    return ReinterpretCastOp(buffer, (), (), (), [start], sizes, steps, t)
+    shape, pitches = tuple(sizes), tuple(steps)
+    t = casts.strided(element_type(buffer), shape, pitches, start)
+    return casts.cast(buffer, start, shape, pitches, t)
 
 
 def erase_unused_kernels(main: FuncOp, kernels: Mapping[str, KernelOp]) -> None:

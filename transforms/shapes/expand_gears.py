@@ -26,7 +26,7 @@ of inputs may be padded (see `padding.py`). A program without gears, or without
 dynamic inputs, stays as it is.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -37,156 +37,27 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.fused_op import CustomOp, FusedOp
-from ge.dialects.fused_op import YieldOp as FusedYieldOp
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.control import CaseOp, LoopOp, YieldOp
+from ge.dialects.graph.control import CaseOp, YieldOp
 from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
 from ge.dialects.graph.ports import PADDING, name_of
-from ge.dialects.support.editing import detach, erase, replace_uses, set_operands
+from ge.dialects.support.editing import erase
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import (
-    block_of,
     cloned,
-    created,
-    operands_of,
-    put_after,
-    put_before,
     put_last,
 )
-from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import constant_value, is_shape_like, set_type, shape_of
+from ge.dialects.support.types import shape_of
 from ge.transforms.graph.branches import hoist_common_ops, use_equal_values
 from ge.transforms.graph.control_flow import (
-    insert_before,
     is_pure,
     keep_results,
     nested_blocks,
-    replace_op,
 )
-from ge.transforms.graph.fold_constants import fold_identity, fold_op, fold_parameters
-from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
+from ge.transforms.graph.infer_shapes import infer_op, refresh_signature
 from ge.transforms.shapes.gears import Gears, Request, gears_of
 from ge.transforms.shapes.padding import paddings
-
-LIMIT = 1024  # bytes of what is computed from sizes
-
-
-def settle(block: Block, limit: int = LIMIT) -> None:
-    """Infer the types of a block whose operands have got others, and fold what follows."""
-    for op in list(block.ops):
-        if isinstance(op, FusedOp):
-            if isinstance(op, CustomOp) or not retyped(op):
-                settle_fused(op, limit)
-            continue
-        if isinstance(op, LoopOp):
-            infer_loop(op)
-        for region in op.regions:
-            settle(region.block, limit)
-        if isinstance(op, TensorOp):
-            fold_op(op, limit)
-
-
-def retyped(op: FusedOp) -> bool:
-    """Infer the types of the members where they are, with constant parameters as properties;
-    whether nothing else folds: so they can stay."""
-    members, args = op.members, op.block.args
-    if len(members) < 2 or len(set(op.inputs)) < len(args) or set(op.yielded) & set(args):
-        return False
-    outside: dict[SSAValue, SSAValue] = dict(zip(args, op.inputs, strict=True))
-    for arg, value in outside.items():
-        set_type(arg, value.type)
-
-    def is_known(member: Operation) -> bool:
-        """Whether all operands are constants."""
-        for operand in operands_of(member):
-            value = outside.get(operand)
-            if value is None or constant_value(value) is None:
-                return False
-        return True
-
-    for member in members:
-        if is_known(member):
-            return False
-        if any([getattr(member, name) is not None for name in member.PARAMETERS]):
-            simpler = fold_parameters(member, outside)
-            if simpler is None or is_known(simpler):
-                return False
-            if any([getattr(simpler, name) is not None for name in simpler.PARAMETERS]):
-                return False
-            replace_op(member, insert_before(member, simpler).results)
-            member = simpler
-        infer_op(member)
-        if any(map(is_shape_like, member.results)) or fold_identity(member) is not None:
-            return False
-    for result, value in zip(op.results, op.yielded, strict=True):
-        set_type(result, value.type)
-    drop_unused(op)
-    return True
-
-
-def drop_unused(op: FusedOp) -> None:
-    """Leave out the inputs that no member uses."""
-    args = op.block.args
-    kept = [v for a, v in zip(args, op.inputs, strict=True) if a.first_use is not None]
-    if len(kept) < len(args):
-        for arg in args:
-            if arg.first_use is None:
-                op.block.erase_arg(arg)
-        op.operands = kept
-
-
-def settle_fused(op: FusedOp, limit: int) -> None:
-    """A fused op on operands of other types, without what is known of its body."""
-    block = op.parent
-    assert block is not None
-    if isinstance(op, CustomOp):  # a kernel of the user's, which has its operands as they are
-        new = op.on(op.inputs)
-        block.insert_op_before(new, op)
-        replace_op(op, new.results)
-        return
-    members = op.members
-    end = YieldOp(*op.yielded)
-    put_after(block, end, op)
-    for arg, value in zip(op.block.args, op.inputs, strict=True):
-        replace_uses(arg, value)
-    for member in members:
-        detach(member, op.block)
-        put_before(block, member, end)
-    for member in members:
-        fold_op(member, limit)
-    left = [o for o in between(op, end) if not isinstance(o, ConstantOp)]
-    for member in reversed(left):
-        if all(r.first_use is None for r in member.results):
-            erase(member)
-    left = [o for o in left if o.parent is block]
-    results = list(end.operands)
-    if len(left) > 1:
-        computed = [v for v in dict.fromkeys(results) if v.owner in left]
-        new = fused(op, left, computed)
-        put_before(block, new, end)
-        outside = dict(zip(computed, new.results, strict=True))
-        results = [outside.get(v, v) for v in results]
-    erase(end)
-    replace_op(op, results)
-
-
-def fused(op: FusedOp, members: Sequence[Operation], results: Sequence[SSAValue]) -> FusedOp:
-    """A fused op of the kind of another one, into which the members move."""
-    inside = {r for member in members for r in member.results}
-    inputs = list(dict.fromkeys(v for m in members for v in m.operands if v not in inside))
-    block = block_of([v.type for v in inputs])
-    argument = dict(zip(inputs, block.args, strict=True))
-    for member in members:
-        if member.parent is not None:
-            detach(member, member.parent)
-        put_last(block, member)
-        set_operands(member, [argument.get(v, v) for v in operands_of(member)])
-    put_last(block, created(FusedYieldOp, results))
-    types = [v.type for v in results]
-    new = created(type(op), inputs, types, dict(op.properties), [Region(block)])
-    new.location = op.location
-    return new
+from ge.transforms.shapes.settle import alike, settle
 
 
 def sweep(block: Block) -> None:
@@ -197,15 +68,6 @@ def sweep(block: Block) -> None:
             continue
         for inner in nested_blocks(op):
             sweep(inner)
-
-
-def between(first: Operation, last: Operation) -> list[Operation]:
-    ops: list[Operation] = []
-    op = first.next_op
-    while op is not None and op is not last:
-        ops.append(op)
-        op = op.next_op
-    return ops
 
 
 # ---- the gears -------------------------------------------------------------------------------
@@ -222,8 +84,13 @@ def assumed(block: Block, shapes: Mapping[SSAValue, list[int]]) -> dict[SSAValue
     return values
 
 
-def copy_of(func: FuncOp, outside: set[Operation], shapes: Mapping[SSAValue, list[int]]) -> Region:
-    """A clone of the body for inputs of these shapes."""
+def copy_of(
+    func: FuncOp,
+    outside: set[Operation],
+    shapes: Mapping[SSAValue, list[int]],
+    like: dict[Operation, Hashable],
+) -> Region:
+    """A clone of the body for inputs of these shapes; clones join `like` (see `settle.alike`)."""
     block = Block()
     values = assumed(block, shapes)
     for op in func.body.block.ops:
@@ -232,7 +99,9 @@ def copy_of(func: FuncOp, outside: set[Operation], shapes: Mapping[SSAValue, lis
         if isinstance(op, ReturnOp):
             block.add_op(YieldOp(*(values.get(v, v) for v in op.operands)))
         else:
-            put_last(block, cloned(op, values))
+            put_last(block, new := cloned(op, values))
+            if op in like:
+                like[new] = like[op]
     return Region(block)
 
 
@@ -296,7 +165,8 @@ def expand(func: FuncOp, gears: Gears, fallback: bool = False) -> None:
     if fallback:
         dynamic = dict.fromkeys(args[i] for where in gears.places.values() for i, _ in where)
         sized.append({arg: list(shape_of(arg)) for arg in dynamic})
-    regions = [copy_of(func, outside, shapes) for shapes in sized[:-1]]
+    like = alike(body.ops)
+    regions = [copy_of(func, outside, shapes, like) for shapes in sized[:-1]]
     regions.append(take(func, outside, sized[-1]))
     places = [where[0] for where in gears.places.values()]
     index = MapIndexOp.make([args[i] for i, _ in places], [a for _, a in places], gears.rows)
@@ -307,7 +177,7 @@ def expand(func: FuncOp, gears: Gears, fallback: bool = False) -> None:
     returned.operands = list(case.results)
     for row, region in zip(gears.rows, regions, strict=False):
         with named(gears, row):
-            settle(region.block)
+            settle(region.block, like)
     hoist_common_ops(case)
     infer_op(case)
     use_equal_values(case)
