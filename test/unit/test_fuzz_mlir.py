@@ -10,6 +10,7 @@ import random
 import re
 import signal
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ PIPELINES = ("", "infer-shapes,fold-constants", "fuse-linear,fuse-region,lower-t
 NUMBERS = ("-1", "0", "1", "65", "99999999999", "9223372036854775807", "1.5", "?")
 
 
+@cache
 def texts() -> list[str]:
     """The parts of all FileCheck tests that are valid text, without their comments."""
     found: list[str] = []
