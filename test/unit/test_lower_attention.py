@@ -159,7 +159,10 @@ def boxes_of_queries(result: Lowered) -> set[tuple[int, ...]]:
         (3, 4, NAMES, "left_window = 9, offset = 20", (), (1, 4, 1, 4, 16)),
         (6, 2, NAMES, "causal = true, offset = 29", ("tensor<40xf32>",), (1, 8, 1, 2, 16)),
         (3, 4, ("query",), "causal = true", (), (1, 16, 1, 16)),
-        (3, 4, (), "causal = true", ("tensor<3x40xf16>",), (1, 1, 16, 16)),
+        pytest.param(
+            *(3, 4, (), "causal = true", ("tensor<3x40xf16>",), (1, 1, 16, 16)),
+            marks=pytest.mark.soak,
+        ),
     ],
 )
 def test_heads_that_share_keys_are_rows_of_a_tile(
@@ -380,7 +383,13 @@ QUANTIZED = """func.func @main(%q: tensor<2x17x4x32xf32>, %k: tensor<2x4x21x32xf
 """
 
 
-@pytest.mark.parametrize("text", [BIASED, CACHED, SPLIT, DECODE, JOINED, STORED, QUANTIZED])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(BIASED, CACHED, DECODE, STORED, QUANTIZED),
+        *(pytest.param(text, marks=pytest.mark.soak) for text in (SPLIT, JOINED)),
+    ],
+)
 def test_what_attention_is_fused_with(text: str) -> None:
     compare(text, all_lowered=True)
 
@@ -422,8 +431,7 @@ def ends_at_37(rng: np.random.Generator, element: Attribute, shape: Sequence[int
 @pytest.mark.parametrize(
     "flags",
     [
-        "",
-        pytest.param("causal = true, offset = 30", marks=pytest.mark.soak),
+        *(pytest.param(f, marks=pytest.mark.soak) for f in ("", "causal = true, offset = 30")),
         "left_window = 9, offset = 30",
     ],
 )

@@ -100,9 +100,15 @@ AFTER = {
 }
 
 
-@pytest.mark.parametrize("way", [block_sizes, unfolding])
 @pytest.mark.parametrize(
-    "after", [pytest.param("relu", marks=pytest.mark.soak), "residual", "scaled"]
+    ("after", "way"),
+    [
+        ("residual", unfolding),
+        ("scaled", block_sizes),
+        *(pytest.param("relu", way, marks=pytest.mark.soak) for way in (block_sizes, unfolding)),
+        pytest.param("residual", block_sizes, marks=pytest.mark.soak),
+        pytest.param("scaled", unfolding, marks=pytest.mark.soak),
+    ],
 )
 def test_ops_on_the_result(after: str, way: Callable[..., Any]) -> None:
     text = conv(

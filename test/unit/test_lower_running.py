@@ -2,8 +2,9 @@
 kernels' bodies: bit for bit, since sums are added in the body's order."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,7 +77,15 @@ SUMS = {
 }
 
 
-@pytest.mark.parametrize("name", SUMS)
+OF_OTHERS = {"rows", "backwards", "without the element", "of a vector", "of short numbers"}
+"""Cases whose rules others have."""
+
+
+def cases(texts: Mapping[str, str]) -> list[Any]:
+    return [pytest.param(n, marks=pytest.mark.soak if n in OF_OTHERS else []) for n in texts]
+
+
+@pytest.mark.parametrize("name", cases(SUMS))
 def test_running_sums(name: str) -> None:
     compare(SUMS[name], all_lowered=True, exact=True, orders=0 if "parts" in name else 1)
 
@@ -119,7 +128,7 @@ EXTREMES = {
 }
 
 
-@pytest.mark.parametrize("name", EXTREMES)
+@pytest.mark.parametrize("name", cases(EXTREMES))
 def test_positions_of_extremes(name: str) -> None:
     compare(EXTREMES[name], all_lowered=True, exact=True, orders=1, make=equal_ones)
 

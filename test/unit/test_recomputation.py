@@ -203,7 +203,7 @@ def test_numbers_keep_every_bit(build: Callable[[], ModuleOp]) -> None:
     assert all(np.array_equal(kept[key], again[key]) for key in kept)
 
 
-@pytest.mark.parametrize("name", ["transformer", "resnet"])
+@pytest.mark.parametrize("name", [pytest.param("transformer", marks=pytest.mark.soak), "resnet"])
 def test_elementwise_copies_keep_every_bit(name: str) -> None:
     module = tiny(name, f32, norms=True)
     payload = {key: w.astype(np.float32) for key, w in payload_of(module).items()}
@@ -234,7 +234,9 @@ def slow_machine(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize(
     ("build", "ratio"),
     [
-        pytest.param(lambda: transformer(1, 16, 2, 64, 1, f32), 1.1, id="one-layer"),
+        pytest.param(
+            lambda: transformer(1, 16, 2, 64, 1, f32), 1.1, id="one-layer", marks=pytest.mark.soak
+        ),
         pytest.param(
             lambda: transformer(2, 16, 2, 64, 1, f32),
             1.9,
