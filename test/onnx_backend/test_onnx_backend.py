@@ -60,7 +60,7 @@ def test_kind(kind: str):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_some_of_a_kind(kind: str):
-    check_kind(kind, every=89)
+    check_kind(kind, every=127)
 
 
 def check_on_tiles(kind: str, every: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -212,7 +212,7 @@ def test_fusion_and_plan_agree_on_what_fits(target: str) -> None:
     assert kernel.on_core(LEAST_TILE, 2) == (2 * 41 + 1) * 4 * LEAST_TILE
 
 
-@pytest.mark.parametrize("size", [16, 256])
+@pytest.mark.parametrize("size", [pytest.param(16, marks=pytest.mark.soak), 256])
 def test_a_product_takes_no_more_than_fits(size: int, small: str) -> None:
     """Residuals join the launch of a product as long as a small tile of all of them fits."""
     graph = Graph(size, size, f16)

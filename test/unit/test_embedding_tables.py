@@ -1,5 +1,6 @@
 """Embedding tables in 8 bits: launches, bytes, numbers, and what people say about them."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from .test_quantize import decibels, normal
 TOKENS = np.random.default_rng(0).integers(0, 50, (40, 6))
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     weights = {
         "tokens": normal(50, 32, seed=1), "positions": normal(1, 6, 32, seed=2),
         "gain": normal(32, seed=3), "bias": normal(32, seed=4), "w": normal(32, 8, seed=5),
@@ -41,9 +42,10 @@ def model(tmp_path: Path) -> str:
         [numpy_helper.from_array(a, name) for name, a in weights.items()],
     )  # fmt: skip
     opsets = [helper.make_opsetid("", 17)]
-    path = tmp_path / "net.onnx"
+    folder = tmp_path_factory.mktemp("model")
+    path = folder / "net.onnx"
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
-    np.savez(tmp_path / "x.npz", x=TOKENS)
+    np.savez(folder / "x.npz", x=TOKENS)
     return str(path)
 
 
@@ -51,6 +53,11 @@ def compiled(model: str, **options: Any) -> "ge.Program":
     if "quantize" in options:
         options.setdefault("calibration", str(Path(model).with_name("x.npz")))
     return ge.compile(model, dims={"N": 40}, **options)
+
+
+@cache
+def floats_of(model: str) -> "ge.Program":
+    return compiled(model)
 
 
 def outputs(program: "ge.Program") -> Array:
@@ -64,7 +71,7 @@ def scheme_of(program: "ge.Program", name: str) -> str:
 
 @pytest.mark.parametrize(("scheme", "least"), [("int8", 34), ("dynamic", 34), ("w8a16", 40)])
 def test_tables_take_a_quarter_and_no_launch(model: str, scheme: str, least: float):
-    floats, program = compiled(model), compiled(model, quantize=scheme)
+    floats, program = floats_of(model), compiled(model, quantize=scheme)
     before, after = floats.report(), program.report()
     assert after["ops"]["launches"] <= before["ops"]["launches"] + (scheme == "dynamic")
     assert "tensor<50x32xf32>" not in str(program.module.body.block.first_op)
@@ -86,7 +93,7 @@ def test_tables_stay_floats(model: str, tmp_path: Path):
 
 def test_an_accuracy_takes_tables_back_to_floats(model: str):
     noisy = outputs(compiled(model, quantize="w8a16"))
-    exact = outputs(compiled(model))
+    exact = outputs(floats_of(model))
     bound = decibels(exact, noisy) + 3
     program = compiled(model, quantize="w8a16", accuracy=f"snr>={bound}")
     assert decibels(exact, outputs(program)) > bound - 0.5

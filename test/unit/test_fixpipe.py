@@ -188,14 +188,20 @@ def test_32_bit_floats_do_not_leave_a_fixpipe():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("conv", [False, True])
+EPILOGUES = (
+    ("bias", "dequantize", "gelu", "quantize"),
+    ("bias", "dequantize", "relu", "quantize"),
+    ("dequantize", "residual", "relu", "quantize"),
+    ("bias", "requantize"),
+)
+
+
 @pytest.mark.parametrize(
-    "kinds",
+    ("kinds", "conv"),
     [
-        ("bias", "dequantize", "gelu", "quantize"),
-        ("bias", "dequantize", "relu", "quantize"),
-        ("dequantize", "residual", "relu", "quantize"),
-        ("bias", "requantize"),
+        pytest.param(kinds, conv, marks=pytest.mark.soak if conv == number % 2 else [])
+        for number, kinds in enumerate(EPILOGUES)
+        for conv in (False, True)
     ],
 )
 def test_numbers_stay(conv: bool, kinds: tuple[str, ...]) -> None:

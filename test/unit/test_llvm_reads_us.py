@@ -18,7 +18,7 @@ MODELS = Path(__file__).resolve().parents[1] / "models"
 @pytest.mark.parametrize(
     "name",
     [
-        "bert_base.tiny",
+        pytest.param("bert_base.tiny", marks=pytest.mark.soak),
         "gpt2_decode.dynamic",
         "loop_rnn.tiny",
         pytest.param("sd15_unet.tiny", marks=pytest.mark.soak),

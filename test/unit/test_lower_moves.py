@@ -147,7 +147,7 @@ def test_rows_at_indices_count_from_the_end_where_they_are_negative():
 @pytest.mark.parametrize(
     ("shape", "indices", "axis"),
     [
-        ((40, 30), (40, 3), 1),
+        pytest.param((40, 30), (40, 3), 1, marks=pytest.mark.soak),
         ((40, 30), (7, 30), 0),
         ((3, 50, 20), (2, 4, 20), 1),
         ((70,), (9,), 0),

@@ -1,6 +1,7 @@
 """Schemes other than int8, and networks of several: from a float model to programs."""
 
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,18 @@ def compiled(folder: Path, until: str, calibration: str = "x.npz", **options: An
     return compile_file(str(folder / "net.onnx"), all_options, dims={"N": 6}, until=until)
 
 
+@cache
+def of_samples(folder: Path) -> Any:
+    """The program in int8."""
+    return compiled(folder, "program")
+
+
+@cache
+def floats(folder: Path) -> Array:
+    """The outputs of the float model for the inputs of the tests."""
+    return outputs(ge.compile(str(folder / "net.onnx")), x_of_test())
+
+
 def x_of_test() -> Array:
     return normal(6, 3, 8, 8, seed=11)
 
@@ -69,11 +82,11 @@ def test_a_layer_with_a_scheme_of_its_own(folder: Path, scheme: str, operands: l
         for op in layers(program.module)
     ]
     assert found == [[i8, i8, i32], operands, [i8, i8, i32]]
-    mixed, plain = (compiled(folder, "program", t) for t in ("t.toml", "x.npz"))
+    mixed, plain = compiled(folder, "program", "t.toml"), of_samples(folder)
     launches = [sum(isinstance(op, KernelOp) for op in p.module.walk()) for p in (mixed, plain)]
     assert launches[0] == launches[1]
     assert check_core_plans(mixed.module) == []
-    want = outputs(ge.compile(str(folder / "net.onnx")), x_of_test())
+    want = floats(folder)
     errors = [-decibels(want, outputs(p, x_of_test())) for p in (mixed, plain)]
     assert errors[0] < errors[1] + 1
     assert errors[0] < -30
@@ -137,7 +150,7 @@ def test_samples_are_quantized_each_for_itself(folder: Path):
     alone = ge.compile(str(folder / "net.onnx"), quantize="dynamic", dims={"N": 6})
     np.testing.assert_array_equal(outputs(alone, x)[0], outputs(alone, large)[0])
     assert all(element_type(op.result) == i32 for op in layers(alone.module))
-    want = outputs(ge.compile(str(folder / "net.onnx")), x)
+    want = floats(folder)
     assert decibels(want, outputs(alone, x)) > 35
     assert decibels(want, outputs(compiled(folder, "program", quantize="dynamic"), x)) > 35
 

@@ -1,6 +1,7 @@
 """Random graphs at every level in every fusion mode (`test/bench/random_graphs.py` runs more)."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +61,20 @@ def test_every_op(op: type[TensorOp]) -> None:
     pytest.fail(f"no {op.name} could be made that runs: it needs a maker in random_ops.py")
 
 
-@pytest.mark.parametrize("first", [0, pytest.param(4, marks=pytest.mark.soak)])
-def test_graphs(first: int) -> None:
+@pytest.mark.parametrize(
+    ("first", "modes"),
+    [
+        (0, ("default", "aggressive")),
+        *(pytest.param(first, FUSION_MODES, marks=pytest.mark.soak) for first in (0, 4)),
+    ],
+)
+def test_graphs(first: int, modes: Sequence[str]) -> None:
     """Of four seeds, three give a graph that runs."""
     graphs = 0
     for seed in range(first, first + 4):
         module = Graphs(op_classes()).make(seed)
         try:
-            mismatch = None if module is None else check(module, FUSION_MODES)
+            mismatch = None if module is None else check(module, modes)
         except GeError:  # no inputs were found for it
             continue
         assert mismatch is None, str(mismatch)

@@ -191,7 +191,7 @@ def time_of(result: Lowered) -> float:
 
 @pytest.mark.parametrize("module", [
     lambda: with_bias(1024, 8192, 1024),
-    lambda: plain(384, 32768, 384),
+    pytest.param(lambda: plain(384, 32768, 384), marks=pytest.mark.soak),
     lambda: linear(*weights(40, 4096, 96)),
 ])  # fmt: skip
 def test_a_last_wave_is_shared_where_it_pays(module: Callable[[], ModuleOp | str]) -> None:
