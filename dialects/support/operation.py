@@ -3,6 +3,7 @@ ABCMeta), `__hash__`, `has_trait` and accessors, which compilation calls million
 
 from abc import ABCMeta
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
@@ -67,6 +68,39 @@ class OpClass(ABCMeta):
                     super().__setattr__(method, made)
 
 
+def _announce(cls: type[object], attributes: Iterable[str]) -> None:
+    """Python keeps the attributes of an object side by side, where they take little memory and time
+    to read, as long as the first few objects of the class had these attributes. Some of an op or a
+    value come later: where it stands, who uses it. So an object that nobody needs has all."""
+    first = object.__new__(cls)
+    for name in attributes:
+        with suppress(AttributeError):  # a class may have a property of that name
+            object.__setattr__(first, name, None)
+
+
+_OF_OPS = (
+    "_operands", "_operand_uses", "results", "_successors", "_successor_uses", "properties",
+    "attributes", "location", "regions", "parent", "_next_op", "_prev_op",
+)  # fmt: skip
+_announce(OpResult, ("_type", "op", "index", "first_use", "_name"))
+_announce(BlockArgument, ("_type", "block", "index", "location", "first_use", "_name"))
+_announce(
+    Block,
+    (
+        "_args",
+        "_first_op",
+        "_last_op",
+        "_next_block",
+        "_prev_block",
+        "parent",
+        "first_use",
+        "_name",
+    ),
+)
+
+_READ_LATE: set[type[Operation]] = set()  # classes whose ops make their regions when asked for
+
+
 class GeOp(IRDLOperation, metaclass=OpClass):
     """The base: see the top of this file."""
 
@@ -103,6 +137,9 @@ class GeOp(IRDLOperation, metaclass=OpClass):
     def __init_subclass__(cls, **others: Any) -> None:
         super().__init_subclass__(**others)
         cls.verify_more = cls.verify_  # pyright: ignore[reportAttributeAccessIssue]
+        _announce(cls, _OF_OPS)
+        if isinstance(cls.regions, property):
+            _READ_LATE.add(cls)
 
     def verify_more(self) -> None:
         """What a class verifies beyond its definition: `verify_` as it is written. Raises
@@ -321,13 +358,11 @@ def count_ops(blocks: Iterable[Block]) -> int:
         op = todo.pop()._first_op  # pyright: ignore[reportPrivateUsage]
         while op is not None:
             count += 1
-            facts = op.__dict__
-            if "regions" not in facts or facts["regions"]:  # most ops have none
-                for region in regions_of(op):
-                    block = region.first_block
-                    while block is not None:
-                        todo.append(block)
-                        block = block.next_block
+            for region in regions_of(op) if type(op) in _READ_LATE else op.regions:
+                block = region.first_block
+                while block is not None:
+                    todo.append(block)
+                    block = block.next_block
             op = op._next_op  # pyright: ignore[reportPrivateUsage]
     return count
 
@@ -344,11 +379,11 @@ def all_ops(blocks: Iterable[Block]) -> list[Operation]:
 
 
 def regions_of(op: Operation) -> tuple[Region, ...]:
-    """The regions of an op, but for those that are unread."""
-    plain = op.__dict__.get("regions")  # a property, which is none of these, makes them
-    if plain is not None:
-        return plain
-    return () if isinstance(op, GeOp) and op.is_unread else op.regions
+    """The regions of an op, but for those that are unread. Not by way of `op.__dict__`: where that
+    has been asked for, each attribute of the op takes longer to read from then on."""
+    if type(op) in _READ_LATE and isinstance(op, GeOp) and op.is_unread:
+        return ()
+    return op.regions
 
 
 def walk(op: Operation) -> Iterator[Operation]:
