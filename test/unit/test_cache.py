@@ -183,8 +183,17 @@ def _flip(file: Path) -> None:
     file.write_bytes(data)
 
 
-@pytest.mark.parametrize("name", [cache.TEXT, cache.WEIGHTS, cache.ENTRY])
-@pytest.mark.parametrize("damage", [_truncate, _flip, Path.unlink])
+FILES = (cache.TEXT, cache.WEIGHTS, cache.ENTRY)
+
+
+@pytest.mark.parametrize(
+    ("damage", "name"),
+    [
+        pytest.param(damage, name, marks=[] if number != FILES.index(name) else pytest.mark.soak)
+        for number, damage in enumerate((_truncate, _flip, Path.unlink))
+        for name in FILES
+    ],
+)
 def test_a_damaged_entry_is_made_anew(setup: Setup, name: str, damage: Callable[[Path], None]):
     setup.run("a.mlir")
     expected = (setup.folder / "a.mlir").read_text()
@@ -203,9 +212,6 @@ def test_an_entry_that_is_none(setup: Setup, entry: str):
     (setup.entry() / cache.ENTRY).write_text(entry)
     setup.run()
     assert setup.compiled == 2
-
-
-FILES = (cache.TEXT, cache.WEIGHTS, cache.ENTRY)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -246,6 +246,7 @@ def test_what_is_no_program(
     assert main([str(tmp_path / "none.mlir")]) == 1
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(st.sampled_from(["bound", "live"]), st.integers(-3, 6))
 def test_wrong_figures_are_found(kind: str, change: int):
     module = parse_module(context(), Source("in.mlir", PROGRAM))

@@ -12,8 +12,10 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
+sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import random_builder
+from each_op import EACH_OP
 from random_builder import Builder, Unsuitable
 from random_graphs import op_classes
 from random_ops import make
@@ -67,7 +69,7 @@ def executions(module: ModuleOp, seconds: float) -> Iterator[tuple[Operation, li
                 values.update(zip(op.results, laid_out, strict=True))
 
 
-@pytest.mark.parametrize("op", op_classes(), ids=lambda op: op.name)
+@pytest.mark.parametrize("op", EACH_OP)
 def test_layout_does_not_matter(op: type[TensorOp], monkeypatch: pytest.MonkeyPatch):
     """Of normal numbers: the first ones that trials have."""
     check_layouts(op, monkeypatch, SEVERAL, 0)

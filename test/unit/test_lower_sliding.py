@@ -61,8 +61,15 @@ def test_ops_on_the_result() -> None:
     compare(text, all_lowered=True, orders=1)
 
 
-@pytest.mark.parametrize("target", ["910b2", "310p3"])
-@pytest.mark.parametrize("kind", ["max", "average"])
+@pytest.mark.parametrize(
+    ("kind", "target"),
+    [
+        ("max", "910b2"),
+        ("average", "310p3"),
+        pytest.param("max", "310p3", marks=pytest.mark.soak),
+        pytest.param("average", "910b2", marks=pytest.mark.soak),
+    ],
+)
 def test_pools_of_three_dimensions(kind: str, target: str) -> None:
     """Lines of each plane of the kernel come for themselves."""
     flags = "kernel [3, 2, 2] strides [1, 2, 2]"

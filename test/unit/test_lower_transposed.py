@@ -76,7 +76,10 @@ def test_numbers(data: st.DataObject) -> None:
     compare(text, data.draw(st.sampled_from(["910b2", "310p3"])), all_lowered=True)
 
 
-@pytest.mark.parametrize("after", AFTER)
+@pytest.mark.parametrize(
+    "after",
+    [pytest.param(name, marks=pytest.mark.soak if name == "relu" else []) for name in AFTER],
+)
 def test_ops_on_the_result(after: str) -> None:
     """What is added has the memref of the result: a place of each phase."""
     flags = "strides [2, 2] pads [1, 1, 1, 1]"

@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 
 import random_graphs
+from each_op import EACH_OP
 from random_builder import Builder, Unsuitable
 from random_graphs import Graphs, check, count_ops, op_classes
 from random_ops import make
 
-from ge.dialects.graph.elementwise import AddOp, Elementwise, ExpOp, SubOp
+from ge.dialects.graph.elementwise import AddOp, ExpOp, SubOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.shape import TransposeOp
@@ -36,20 +38,7 @@ def alone(op: type[TensorOp], seed: int) -> ModuleOp:
     return b.module(b.add(make(b, op)))
 
 
-def in_check(op: type[TensorOp]) -> bool:
-    """Whether `make check` tries the op alone: all, and of elementwise ops, which are lowered in
-    one way, each fifth."""
-    alike = [other for other in op_classes() if issubclass(other, Elementwise)]
-    return op not in alike or alike.index(op) % 5 == 0
-
-
-@pytest.mark.parametrize(
-    "op",
-    [
-        pytest.param(op, marks=[] if in_check(op) else pytest.mark.soak, id=op.name)
-        for op in op_classes()
-    ],
-)
+@pytest.mark.parametrize("op", EACH_OP)
 def test_every_op(op: type[TensorOp]) -> None:
     for seed in range(PLACES):
         try:
