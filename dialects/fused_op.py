@@ -38,7 +38,16 @@ from ge.dialects.support.boxes import Box, hull
 from ge.dialects.support.in_place import same_bytes
 from ge.dialects.support.interfaces import SplitInterface, split_axes
 from ge.dialects.support.locations import fuse_locations
-from ge.dialects.support.operation import GeOp, initialize, operands_of, ops_of
+from ge.dialects.support.operation import (
+    GeOp,
+    block_of,
+    cloned,
+    created,
+    initialize,
+    operands_of,
+    ops_of,
+    put_last,
+)
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_shape_like, is_static, numel, set_type, shape_of
 from ge.dialects.support.work import Work
@@ -198,18 +207,15 @@ class FusedOp(SplitInterface, ABC):
         """A fused op (not inserted yet) whose body are clones of `ops`, in their order, yielding
         the clones of `results`; values from outside become its inputs."""
         inside = {r for op in ops for r in op.results}
-        inputs = list(dict.fromkeys(v for op in ops for v in op.operands if v not in inside))
-        block = Block(arg_types=[v.type for v in inputs])
+        used = [v for op in ops for v in operands_of(op) if v not in inside]
+        inputs = list(dict.fromkeys(used))
+        block = block_of([v.type for v in inputs])
         mapping: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
         for op in ops:
-            block.add_op(op.clone(mapping))
-        block.add_op(YieldOp(*(mapping[r] for r in results)))
-        fused = cls(
-            operands=[inputs],
-            result_types=[[r.type for r in results]],
-            properties=properties,
-            regions=[Region(block)],
-        )
+            put_last(block, cloned(op, mapping))
+        put_last(block, YieldOp(*[mapping[r] for r in results]))
+        types = [r.type for r in results]
+        fused = created(cls, inputs, types, dict(properties), [Region(block)])
         fused.location = fuse_locations((worker(ops), *ops))
         return fused
 

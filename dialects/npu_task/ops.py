@@ -203,14 +203,16 @@ class KernelOp(GeOp):
 
     def check(self) -> None:
         """What verifies a kernel beside its definition. Raises VerifyException."""
-        body = self.body.block
+        body, tiling = self.body.block, self.tiling
         if not isinstance(body.last_op, ReturnOp):
             raise VerifyException("the body ends in npu_task.return")
-        if not any([isinstance(o, TensorOp) for o in ops_of(body)]):
+        tensors = [o for o in ops_of(body) if isinstance(o, TensorOp)]
+        if not tensors:
             raise VerifyException("the body is empty")
-        if self.tiling is not None and len(self.tiling.sizes) == 3:
-            ops = all_ops((body,))
-            matmuls = any([isinstance(o, TensorOp) and o.ALWAYS_MACS for o in ops])
+        if tiling is not None and len(tiling.sizes) == 3:
+            matmuls = any([o.ALWAYS_MACS for o in tensors]) or any(
+                isinstance(o, TensorOp) and o.ALWAYS_MACS for o in all_ops((body,))
+            )
             if not matmuls and (work := self.main.work()) is not None and not work.macs:
                 raise VerifyException("a tile of three sizes is for matmuls")
 
@@ -269,13 +271,19 @@ class LaunchOp(GeOp):
         static = [t for t in outputs if not is_dynamic(t)] if dynamic else outputs
         if not _same_data(self.outs, static):
             raise VerifyException(f"outs differ from the static results of @{self.callee}")
-        if not _same_data(self.results, dynamic if self.on_buffers else outputs):
+        results = dynamic if self.on_buffers else outputs
+        if (results or self.results) and not _same_data(self.results, results):
             raise VerifyException(f"results differ from the results of @{self.callee}")
 
 
 def _same_data(values: Sequence[SSAValue], types: Sequence[Attribute]) -> bool:
-    own = [v.type for v in values]
-    return own == [*types] or [data_type(t) for t in own] == [data_type(t) for t in types]
+    if len(values) != len(types):
+        return False
+    for value, t in zip(values, types, strict=True):
+        own = value.type
+        if own is not t and data_type(own) != data_type(t):
+            return False
+    return True
 
 
 @irdl_op_definition

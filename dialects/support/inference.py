@@ -23,7 +23,7 @@ from xdsl.irdl import AttrSizedOperandSegments, VarOperandDef, VerificationConte
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.choices import ChoiceConstraint
-from ge.dialects.support.operation import GeOp, segments
+from ge.dialects.support.operation import GeOp, created, segments
 from ge.dialects.support.types import UNKNOWN, array_ints, constant_ints, is_refinement, set_type
 
 Param = Attribute | bool | int | float | str | Sequence[int] | Sequence[float] | None
@@ -63,8 +63,12 @@ def _ints(values: tuple[int, ...]) -> Attribute:
 
 
 def name_loc(name: str) -> LocationAttr:
-    """The location of something that a model names: `loc("name")`."""
-    return NameLoc(StringAttr(name), _UNKNOWN_LOC)
+    """The location of something that a model names: `loc("name")`. There is one for each node, and
+    nothing about it to be verified, which would take most of the time."""
+    loc = NameLoc.__new__(NameLoc)
+    object.__setattr__(loc, "desc", StringAttr(name))
+    object.__setattr__(loc, "location", _UNKNOWN_LOC)
+    return loc
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +125,9 @@ class InferenceInterface(GeOp):
         if cls.operand_slots().segmented:
             properties[SEGMENTS] = segments(*map(len, groups))
         count = len(cls.get_irdl_definition().results) if results is None else results
-        op = cls.create(
-            operands=flat,
-            result_types=[UNKNOWN] * count,
-            properties=properties,
-            regions=regions,
-            location=location,
-        )
+        op = created(cls, flat, [UNKNOWN] * count, properties, regions)
+        if location is not None:
+            op.location = location
         try:
             op.check_operands()
             inferred = op.infer()
@@ -140,11 +140,8 @@ class InferenceInterface(GeOp):
 
     def with_operands(self, operands: Sequence[SSAValue]) -> Self:
         """The same op on other operands, of which its result types follow."""
-        op = type(self).create(
-            operands=operands,
-            result_types=[UNKNOWN] * len(self.results),
-            properties=dict(self.properties),
-        )
+        types = [UNKNOWN] * len(self.results)
+        op = created(type(self), operands, types, dict(self.properties))
         for value, t in zip(op.results, op.infer(), strict=True):
             set_type(value, t)
         return op

@@ -75,9 +75,10 @@ def kernel_fits(op: Operation, around: Surroundings) -> Iterator[str]:
     except VerifyException as e:
         yield str(e)
         return
-    if op.tiling is None or op.core is not None:
+    tiling = op.tiling
+    if tiling is None or op.core is not None:
         return
-    usage = on_core_bytes(op.main, op.tiling, around.target)
+    usage = on_core_bytes(op.main, tiling, around.target)
     if not fits(usage, around.target):
         sizes = ", ".join(f"{n} {size}" for n, size in usage.items() if size)
         yield (

@@ -135,4 +135,4 @@ def over_core(op: TensorOp | Body, target: Target) -> str | None:
 
 
 def fits(usage: dict[str, int], target: Target) -> bool:
-    return all(usage[name] <= limit for name, limit in target.core_memories.items())
+    return all([usage[name] <= limit for name, limit in target.core_memories.items()])

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, i1
 from xdsl.ir import Block, Region
+from xdsl.passes import ModulePass
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from writing import Expr, Tensor, written
@@ -23,6 +24,7 @@ from ge.dialects.graph.control import IfOp, YieldOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
 from ge.lowering.driver.compiler import lower
 from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.pass_manager import Instrumentation
 
 
 def chain(n: int) -> ModuleOp:
@@ -224,19 +226,24 @@ SHAPES: dict[str, Callable[[int], ModuleOp]] = {
 }  # fmt: skip
 
 
-def measure(module: ModuleOp, level: str) -> dict[str, float]:
-    """CPU seconds of each pass down to the level; passes that run twice are added up."""
-    found: dict[str, float] = {}
-    last = time.process_time()
+class Times(Instrumentation):
+    """CPU seconds of each pass, with what is done before it; passes that run twice are added up."""
 
-    def after(name: str, _: ModuleOp) -> None:
-        nonlocal last
+    def __init__(self) -> None:
+        self.found: dict[str, float] = {}
+        self.last = time.process_time()
+
+    def after(self, p: ModulePass, module: ModuleOp) -> None:
         now = time.process_time()
-        found[name] = found.get(name, 0.0) + now - last
-        last = now
+        self.found[p.name] = self.found.get(p.name, 0.0) + now - self.last
+        self.last = now
 
-    lower(module, Options(), until=level, after=after)
-    return found
+
+def measure(module: ModuleOp, level: str) -> dict[str, float]:
+    """CPU seconds of each pass down to the level."""
+    times = Times()
+    lower(module, Options(), until=level, instrumentations=[times])
+    return times.found
 
 
 def main() -> None:

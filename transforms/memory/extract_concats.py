@@ -24,14 +24,14 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import ConstantLike
 
 from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.attributes import is_dynamic
+from ge.dialects.support.editing import erase, replace_uses
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import all_ops
+from ge.dialects.support.operation import all_ops, cloned, put_before
 
 
 def leading_concats(op: FusedOp) -> list[ConcatOp]:
@@ -60,27 +60,27 @@ def leading_concats(op: FusedOp) -> list[ConcatOp]:
 
 def extract(op: FusedOp, concats: list[ConcatOp]) -> None:
     """Insert concatenations before a fused op, which is rebuilt from the rest of its body."""
-    point = InsertPoint.before(op)
+    block = op.parent
+    assert block is not None
     values: dict[SSAValue, SSAValue] = dict(zip(op.block.args, op.inputs, strict=True))
     inner: list[Operation] = []
     for member in op.members:
-        clone = member.clone(values)
-        clone.location = member.location
-        Rewriter.insert_op(clone, point)
+        clone = cloned(member, values)
+        put_before(block, clone, op)
         if member not in concats:
             inner.append(clone)
     extracted = {c.result for c in concats}
     yielded = [v for v in op.yielded if v not in extracted]
     fused = type(op).wrap(inner, [values[v] for v in yielded], **op.properties)
     fused.location = op.location
-    Rewriter.insert_op(fused, point)
+    put_before(block, fused, op)
     results = dict(zip(yielded, fused.results, strict=True))
     for result, value in zip(op.results, op.yielded, strict=True):
         new = results.get(value, values[value])
         new.name_hint = new.name_hint or result.name_hint
-        result.replace_all_uses_with(new)
+        replace_uses(result, new)
     for old in (op, *reversed(inner)):
-        Rewriter.erase_op(old)
+        erase(old)
 
 
 class ExtractConcatsPass(ModulePass):
