@@ -40,4 +40,7 @@ def statements(body: Iterable[ast.AST], for_types: bool = True) -> Iterator[ast.
 
 
 def is_for_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    if not isinstance(node, ast.If):
+        return False
+    names = (getattr(n, "id", getattr(n, "attr", "")) for n in ast.walk(node.test))
+    return "TYPE_CHECKING" in names
