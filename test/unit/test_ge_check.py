@@ -10,9 +10,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.printer import Printer
 
+from ge.lowering.cli import check
 from ge.lowering.driver.compiler import context
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.check.proof import check_program
+from ge.tools import ge_compile
 from ge.tools.ge_check import main
 from ge.transforms.memory.plan_memory import PlanMemoryPass
 
@@ -285,3 +287,26 @@ def test_a_program_that_is_not_legal_is_not_proved(
     path.write_text(text)
     assert main([str(path)]) == 1
     assert message in capsys.readouterr().err
+
+
+OPEN = """
+func.func @main(%x: tensor<?x64xf32> {graph.name = "x", graph.dims = ["batch", ""]})
+    -> tensor<?x64xf32> {
+  %y = graph.relu %x : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  func.return %y : tensor<?x64xf32>
+}
+"""
+
+
+def test_many_sizes_are_proved_where_all_are_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    path, program = tmp_path / "m.mlir", tmp_path / "p.mlir"
+    path.write_text(OPEN)
+    assert ge_compile.main([str(path), "-o", str(program)]) == 0
+    monkeypatch.setattr(check, "MOST_SIZES", 2)
+    capsys.readouterr()
+    assert main([str(program), "--dim", "batch=1..3"]) == 0
+    assert "bound to sizes it is proved at the ends, and nothing between" in capsys.readouterr().out
+    assert main([str(program), "--dim", "batch=1..3", "--every-size"]) == 0
+    assert "proved at all 3 sizes of batch=1..3" in capsys.readouterr().out
