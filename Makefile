@@ -13,7 +13,7 @@ demo: $(VENV)/.demo       ## a real model goes down every level and runs on the 
 	$(BIN)/python -m ge.tools.demo test/models/bert_base.tiny.onnx
 
 check:                    ## everything that must pass, what is independent side by side
-	$(MAKE) -j3 lint lit unit
+	$(MAKE) -j2 lint test
 
 lint: $(VENV)/.check      ## ruff and pyright
 	$(BIN)/ruff check .
