@@ -71,7 +71,8 @@ class OpClass(ABCMeta):
 def _announce(cls: type[object], attributes: Iterable[str]) -> None:
     """Python keeps the attributes of an object side by side, where they take little memory and time
     to read, as long as the first few objects of the class had these attributes. Some of an op or a
-    value come later: where it stands, who uses it. So an object that nobody needs has all."""
+    value come later: where it stands, who uses it. So the first object of the class is made here,
+    with all of them, and dropped."""
     first = object.__new__(cls)
     for name in attributes:
         with suppress(AttributeError):  # a class may have a property of that name
@@ -84,19 +85,10 @@ _OF_OPS = (
 )  # fmt: skip
 _announce(OpResult, ("_type", "op", "index", "first_use", "_name"))
 _announce(BlockArgument, ("_type", "block", "index", "location", "first_use", "_name"))
-_announce(
-    Block,
-    (
-        "_args",
-        "_first_op",
-        "_last_op",
-        "_next_block",
-        "_prev_block",
-        "parent",
-        "first_use",
-        "_name",
-    ),
-)
+_OF_BLOCKS = (
+    "_args", "_first_op", "_last_op", "_next_block", "_prev_block", "parent", "first_use", "_name",
+)  # fmt: skip
+_announce(Block, _OF_BLOCKS)
 
 _READ_LATE: set[type[Operation]] = set()  # classes whose ops make their regions when asked for
 

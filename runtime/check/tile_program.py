@@ -226,7 +226,8 @@ class Walk:
     program: ProgramOp
     core: int
     largest: bool = True  # of the numbers that a `tile.read` may find, or the least
-    part: int = 0  # of a vector core: its number beside the cube core
+    # The number of a vector core beside the cube core; of a cube core, the one whose rows pass now
+    part: int = 0
     facts: Facts = field(default_factory=Facts)
     steps: list[Step] = field(default_factory=list[Step])
     trips: int = 0  # rounds of all loops so far
