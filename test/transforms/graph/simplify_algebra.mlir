@@ -245,6 +245,22 @@ func.func @dynamic(%x: tensor<?xf32>, %y: tensor<?xf32>) -> (tensor<?xf32>, tens
 
 // -----
 
+// A relu of -0.0 is -0.0, the absolute value of it 0.0; an exponential has no sign.
+func.func @zeros(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = graph.abs %0 : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+  %3 = graph.abs %2 : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %1, %3 : tensor<4xf32>, tensor<4xf32>
+}
+// CHECK-LABEL: func.func @zeros(
+// CHECK-NEXT:  %[[R:.*]] = graph.relu %x
+// CHECK-NEXT:  %[[A:.*]] = graph.abs %[[R]]
+// CHECK-NEXT:  %[[E:.*]] = graph.exp %x
+// CHECK-NEXT:  func.return %[[A]], %[[E]]
+
+// -----
+
 // What keeps not every bit, or not the value: |-x| of unsigned integers; the sum of -0.0 is 0.0.
 func.func @kept_apart(%x: tensor<4xui8>, %y: tensor<4x1xf32>) -> (tensor<4xui8>, tensor<4x1xf32>) {
   %0 = graph.neg %x : (tensor<4xui8>) -> tensor<4xui8>

@@ -2,10 +2,9 @@
 
 import math
 
-from xdsl.dialects.builtin import f16, i1
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
 
-from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.normalization import SoftmaxOp
@@ -61,11 +60,8 @@ def never_negative(value: SSAValue, depth: int = DEPTH) -> bool:
         return all(never_negative(v, depth - 1) for v in op.operands)
     if isinstance(op, ReduceOp) and op.kind.data in ("sum", "mean"):
         return never_negative(op.input, depth - 1)
-    if isinstance(op, ReduceOp):
-        return op.kind.data in ("l1", "l2", "sum_square")
-    if isinstance(op, a.ReluOp):
-        return element != f16  # numpy's half precision maximum of -0.0 and 0.0 is the first
-    return False
+    # nor of a relu: that of -0.0 is -0.0
+    return isinstance(op, ReduceOp) and op.kind.data in ("l1", "l2", "sum_square")
 
 
 def never_negative_zero(value: SSAValue) -> bool:
