@@ -8,7 +8,13 @@ becomes
     %3 = graph.squeeze %s
 
 Which dimensions are equal follows from what ops do (see `transforms/analysis/dimensions.py`). So
-no value is computed, or kept in one order rather than another, for its shape alone.
+no value is computed, or kept in one order rather than another, for its shape alone. A dimension
+that is a number in every run stands in the type then, here 64 / 16 heads:
+
+    %s = graph.concat (dimension 0 of %x), (dimension 1 of %x), -1, 16
+    %1 = graph.reshape %x shape(%s) : tensor<?x?x64xf32> -> tensor<?x?x?x16xf32>
+becomes
+    %1 = graph.reshape %x shape(%s) : tensor<?x?x64xf32> -> tensor<?x?x4x16xf32>
 
 A gather from a flattened value that counts all of its elements, as exporters write `mask[b, s]`,
 
@@ -19,8 +25,9 @@ becomes
 """
 
 import numpy as np
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
@@ -31,9 +38,20 @@ from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.shape import ReshapeOp, ShapeOfOp, SqueezeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, slice_bounds
 from ge.dialects.support.operation import all_ops
-from ge.dialects.support.types import constant_ints, has_size, numel, rank_of, shape_of
+from ge.dialects.support.types import (
+    DYNAMIC,
+    constant_ints,
+    element_type,
+    has_size,
+    numel,
+    rank_of,
+    set_type,
+    shape_of,
+    tensor,
+)
 from ge.runtime.data.arrays import dense, type_of
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size
+from ge.transforms.graph.infer_shapes import infer_block, refresh_signature
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.passes import FunctionPass
 from ge.transforms.rewriting.rules import Search, is_attached, substitute
@@ -203,6 +221,20 @@ class GatherOfAll(Search):
         return axis if counts == [size] else None
 
 
+def refine_types(region: Region, dimensions: Dimensions) -> bool:
+    """Write sizes that are numbers in every run into types; whether there were any."""
+    refined = False
+    for op in all_ops(region.blocks):
+        for result in op.results:
+            if not isinstance(result.type, TensorType) or DYNAMIC not in shape_of(result):
+                continue
+            numbers = [DYNAMIC if (n := s.number) is None else n for s in dimensions.of(result)]
+            if tuple(numbers) != shape_of(result):
+                set_type(result, tensor(numbers, element_type(result)))
+                refined = True
+    return refined
+
+
 class ResolveShapesPass(FunctionPass):
     """Take a dimension from the first value that has it, not from one computed from that."""
 
@@ -215,3 +247,6 @@ class ResolveShapesPass(FunctionPass):
                 func.body,
                 [ResolveShape(dimensions), PartOfVector(), GatherOfAll(dimensions)],
             )
+            if refine_types(func.body, dimensions):
+                infer_block(func.body.block)
+                refresh_signature(func)

@@ -231,3 +231,54 @@ func.func @expanded(%x: tensor<?x1x4xf32>, %y: tensor<?x3xf32>) -> tensor<3xi64>
 // CHECK-DAG:     %[[Y:.*]] = graph.shape_of %y end 1
 // CHECK:         %[[S:.*]] = graph.concat %[[X]], %[[Y]], %{{.*}} axis 0
 // CHECK-NEXT:    func.return %[[S]]
+// -----
+
+// A dimension that is a number in every run stands in the types: of the op, of its users, of the
+// function.
+func.func @number(%x: tensor<?x?x64xf32>) -> tensor<?x?x?x16xf32> {
+  %heads = graph.constant dense<[-1, 16]> : tensor<2xi64>
+  %s = graph.shape_of %x start 0 end 2 : tensor<?x?x64xf32> -> tensor<2xi64>
+  %t = graph.concat %s, %heads axis 0 : (tensor<2xi64>, tensor<2xi64>) -> tensor<4xi64>
+  %0 = graph.reshape %x shape(%t : tensor<4xi64>) : tensor<?x?x64xf32> -> tensor<?x?x?x16xf32>
+  %1 = graph.transpose %0 permutation [0, 2, 1, 3] : tensor<?x?x?x16xf32> -> tensor<?x?x?x16xf32>
+  func.return %1 : tensor<?x?x?x16xf32>
+}
+// CHECK-LABEL: func.func @number(
+// CHECK-SAME:    -> tensor<?x4x?x16xf32>
+// CHECK:         %[[R:.*]] = graph.reshape %x {{.*}} -> tensor<?x?x4x16xf32>
+// CHECK-NEXT:    %[[T:.*]] = graph.transpose %[[R]] {{.*}} : tensor<?x?x4x16xf32> -> tensor<?x4x?x16xf32>
+// CHECK-NEXT:    func.return %[[T]] : tensor<?x4x?x16xf32>
+
+// -----
+
+// What is divided by a size that only the run knows stays unknown: n may be 2 or 4.
+func.func @quotient(%x: tensor<?x64xf32>, %n: tensor<1xi64>) -> tensor<?x?x?xf32> {
+  %rest = graph.constant dense<-1> : tensor<1xi64>
+  %s = graph.shape_of %x start 0 end 1 : tensor<?x64xf32> -> tensor<1xi64>
+  %t = graph.concat %s, %n, %rest axis 0 : (tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<3xi64>
+  %0 = graph.reshape %x shape(%t : tensor<3xi64>) : tensor<?x64xf32> -> tensor<?x?x?xf32>
+  func.return %0 : tensor<?x?x?xf32>
+}
+// CHECK-LABEL: func.func @quotient(
+// CHECK:         graph.reshape %x {{.*}} -> tensor<?x?x?xf32>
+
+// -----
+
+// What a loop carries has the type of its start and of what comes around.
+func.func @carried(%x: tensor<?x64xf32>, %y: tensor<?x?xf32>, %n: tensor<i64>) -> tensor<?x?xf32> {
+  %heads = graph.constant dense<[-1, 16]> : tensor<2xi64>
+  %c = graph.constant dense<true> : tensor<i1>
+  %0 = graph.loop (%i, %going) trip %n : tensor<i64> carry (%z : tensor<?x?xf32> = %y : tensor<?x?xf32>) -> (tensor<?x?xf32>) {
+    %s = graph.shape_of %x start 0 end 1 : tensor<?x64xf32> -> tensor<1xi64>
+    %t = graph.concat %s, %heads axis 0 : (tensor<1xi64>, tensor<2xi64>) -> tensor<3xi64>
+    %r = graph.reshape %x shape(%t : tensor<3xi64>) : tensor<?x64xf32> -> tensor<?x?x16xf32>
+    %sum = graph.reduce "sum" %r axes [1] {keep_dims = false} : tensor<?x?x16xf32> -> tensor<?x?xf32>
+    graph.yield %going, %sum : tensor<i1>, tensor<?x?xf32>
+  }
+  func.return %0 : tensor<?x?xf32>
+}
+// CHECK-LABEL: func.func @carried(
+// CHECK:         graph.loop {{.*}} -> (tensor<?x?xf32>)
+// CHECK:           graph.reshape %x {{.*}} -> tensor<?x4x16xf32>
+// CHECK-NEXT:      %[[SUM:.*]] = graph.reduce "sum" {{.*}} -> tensor<?x16xf32>
+// CHECK-NEXT:      graph.yield %going, %[[SUM]]
