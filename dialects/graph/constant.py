@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.interfaces import HasFolderInterface
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.irdl import irdl_attr_definition, irdl_op_definition, prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.traits import ConstantLike, Pure
@@ -15,11 +15,21 @@ from ge.dialects.support.attributes import TextAttr
 from ge.dialects.support.lines import LineOp, Names
 from ge.dialects.support.operation import created
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import AnyTensor, is_static, numel, shape_of
+from ge.dialects.support.types import (
+    AnyTensor,
+    Dense,
+    constant_value,
+    is_static,
+    numel,
+    shape_of,
+)
 from ge.dialects.support.work import Work
 
 # Constants up to this size stand in the text; larger ones are keyed into the payload
 INLINE_BYTES = 1024
+
+# Constants in the text up to this size become part of the kernels that read them
+SMALL_BYTES = 1024
 
 
 @irdl_attr_definition
@@ -87,3 +97,12 @@ class ConstantOp(TensorOp, LineOp, HasFolderInterface):
         if isinstance(self.value, DenseIntOrFPElementsAttr):
             return f"{attributes} {value}"
         return f"{attributes} {value} : {names.attribute_text(self.result.type)}"
+
+
+def small_constant(value: SSAValue) -> Dense | None:
+    """The elements of a constant that becomes part of the kernels that read it, else None."""
+    if not isinstance(value, OpResult) or not isinstance(value.op, ConstantOp):
+        return None
+    elements = constant_value(value)
+    small = elements is not None and len(elements.data.data) <= SMALL_BYTES
+    return elements if small else None

@@ -68,6 +68,7 @@ from ge.transforms.schedule.split_launches import SplitLaunchesPass
 from ge.transforms.shapes.bind_dims import BindDimsPass
 from ge.transforms.shapes.expand_gears import ExpandGearsPass
 from ge.transforms.shapes.express_sizes import ExpressSizesPass
+from ge.transforms.shapes.split_oversized import SplitOversizedPass
 from ge.transforms.state.mark_state import MarkStatePass
 from ge.transforms.state.update_state import UpdateStatePass
 
@@ -300,7 +301,9 @@ def to_fused(options: Options, remedies: Remedies) -> Passes:
         if recomputes(options, remedies) and remedies.elementwise:
             fusion.insert(0, RecomputeElementwisePass())
     fallback = options.dynamic_fallback
-    gears = [ExpandGearsPass(*options.gears, fallback)] if any(options.gears) else []
+    gears: Passes = []
+    if any(options.gears):
+        gears = [ExpandGearsPass(*options.gears, fallback), SplitOversizedPass(options.target)]
     engines = [AssignEnginesPass(options.engine)] if options.engine else []
     return [*engines, *fusion, *gears, *([ExtractConcatsPass()] if options.memory else [])]
 
@@ -382,8 +385,8 @@ def tile_cache(options: Options) -> str:
 # Passes that a program cannot do without, where the options have them run
 REQUIRED = frozenset(
     (
-        *("expand-gears", "prune-outputs", "infer-shapes", "prepare-weights", "lower-to-tasks"),
-        *("bufferize-tasks", "spill-buffers", "assign-streams", "verify-level"),
+        *("expand-gears", "split-oversized", "prune-outputs", "infer-shapes", "prepare-weights"),
+        *("lower-to-tasks", "bufferize-tasks", "spill-buffers", "assign-streams", "verify-level"),
         *("plan-memory", "assign-offsets", "check-capacity", "certify-plan"),
     )
 )

@@ -25,11 +25,12 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, LocationAttr, Module
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.func import ReturnOp as FuncReturnOp
 from xdsl.dialects.tensor import EmptyOp
-from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import ENGINE, PHASE, Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
+from ge.dialects.graph.constant import small_constant
 from ge.dialects.graph.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
 from ge.dialects.npu_task.attributes import Engine, TilingAttr, is_dynamic
@@ -47,27 +48,15 @@ from ge.dialects.support.operation import (
     put_last,
 )
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Dense, constant_value, number_of
+from ge.dialects.support.types import number_of
 from ge.dialects.targets.target import DEFAULT_TARGET, Target, record_target
 from ge.runtime.costs.structure import structure as body_structure
 from ge.runtime.costs.tiling import choose_tiling
 from ge.transforms.analysis.engines import choose_engine, is_unranked
 from ge.transforms.analysis.views import view_offsets
 
-# Constants in the text up to this size become part of the kernels that read them
-SMALL_BYTES = 1024
-
 # What keeps its form at this level
 CONTROL = (IfOp, CaseOp, LoopOp, YieldOp, MapIndexOp, AssumeShapeOp, FuncReturnOp)
-
-
-def small_constant(value: SSAValue) -> Dense | None:
-    """The elements of a constant that becomes part of a kernel, else None."""
-    if not isinstance(value, OpResult) or not isinstance(value.op, GraphConstantOp):
-        return None
-    elements = constant_value(value)
-    small = elements is not None and len(elements.data.data) <= SMALL_BYTES
-    return elements if small else None
 
 
 def structure(op: TensorOp, body: Body) -> Hashable:

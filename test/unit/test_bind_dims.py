@@ -23,6 +23,7 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.text.values import parse_dims, parse_shapes, shape_from
 from ge.runtime.check.proof import check_program
+from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
 from ge.runtime.host.api import Host, HostProgram
 
@@ -341,3 +342,68 @@ def test_the_report_names_what_the_plan_does_not_hold():
     )
     assert text in made.summary("m")
     assert memory["unknown"]["placed_bytes"] == 1024
+
+
+def biased(positions: str, arguments: str = "", most: str = "tensor<i64>") -> str:
+    """Scores of heads and pairs of positions, to which a table's rows for distances are added."""
+    return f"""func.func @main(
+        %x: tensor<2x4x?x?xf32> {{graph.name = "x", graph.dims = ["", "", "n", "n"]}}{arguments})
+        -> (tensor<2x4x?x?xf32> {{graph.name = "y"}}) {{
+      %zero = graph.constant dense<0> : tensor<i64>
+      %one = graph.constant dense<1> : tensor<i64>
+      {positions}
+      %r = graph.unsqueeze %p axes [0] : tensor<?xi64> -> tensor<1x?xi64>
+      %c = graph.unsqueeze %p axes [1] : tensor<?xi64> -> tensor<?x1xi64>
+      %d = graph.sub %r, %c : (tensor<1x?xi64>, tensor<?x1xi64>) -> tensor<?x?xi64>
+      %a = graph.abs %d : (tensor<?x?xi64>) -> tensor<?x?xi64>
+      %m = graph.minimum %a, %most : (tensor<?x?xi64>, {most}) -> tensor<?x?xi64>
+      %t = graph.constant dense<{np.arange(64.0).reshape(16, 4).tolist()}> : tensor<16x4xf32>
+      %g = graph.gather %t, %m : (tensor<16x4xf32>, tensor<?x?xi64>) -> tensor<?x?x4xf32>
+      %b = graph.transpose %g permutation [2, 0, 1] : tensor<?x?x4xf32> -> tensor<4x?x?xf32>
+      %y = graph.add %x, %b : (tensor<2x4x?x?xf32>, tensor<4x?x?xf32>) -> tensor<2x4x?x?xf32>
+      func.return %y : tensor<2x4x?x?xf32>
+    }}"""
+
+
+COUNTED = """%most = graph.constant dense<15> : tensor<i64>
+      %s = graph.shape_of %x start 2 end 3 : tensor<2x4x?x?xf32> -> tensor<1xi64>
+      %n = graph.squeeze %s axes [0] : tensor<1xi64> -> tensor<i64>
+      %p = graph.range %zero, %n, %one : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>"""
+
+
+@pytest.mark.parametrize(("n", "folds"), [(8, True), (128, True), (600, False)])
+def test_what_sizes_alone_decide_is_computed_once(n: int, folds: bool):
+    """Up to a size: then it is computed in each run."""
+    modules = bound(biased(COUNTED), n=n)
+    x = np.random.default_rng(0).standard_normal((2, 4, n, n)).astype(np.float32)
+    same_numbers(modules, {"x": x})
+    names = {op.name for op in modules[1].walk()}
+    assert ("graph.gather" not in names) == folds
+
+
+LARGEST = """, %p: tensor<?xi64> {graph.name = "p", graph.dims = ["n"]},
+        %most: tensor<?x?xi64> {graph.name = "most", graph.dims = ["n", "n"]}"""
+
+
+def biased_inputs(n: int) -> dict[str, Array]:
+    x = np.random.default_rng(0).standard_normal((2, 4, n, n)).astype(np.float32)
+    return {"x": x, "p": np.arange(n)[::-1].copy(), "most": np.full((n, n), 15)}
+
+
+@pytest.mark.parametrize(("n", "kernels"), [(8, 1), (128, 2)])
+def test_what_does_not_fit_on_a_core_is_several_launches(n: int, kernels: int):
+    """A tile of the transposed value takes all rows of the largest distances, which a core does not
+    hold at some sizes."""
+    modules = bound(biased("", LARGEST, "tensor<?x?xi64>"), n=n)
+    same_numbers(modules, biased_inputs(n))
+    assert len([op for op in modules[1].ops if isinstance(op, KernelOp)]) == kernels
+
+
+def test_so_it_is_in_a_gear():
+    text = biased("", LARGEST, "tensor<?x?xi64>")
+    gears = Program(parse_module(context(), Source("test", text)), {}, "test.mlir")
+    lower_program(gears, Options(dynamic_dims="8,8,8,8,8;128,128,128,128,128"))
+    assert not check_program(gears.module, None).problems
+    for n in (8, 128):
+        same_numbers((program(text).module, gears.module), biased_inputs(n))
+    assert len([op for op in gears.module.ops if isinstance(op, KernelOp)]) == 3

@@ -49,6 +49,10 @@ from ge.transforms.graph.control_flow import insert_before, is_pure, nested_bloc
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
 from ge.transforms.rewriting.passes import FunctionPass
 
+# Bytes of what follows from the sizes of a gear, or of a run, as distances of queries and keys do:
+# as much as prepare-weights computes at load where the sizes are known at once
+FROM_SIZES = 1 << 20
+
 OPERANDS = "operandSegmentSizes"
 SEGMENTS = (OPERANDS, "resultSegmentSizes")
 

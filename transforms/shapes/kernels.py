@@ -8,7 +8,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.constant import ConstantOp, small_constant
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.ops import KernelOp, ReturnOp
 from ge.dialects.support.tensor_op import TensorOp
@@ -18,6 +18,7 @@ from ge.runtime.costs.tiling import choose_tiling
 from ge.runtime.data.arrays import Array, array_of
 from ge.transforms.analysis.engines import choose_engine
 from ge.transforms.shapes.specialize import Body, Surroundings, specialize
+from ge.transforms.shapes.split_oversized import split_oversized
 
 
 @dataclass
@@ -73,6 +74,7 @@ class Kernels:
         args = kernel.body.block.args
         types = [tensor(s, element_type(a)) for s, a in zip(shapes, args, strict=True)]
         body = specialize(kernel, types, known, around)
+        split_oversized(body.block, self.target)
         launch = Launch(body, [is_dynamic(t) for t in kernel.output_types])
         for op in body.block.ops:
             if isinstance(op, ConstantOp):
@@ -85,11 +87,12 @@ class Kernels:
 
     def outline(self, kernel: KernelOp, op: TensorOp) -> tuple[str, list[SSAValue]]:
         """The name of the kernel of an op, and the operands of its launches."""
-        inputs = [v for v in dict.fromkeys(op.operands) if not isinstance(v.owner, ConstantOp)]
+        inputs = [v for v in dict.fromkeys(op.operands) if small_constant(v) is None]
         block = Block(arg_types=[v.type for v in inputs])
         inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
         for value in dict.fromkeys(op.operands):
-            if isinstance(value.owner, ConstantOp):
+            if value not in inside:
+                assert isinstance(value.owner, ConstantOp)
                 block.add_op(constant := value.owner.clone())
                 inside[value] = constant.result
         block.add_op(new := op.clone(inside))

@@ -100,10 +100,19 @@ class Launching:
                 place = new.memref
             self.values[result] = place
             outs.append(place)
-        ins = [self.values[v] for v in inputs]
+        ins = [self.value(v) for v in inputs]
         launch = LaunchOp(kernel, ins, outs, [buffer_type(r) for r in dynamic])
         binding.add(launch)
         self.values |= zip(dynamic, launch.results_, strict=True)
+
+    def value(self, value: SSAValue) -> SSAValue:
+        """The buffer of a value of the kernel's body; a constant that does not stand in a kernel is
+        one of the program."""
+        if value not in self.values:
+            source = ConstantOp(dense(self.made.constants[value]), buffer_type(value))
+            self.binding.add(source)
+            self.values[value] = source.result
+        return self.values[value]
 
     def is_output(self, result: SSAValue, pairs: Sequence[tuple[SSAValue, SSAValue]]) -> bool:
         """Whether a result, or all of it in another shape, is an output of the model."""

@@ -40,11 +40,8 @@ from ge.dialects.support.types import (
 )
 from ge.runtime.costs.structure import structure
 from ge.transforms.graph.control_flow import insert_before, replace_op
-from ge.transforms.graph.fold_constants import fold_identity, fold_op, fold_parameters
+from ge.transforms.graph.fold_constants import FROM_SIZES, fold_identity, fold_op, fold_parameters
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op
-
-LIMIT = 1024  # bytes of what is computed from sizes
-
 
 Alike = Mapping[Operation, Hashable]
 """Fused ops of a body -> what is equal for those of the same members, wired alike."""
@@ -79,7 +76,7 @@ class Member:
             set_type(result, t)
 
 
-def settle(block: Block, alike: Alike, limit: int = LIMIT) -> None:
+def settle(block: Block, alike: Alike, limit: int = FROM_SIZES) -> None:
     """Infer the types of the body of a gear, and fold what follows, up to so many bytes."""
     Settling(alike, limit).block(block)
 

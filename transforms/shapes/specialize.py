@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
-from ge.dialects.fused_op import CustomOp, FusedOp, RegionOp
+from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.attributes import is_dynamic
@@ -34,9 +34,10 @@ from ge.runtime.data.arrays import Array, dense
 from ge.transforms.analysis.views import view_offsets
 from ge.transforms.graph.canonical import repetition, slices, transposes, views
 from ge.transforms.graph.canonical.simplify import simplify
-from ge.transforms.graph.fold_constants import fold_block
+from ge.transforms.graph.fold_constants import FROM_SIZES, fold_block
+from ge.transforms.shapes.split_oversized import wrap
 
-LIMIT = 1024  # bytes of a folded value
+LIMIT = 1024  # bytes of a value that may stand in a kernel
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def specialize(
         values[kernel.body.block.args[i]] = constant.result
     for op in kernel.body.block.ops:
         copy_into(block, op, values)
-    fold_block(block, LIMIT)
+    fold_block(block, FROM_SIZES)
     simplify(Region(block), (repetition, slices, transposes, views), exact=True)
     for op in reversed(list(block.ops)):
         if op.results and all(r.first_use is None for r in op.results):
@@ -174,21 +175,3 @@ def components(ops: Sequence[TensorOp]) -> list[list[TensorOp]]:
         groups.append((values, [*members, op]))
     place = {op: i for i, op in enumerate(ops)}
     return [sorted(members, key=place.__getitem__) for _, members in groups]
-
-
-def wrap(block: Block, group: Sequence[TensorOp], kind: type[TensorOp]) -> None:
-    """Make one fused op of ops that stand side by side."""
-    inside = set(group)
-    results = [
-        r for op in group for r in op.results if any(u.operation not in inside for u in r.uses)
-    ]
-    if not any(o.ALWAYS_MACS or o.NORMALIZES for o in group):
-        kind = RegionOp
-    assert issubclass(kind, FusedOp)
-    fused = kind.wrap(group, results)
-    block.insert_op_after(fused, group[-1])
-    for old, new in zip(results, fused.results, strict=True):
-        old.replace_uses_with_if(new, lambda use: use.operation not in inside)
-    for op in reversed(group):
-        op.detach()
-        op.erase()

@@ -1,0 +1,119 @@
+"""Fused ops whose tiles do not fit on a core, in parts that do.
+
+    %y = fused_op.region(%x, %p, %t) {          with the rows of %t that a tile of its transposed
+      graph.gather, graph.transpose, graph.add   takes, more than a core holds at 2x4x128x128
+    }
+becomes
+    %b = fused_op.region(%p, %t) { graph.gather, graph.transpose }
+    %y = graph.add %x, %b
+
+What is fused while sizes are unknown may turn out too large at the sizes of a gear, or of a run
+(see `transforms/shapes/kernels.py`). A part has as many members, in their order, as fit; what does
+not fit on its own stays, and is refused where its kernel is verified.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from ge.dialects.fused_op import CustomOp, FusedOp, RegionOp
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.targets import DEFAULT_TARGET
+from ge.dialects.targets.target import Target
+from ge.runtime.costs.tiling import choose_tiling, fits, on_core_bytes
+from ge.transforms.analysis.engines import choose_engine
+
+
+def fits_core(op: TensorOp, target: Target) -> bool:
+    """Whether some tiles of an op fit on a core; of one of unknown sizes that is not known."""
+    tiling = choose_tiling(op, choose_engine(op), target)
+    return tiling is None or fits(on_core_bytes(op, tiling, target), target)
+
+
+def split_oversized(block: Block, target: Target) -> None:
+    """Split the fused ops of a block that do not fit."""
+    for op in list(block.ops):
+        if isinstance(op, FusedOp) and not isinstance(op, CustomOp) and not fits_core(op, target):
+            split(block, op, lambda part: fits_core(part, target))
+
+
+def wrap(block: Block, group: Sequence[TensorOp], kind: type[TensorOp]) -> None:
+    """Make one fused op of ops that stand side by side."""
+    inside = set(group)
+    results = results_of(group)
+    fused = kind_of(group, kind).wrap(group, results)
+    block.insert_op_after(fused, group[-1])
+    for old, new in zip(results, fused.results, strict=True):
+        old.replace_uses_with_if(new, lambda use: use.operation not in inside)
+    for op in reversed(group):
+        op.detach()
+        op.erase()
+
+
+def results_of(group: Sequence[TensorOp]) -> list[SSAValue]:
+    """What the other ops of the block take from some."""
+    inside = set[Operation](group)
+    return [r for op in group for r in op.results if any(u.operation not in inside for u in r.uses)]
+
+
+def kind_of(group: Sequence[TensorOp], kind: type[TensorOp]) -> type[FusedOp]:
+    """The class of a fused op of some members of one of a class."""
+    if not any(o.ALWAYS_MACS or o.NORMALIZES for o in group):
+        return RegionOp
+    assert issubclass(kind, FusedOp)
+    return kind
+
+
+def split(block: Block, op: FusedOp, fits: Callable[[TensorOp], bool]) -> None:
+    """Replace a fused op by its parts that fit."""
+    values: dict[SSAValue, SSAValue] = dict(zip(op.block.args, op.inputs, strict=True))
+    members: list[TensorOp] = []
+    for member in op.members:
+        members.append(new := member.clone(values))
+        new.location = member.location
+        block.insert_op_before(new, op)
+    for result, value in zip(op.results, op.yielded, strict=True):
+        result.replace_all_uses_with(values[value])
+    op.detach()
+    op.erase()
+    for group in parts(members, type(op), fits):
+        if len(group) > 1:
+            wrap(block, group, type(op))
+
+
+def parts(
+    members: Sequence[TensorOp], kind: type[FusedOp], fits: Callable[[TensorOp], bool]
+) -> list[list[TensorOp]]:
+    """The members of a fused op in runs that fit, each as long as may be."""
+    runs: list[list[TensorOp]] = []
+    for member in members:
+        if runs:
+            longer = [*runs[-1], member]
+            trial = kind_of(longer, kind).wrap(longer, results_of(longer))
+            taken = fits(trial)
+            trial.erase()
+            if taken:
+                runs[-1] = longer
+                continue
+        runs.append([member])
+    return runs
+
+
+@dataclass(frozen=True)
+class SplitOversizedPass(ModulePass):
+    """Split fused ops whose tiles do not fit on a core of the target."""
+
+    name = "split-oversized"
+
+    target: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = Target.load(self.target)
+        blocks = {o.parent: None for o in op.walk() if isinstance(o, FusedOp)}
+        for block in blocks:
+            if block is not None:
+                split_oversized(block, target)
