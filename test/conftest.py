@@ -40,3 +40,9 @@ def nothing_stays_registered() -> Iterator[None]:
 
     with new_registry(), new_listeners():
         yield
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams of batches run in threads from the first batch on."""
+    monkeypatch.setattr("ge.runtime.device.streaming.PAYS", 0.0)

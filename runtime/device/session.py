@@ -185,7 +185,15 @@ class Session:
         `share_io` copies neither inputs nor outputs. A `driver` (a host, see
         `runtime/host`) decides when ops run. Raises GeError for missing, unknown or ill-typed
         arrays and for what fails while running."""
-        arrays = check_inputs(self.inputs, inputs, self.cast_inputs)
+        return self.run_checked(self.checked(inputs), outputs, driver)
+
+    def run_checked(
+        self,
+        arrays: list[Array],
+        outputs: Mapping[str, Array] | None = None,
+        driver: Driver | None = None,
+    ) -> dict[str, Array]:
+        """As `run`, of what `checked` gives."""
         if (bound := self._at(arrays)) is not None:
             return bound.run(dict(zip(self.input_names, arrays, strict=True)), outputs, driver)
         fitted, cut = self.fitted(arrays)

@@ -1,4 +1,4 @@
-"""A stream of batches through a session, whose stages overlap: `Session.run_many`.
+"""A stream of batches through a session, whose stages overlap where that pays: `Session.run_many`.
 
     thread "feed"       batches -> checked, converted, copied to the device   (of batch n + 1)
     thread "compute"                computed on the device                    (of batch n)
@@ -10,8 +10,9 @@ that failed has been yielded. Whatever ends the stream, the threads end with it;
 inside of the caller's iterable ends when that returns.
 
 Threads that take turns at Python's lock cost time for each batch, and more where the threads of
-OpenBLAS wait for a processor too. So where the last batches tell that overlapping saves less than
-`PAYS` of each, the caller's thread does everything, until they tell otherwise.
+OpenBLAS wait for a processor too. So the caller's thread does everything, as plain runs do, until
+the last batches tell that overlapping would save at least `PAYS` of each, and again when it no
+longer does.
 """
 
 from collections import deque
@@ -30,7 +31,7 @@ from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.executable import Registers
 from ge.runtime.device.gears import Cut
-from ge.runtime.device.staged import Memory
+from ge.runtime.device.staged import Memory, Staged
 from ge.runtime.profile.profiler import observe
 
 if TYPE_CHECKING:
@@ -50,22 +51,23 @@ Outputs: TypeAlias = Generator[dict[str, Array], None, bool]
 
 @dataclass(slots=True)
 class Read:
-    """A batch as the arrays of a program. `cut`: what cuts the outputs, where its inputs were
-    padded to a gear. `other_s`: seconds that it took, but for what is computed."""
+    """A batch as the arrays of a session. `other_s`: seconds that it took, but for what is
+    computed."""
 
     number: int
     arrays: list[Array]
-    cut: Cut | None
     other_s: float
 
 
 @dataclass(slots=True)
 class Batch:
-    """A batch on its way. `memory`: the set that it holds, of inputs, then of outputs."""
+    """A batch on its way. `memory`: the set that it holds, of inputs, then of outputs. `cut`: what
+    cuts the outputs, where its inputs were padded to a gear."""
 
     read: Read
     registers: Registers
     memory: Memory
+    cut: Cut | None
     compute_s: float = 0.0
 
 
@@ -81,7 +83,7 @@ def run_many(
     session: "Session", batches: Iterable[Any], prefetch: int
 ) -> Generator[dict[str, Array]]:
     """The outputs of each batch; see the top."""
-    stages, goes_on, in_threads = Stages(session, iter(batches)), True, True
+    stages, goes_on, in_threads = Stages(session, iter(batches)), True, False
     while goes_on:
         goes_on = yield from overlapped(stages, prefetch) if in_threads else one_by_one(stages)
         in_threads = not in_threads
@@ -98,7 +100,7 @@ def overlapped(stages: "Stages", prefetch: int) -> Outputs:
             outputs = stages.unload(batch)
             stream.free_outputs.put(batch.memory)
             yield outputs
-            stages.note(batch, perf_counter() - start)
+            stages.note(batch.compute_s, batch.read.other_s + perf_counter() - start)
             stream.paused = stream.paused or stages.saved_s < PAYS
         if batch.error is not None:
             raise batch.error
@@ -109,29 +111,44 @@ def overlapped(stages: "Stages", prefetch: int) -> Outputs:
 
 def one_by_one(stages: "Stages") -> Outputs:
     """Batches in this thread, until others would be worth it."""
-    inputs, outputs = stages.input_memory(), stages.output_memory()
-    while len(stages.saved) < WINDOW or stages.saved_s < PAYS:
+    copies_s: float | None = None  # seconds of a run that other threads would take from it
+    while sum(stages.saved) < WINDOW * PAYS:
         if (read := stages.read()) is None:
             return False
-        batch = stages.load(read, inputs)
+        start = perf_counter()
         try:
-            stages.compute(batch, outputs)
+            outputs = stages.session.run_checked(read.arrays)
         except GeError as e:
             raise of_batch(e, read.number) from None
-        start = perf_counter()
-        yield stages.unload(batch)
-        stages.note(batch, perf_counter() - start)
+        ran = perf_counter()
+        if copies_s is None:
+            copies_s = seconds_to_copy((*read.arrays, *outputs.values()))
+        compute_s, ready = ran - start - copies_s, perf_counter()
+        yield outputs
+        stages.note(compute_s, read.other_s + copies_s + perf_counter() - ready)
     return True
+
+
+def seconds_to_copy(arrays: Iterable[Array]) -> float:
+    start = perf_counter()
+    for array in arrays:
+        array.copy()
+    return perf_counter() - start
 
 
 class Stages:
     """What is done to each batch, in whichever thread, and what it takes."""
 
     def __init__(self, session: "Session", batches: Iterator[Any]) -> None:
-        self.session, self.batches, self.staged = session, batches, session.staged
+        self.session, self.batches = session, batches
         self.reader, self.count = BatchReader(session), 0
         self.numbers = [(name, session.result_number(name)) for name in session.output_names]
         self.saved: deque[float] = deque(maxlen=WINDOW)  # seconds, of each batch
+
+    @property
+    def staged(self) -> Staged:
+        """Made when threads are first worth it."""
+        return self.session.staged
 
     def input_memory(self) -> Memory:
         return self.staged.memory(self.staged.inputs)
@@ -145,30 +162,34 @@ class Stages:
         if (batch := next(((b,) for b in self.batches), None)) is None:
             return None
         number, self.count = self.count, self.count + 1
-        arrays, cut = self.reader.read(batch[0], number)
-        return Read(number, arrays, cut, perf_counter() - start)
+        arrays = self.reader.read(batch[0], number)
+        return Read(number, arrays, perf_counter() - start)
 
     def load(self, read: Read, memory: Memory) -> Batch:
         start = perf_counter()
-        registers = self.staged.load(self.session.arguments(read.arrays), memory)
+        try:
+            arrays, cut = self.session.fitted(read.arrays)
+        except GeError as e:
+            raise of_batch(e, read.number) from None
+        registers = self.staged.load(self.session.arguments(arrays), memory)
         read.other_s += perf_counter() - start
-        return Batch(read, registers, memory)
+        return Batch(read, registers, memory, cut)
 
     def compute(self, batch: Batch, memory: Memory) -> None:
         start = perf_counter()
         self.session.step(partial(self.staged.compute, memory=memory), batch.registers)
         batch.memory, batch.compute_s = memory, perf_counter() - start
-        observe(self.session, batch.compute_s)
+        observe(self.session, batch.compute_s, batch.read.arrays)
 
     def unload(self, batch: Batch) -> dict[str, Array]:
-        results, cut = self.staged.unload(batch.registers, batch.memory), batch.read.cut
+        results, cut = self.staged.unload(batch.registers, batch.memory), batch.cut
         outputs = {name: results[number] for name, number in self.numbers}
         return outputs if cut is None else cut(outputs, {})
 
-    def note(self, batch: Batch, caller_s: float) -> None:
-        """Note what overlapping saves, or would save, of a batch: what is less, to compute it or
-        all else. `caller_s`: seconds that its outputs, and what the caller did with them, took."""
-        self.saved.append(min(batch.compute_s, batch.read.other_s + caller_s))
+    def note(self, compute_s: float, other_s: float) -> None:
+        """Note what overlapping saves, or would save, of a batch: what is less, the seconds to
+        compute it or those of all else, with what the caller did with its outputs."""
+        self.saved.append(min(compute_s, other_s))
 
     @property
     def saved_s(self) -> float:
@@ -265,15 +286,14 @@ class BatchReader:
         self.session, self.names = session, session.input_names
         self.known: list[tuple[np.dtype[Any], tuple[int, ...]]] = []  # of the batch before
 
-    def read(self, batch: Any, number: int) -> tuple[list[Array], Cut | None]:
-        """The arrays, padded to a gear where there are some, and what cuts the outputs."""
+    def read(self, batch: Any, number: int) -> list[Array]:
         try:
             values = self.named(batch)
             arrays = self.as_before(values)
             if arrays is None:
                 arrays = self.session.checked(values)
                 self.known = [(a.dtype, a.shape) for a in arrays]
-            return self.session.fitted(arrays)
+            return arrays
         except GeError as e:
             raise of_batch(e, number) from None
 

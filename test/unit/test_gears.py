@@ -384,6 +384,7 @@ def test_sizes_may_be_one_for_each_dynamic_dimension(tmp_path: Path):
     assert got["result0"].shape == (2, 8)
 
 
+@pytest.mark.usefixtures("at_once")
 def test_batches_between_gears_are_padded(tmp_path: Path):
     program = ge.compile(of_inputs(tmp_path, "tensor<?x4xf32>"), dynamic_batch="2,8")
     session = Session(program.module, program.payload)

@@ -69,6 +69,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Program]:
     return made
 
 
+@pytest.mark.usefixtures("at_once")
 def test_the_recommender_has_same_numbers_in_fewer_copies(programs: dict[bool, Program]):
     plain, merged = (Session(p.module, p.payload, poison=True) for p in programs.values())
     inputs = random_inputs(plain.module, 1)

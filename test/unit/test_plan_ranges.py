@@ -91,6 +91,7 @@ def test_runs_at_any_size_and_timing_are_those_of_the_bound_program(n: int):
 PROGRAM = compiled()
 
 
+@pytest.mark.usefixtures("at_once")
 def test_batches_that_overlap_have_inputs_of_their_own(program: Program):
     session = Session(program.module)
     batches = [values(n) for n in (40, 3, 17)]

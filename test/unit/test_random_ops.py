@@ -287,6 +287,7 @@ def test_what_models_draw() -> None:
     assert set(np.unique(got["e"])) <= {0, 1}
 
 
+@pytest.mark.usefixtures("at_once")
 def test_many_runs_and_the_runs_of_a_stream_are_the_same() -> None:
     imported = import_model(ALL, shapes={"x": (4, 5)})
     lower(imported.module, Options())

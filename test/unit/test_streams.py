@@ -16,6 +16,7 @@ from ge.lowering.driver.compiler import load, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.device_array import DeviceArray
+from ge.runtime.device.function import Function
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
 from ge.runtime.device.staged import Staged
@@ -51,6 +52,12 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture(params=["caller", "threads"])
+def either_way(request: pytest.FixtureRequest) -> None:
+    if request.param == "threads":
+        request.getfixturevalue("at_once")
+
+
 def batch_of(number: float) -> dict[str, Array]:
     return {
         "x": np.full((2, 8), number, np.float32),
@@ -80,6 +87,7 @@ def threads() -> set[threading.Thread]:
         ("if_cond.tiny", True),
     ],
 )
+@pytest.mark.usefixtures("either_way")
 def test_the_numbers_are_those_of_single_runs(name: str, share_io: bool):
     session = session_of(MODELS / f"{name}.onnx", share_io=share_io)
     batches = [random_inputs(session.module, seed) for seed in range(3)]
@@ -90,6 +98,7 @@ def test_the_numbers_are_those_of_single_runs(name: str, share_io: bool):
             same(g, w)
 
 
+@pytest.mark.usefixtures("either_way")
 def test_modules_of_the_graph_level_stream_too(text: Path):
     session = session_of(text, lowered=False)
     for number, got in enumerate(session.run_many(map(batch_of, range(4)))):
@@ -131,6 +140,7 @@ def test_batches_are_dicts_tuples_lists_of_arrays_or_tensors(text: Path):
     assert list(session.run_many([])) == []
 
 
+@pytest.mark.usefixtures("at_once")
 def test_stages_overlap(text: Path, monkeypatch: pytest.MonkeyPatch):
     """The next batches are read and loaded while one is computed, and one is computed while the
     caller has the last one; no more of them than prefetch says."""
@@ -172,17 +182,17 @@ def test_stages_overlap(text: Path, monkeypatch: pytest.MonkeyPatch):
 def test_threads_are_there_where_they_save_time(
     text: Path, monkeypatch: pytest.MonkeyPatch, error: str
 ):
-    """Batches that are quick are read and computed by the caller's thread, all but the first ones;
-    where both take long threads come back, and go again. Numbers and errors are the same."""
+    """Batches that are quick are read and computed by the caller's thread; where both take long
+    threads come, and go again. Numbers and errors are the same."""
     names: list[str] = []
-    compute, slow, count = Staged.compute, range(20, 50), 90
+    execute, slow, count = Function.execute, range(20, 50), 90
 
-    def computed(self: Staged, *args: Any, **memory: Any) -> None:
+    def computed(self: Function, *args: Any, **driver: Any) -> None:
         if error == "computed" and len(names) == 70:
             raise GeError("the device is on fire")
         time.sleep(0.003 if len(names) in slow else 0)
         names.append(threading.current_thread().name)
-        compute(self, *args, **memory)
+        execute(self, *args, **driver)
 
     def batches() -> Iterator[Any]:
         for number in range(count):
@@ -191,7 +201,7 @@ def test_threads_are_there_where_they_save_time(
 
     session = session_of(text)
     want = [session.run(batch_of(number)) for number in range(8)]
-    monkeypatch.setattr(Staged, "compute", computed)
+    monkeypatch.setattr(Function, "execute", computed)
     got = list[dict[str, Array]]()
     with nullcontext() if not error else pytest.raises(GeError, match="batch 70: "):
         got.extend(session.run_many(batches()))
@@ -199,20 +209,19 @@ def test_threads_are_there_where_they_save_time(
     for number, outputs in enumerate(got):
         same(outputs, want[number % 8])
     caller = threading.current_thread().name
-    assert (names[0], names[19], names[49], names[69]) == (
-        "ge compute",
-        caller,
-        "ge compute",
-        caller,
-    )
+    assert [names[i] for i in (0, 19, 49, 69)] == [caller, caller, "ge compute", caller]
     assert not threads()
 
 
+@pytest.mark.usefixtures("either_way")
 def test_a_profiler_counts_the_batches(text: Path):
     session = session_of(text)
     with Profiler() as profiler:
         list(session.run_many(map(batch_of, range(3))))
-    assert [r["runs"] for r in profiler.report()["runs"]] == [3]
+    report = profiler.report()
+    assert [r["runs"] for r in report["runs"]] == [3]
+    shapes = {"x": [2, 8], "y": [8], "i": [2]}
+    assert [r["inputs"] for r in report["per_run"]] == [shapes] * 3
 
 
 # ---- errors ----------------------------------------------------------------------------------
@@ -238,6 +247,7 @@ def bad_batches(what: str) -> Iterator[Any]:
     yield from map(batch_of, range(3))
 
 
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize(
     ("what", "message"),
     [
@@ -260,18 +270,19 @@ def test_a_bad_batch_fails_when_its_turn_has_come(text: Path, what: str, message
     same(next(session.run_many([batch_of(2)])), results[2])
 
 
+@pytest.mark.usefixtures("either_way")
 def test_the_first_error_comes_out(text: Path, monkeypatch: pytest.MonkeyPatch):
     """The device fails at batch 1; that the iterable fails at batch 3 is not said."""
     session, calls = session_of(text), list[int]()
-    compute = Staged.compute
+    execute = Function.execute
 
-    def failing(self: Staged, *args: Any, **memory: Any) -> None:
+    def failing(self: Function, *args: Any, **driver: Any) -> None:
         calls.append(len(calls))
         if len(calls) == 2:
             raise GeError("the device is on fire", "here")
-        compute(self, *args, **memory)
+        execute(self, *args, **driver)
 
-    monkeypatch.setattr(Staged, "compute", failing)
+    monkeypatch.setattr(Function, "execute", failing)
     results: list[Any] = []
     with pytest.raises(GeError, match="batch 1: the device is on fire") as error:
         results.extend(session.run_many(bad_batches("raise")))
@@ -280,6 +291,7 @@ def test_the_first_error_comes_out(text: Path, monkeypatch: pytest.MonkeyPatch):
     assert not threads()
 
 
+@pytest.mark.usefixtures("at_once")
 def test_a_caller_who_stops_leaves_no_threads(text: Path):
     def endless() -> Iterator[dict[str, Array]]:
         while True:
@@ -295,6 +307,7 @@ def test_a_caller_who_stops_leaves_no_threads(text: Path):
     assert not threads()
 
 
+@pytest.mark.usefixtures("at_once")
 def test_an_iterable_that_hangs_does_not_keep_the_caller(
     text: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -316,6 +329,7 @@ def test_an_iterable_that_hangs_does_not_keep_the_caller(
     assert not threads()
 
 
+@pytest.mark.usefixtures("either_way")
 def test_the_first_batch_is_looked_at_too(text: Path):
     session = session_of(text)
     for batch in ({}, None, [1, 2], "abc", {"x": object()}, {"x": None, "y": None, "i": None}):
@@ -360,6 +374,7 @@ def test_errors_come_out_of_the_future(text: Path):
     assert session.run_async(batch_of(3), out).result(10)["a"] is out["a"]
 
 
+@pytest.mark.usefixtures("at_once")
 def test_runs_of_several_threads_do_not_mix(text: Path):
     session = session_of(text)
     stream = session.run_many(map(batch_of, range(40)))

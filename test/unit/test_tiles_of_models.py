@@ -139,6 +139,7 @@ def test_a_model_agrees(mode: str):
             np.testing.assert_allclose(array, data[f"out:{output}"], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.usefixtures("at_once")
 def test_sessions_run_on_tiles(tmp_path: Path):
     program = load(str(compiled(tmp_path, RELU, "--target", "910b2", "--tiles")))
     given = random_inputs(program.module)
