@@ -35,7 +35,7 @@ from ge.lowering.tiles.indices import Index
 from ge.runtime import kernels
 from ge.runtime.data.arrays import Array, dtype_of
 
-TRIALS = 10  # after which an element that changed nothing is not needed
+TRIALS = 200  # after which an element that changed nothing is not needed
 BOXES = max(2, settings().max_examples // 8)
 
 Numbers = int | range
@@ -155,7 +155,7 @@ CASES: list[tuple[type[TensorOp], Operands, dict[str, Any]]] = [
 
 # axes along which boxes have elements that may not count: weights of windows that see padding
 # alone, the block elements that do not reach a place, what no sample falls on, entries of a table
-# that are not used, terms with sin 0
+# that are not used, terms with sin 0, what no length turns to a place
 LOOSE: dict[tuple[type[TensorOp], int], set[int]] = {
     (v.ConvOp, 1): {2, 3},
     (v.ConvTransposeOp, 1): {2, 3},
@@ -163,6 +163,7 @@ LOOSE: dict[tuple[type[TensorOp], int], set[int]] = {
     (v.DeformConvOp, 0): {1, 2, 3},
     (v.DeformConvOp, 1): {1, 2, 3},
     (v.DeformConvOp, 2): {1},
+    (s.ReverseSequenceOp, 0): {1},
     (i.ResizeOp, 0): {2},
     (i.GridSampleOp, 0): {2, 3},
     (p.RoiAlignOp, 0): {0, 2, 3},
@@ -172,6 +173,8 @@ LOOSE: dict[tuple[type[TensorOp], int], set[int]] = {
     (g.StftOp, 0): {1},
     (g.StftOp, 1): {0},
 }
+FIXED = {g.DftOp, g.StftOp}
+"""Ops of which a part of the result never changes: the imaginary part of a sum of real numbers."""
 ANY = {
     "if", "case", "loop", "constant", "fill", "eye", "mel_weight_matrix", "map_index", "nonzero",
     "compress", "unique", "non_max_suppression", "max_unpool", "dynamic_quantize",
@@ -204,7 +207,8 @@ def random(rng: np.random.Generator, v: SSAValue, limit: Numbers) -> Array:
     if dtype.kind in "iu":
         among = range(limit) if isinstance(limit, int) else limit
         return rng.integers(among.start, among.stop, shape_of(v)).astype(dtype)
-    return rng.standard_normal(shape_of(v)).astype(dtype)
+    eighths = rng.integers(-64, 65, shape_of(v))  # sums of products of these are exact in any order
+    return (eighths / 8).astype(dtype)
 
 
 def random_box(rng: np.random.Generator, shape: Sequence[int]) -> Box:
@@ -242,6 +246,9 @@ class Perturbing:
         other[index] = np.where(where, self.drawn()[index], arrays[index])
         return self.run(arrays) != self.run(other)
 
+    def counts(self, index: int, where: Array) -> bool:
+        return any(self.changes(index, where) for _ in range(TRIALS))
+
     def check(self, index: int) -> None:
         shape = shape_of(self.op.operands[index])
         box = self.op.operand_box(index, self.box, self.result) or Box.whole(shape)
@@ -249,7 +256,7 @@ class Perturbing:
         inside, text = np.zeros(shape, bool), f"operand {index}: {box} for {self.box}"
         inside[region(box, shape)] = True
         assert not any(self.changes(index, ~inside) for _ in range(3)), f"too small, {text}"
-        if not inside.any():
+        if not inside.any() or (type(self.op) in FIXED and not self.counts(index, inside)):
             return
         for axis in {*range(len(shape))} - LOOSE.get((type(self.op), index), set()):
             for end in (0, -1):
@@ -258,8 +265,7 @@ class Perturbing:
                 at = within[axis].start if end == 0 else within[axis].stop - 1
                 within[axis] = slice(at, at + 1)
                 face[tuple(within)] = True
-                needed = any(self.changes(index, face) for _ in range(TRIALS))
-                assert needed, f"axis {axis} too large at end {end}, {text}"
+                assert self.counts(index, face), f"axis {axis} too large at end {end}, {text}"
 
 
 @pytest.mark.parametrize(
