@@ -25,6 +25,8 @@ from ge.transforms.schedule.assign_streams import StreamAssignment
 from ge.transforms.schedule.list_scheduling import Schedule
 from ge.transforms.shapes.histogram import exact, waste
 
+MODELS = Path(__file__).resolve().parents[1] / "models"
+
 TEXT = """
 func.func @main(%x: tensor<?x?x8xf32> {graph.name = "x", graph.dims = ["batch", "length", ""]},
                 %m: tensor<?x?xf32> {graph.name = "m", graph.dims = ["batch", "length + 1"]})
@@ -119,15 +121,21 @@ def test_faults_planted_in_gears_are_refused(
     assert message in capsys.readouterr().err
 
 
-def test_gears_of_one_structure_share_a_schedule(model: str, monkeypatch: pytest.MonkeyPatch):
-    scheduled: list[int] = []
+@pytest.fixture
+def scheduled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many tasks the segments have for which schedules are compared."""
+    counts: list[int] = []
     best = StreamAssignment.best
 
     def counted(self: StreamAssignment, segment: Segment, first: Schedule, window: Window):
-        scheduled.append(len(segment.tasks))
+        counts.append(len(segment.tasks))
         return best(self, segment, first, window)
 
     monkeypatch.setattr(StreamAssignment, "best", counted)
+    return counts
+
+
+def test_gears_of_one_structure_share_a_schedule(model: str, scheduled: list[int]):
     program = ge.compile(model, dynamic_dims="1,4;2,4;2,9")
     (case,) = (op for op in program.module.walk() if isinstance(op, CaseOp))
     first, *others = (
@@ -140,6 +148,15 @@ def test_gears_of_one_structure_share_a_schedule(model: str, monkeypatch: pytest
     )
     assert all(ops == first for ops in others)
     assert scheduled.count(5) == 1
+
+
+def test_so_do_gears_with_constants_of_their_own(scheduled: list[int]):
+    """Numbers that follow from the sizes are constants of kernels where they are short, operands
+    where they are long."""
+    decode = str(MODELS / "gpt2_decode.dynamic.onnx")
+    program = ge.compile(decode, dynamic_dims="1,8;2,128;3,300")
+    assert len([count for count in scheduled if count > 10]) == 1
+    assert not check_program(program.module, None).problems
 
 
 def test_sizes_of_no_gear_are_refused_with_the_gears(model: str):

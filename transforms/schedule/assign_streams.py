@@ -43,7 +43,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.npu_task.attributes import HBM, HOST, Engine, is_dynamic, number
 from ge.dialects.npu_task.control import CaseOp
 from ge.dialects.npu_task.memory import Task
-from ge.dialects.npu_task.ops import KernelOp, LaunchOp
+from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import CAP, state
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.editing import detach
@@ -187,17 +187,22 @@ class StreamAssignment:
             known[structure] = block, issued.schedule
 
     def sizes(self, block: Block) -> list[int]:
-        """The bytes of the buffers of a block."""
-        values = (v for op in block.ops for v in op.results if isinstance(v.type, MemRefType))
+        """The bytes of the buffers of a block but for those of constants."""
+        ops = (op for op in block.ops if not isinstance(op, ConstantOp))
+        values = (v for op in ops for v in op.results if isinstance(v.type, MemRefType))
         return [0 if is_dynamic(v.type) else arena_bytes(v) for v in values]
 
     def structure(self, segment: Segment) -> Hashable:
-        """Equal for segments with the same ops on the same buffers, on the same engines."""
+        """Equal for segments with the same ops on the same buffers, on the same engines. Constants
+        do not count: nothing waits for them, and they take no part of the arena."""
         numbers: dict[SSAValue, int] = {}
         ops: list[Hashable] = []
         for op in segment.ops:
+            if isinstance(op, ConstantOp):
+                continue
             stream = self.engine_stream(op) if isinstance(op, Task) else None
-            ops.append((type(op), stream, *[numbers.get(v, v) for v in op.operands]))
+            values = [v for v in op.operands if not isinstance(v.owner, ConstantOp)]
+            ops.append((type(op), stream, *[numbers.get(v, v) for v in values]))
             for result in op.results:
                 numbers[result] = len(numbers)
         return tuple(ops), tuple(map(tuple, segment.before))

@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.fused_op import CustomOp, FusedOp, RegionOp
+from ge.dialects.fused_op import Body, CustomOp, FusedOp, RegionOp
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
@@ -30,8 +30,9 @@ from ge.transforms.analysis.engines import choose_engine
 
 def fits_core(op: TensorOp, target: Target) -> bool:
     """Whether some tiles of an op fit on a core; of one of unknown sizes that is not known."""
-    tiling = choose_tiling(op, choose_engine(op), target)
-    return tiling is None or fits(on_core_bytes(op, tiling, target), target)
+    body = Body.of(op)
+    tiling = choose_tiling(body, choose_engine(op, body.ops), target)
+    return tiling is None or fits(on_core_bytes(body, tiling, target), target)
 
 
 def split_oversized(block: Block, target: Target) -> None:
