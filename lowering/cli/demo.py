@@ -76,7 +76,8 @@ def worst_error(program: "Program", options: "Options", reference: Path) -> floa
     inputs = {k[3:]: data[k] for k in data.files if k.startswith("in:")}
     start = time.perf_counter()
     outputs = session.run(inputs)
-    print(f"\n--- run: {(time.perf_counter() - start) * 1e3:.0f} ms of numpy emulate")
+    took = (time.perf_counter() - start) * 1e3
+    print(f"\n--- run on the emulated NPU: numbers in {took:.0f} ms of numpy, and modelled times")
     print(summary_table(simulate(program.module, session.target), slowest=5))
     print("\n--- numbers against the reference")
     worst = 0.0
