@@ -17,6 +17,7 @@ from ge.lowering.plugins.universe import rules
 from ge.lowering.steps.bufferize_tasks import BufferizeTasksPass
 from ge.lowering.steps.lower_to_tasks import LowerToTasksPass
 from ge.transforms.fusion.assign_engines import AssignEnginesPass
+from ge.transforms.fusion.expand_attention import ExpandAttentionPass
 from ge.transforms.fusion.fuse_attention import FuseAttentionPass
 from ge.transforms.fusion.fuse_conv import FuseConvPass
 from ge.transforms.fusion.fuse_linear import FuseLinearPass
@@ -173,9 +174,16 @@ def to_quantized(options: Options) -> Passes:
         *composites(options),
         *clean_up(options),
         *composites(options),
-        *([] if options.fusion in ("off", "conservative") else [SortGroupsPass(options.target)]),
+        *for_target(options),
         *quantization(options),
     ]
+
+
+def for_target(options: Options) -> Passes:
+    """What composites become where the target cannot compute them in one launch, or not as fast."""
+    if options.fusion in ("off", "conservative"):
+        return []
+    return [ExpandAttentionPass(options.target), SortGroupsPass(options.target)]
 
 
 def lowered_quantization(options: Options) -> Passes:

@@ -22,7 +22,7 @@ DIALECTS = {
 # Room -> its passes: `fuse-linear` is the class FuseLinearPass in the file fuse_linear.py
 PASSES = {
     "transforms.fusion": """
-        assign-engines fuse-attention fuse-conv fuse-linear fuse-norm fuse-region
+        assign-engines expand-attention fuse-attention fuse-conv fuse-linear fuse-norm fuse-region
         fuse-shape-arithmetic fuse-vector-ops recompute-in-users relieve-peak sort-groups
     """,
     "transforms.graph": """

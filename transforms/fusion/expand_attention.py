@@ -1,0 +1,184 @@
+"""Attention whose smallest tiles do not fit on a core, as two matmuls and a softmax.
+
+    %y = graph.attention %q, %k, %v mask %m         heads of 3136 elements
+becomes
+    %0 = graph.transpose %k permutation [0, 1, 3, 2]
+    %1 = graph.matmul %q, %0
+    %2 = graph.mul %1, scale
+    %3 = graph.add %2, %m
+    %4 = graph.softmax %3 axis -1
+    %y = graph.matmul %4, %v
+
+A tile of the fused kernel holds whole rows of the query, of keys, of values and of the result.
+Those of attention between channels have an element for each pixel. A matmul takes its sums in
+parts, and has no such limit.
+
+What lies elsewhere, or is rounded or left out by its position, stays attention, and is refused
+where its kernel is verified.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, f32, i1
+from xdsl.ir import Attribute, SSAValue
+from xdsl.passes import ModulePass
+
+from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.elementwise import (
+    AddOp,
+    CastOp,
+    CompareOp,
+    DivOp,
+    IsNanOp,
+    MulOp,
+    SelectOp,
+    TanhOp,
+)
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.normalization import SoftmaxOp
+from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.shape import ReshapeOp, TransposeOp
+from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.operation import all_ops
+from ge.dialects.support.types import element_type, shape_of
+from ge.dialects.targets.target import Target, target_for
+from ge.runtime.costs.tiling import choose_tiling, fits, on_core_bytes
+from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.matching import Match, Op
+from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.rewriting.rules import Emit, Rule
+
+LOW = -1024.0  # rows without a score above it are rounded to a 16-bit type (see the op)
+
+
+def is_written_out(op: AttentionOp) -> bool:
+    """all keys lie in order and count by their masks alone, and nothing is rounded in between"""
+    elsewhere = op.length, op.table, op.key_lengths
+    windows = op.left_window.value.data, op.right_window.value.data
+    rounded = op.is_integer or op.has_grids or op.rounded_weights.value.data
+    by_position = op.causal.value.data or any(w >= 0 for w in windows)
+    return not (rounded or by_position or any(v is not None for v in elsewhere))
+
+
+class ExpandAttention(Rule):
+    """Attention that does not fit on a core, as two matmuls and a softmax"""
+
+    name = "expand-attention"
+    pattern = Op(AttentionOp, ..., name="op", where=is_written_out)
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def replace(self, match: Match, emit: Emit) -> SSAValue | None:
+        op = match.op("op", AttentionOp)
+        tiling = choose_tiling(op, Engine.CUBE, self.target)  # None: of unknown sizes
+        if tiling is None or fits(on_core_bytes(op, tiling, self.target), self.target):
+            return None
+        return Expansion(op, emit).result()
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """Emits what attention of known sizes computes, 16-bit floats in f32. Query heads that share a
+    key head are rows of one matmul."""
+
+    op: AttentionOp
+    emit: Emit
+
+    def result(self) -> SSAValue:
+        op, emit = self.op, self.emit
+        batch, heads, queries, size = op.sizes("query")
+        _, key_heads, keys, last = op.sizes("value")
+        rows = heads // key_heads * queries
+        query = self.shaped(self.operand("query"), [batch, key_heads, rows, size])
+        scores = emit(MatmulOp, query, self.operand("key", transposed=True))
+        scores = self.shaped(scores, [batch, heads, queries, keys])
+        weights = self.weights(self.masked(self.scaled(scores)))
+        weights = self.shaped(weights, [batch, key_heads, rows, keys])
+        result = emit(MatmulOp, weights, self.operand("value"))
+        result = self.shaped(result, [batch, heads, queries, last])
+        if op.tokens_first("result"):
+            result = emit(TransposeOp, result, permutation=[0, 2, 1, 3])
+        return self.cast(result, element_type(op.result))
+
+    @property
+    def wide(self) -> Attribute:
+        """The type that is computed in."""
+        element = element_type(self.op.query)
+        return f32 if bitwidth(element) == 16 else element
+
+    def operand(self, name: str, transposed: bool = False) -> SSAValue:
+        """An operand: its batch, heads, tokens and elements; `transposed`: elements and tokens."""
+        value = self.cast(getattr(self.op, name), self.wide)
+        order = (0, 1, 3, 2) if transposed else (0, 1, 2, 3)
+        axes = [self.op.dimension(name, index) for index in order]
+        return value if axes == [0, 1, 2, 3] else self.emit(TransposeOp, value, permutation=axes)
+
+    def cast(self, value: SSAValue, to: Attribute) -> SSAValue:
+        return value if element_type(value) == to else self.emit(CastOp, value, to=to)
+
+    def shaped(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        if tuple(shape) == shape_of(value):
+            return value
+        return self.emit(ReshapeOp, value, shape=shape)
+
+    def scaled(self, scores: SSAValue) -> SSAValue:
+        op, emit = self.op, self.emit
+        scale = 1 / sqrt(op.sizes("query")[3]) if op.scale is None else op.scale.value.data
+        scores = emit(MulOp, scores, emit.number(scale, scores))
+        if (cap := op.softcap.value.data) > 0:
+            capped = emit(TanhOp, emit(DivOp, scores, emit.number(cap, scores)))
+            scores = emit(MulOp, capped, emit.number(cap, scores))
+        return scores
+
+    def masked(self, scores: SSAValue) -> SSAValue:
+        op, emit = self.op, self.emit
+        for mask in op.masks:
+            if element_type(mask) == i1:
+                fill = emit.number(op.fill.value.data, scores)
+                scores = emit(SelectOp, mask, scores, fill)
+            else:
+                scores = emit(AddOp, scores, self.cast(mask, self.wide))
+        narrow = element_type(op.query)
+        if bitwidth(narrow) == 16 and any(element_type(m) == narrow for m in op.masks):
+            rounded = self.cast(self.cast(scores, narrow), self.wide)
+            top = self.top(scores)
+            is_low = emit(CompareOp, top, emit.number(LOW, top), predicate="lt")
+            scores = emit(SelectOp, is_low, rounded, scores)
+        return scores
+
+    def top(self, scores: SSAValue) -> SSAValue:
+        return self.emit(ReduceOp, scores, kind="max", axes=[3])
+
+    def weights(self, scores: SSAValue) -> SSAValue:
+        """The softmax, and what the op says where that is undefined."""
+        emit, undefined = self.emit, self.op.undefined.data
+        weights = emit(SoftmaxOp, scores, axis=-1)
+        if undefined == "nan":
+            return weights
+        if undefined == "guard":
+            nothing = emit(IsNanOp, weights)
+        else:
+            top = self.top(scores)
+            nothing = emit(CompareOp, top, emit.number(-inf, top), predicate="eq")
+        return emit(SelectOp, nothing, emit.number(0, weights), weights)
+
+
+@dataclass(frozen=True)
+class ExpandAttentionPass(ModulePass):
+    """Write out attention that does not fit on a core of the target."""
+
+    name = "expand-attention"
+    RELATION: ClassVar[Relation] = Ulps()
+
+    target: str = ""
+    """Preset name, or path of a target file."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if any(isinstance(o, AttentionOp) for o in all_ops(op.body.blocks)):
+            rewrite(op, [ExpandAttention(target_for(op, self.target))])
