@@ -13,17 +13,20 @@ becomes, for mode fp16,
 
 Inputs and outputs of the model keep their types. Each value is cast once for all its users, where
 it is defined; fusion takes casts into the launches around them. What stays in float32 is stated in
-`decisions.py`, and told in remarks and the report.
+`decisions.py`, and told in remarks and the report. The number that attention puts in the place of
+masked scores is limited to the lowest of the format.
 """
 
 from dataclasses import dataclass, field
+from math import copysign, inf
 from typing import ClassVar
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import FloatAttr, f32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.graph.attention import AttentionLike
 from ge.dialects.graph.elementwise import CastOp, ClampOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.support.folding import holds
@@ -103,7 +106,16 @@ class Refinement:
             if result.type != t:
                 self.were_f32.add(result)
                 set_type(result, t)
+        if isinstance(op, AttentionLike):
+            self.limit_fill(op)
         return True
+
+    def limit_fill(self, op: AttentionLike) -> None:
+        """Rows without a key that takes part, whose scores are all the lowest number, keep equal
+        weights: the narrow format has a lowest number of its own."""
+        fill, largest = op.fill.value.data, self.decisions.magnitudes.largest
+        if largest < abs(fill) < inf:
+            op.properties["fill"] = FloatAttr(copysign(largest, fill), op.fill.type)
 
     def narrowed(self, value: SSAValue) -> SSAValue:
         if value not in self.down:
