@@ -87,7 +87,8 @@ class Needs:
     def needed(self, op: TensorOp, index: int, result: SSAValue) -> int:
         count, size = self.counts[result], numel(shape_of(op.operands[index]))
         total = max(numel(shape_of(result)), 1)
-        ratio = -(-count * size // total)
+        # rounded down: the count has been rounded up, and the operand's own share is counted
+        ratio = count * size // total
         match op.ACCESS:
             case Access.VIEW:
                 return 0 if index else count

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp, f16, f32, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -226,6 +226,45 @@ def test_a_product_takes_no_more_than_fits(size: int, small: str) -> None:
     lower(module, Options(target=small))
     assert [str(p) for p in check_core_plans(module)] == []
     assert 1 < sum(isinstance(op, KernelOp) for op in module.ops) < 12
+
+
+CONCATENATED = """
+func.func @main(%x: tensor<1x144x{size}x{size}xi8>, %w: tensor<{own}x144x3x3xi8>,
+                %s: tensor<{own}xf32>, %y: tensor<1x{other}x{size}x{size}xf32>)
+    -> (tensor<1x{all}x{size}x{size}xf32>, tensor<1x{all}x{size}x{size}xi8>) {{
+  %c, %q = fused_op.conv(%x, %w, %s, %y)
+      : (tensor<1x144x{size}x{size}xi8>, tensor<{own}x144x3x3xi8>, tensor<{own}xf32>,
+         tensor<1x{other}x{size}x{size}xf32>)
+      -> (tensor<1x{all}x{size}x{size}xf32>, tensor<1x{all}x{size}x{size}xi8>) {{
+  ^bb0(%a: tensor<1x144x{size}x{size}xi8>, %b: tensor<{own}x144x3x3xi8>, %d: tensor<{own}xf32>,
+       %e: tensor<1x{other}x{size}x{size}xf32>):
+    %g = graph.constant dense<0.5> : tensor<f32>
+    %z = graph.constant dense<-128> : tensor<i8>
+    %0 = graph.conv %a, %b pads [1, 1, 1, 1] : (tensor<1x144x{size}x{size}xi8>,
+        tensor<{own}x144x3x3xi8>) -> tensor<1x{own}x{size}x{size}xi32>
+    %1 = graph.dequantize %0, %d {{axis = 1 : i64}}
+        : (tensor<1x{own}x{size}x{size}xi32>, tensor<{own}xf32>)
+        -> tensor<1x{own}x{size}x{size}xf32>
+    %2 = graph.concat %1, %e axis 1 : (tensor<1x{own}x{size}x{size}xf32>,
+        tensor<1x{other}x{size}x{size}xf32>) -> tensor<1x{all}x{size}x{size}xf32>
+    %3 = graph.quantize %2, %g, %z to i8 : (tensor<1x{all}x{size}x{size}xf32>, tensor<f32>,
+        tensor<i8>) -> tensor<1x{all}x{size}x{size}xi8>
+    fused_op.yield %2, %3 : tensor<1x{all}x{size}x{size}xf32>, tensor<1x{all}x{size}x{size}xi8>
+  }}
+  func.return %c, %q : tensor<1x{all}x{size}x{size}xf32>, tensor<1x{all}x{size}x{size}xi8>
+}}
+"""
+
+
+@given(st.integers(2, 20), st.integers(1, 40), st.sampled_from([1, 4, 7]))
+@example(18, 30, 4)
+def test_shares_of_shares_are_not_rounded_up(own: int, other: int, size: int) -> None:
+    """A tile of what is concatenated has a part of the matmul's result, of which a part is a
+    scale for each channel."""
+    text = CONCATENATED.format(own=16 * own, other=8 * other, all=16 * own + 8 * other, size=size)
+    module = parse_module(context(), Source("test", text))
+    lower(module, Options())
+    assert [str(p) for p in check_core_plans(module)] == []
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.data())
