@@ -20,7 +20,7 @@ from ge.dialects.graph.quantization import QuantizeOp
 from ge.dialects.graph.shape import BroadcastToOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
 from ge.dialects.support.types import element_type, is_static, shape_of
-from ge.runtime.data.arrays import Array
+from ge.runtime.data.arrays import Array, dense
 from ge.transforms.graph.canonical.linear_maps import is_prepared, spread
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 from ge.transforms.quantization.grids import Grid, known
@@ -89,8 +89,11 @@ def elements_of(scale: SSAValue) -> Array | None:
 
 
 def joined_scale(value: SSAValue, op: QuantizeOp, make: Make) -> tuple[SSAValue, int]:
-    """The scales of all parts one after the other, and their axis. Raises Unfit."""
+    """The scales of all parts one after the other, and their axis. Raises Unfit, and where another
+    part is quantized before this one: what is made here would stand behind that."""
     parts = sorted(parts_of(value), key=lambda part: part[0])
+    if not all(q is op or op.is_before_in_block(q) for _, q in parts):
+        raise Unfit
     axis, end = parts[0][0].axis, 0
     for place, quantize in parts:
         same = quantize.to == op.to and element_type(quantize.scale) == element_type(op.scale)
@@ -99,8 +102,15 @@ def joined_scale(value: SSAValue, op: QuantizeOp, make: Make) -> tuple[SSAValue,
         end = place.end
     if end != shape_of(value)[axis] or len(parts) < 2:
         raise Unfit
-    scales = [spread(make, q.scale, p.end - p.start) for p, q in parts]
+    scales = [spread(make, number_of(q.scale, make), p.end - p.start) for p, q in parts]
     return make(ConcatOp, scales, axis=0), axis
+
+
+def number_of(scale: SSAValue, make: Make) -> SSAValue:
+    """A scale that is known, here: that of another part may be defined later."""
+    elements = known(scale)
+    assert elements is not None
+    return make.dense(dense(elements))
 
 
 def joined_before(value: SSAValue, place: Place, op: QuantizeOp) -> SSAValue | None:
@@ -113,7 +123,9 @@ def joined_before(value: SSAValue, place: Place, op: QuantizeOp) -> SSAValue | N
         if grid is None or grid.axis != place.axis or grid.zero != 0:
             continue
         scales = elements_of(joint.scale)
-        if scales is not None and (scales[place.start : place.end] == scale.reshape(())).all():
+        if scales is None or (scales[place.start : place.end] != scale.reshape(())).any():
+            continue
+        if joint.is_before_in_block(op):
             return joint.result
     return None
 
