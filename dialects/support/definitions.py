@@ -12,6 +12,7 @@ from typing import Any, cast
 from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation
 from xdsl.traits import OpTrait
+from xdsl.utils.exceptions import VerifyException
 
 Verify = Callable[[Any], None]
 
@@ -34,7 +35,7 @@ def with_known_definitions(verify_more: Verify) -> Verify:
 def verify_definition(op: IRDLOperation) -> None:
     """Raises VerifyException where an op is not as its definition says."""
     if op.regions or op.successors:
-        op.get_irdl_definition().verify(op)
+        ask_definition(op)
         return
     kind = type(op)
     parts = (
@@ -49,13 +50,24 @@ def verify_definition(op: IRDLOperation) -> None:
     )
     key = (kind, *map(id, parts))
     if key not in _known:
-        op.get_irdl_definition().verify(op)
+        ask_definition(op)
         if len(_known) >= KNOWN_LIMIT:
             _known.clear()
         _known[key] = parts
         return
     for trait in asking_traits(kind):
         trait.verify(op)
+
+
+def ask_definition(op: IRDLOperation) -> None:
+    definition = op.get_irdl_definition()
+    definition.verify(op)
+    for name in op.attributes:
+        if name in definition.properties:  # it would say nothing, as the property does
+            raise VerifyException(
+                f"'{name}' is a property, not an attribute: write it at its place in the text, "
+                f"<{{{name} = ...}}> in the generic form"
+            )
 
 
 @cache

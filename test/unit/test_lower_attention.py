@@ -19,7 +19,7 @@ from ge.runtime.data.arrays import Array
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
-from tile_lowering import Lowered, compare, lowered
+from tile_lowering import Lowered, compare, lowered, options_of
 
 
 def attention(
@@ -44,7 +44,7 @@ def attention(
     given = "".join(f", %m{i}: {t}" for i, t in enumerate(masks))
     added = f"mask {', '.join(f'%m{i}' for i in range(len(masks)))} : {', '.join(masks)}"
     return f"""func.func @main(%q: {tq}, %k: {tk}, %v: {tv}{given}) -> {to} {{
-      %r = graph.attention %q, %k, %v {added if masks else ""} {{{options}}}
+      %r = graph.attention %q, %k, %v {added if masks else ""} {options_of(options)}
         : {tq}, {tk}, {tv} -> {to}
       func.return %r : {to}
     }}"""
@@ -358,7 +358,7 @@ JOINED = """func.func @main(%q: tensor<2x4x20x16xf16>, %a: tensor<2x2x37x16xf16>
     tensor<2x4x20x16xf16>) {
       %20 = graph.concat %a, %b axis 2
         : (tensor<2x2x37x16xf16>, tensor<2x2x20x16xf16>) -> tensor<2x2x57x16xf16>
-      %23 = graph.attention %q, %20, %v {causal = true, offset = 37}
+      %23 = graph.attention %q, %20, %v offset 37 {causal = true}
         : tensor<2x4x20x16xf16>, tensor<2x2x57x16xf16>,
         tensor<2x2x57x16xf16> -> tensor<2x4x20x16xf16>
       func.return %20, %23 : tensor<2x2x57x16xf16>, tensor<2x4x20x16xf16>
@@ -439,7 +439,8 @@ def test_keys_behind_the_length_are_of_no_meaning(flags: str) -> None:
     t = "tensor<2x4x5x16xf16>"
     text = f"""func.func @main(%q: {t}, %k: tensor<2x2x40x16xf16>, %n: tensor<i64>,
         %m: tensor<1x40xf16>) -> {t} {{
-      %r = graph.attention %q, %k, %k length %n : tensor<i64> mask %m : tensor<1x40xf16> {{{flags}}}
+      %r = graph.attention %q, %k, %k length %n : tensor<i64> mask %m : tensor<1x40xf16>
+        {options_of(flags)}
         : {t}, tensor<2x2x40x16xf16>, tensor<2x2x40x16xf16> -> {t}
       func.return %r : {t}
     }}"""
@@ -463,9 +464,8 @@ def lengths(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) 
 def test_keys_of_each_batch_have_a_number(flags: str) -> None:
     t = "tensor<3x2x20x16xf16>"
     text = f"""func.func @main(%q: {t}, %k: tensor<3x2x40x16xf16>, %n: tensor<3xi64>) -> {t} {{
-      %r = graph.attention %q, %k, %k key_lengths %n {{{flags}}}
+      %r = graph.attention %q, %k, %k key_lengths %n : tensor<3xi64> {options_of(flags)}
         : {t}, tensor<3x2x40x16xf16>, tensor<3x2x40x16xf16> -> {t}
       func.return %r : {t}
     }}"""
-    text = text.replace("key_lengths %n", "key_lengths %n : tensor<3xi64>")
     compare(text, all_lowered=True, make=lengths)

@@ -354,7 +354,7 @@ def test_a_model_that_random_inputs_do_not_fit(tmp_path: Path, capsys: pytest.Ca
   %w = graph.constant dense<1.0> : tensor<4x4xf32>
   %0 = graph.matmul %x, %w : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
   %j = graph.add %i, %three : (tensor<1xi64>, tensor<1xi64>) -> tensor<1xi64>
-  %1 = graph.gather %0, %j {axis = 0 : i64} : (tensor<2x4xf32>, tensor<1xi64>) -> tensor<1x4xf32>
+  %1 = graph.gather %0, %j axis 0 : (tensor<2x4xf32>, tensor<1xi64>) -> tensor<1x4xf32>
   %2 = graph.relu %1 : (tensor<1x4xf32>) -> tensor<1x4xf32>
   func.return %2 : tensor<1x4xf32>
 }""",

@@ -31,7 +31,7 @@ TEXTS = {
     }""",
     "attention": """func.func @main(%q: tensor<1x2x40x64xf16>, %k: tensor<1x2x70x64xf16>,
         %v: tensor<1x2x70x64xf16>) -> tensor<1x2x40x64xf16> {
-      %r = graph.attention %q, %k, %v {causal = true, offset = 30}
+      %r = graph.attention %q, %k, %v offset 30 {causal = true}
         : tensor<1x2x40x64xf16>, tensor<1x2x70x64xf16>, tensor<1x2x70x64xf16>
           -> tensor<1x2x40x64xf16>
       func.return %r : tensor<1x2x40x64xf16>

@@ -221,3 +221,12 @@ func.func @f(%x: tensor<2x?xf32>) {
   %0, %1 = graph.top_k %x k -1 : tensor<2x?xf32> -> tensor<2x?xf32>, tensor<2x?xi64>
   func.return
 }
+
+// -----
+
+// It would be an attribute beside the property, and say nothing.
+// CHECK: error: 'graph.gather' op 'axis' is a property, not an attribute: write it at its place in the text, <{axis = ...}> in the generic form
+func.func @f(%x: tensor<4x5xf32>, %i: tensor<2xi64>) {
+  %0 = graph.gather %x, %i {axis = 1 : i64} : (tensor<4x5xf32>, tensor<2xi64>) -> tensor<2x5xf32>
+  func.return
+}

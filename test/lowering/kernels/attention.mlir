@@ -63,7 +63,7 @@ npu_task.kernel @decode on cube {
 // Of three tokens: the heads of a token stand together, a tile is a box of four tokens.
 npu_task.kernel @tokens on cube {
 ^bb0(%0: tensor<2x3x8x64xf16>, %1: tensor<2x50x2x64xf16>):
-  %2 = graph.attention %0, %1, %1 {causal = true, offset = 47, query_tokens_first = true, key_tokens_first = true, value_tokens_first = true, result_tokens_first = true} : tensor<2x3x8x64xf16>, tensor<2x50x2x64xf16>, tensor<2x50x2x64xf16> -> tensor<2x3x8x64xf16>
+  %2 = graph.attention %0, %1, %1 offset 47 {causal = true, query_tokens_first = true, key_tokens_first = true, value_tokens_first = true, result_tokens_first = true} : tensor<2x3x8x64xf16>, tensor<2x50x2x64xf16>, tensor<2x50x2x64xf16> -> tensor<2x3x8x64xf16>
   npu_task.return %2 : tensor<2x3x8x64xf16>
 }
 // CHECK:       tile.kernel @tokens_tiles(%in0: memref<2x3x2x4x64xf16>,
