@@ -371,7 +371,7 @@ class AttentionScoresOp(AttentionLike):
 
 
 @irdl_op_definition
-class RotaryEmbeddingOp(OneResultOp):
+class RotaryEmbeddingOp(OneResultOp, SplitInterface):
     """Rotary position embedding (Su et al., arXiv 2104.09864): pairs (a, b) of the first R elements
     of the last dimension become (a cos - b sin, a sin + b cos); the other elements stay. Pairs
     are halves (i, i + R/2), or neighbours (2 i, 2 i + 1) when `interleaved`.
@@ -389,6 +389,11 @@ class RotaryEmbeddingOp(OneResultOp):
     IN_PLACE: ClassVar = (0,)  # the other element of a pair lies in the same row
     VECTOR_COST: ClassVar = 3
     ROUNDED_ONCE: ClassVar = 1
+
+    def is_same_op(self, axis: int) -> bool:
+        """Along all dimensions but the one with the pairs."""
+        known = shape_of(self.input)[-1], shape_of(self.cos)[-1]
+        return axis < len(shape_of(self.result)) - 1 and DYNAMIC not in known
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         shape, span = shape_of(self.operands[index]), box.spans[-1]

@@ -35,7 +35,8 @@ from ge.transforms.shapes import expand_gears
 from ge.transforms.shapes.expand_gears import ExpandGearsPass
 from ge.transforms.shapes.fills import Fill, Kind, computed
 from ge.transforms.shapes.gears import Gears, dynamic_dims
-from ge.transforms.shapes.padding import Padding, cut_axes, unfused
+from ge.transforms.shapes.padded_dims import cut_axes, unfused
+from ge.transforms.shapes.padding import Padding
 from ge.transforms.shapes.settle import Alike
 
 HEAD = """
@@ -197,6 +198,40 @@ SAFE = {
   %1 = graph.add %x, %0 : (T, tensor<?x1x8xf32>) -> T
   func.return %1 : T
 """,
+    "a running sum from the front": """
+  %0 = graph.cumulative "sum" %x axis 1 {exclusive = true} : T -> T
+  %1 = graph.tanh %0 : (T) -> T
+  func.return %1 : T
+""",
+    "pairs within rows": """
+  %c = graph.constant dense<0.5> : tensor<4xf32>
+  %0 = graph.rotary_embedding %x, %c, %c {interleaved = true} : (T, tensor<4xf32>, tensor<4xf32>)
+      -> T
+  func.return %0 : T
+""",
+    "positions that a mask counts": """
+  %t = graph.constant dense<0.25> : tensor<12x8xf32>
+  %0 = graph.cumulative "sum" %m axis 1 : tensor<?x?xi64> -> tensor<?x?xi64>
+  %1 = graph.mul %0, %m : (tensor<?x?xi64>, tensor<?x?xi64>) -> tensor<?x?xi64>
+  %2 = graph.gather %t, %1 : (tensor<12x8xf32>, tensor<?x?xi64>) -> T
+  %3 = graph.add %x, %2 : (T, T) -> T
+  func.return %3 : T
+""",
+    "elements at positions that a mask counts": """
+  %k = graph.constant dense<0> : tensor<1x12xi64>
+  %s = graph.shape_of %m start 0 end 1 : tensor<?x?xi64> -> tensor<1xi64>
+  %n = graph.constant dense<12> : tensor<1xi64>
+  %b = graph.concat %s, %n axis 0 : (tensor<1xi64>, tensor<1xi64>) -> tensor<2xi64>
+  %d = graph.broadcast_to %k shape(%b : tensor<2xi64>) : tensor<1x12xi64> -> tensor<?x12xi64>
+  %0 = graph.cumulative "sum" %m axis 1 : tensor<?x?xi64> -> tensor<?x?xi64>
+  %1 = graph.mul %0, %m : (tensor<?x?xi64>, tensor<?x?xi64>) -> tensor<?x?xi64>
+  %2 = graph.gather_elements %d, %1 axis 1 : (tensor<?x12xi64>, tensor<?x?xi64>)
+      -> tensor<?x?xi64>
+  %3 = graph.cast %2 to f32 : (tensor<?x?xi64>) -> tensor<?x?xf32>
+  %4 = graph.unsqueeze %3 axes [2] : tensor<?x?xf32> -> tensor<?x?x1xf32>
+  %5 = graph.add %x, %4 : (T, tensor<?x?x1xf32>) -> T
+  func.return %5 : T
+""",
     "a product of zeros": """
   %0 = graph.matmul %x, %x {transpose_rhs = true} : (T, T) -> tensor<?x?x?xf32>
   %1 = graph.matmul %0, %x : (tensor<?x?x?xf32>, T) -> T
@@ -228,6 +263,20 @@ UNSAFE = {
     "graph.cumulative": """
   %0 = graph.cumulative "sum" %x axis 1 {reverse = true} : T -> T
   func.return %0 : T
+""",
+    "graph.gather_elements": """
+  %k = graph.constant dense<0> : tensor<1x12xi64>
+  %s = graph.shape_of %m start 0 end 1 : tensor<?x?xi64> -> tensor<1xi64>
+  %n = graph.constant dense<12> : tensor<1xi64>
+  %b = graph.concat %s, %n axis 0 : (tensor<1xi64>, tensor<1xi64>) -> tensor<2xi64>
+  %d = graph.broadcast_to %k shape(%b : tensor<2xi64>) : tensor<1x12xi64> -> tensor<?x12xi64>
+  %0 = graph.cumulative "sum" %m axis 1 : tensor<?x?xi64> -> tensor<?x?xi64>
+  %2 = graph.gather_elements %d, %0 axis 1 : (tensor<?x12xi64>, tensor<?x?xi64>)
+      -> tensor<?x?xi64>
+  %3 = graph.cast %2 to f32 : (tensor<?x?xi64>) -> tensor<?x?xf32>
+  %4 = graph.unsqueeze %3 axes [2] : tensor<?x?xf32> -> tensor<?x?x1xf32>
+  %5 = graph.add %x, %4 : (T, tensor<?x?x1xf32>) -> T
+  func.return %5 : T
 """,
     "graph.range": """
   %n = graph.shape_of %x start 1 end 2 : T -> tensor<1xi64>

@@ -56,7 +56,7 @@ from ge.transforms.graph.control_flow import (
 )
 from ge.transforms.graph.infer_shapes import infer_op, refresh_signature
 from ge.transforms.shapes.gears import Gears, Request, gears_of
-from ge.transforms.shapes.padding import paddings
+from ge.transforms.shapes.padded_dims import paddings
 from ge.transforms.shapes.settle import alike, settle
 
 

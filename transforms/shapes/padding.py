@@ -8,6 +8,7 @@ hold (`fills.py`). The valid elements of a result must not depend on padded ones
   finite), a softmax of scores so low that weights are exactly zero (the padded keys of attention,
   behind a mask that is false or very low there);
 - a size of the result is that of the padded axis itself, or does not follow from it;
+- a running sum or product goes from the front;
 - indices count along the axis, or are constants from the front.
 
 All else mixes, and so does what computes with the size itself (a mean).
@@ -17,28 +18,24 @@ Taken for granted: elements of weights are finite, and what ops make of finite e
 valid query has a key that its mask leaves. Inputs are finite: those that are padded are looked at.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import i1
-from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.creation import FillOp, RangeOp
 from ge.dialects.graph.elementwise import ClampOp, Elementwise
-from ge.dialects.graph.indexing import GatherNdOp, GatherOp
+from ge.dialects.graph.indexing import GatherElementsOp, GatherNdOp, GatherOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import BatchNormOp, SoftmaxOp
-from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ShapeOfOp, View, is_shape_arithmetic
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
 from ge.dialects.support.access import MOVING, Access, aligned_axes
-from ge.dialects.support.diagnostics import location_of
-from ge.dialects.support.dims import symbols
 from ge.dialects.support.interfaces import split_axes
-from ge.dialects.support.operation import cloned, operands_of, ops_of, put_last
+from ge.dialects.support.operation import operands_of, ops_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_ints, normalize_axis, rank_of
 from ge.transforms.analysis.dimensions import Dimensions, Size, volume
@@ -52,7 +49,6 @@ from ge.transforms.shapes.fills import (
     is_mask,
     joined,
 )
-from ge.transforms.shapes.gears import Gears
 
 Axes = dict[int, Fill]  # padded axis -> what is there
 Apart = Sequence[int | None] | None  # see `SplitInterface.split_axes`
@@ -63,6 +59,12 @@ FAR = 1 << 31  # an end of a slice beyond any axis
 
 class Mixes(Exception):
     """An op whose valid results depend on padded elements, or on the size."""
+
+
+def is_index(fill: Fill) -> bool:
+    """Whether what is padded is an index of an element, as those that count along an axis are."""
+    counts = fill in (Kind.INDEX, Kind.COPY, Kind.SHARED)
+    return counts or (isinstance(fill, float) and fill >= 0)
 
 
 @dataclass
@@ -162,10 +164,14 @@ class Padding:
                 return self.normalized(op)
             case AttentionOp():
                 return self.attended(op)
+            case CumulativeOp():
+                return self.accumulated(op)
             case SplitOp():
                 return self.cut_apart(op)
             case GatherOp():
                 return self.gathered(op)
+            case GatherElementsOp():
+                return self.gathered_elements(op)
             case GatherNdOp():
                 return self.gathered_vectors(op)
             case _:
@@ -328,6 +334,14 @@ class Padding:
             if axis not in axes
         }
 
+    def accumulated(self, op: CumulativeOp) -> Axes:
+        """What is padded lies behind what is valid, which does not meet it from the front."""
+        rows, axes = op.row_axes(), self.along(op.input)
+        if rows is None or (op.reverse.value.data and not axes.keys().isdisjoint(rows)):
+            raise Mixes(op)
+        is_sum = op.kind.data == "sum"
+        return {a: Kind.FINITE if is_sum and is_finite(f) else Kind.ANY for a, f in axes.items()}
+
     def normalized(self, op: SoftmaxOp) -> Axes:
         last = normalize_axis(op.axis.value.data, rank_of(op.input))
         fill = self.along(op.input).get(last)
@@ -391,16 +405,22 @@ class Padding:
         if axis in own and (known is None or min(known, default=0) < 0):
             raise Mixes(op)
         for i, fill in of_indices.items():
-            inside = fill in (Kind.INDEX, Kind.COPY, Kind.SHARED) or (
-                isinstance(fill, float) and fill >= 0
-            )
-            if not inside:
+            if not is_index(fill):
                 raise Mixes(op)
             result[axis + i] = Kind.FINITE
         for i, fill in own.items():
             if i != axis:
                 result[i if i < axis else i + count - 1] = fill
         return result
+
+    def gathered_elements(self, op: GatherElementsOp) -> Axes:
+        """An element of the result is one of the elements at its place along the other axes."""
+        data, indices = op.operands
+        own, of_indices = self.along(data), self.along(indices)
+        axis = normalize_axis(op.axis.value.data, rank_of(data))
+        if axis in own or own.keys() - of_indices or not all(map(is_index, of_indices.values())):
+            raise Mixes(op)
+        return dict.fromkeys(of_indices, Kind.FINITE)
 
     def gathered_vectors(self, op: GatherNdOp) -> Axes:
         """Indices that count along the axes of the data, in vectors that a concatenation makes."""
@@ -428,77 +448,3 @@ class Padding:
         if any(i >= len(parts) for i in own):
             raise Mixes(op)
         return result
-
-
-# ---- a program -------------------------------------------------------------------------------
-
-
-def unfused(func: FuncOp) -> FuncOp:
-    """A copy in which the members of fused ops stand by themselves."""
-    body = func.body.block
-    copy, block = func.clone_without_regions(), Block(arg_types=body.arg_types)
-    values: dict[SSAValue, SSAValue] = dict(zip(body.args, block.args, strict=True))
-    for op in body.ops:
-        inside = op.members if isinstance(op, FusedOp) else [op]
-        if isinstance(op, FusedOp):
-            values |= {a: values[v] for a, v in zip(op.block.args, op.inputs, strict=True)}
-        for member in inside:
-            put_last(block, cloned(member, values))
-        if isinstance(op, FusedOp):
-            values |= {r: values[v] for r, v in zip(op.results, op.yielded, strict=True)}
-    copy.body.add_block(block)
-    return copy
-
-
-def paddings(func: FuncOp, gears: Gears) -> Mapping[str, "str | list[tuple[int, int]]"]:
-    """For each dimension of the gears the axes of outputs that are to be cut (number of the output,
-    and axis), or why it cannot be padded."""
-    copy = unfused(func)
-    body = copy.body.block
-    dims = Dimensions(copy.body)
-    parts: Parts = {}
-    others: dict[SSAValue, Fill] = {}
-    result: dict[str, str | list[tuple[int, int]]] = {}
-    for name, places in gears.places.items():
-        if (reason := follows_from(name, gears)) is not None:
-            result[name] = reason
-            continue
-        size = dims.of(body.args[places[0][0]])[places[0][1]]
-        padding = Padding(dims, size, parts=parts, others=others)
-        for i, axis in places:
-            padding.axes.setdefault(body.args[i], {})[axis] = 0.0
-        try:
-            padding.block(body)
-            result[name] = cut_axes(body, padding)
-        except Mixes as mixes:
-            result[name] = f"{named(mixes.args[0])} mixes its elements"
-    return result
-
-
-def follows_from(name: str, gears: Gears) -> str | None:
-    """Why a dimension is not padded that others follow from: what is appended to a cache would lie
-    behind the padding."""
-    for other in gears.names:
-        if other != name and name in symbols(other):
-            return f"'{other}' follows from it, whose padding would lie inside"
-        if other != name and other in symbols(name):
-            return f"it follows from '{other}'"
-    return None
-
-
-def named(owner: object) -> str:
-    """An op by its name, and where the model has it."""
-    if not isinstance(owner, Operation):
-        return "an input"
-    location = location_of(owner)
-    where = location.name or str(location)
-    return f"{owner.name} ({where})" if where else owner.name
-
-
-def cut_axes(body: Block, padding: Padding) -> list[tuple[int, int]]:
-    last = body.last_op
-    assert isinstance(last, ReturnOp)
-    for value in last.operands:
-        if value in padding.sizes or value in padding.folded:
-            raise Mixes(value.owner)
-    return [(i, axis) for i, v in enumerate(last.operands) for axis in padding.along(v)]
