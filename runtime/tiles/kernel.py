@@ -386,7 +386,7 @@ class TileKernel:
                         stores.append((op, operands[1]))
         self.tables.arrays.clear()  # they are the caller's
         if stored is not None:
-            masks = {a.memref: np.zeros(memrefs[a.memref].shape, np.bool_) for a in arguments}
+            masks = {m: np.zeros(array.shape, np.bool_) for m, array in memrefs.items()}
             for op, offsets in stores:
                 Box(box_of(op.target), masks).part(offsets)[...] = True
             stored.update({a.name: masks[a.memref] for a in arguments if a.is_output})

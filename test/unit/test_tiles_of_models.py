@@ -276,3 +276,22 @@ def test_memrefs_of_no_dimensions(tmp_path: Path):
     for mode in ("all", "sample:1"):
         for name, array in program.session(tiles=mode).run(given).items():
             assert_close(array, wanted[name], exact=True)
+
+
+SHARED_TERMS = """
+func.func @main(%x: tensor<1x2048xf32>, %w: tensor<2048x16xf32>) -> tensor<1x16xf32> {
+  %0 = graph.matmul %x, %w : (tensor<1x2048xf32>, tensor<2048x16xf32>) -> tensor<1x16xf32>
+  func.return %0 : tensor<1x16xf32>
+}
+"""
+
+
+def test_cores_that_store_parts_in_a_workspace_are_compared_too(tmp_path: Path):
+    path = compiled(tmp_path, SHARED_TERMS, "--target", "310p3", "--tiles")
+    assert "workspace" in path.read_text()
+    program = load(str(path))
+    given = random_inputs(program.module)
+    wanted = program.session().run(given)
+    for mode in ("all", "sample:1"):
+        for name, array in program.session(tiles=mode).run(given).items():
+            assert_close(array, wanted[name])
