@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.support.callers import source_line
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.operation import GeOp, all_ops, put_after, put_before, put_last
+from ge.dialects.support.operation import GeOp, ops_of, put_after, put_before, put_last
 from ge.dialects.tile import buffers, kernel
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.reading import ReadOp
@@ -181,6 +181,16 @@ class Side:
         return self.value((test.kind, id(a), id(b)), arith.CmpiOp, a, b, test.kind)
 
 
+class IdleSide(Side):
+    """That of cores that are known to have no instructions: nothing is written for them."""
+
+    def add(self, kind: Callable[..., Operation], *args: Any, **more: Any) -> None:
+        raise AssertionError(f"{kind.__name__} is for cores that have nothing to do")
+
+    def alloc(self, type: TileType | RingType) -> SSAValue:
+        raise AssertionError(f"{type} is for cores that have nothing to do")
+
+
 NUMBERS: dict[str, Callable[[], Operation]] = {
     "core": kernel.CoreOp,
     "cores": kernel.CoresOp,
@@ -216,4 +226,9 @@ def line_of(error: Exception) -> str:
 
 
 def has_instructions(op: Operation) -> bool:
-    return any(isinstance(o, Instruction) for r in op.regions for o in all_ops(r.blocks))
+    return any(
+        isinstance(o, Instruction) or has_instructions(o)
+        for region in op.regions
+        for block in region.blocks
+        for o in ops_of(block)
+    )

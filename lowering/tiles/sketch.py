@@ -11,6 +11,7 @@ from typing import Any
 from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import allocated_bytes
 from ge.dialects.tile.instruction import Instruction
@@ -66,11 +67,15 @@ class Sketch(Tracer):
     """What a kernel calls `c`, when it is only asked for its buffers."""
 
     def __init__(
-        self, arguments: Sequence[v.Argument], target: Target, limited: bool = False
+        self,
+        arguments: Sequence[v.Argument],
+        target: Target,
+        alone: Engine | None = None,
+        limited: bool = False,
     ) -> None:
         room = target.core_memories
         self.drawn = SketchedSide(room, limited), SketchedSide(room, limited)
-        super().__init__(arguments, target, *self.drawn)
+        super().__init__(arguments, target, alone, *self.drawn)
 
     @property
     def bytes_left(self) -> dict[Memory, int]:
