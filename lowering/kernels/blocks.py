@@ -203,6 +203,8 @@ class Estimate:
 
     def cycles(self, cut: Cut, most: float = inf) -> float:
         """Of the busiest core; any number from `most` on where it takes so many."""
+        if len(self.numbers) == 1:
+            return self.cycles_alone(cut, self.ps[0], most)
         count = [cut.blocks(p) for p in self.ps]
         blocks = [count[i] for i in self.numbers]
         rounds = ceil(sum(blocks) / self.target.cube_cores)
@@ -213,6 +215,14 @@ class Estimate:
         shared = (self.ps[i] for i in self.numbers if self.ps[i].splits > 1)
         merged = sum(merging(p, self.target) for p in shared)
         return rounds * mean + max(alone for _, alone in paces) + merged
+
+    def cycles_alone(self, cut: Cut, p: Matrices, most: float) -> float:
+        """Where there is one of the matrices."""
+        blocks = cut.blocks(p)
+        rounds = ceil(blocks / self.target.cube_cores)
+        each, alone = pace(cut, p, self.target, most / rounds)
+        merged = merging(p, self.target) if p.splits > 1 else 0.0
+        return rounds * (blocks * each / blocks) + alone + merged
 
 
 def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[Cut]:
