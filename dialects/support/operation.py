@@ -182,11 +182,10 @@ def initialize(
     op.regions = ()
     for region in regions:
         op.add_region(region)
-    kind = type(op)
-    if kind.__post_init__ not in FILLS:
+    if (defaults := _filled(type(op))) is None:
         op.__post_init__()
         return
-    for is_property, name, value in _defaults(cast("type[IRDLOperation]", kind)):
+    for is_property, name, value in defaults:
         (op.properties if is_property else op.attributes).setdefault(name, value)
 
 
@@ -288,6 +287,14 @@ def _shape(kind: type[GeOp]) -> tuple[tuple[type, ...], int, int] | None:
         return None
     kinds = tuple(type(d) for _, d in definition.operands)
     return kinds, len(definition.results), len(definition.regions)
+
+
+@cache
+def _filled(kind: type[Operation]) -> list[tuple[bool, str, Attribute]] | None:
+    """What `__post_init__` of a class adds to an op; None where it does something else, too."""
+    if kind.__post_init__ not in FILLS:
+        return None
+    return _defaults(cast("type[IRDLOperation]", kind))
 
 
 @cache

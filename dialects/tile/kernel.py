@@ -55,7 +55,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.operation import GeOp
+from ge.dialects.support.operation import GeOp, ops_of
 from ge.dialects.support.types import align_up, byte_size, is_static
 from ge.dialects.tile.buffers import AllocOp, FifoOp, SlotOp, ViewOp, buffer_of, constant_index
 from ge.dialects.tile.compute import MapOp
@@ -90,7 +90,7 @@ class ProgramOp(Program, ABC):
 
     @property
     def allocs(self) -> list[AllocOp]:
-        return [op for op in self.body.block.ops if isinstance(op, AllocOp)]
+        return [op for op in ops_of(self.body.block) if isinstance(op, AllocOp)]
 
     @property
     def pipes(self) -> list[Pipe]:

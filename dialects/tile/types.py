@@ -9,7 +9,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import cast
 
 from xdsl.dialects.builtin import IntAttr, TensorType
 from xdsl.dialects.utils import EnumAttribute
@@ -61,6 +60,13 @@ class PipeAttr(EnumAttribute[Pipe], SpacedOpaqueSyntaxAttribute):
     """`#tile<pipe mte2>`."""
 
     name = "tile.pipe"
+
+
+@irdl_attr_definition
+class MemoryAttr(EnumAttribute[Memory], SpacedOpaqueSyntaxAttribute):
+    """`#tile<memory l1>`."""
+
+    name = "tile.memory"
 
 
 PIPES = {pipe: PipeAttr(pipe) for pipe in Pipe}
@@ -117,14 +123,14 @@ class TileType(Shaped):
     """One tile in a memory."""
 
     name = "tile.tile"
-    memory: Attribute
+    memory: MemoryAttr
 
     def __init__(self, rows: int, cols: int, element: Attribute, memory: Memory):
         super().__init__(IntAttr(rows), IntAttr(cols), element, MemoryAttr(memory))
 
     @property
     def space(self) -> Memory:
-        return cast(MemoryAttr, self.memory).data
+        return self.memory.data
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -156,7 +162,7 @@ class RingType(Shaped):
     """Copies of a tile, used in turn."""
 
     name = "tile.ring"
-    memory: Attribute
+    memory: MemoryAttr
     number: IntAttr
 
     def __init__(self, copies: int, rows: int, cols: int, element: Attribute, memory: Memory):
@@ -165,7 +171,7 @@ class RingType(Shaped):
 
     @property
     def space(self) -> Memory:
-        return cast(MemoryAttr, self.memory).data
+        return self.memory.data
 
     @property
     def copies(self) -> int:
@@ -225,13 +231,6 @@ class FifoType(Unplaced):
         super().__init__(IntAttr(rows), IntAttr(cols), element)
 
 
-@irdl_attr_definition
-class MemoryAttr(EnumAttribute[Memory], SpacedOpaqueSyntaxAttribute):
-    """`#tile<memory l1>`."""
-
-    name = "tile.memory"
-
-
 @cache
 def box_in(rows: int, cols: int, element: Attribute) -> BoxType:
     """The type of a box, as `tile_in`."""
@@ -263,7 +262,7 @@ def _shape(parser: AttrParser) -> list[Attribute]:
     return [*map(IntAttr, dims), element]
 
 
-def _memory(parser: AttrParser) -> "MemoryAttr":
+def _memory(parser: AttrParser) -> MemoryAttr:
     parser.parse_punctuation(",")
     return MemoryAttr(parser.parse_str_enum(Memory))
 

@@ -21,7 +21,7 @@ from xdsl.dialects.scf import ForOp, IfOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import Pure
 
-from ge.dialects.support.operation import created, operands_of, put_before, put_last
+from ge.dialects.support.operation import created, operands_of, ops_of, put_before, put_last
 from ge.dialects.tile.buffers import constant_index
 from ge.dialects.tile.kernel import CoreOp, CoresOp, PartOp, ProgramOp
 
@@ -109,20 +109,19 @@ def arith_op(kind: type[Binary], a: SSAValue, b: SSAValue) -> Binary:
 def erase_unused(block: Block) -> None:
     """Erase what nobody uses and has no effect, in loops and branches too, and those that then do
     nothing."""
-    op = block.last_op
-    while op is not None:
-        before = op.prev_op
+    for op in reversed(ops_of(block)):
         if type(op) in NESTING:
             blocks = [b for region in op.regions for b in region.blocks]
             for inner in blocks:
                 erase_unused(inner)
             is_unused = not op.results and all(type(b.first_op) is YieldOp for b in blocks)
         else:
-            is_unused = op.results and _is_pure(type(op)) and not any(r.uses for r in op.results)
+            is_unused = bool(op.results) and _is_pure(type(op))
+            for result in op.results:
+                is_unused = is_unused and result.first_use is None
         if is_unused:
             op.detach()
             op.erase()
-        op = before
 
 
 @cache
