@@ -37,8 +37,9 @@ from ge.lowering.kernels.launch import Launch, NotLowered, Replaced
 from ge.lowering.kernels.places import is_pointwise
 from ge.lowering.kernels.simple_ops import simple_body
 
-Node: TypeAlias = tuple[SSAValue, int]
-"""An axis of one value, by its stride in elements."""
+Node: TypeAlias = tuple[int, int]
+"""An axis of one value, by its stride in elements. Values have numbers: hashes of theirs take
+longer."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,10 @@ class Axes:
                 self.parents[self.find(a)] = self.find(b)
 
     @cached_property
+    def numbers(self) -> dict[SSAValue, int]:
+        return {value: number for number, value in enumerate(self.values)}
+
+    @cached_property
     def values(self) -> list[SSAValue]:
         ops = self.body.ops
         found = (*self.body.inputs, *(v for op in ops for v in (*op.operands, *op.results)))
@@ -136,7 +141,8 @@ class Axes:
 
     def nodes(self, value: SSAValue) -> list[Node]:
         """The axes of a value, the outermost first."""
-        return [(value, stride) for stride, _ in self.parts[value]]
+        number = self.numbers[value]
+        return [(number, stride) for stride, _ in self.parts[value]]
 
     def _parts(self, value: SSAValue) -> list[tuple[int, int]]:
         shape, found = shape_of(value), list[tuple[int, int]]()
@@ -158,10 +164,10 @@ class Axes:
         for (a, i), (b, j) in aligned:
             first, second = (strides_of(shape_of(v))[k] for v, k in ((a, i), (b, j)))
             for inner in {1, *self.cuts[a][i]} - {shape_of(a)[i]}:
-                yield (a, first * inner), (b, second * inner)
+                yield (self.numbers[a], first * inner), (self.numbers[b], second * inner)
         if op.ACCESS is Access.VIEW:
             for node in self.nodes(op.operands[0]):
-                yield node, (op.results[0], node[1])
+                yield node, (self.numbers[op.results[0]], node[1])
 
     # ---- axes that are one
 
