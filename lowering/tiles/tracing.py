@@ -154,7 +154,7 @@ class Tracer:
             body = Block(arg_types=[INDEX])
             args = (side.index(low), side.index(high), side.index(step))
             side.add(created, ForOp, args, regions=(Region(body),))
-            side.open.append(body)
+            side.enter(body)
             variable.values[side] = body.args[0]
         yield variable
         for side in self.sides:
@@ -188,7 +188,7 @@ class Tracer:
             body = Block()
             regions = Region(body), Region(Block([created(YieldOp)]))
             side.add(created, IfOp, (side.condition(test),), regions=regions)
-            side.open.append(body)
+            side.enter(body)
         yield
         for side in self.sides:
             side.add(created, YieldOp)
