@@ -236,6 +236,8 @@ class MoveOp(Instruction, LineOp):
     def columns(self) -> tuple[int, ...]:
         """The first column of the source that is taken, how far they are apart, and where they are
         groups, of how many and how far these are apart; () where all are taken."""
+        if "first" not in self.properties:
+            return ()
         numbers = (self.first, self.step, self.each, self.further)
         return tuple(n.value.data for n in numbers if n is not None)
 

@@ -201,15 +201,15 @@ class TextPrinter(Printer):
 
     def name_of(self, value: SSAValue) -> str:
         """The name of a value, which it has from now on."""
-        if (known := self.names.get(id(value))) is not None:
-            return known[1]
+        if (key := id(value)) in self.names:
+            return self.names[key][1]
         if hint := value.name_hint:
             number = self.ssa_names.get(hint, 0)
             self.ssa_names[hint] = number + 1
             name = f"%{hint}_{number}" if number else f"%{hint}"
         else:
             name = f"%{self._get_new_valid_name_id()}"
-        self.names[id(value)] = value, name
+        self.names[key] = value, name
         return name
 
     def print_ssa_value(self, value: SSAValue) -> str:

@@ -18,6 +18,7 @@ Otherwise the buffer passes on as a whole, and iterations run one after the othe
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from xdsl.builder import Builder
@@ -167,13 +168,8 @@ class Collector:
     def add(self, op: Instruction, pipe: Pipe, loops: tuple[ForOp, ...]) -> None:
         """Add the accesses of an instruction: one of each place that it reads or writes."""
         self.orders += 1
-        seen = list[tuple[SSAValue, SlotOp | None]]()
-        for value in (*op.reads(), *op.writes()):
-            place = self.place(value)
-            if any(place[0] is buffer and place[1] is slot for buffer, slot in seen):
-                continue
-            seen.append(place)
-            buffer, slot = place
+        places = map(self.place, (*op.reads(), *op.writes()))
+        for buffer, slot in {(id(b), id(s)): (b, s) for b, s in places}.values():
             if type(buffer.type) is not FifoType:
                 index = None if slot is None else self.sum(slot)
                 access = Access(op, pipe, index, loops, self.runs, self.orders)
@@ -222,7 +218,7 @@ class Item:
     first: Sum = NOTHING
     beyond: Sum = NOTHING
 
-    @property
+    @cached_property
     def uniform(self) -> Pair | None:
         """The pair of pipes, if it is the same for all slots."""
         return self.pending[0] if len(set(self.pending)) == 1 else None
@@ -294,6 +290,8 @@ def _slots(item: Item, start: Sum) -> Iterable[tuple[Pair, Sum | None]]:
 def _open(unit: Unit, item: Item, marks: Marks) -> None:
     """Before a loop: the flags that its first iterations wait for. The pipe `begin` has the
     buffers; where another one sets a flag, it gets that slot first."""
+    if not item.pending:
+        return
     given = {item.begin}
     for (source, _), slot in _slots(item, item.first):
         if source not in given:
@@ -307,6 +305,8 @@ def _open(unit: Unit, item: Item, marks: Marks) -> None:
 
 def _close(unit: Unit, item: Item, marks: Marks) -> None:
     """After a loop: the flags that its last iterations set. The pipe `end` gets all the buffers."""
+    if not item.pending:
+        return
     for (source, target), slot in _slots(item, item.beyond):
         if source is not target:
             marks.wait_after(item.op, (source, target), unit, slot)
@@ -320,15 +320,13 @@ def _close(unit: Unit, item: Item, marks: Marks) -> None:
 
 def _items(unit: Unit, accesses: Sequence[Access], depth: int, marks: Marks) -> list[Item]:
     """The sequence in a block that is `depth` loops deep."""
-    items, start = list[Item](), 0
+    items, start, end = list[Item](), 0, len(accesses)
+    inner = slice(depth, depth + 1)  # the loop that an access is in, if any
     for i, access in enumerate(accesses):
-        if len(access.loops) == depth:
+        if not (loop := access.loops[inner]):
             items.append(Item(access.op, access.pipe, access.pipe, True, access.index))
             start = i + 1
-        elif (
-            i + 1 == len(accesses)
-            or accesses[i + 1].loops[: depth + 1] != access.loops[: depth + 1]
-        ):
+        elif i + 1 == end or accesses[i + 1].loops[inner] != loop:
             items.append(_loop(unit, accesses[start : i + 1], depth, marks))
             start = i + 1
     return items
