@@ -64,6 +64,7 @@ from ge.dialects.tile.reading import ReadOp, reads_of
 from ge.dialects.tile.transfers import PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import Memory, Pipe
 
+INDEX = IndexType()
 INDEX_OPS = frozenset(
     f"arith.{name}"
     for name in (
@@ -163,7 +164,7 @@ class PartOp(GeOp):
     assembly_format = "attr-dict"
 
     def __init__(self):
-        super().__init__(result_types=[IndexType()])
+        super().__init__(result_types=[INDEX])
 
     def verify_(self) -> None:
         if isinstance(program_of(self), CubeOp):
@@ -181,7 +182,7 @@ class CoreOp(GeOp):
     assembly_format = "attr-dict"
 
     def __init__(self):
-        super().__init__(result_types=[IndexType()])
+        super().__init__(result_types=[INDEX])
 
 
 @irdl_op_definition
@@ -194,7 +195,7 @@ class CoresOp(GeOp):
     assembly_format = "attr-dict"
 
     def __init__(self):
-        super().__init__(result_types=[IndexType()])
+        super().__init__(result_types=[INDEX])
 
 
 @irdl_op_definition

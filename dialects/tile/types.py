@@ -70,6 +70,7 @@ class MemoryAttr(EnumAttribute[Memory], SpacedOpaqueSyntaxAttribute):
 
 
 PIPES = {pipe: PipeAttr(pipe) for pipe in Pipe}
+MEMORIES = {memory: MemoryAttr(memory) for memory in Memory}
 
 
 @cache
@@ -126,7 +127,7 @@ class TileType(Shaped):
     memory: MemoryAttr
 
     def __init__(self, rows: int, cols: int, element: Attribute, memory: Memory):
-        super().__init__(IntAttr(rows), IntAttr(cols), element, MemoryAttr(memory))
+        super().__init__(IntAttr(rows), IntAttr(cols), element, MEMORIES[memory])
 
     @property
     def space(self) -> Memory:
@@ -167,7 +168,7 @@ class RingType(Shaped):
 
     def __init__(self, copies: int, rows: int, cols: int, element: Attribute, memory: Memory):
         shape = IntAttr(rows), IntAttr(cols), element
-        super().__init__(*shape, MemoryAttr(memory), IntAttr(copies))
+        super().__init__(*shape, MEMORIES[memory], IntAttr(copies))
 
     @property
     def space(self) -> Memory:
@@ -264,7 +265,7 @@ def _shape(parser: AttrParser) -> list[Attribute]:
 
 def _memory(parser: AttrParser) -> MemoryAttr:
     parser.parse_punctuation(",")
-    return MemoryAttr(parser.parse_str_enum(Memory))
+    return MEMORIES[parser.parse_str_enum(Memory)]
 
 
 # ---- what is asked about values --------------------------------------------------------------

@@ -28,7 +28,7 @@ from ge.lowering.tiles.indices import (
     truth_of,
     whole,
 )
-from ge.transforms.tiles.indices import Binary, arith_op, constant_op, index_constant
+from ge.transforms.tiles.indices import Binary, arith_op, compare_op, constant_op, index_constant
 
 ROOM = {str(p) for p in Path(__file__).parent.glob("*.py") if p.stem != "examples"}
 HERE = ROOM | {contextmanager.__code__.co_filename}
@@ -183,7 +183,7 @@ class Side:
             left, right = (self.condition(t) for t in test.args)
             return self.value(("andi", id(left), id(right)), arith.AndIOp, left, right)
         a, b = (self.index(n) for n in test.args)
-        return self.value((test.kind, id(a), id(b)), arith.CmpiOp, a, b, test.kind)
+        return self.value((test.kind, id(a), id(b)), compare_op, test.kind, a, b)
 
 
 class IdleSide(Side):

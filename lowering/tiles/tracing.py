@@ -35,7 +35,7 @@ from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.callers import source_line
 from ge.dialects.support.element_types import bitwidth, element_named, is_float
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.operation import created
+from ge.dialects.support.operation import block_of, created
 from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import Target
 from ge.dialects.tile import buffers, compute, transfers
@@ -151,7 +151,7 @@ class Tracer:
     def loop(self, low: Scalar, high: Scalar, step: Scalar) -> Iterator[Index]:
         variable = LoopIndex(first=low)
         for side in self.sides:
-            body = Block(arg_types=[INDEX])
+            body = block_of([INDEX])
             args = (side.index(low), side.index(high), side.index(step))
             side.add(created, ForOp, args, regions=(Region(body),))
             side.enter(body)

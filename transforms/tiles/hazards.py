@@ -320,7 +320,8 @@ def _close(unit: Unit, item: Item, marks: Marks) -> None:
 
 def _items(unit: Unit, accesses: Sequence[Access], depth: int, marks: Marks) -> list[Item]:
     """The sequence in a block that is `depth` loops deep."""
-    items, start, end = list[Item](), 0, len(accesses)
+    items: list[Item] = []
+    start, end = 0, len(accesses)
     inner = slice(depth, depth + 1)  # the loop that an access is in, if any
     for i, access in enumerate(accesses):
         if not (loop := access.loops[inner]):

@@ -8,6 +8,7 @@ from xdsl.builder import Builder
 from xdsl.dialects.arith import (
     AddiOp,
     CeilDivSIOp,
+    CmpiOp,
     ConstantOp,
     MaxSIOp,
     MinSIOp,
@@ -16,7 +17,7 @@ from xdsl.dialects.arith import (
     SignlessIntegerBinaryOperation,
     SubiOp,
 )
-from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.dialects.builtin import IndexType, IntegerAttr, i1, i64
 from xdsl.dialects.scf import ForOp, IfOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import Pure
@@ -30,6 +31,7 @@ GROWING = (AddiOp, CeilDivSIOp, CoreOp, CoresOp, PartOp, MaxSIOp, MinSIOp, MuliO
 
 NESTING = ForOp, IfOp  # asked of `type`: `isinstance` of xDSL's classes takes much longer
 Binary = SignlessIntegerBinaryOperation
+COMPARISONS = ("eq", "ne", "slt", "sle", "sgt", "sge")  # by the numbers of arith.cmpi
 INDEX = IndexType()
 Index = int | SSAValue
 """A number that is known, or a value."""
@@ -50,7 +52,8 @@ class Sum(NamedTuple):
 
 def sum_of(value: SSAValue) -> Sum:
     """What a value adds up, through additions, and subtractions of constants."""
-    terms, number, todo = list[SSAValue](), 0, [value]
+    terms: list[SSAValue] = []
+    number, todo = 0, [value]
     while todo:
         owner = (value := todo.pop()).owner
         if type(owner) is AddiOp:
@@ -104,6 +107,12 @@ def _attribute(number: int, type: Attribute) -> Attribute:
 def arith_op(kind: type[Binary], a: SSAValue, b: SSAValue) -> Binary:
     """`kind` of two indices. Nothing is found out about its arguments, which takes longest."""
     return created(kind, (a, b), (a.type,))
+
+
+def compare_op(kind: str, a: SSAValue, b: SSAValue) -> CmpiOp:
+    """A comparison of two indices, as `arith_op`: "slt" and the like."""
+    predicate = _attribute(COMPARISONS.index(kind), i64)
+    return created(CmpiOp, (a, b), (i1,), {"predicate": predicate})
 
 
 def erase_unused(block: Block) -> None:
