@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from importlib.metadata import version
 from itertools import islice
@@ -41,6 +41,7 @@ from ge.dialects.tile.text import TextKernelOp
 from ge.lowering.kernels.choices import Choice, choosing
 from ge.lowering.kernels.launch import Launch, NotLowered
 from ge.lowering.text.kept import WRONG, Unsound, is_ours, own_files, text_of
+from ge.lowering.text.outline import Outline
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module
 
@@ -74,6 +75,10 @@ class Shared:
         default_factory=dict[KernelOp, list[ConstantOp]]
     )
 
+    @cached_property
+    def outline(self) -> Outline:
+        return Outline(self.texts)
+
     def program(self, kernel: KernelOp, write: Write) -> TileKernelOp:
         """The program of a kernel: that of an equal one, or what `write` writes. Raises
         NotLowered."""
@@ -91,7 +96,7 @@ class Shared:
             if not any(map(is_foreign, ops)):
                 self.hidden[kernel] = data_of(ops)
                 with unseen(self.hidden[kernel]):
-                    cut, text = self.cut(kernel), nameless(kernel, self.texts)
+                    cut, text = self.cut(kernel), self.outline.of(kernel, ("sym_name",))
                 self.keys[kernel] = Key(f"{self.facts}{text}{cut}", cut)
         return self.keys[kernel]
 
@@ -254,11 +259,11 @@ def compiler() -> str:
     return json.dumps([*((p, version(p)) for p in OWN), *own_files()])
 
 
-def nameless(kernel: KernelOp, texts: dict[Any, str]) -> str:
-    """The text of a kernel, whatever its name is. `texts`: those of attributes, for all kernels."""
+def nameless(kernel: KernelOp) -> str:
+    """The text of a kernel, whatever its name is."""
     name, kernel.sym_name = kernel.sym_name, StringAttr(NAME)
     try:
-        return op_text(kernel, attributes=texts)
+        return op_text(kernel)
     finally:
         kernel.sym_name = name
 
