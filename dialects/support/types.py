@@ -37,7 +37,7 @@ Dense: TypeAlias = DenseIntOrFPElementsAttr[Any]
 UNKNOWN = UnrankedTensorType(f32)  # of a result whose type has not been inferred yet
 
 # caches in the types, which are immutable
-_SHAPE, _BYTES, _TENSORS = "_ge_shape", "_ge_bytes", "_ge_tensors"
+_SHAPE, _BYTES, _TENSORS, _ELEMENT = "_ge_shape", "_ge_bytes", "_ge_tensors", "_ge_element"
 _INTS, _NUMBER = "_ge_ints", "_ge_number"  # and in other attributes, which are too
 
 _numbers: dict[Attribute, int] = {}  # of `number_of`
@@ -79,8 +79,12 @@ def shape_of(value: SSAValue) -> Shape:
 def element_type(value: SSAValue) -> Attribute:
     """Of a tensor or memref value. Raises VerifyException for any other type."""
     t = value.type
+    element = t.__dict__.get(_ELEMENT)
+    if element is not None:
+        return element
     if isinstance(t, TensorType | MemRefType | UnrankedTensorType):
-        return cast(AnyTensor, t).element_type
+        element = vars(t)[_ELEMENT] = cast(AnyTensor, t).element_type
+        return element
     raise VerifyException(f"expected a tensor or memref, got {t}")
 
 

@@ -55,7 +55,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.operation import GeOp
+from ge.dialects.support.operation import GeOp, ops_of
 from ge.dialects.support.types import align_up, byte_size, is_static
 from ge.dialects.tile.buffers import AllocOp, FifoOp, SlotOp, ViewOp, buffer_of, constant_index
 from ge.dialects.tile.compute import MapOp
@@ -64,6 +64,7 @@ from ge.dialects.tile.reading import ReadOp, reads_of
 from ge.dialects.tile.transfers import PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import Memory, Pipe
 
+INDEX = IndexType()
 INDEX_OPS = frozenset(
     f"arith.{name}"
     for name in (
@@ -90,7 +91,7 @@ class ProgramOp(Program, ABC):
 
     @property
     def allocs(self) -> list[AllocOp]:
-        return [op for op in self.body.block.ops if isinstance(op, AllocOp)]
+        return [op for op in ops_of(self.body.block) if isinstance(op, AllocOp)]
 
     @property
     def pipes(self) -> list[Pipe]:
@@ -163,7 +164,7 @@ class PartOp(GeOp):
     assembly_format = "attr-dict"
 
     def __init__(self):
-        super().__init__(result_types=[IndexType()])
+        super().__init__(result_types=[INDEX])
 
     def verify_(self) -> None:
         if isinstance(program_of(self), CubeOp):
@@ -181,7 +182,7 @@ class CoreOp(GeOp):
     assembly_format = "attr-dict"
 
     def __init__(self):
-        super().__init__(result_types=[IndexType()])
+        super().__init__(result_types=[INDEX])
 
 
 @irdl_op_definition
@@ -194,7 +195,7 @@ class CoresOp(GeOp):
     assembly_format = "attr-dict"
 
     def __init__(self):
-        super().__init__(result_types=[IndexType()])
+        super().__init__(result_types=[INDEX])
 
 
 @irdl_op_definition

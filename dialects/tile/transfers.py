@@ -43,6 +43,7 @@ MOVES = {
 }
 """The ways within a core. From L0C to UB and from UB to L1 data go through a fifo."""
 
+UNIT = UnitAttr()
 OUT = {Memory.L0C: Pipe.FIX, Memory.UB: Pipe.MTE3}  # the ways out of a core
 
 
@@ -153,7 +154,7 @@ class StoreOp(Instruction, LineOp):
     ):
         super().__init__(
             operands=[source, target],
-            properties={"relu": UnitAttr() if relu else None, "add": UnitAttr() if add else None},
+            properties={"relu": UNIT if relu else None, "add": UNIT if add else None},
         )
 
     @property
@@ -229,13 +230,15 @@ class MoveOp(Instruction, LineOp):
         names = ("first", "step", "each", "further")
         given: dict[str, Attribute] = dict(zip(names, map(number, columns), strict=False))
         if transposed:
-            given["transposed"] = UnitAttr()
+            given["transposed"] = UNIT
         initialize(self, (source, target), (), given)
 
     @property
     def columns(self) -> tuple[int, ...]:
         """The first column of the source that is taken, how far they are apart, and where they are
         groups, of how many and how far these are apart; () where all are taken."""
+        if "first" not in self.properties:
+            return ()
         numbers = (self.first, self.step, self.each, self.further)
         return tuple(n.value.data for n in numbers if n is not None)
 

@@ -9,7 +9,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import cast
 
 from xdsl.dialects.builtin import IntAttr, TensorType
 from xdsl.dialects.utils import EnumAttribute
@@ -63,7 +62,15 @@ class PipeAttr(EnumAttribute[Pipe], SpacedOpaqueSyntaxAttribute):
     name = "tile.pipe"
 
 
+@irdl_attr_definition
+class MemoryAttr(EnumAttribute[Memory], SpacedOpaqueSyntaxAttribute):
+    """`#tile<memory l1>`."""
+
+    name = "tile.memory"
+
+
 PIPES = {pipe: PipeAttr(pipe) for pipe in Pipe}
+MEMORIES = {memory: MemoryAttr(memory) for memory in Memory}
 
 
 @cache
@@ -117,14 +124,14 @@ class TileType(Shaped):
     """One tile in a memory."""
 
     name = "tile.tile"
-    memory: Attribute
+    memory: MemoryAttr
 
     def __init__(self, rows: int, cols: int, element: Attribute, memory: Memory):
-        super().__init__(IntAttr(rows), IntAttr(cols), element, MemoryAttr(memory))
+        super().__init__(IntAttr(rows), IntAttr(cols), element, MEMORIES[memory])
 
     @property
     def space(self) -> Memory:
-        return cast(MemoryAttr, self.memory).data
+        return self.memory.data
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -156,16 +163,16 @@ class RingType(Shaped):
     """Copies of a tile, used in turn."""
 
     name = "tile.ring"
-    memory: Attribute
+    memory: MemoryAttr
     number: IntAttr
 
     def __init__(self, copies: int, rows: int, cols: int, element: Attribute, memory: Memory):
         shape = IntAttr(rows), IntAttr(cols), element
-        super().__init__(*shape, MemoryAttr(memory), IntAttr(copies))
+        super().__init__(*shape, MEMORIES[memory], IntAttr(copies))
 
     @property
     def space(self) -> Memory:
-        return cast(MemoryAttr, self.memory).data
+        return self.memory.data
 
     @property
     def copies(self) -> int:
@@ -225,13 +232,6 @@ class FifoType(Unplaced):
         super().__init__(IntAttr(rows), IntAttr(cols), element)
 
 
-@irdl_attr_definition
-class MemoryAttr(EnumAttribute[Memory], SpacedOpaqueSyntaxAttribute):
-    """`#tile<memory l1>`."""
-
-    name = "tile.memory"
-
-
 @cache
 def box_in(rows: int, cols: int, element: Attribute) -> BoxType:
     """The type of a box, as `tile_in`."""
@@ -263,9 +263,9 @@ def _shape(parser: AttrParser) -> list[Attribute]:
     return [*map(IntAttr, dims), element]
 
 
-def _memory(parser: AttrParser) -> "MemoryAttr":
+def _memory(parser: AttrParser) -> MemoryAttr:
     parser.parse_punctuation(",")
-    return MemoryAttr(parser.parse_str_enum(Memory))
+    return MEMORIES[parser.parse_str_enum(Memory)]
 
 
 # ---- what is asked about values --------------------------------------------------------------

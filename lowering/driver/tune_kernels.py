@@ -13,9 +13,10 @@ from xdsl.ir import Operation
 
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import all_ops
 from ge.dialects.targets.target import Target, target_for
 from ge.lowering.kernels.choices import Choice, choosing
-from ge.lowering.kernels.kept import unseen
+from ge.lowering.kernels.kept import data_of, unseen
 from ge.lowering.kernels.launch import NotLowered
 from ge.lowering.kernels.tunings import TunedKernel, kernel_hash
 from ge.lowering.kernels.written import finish_alone, tile_program
@@ -66,7 +67,7 @@ def tune_program(module: ModuleOp, limit: int = LIMIT) -> Iterator[KernelTuning]
     around = main_function(module) or module
     target, known = target_for(around), set[str]()
     for kernel in [op for op in module.ops if isinstance(op, KernelOp)]:
-        with unseen(kernel):
+        with unseen(data_of(all_ops(kernel.body.blocks))):
             key = kernel_hash(kernel, target)
             if key not in known:
                 known.add(key)

@@ -3,6 +3,7 @@ a rough estimate of the pipes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, lcm
 
 from xdsl.dialects.builtin import f32, i8
@@ -79,7 +80,7 @@ class Problem:
             ROUNDED_KEYS if op.rounded_weights.value.data or op.grid("weight") else block_of(op),
         )
 
-    @property
+    @cached_property
     def width(self) -> int:
         return bitwidth(self.element) // 8
 

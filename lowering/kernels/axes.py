@@ -16,7 +16,7 @@ their shapes, and stand between two `graph.reshape`.
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from typing import TypeAlias, TypeGuard
 
@@ -37,8 +37,9 @@ from ge.lowering.kernels.launch import Launch, NotLowered, Replaced
 from ge.lowering.kernels.places import is_pointwise
 from ge.lowering.kernels.simple_ops import simple_body
 
-Node: TypeAlias = tuple[SSAValue, int]
-"""An axis of one value, by its stride in elements."""
+Node: TypeAlias = tuple[int, int]
+"""An axis of one value, by its stride in elements. Values have numbers: hashes of theirs take
+longer."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ def rewritten(launch: Launch) -> Rewritten:
     return Rewritten(launch.kernel, launch.target, new, before, *axes.family(simple.outputs))
 
 
-def strides_of(shape: Shape) -> list[int]:
+@lru_cache(maxsize=4096)
+def strides_of(shape: Shape) -> Sequence[int]:
     return [prod(shape[i + 1 :]) for i in range(len(shape))]
 
 
@@ -77,18 +79,28 @@ class Axes:
     body: Body
     cuts: dict[SSAValue, list[set[int]]] = field(default_factory=dict[SSAValue, list[set[int]]])
     """Of each dimension: the strides within it, in its own elements, at which it is cut."""
+    parts: dict[SSAValue, list[tuple[int, int]]] = field(
+        default_factory=dict[SSAValue, list[tuple[int, int]]]
+    )
+    """Strides and sizes of what the dimensions are cut into, but for those of size 1."""
     parents: dict[Node, Node] = field(default_factory=dict[Node, Node])
 
     def __post_init__(self) -> None:
         for value in self.values:
             self.cuts[value] = [set() for _ in shape_of(value)]
-        while any([self._cut(op) for op in self.body.ops]):
+        aligned = {op: list(aligned_dims(op)) for op in self.body.ops}
+        while any([self._cut(op, dims) for op, dims in aligned.items()]):
             pass
-        for op in self.body.ops:
-            for a, b in self._pairs(op):
+        self.parts.update((value, self._parts(value)) for value in self.values)
+        for op, dims in aligned.items():
+            for a, b in self._pairs(op, dims):
                 self.parents[self.find(a)] = self.find(b)
 
-    @property
+    @cached_property
+    def numbers(self) -> dict[SSAValue, int]:
+        return {value: number for number, value in enumerate(self.values)}
+
+    @cached_property
     def values(self) -> list[SSAValue]:
         ops = self.body.ops
         found = (*self.body.inputs, *(v for op in ops for v in (*op.operands, *op.results)))
@@ -96,21 +108,23 @@ class Axes:
 
     # ---- where dimensions are cut
 
-    def _cut(self, op: TensorOp) -> bool:
+    def _cut(self, op: TensorOp, aligned: "Sequence[tuple[Dim, Dim]]") -> bool:
         """Cut operands and results in the same way; whether that was new."""
         new = False
-        for (a, i), (b, j) in aligned_dims(op):
-            new |= self.cuts[a][i] != self.cuts[b][j]
-            self.cuts[a][i] = self.cuts[b][j] = self.cuts[a][i] | self.cuts[b][j]
+        for (a, i), (b, j) in aligned:
+            first, second = self.cuts[a], self.cuts[b]
+            if first[i] != second[j]:
+                first[i] = second[j] = first[i] | second[j]
+                new = True
         if op.ACCESS is Access.VIEW:
             ends = op.operands[0], op.results[0]
             for source, target in (ends, ends[::-1]):
-                new |= self._cut_view(op, self.nodes(source), target)
+                new |= self._cut_view(op, self._parts(source), target)
         return new
 
-    def _cut_view(self, op: TensorOp, nodes: Sequence[Node], target: SSAValue) -> bool:
+    def _cut_view(self, op: TensorOp, parts: Sequence[tuple[int, int]], target: SSAValue) -> bool:
         new, shape = False, shape_of(target)
-        for _, at in nodes:
+        for at, _ in parts:
             for dim, (extent, stride) in enumerate(zip(shape, strides_of(shape), strict=True)):
                 if stride < at < stride * extent:
                     inner = at // stride
@@ -127,10 +141,10 @@ class Axes:
 
     def nodes(self, value: SSAValue) -> list[Node]:
         """The axes of a value, the outermost first."""
-        return [(value, stride) for stride, _ in self.parts(value)]
+        number = self.numbers[value]
+        return [(number, stride) for stride, _ in self.parts[value]]
 
-    def parts(self, value: SSAValue) -> list[tuple[int, int]]:
-        """Strides and sizes of what the dimensions are cut into, but for those of size 1."""
+    def _parts(self, value: SSAValue) -> list[tuple[int, int]]:
         shape, found = shape_of(value), list[tuple[int, int]]()
         for extent, stride, cuts in zip(shape, strides_of(shape), self.cuts[value], strict=True):
             ends = sorted({1, *cuts, extent}, reverse=True)
@@ -143,15 +157,17 @@ class Axes:
             node = parent
         return node
 
-    def _pairs(self, op: TensorOp) -> Iterator[tuple[Node, Node]]:
+    def _pairs(
+        self, op: TensorOp, aligned: "Sequence[tuple[Dim, Dim]]"
+    ) -> Iterator[tuple[Node, Node]]:
         """Axes of an op's operands and results that are one."""
-        for (a, i), (b, j) in aligned_dims(op):
+        for (a, i), (b, j) in aligned:
             first, second = (strides_of(shape_of(v))[k] for v, k in ((a, i), (b, j)))
             for inner in {1, *self.cuts[a][i]} - {shape_of(a)[i]}:
-                yield (a, first * inner), (b, second * inner)
+                yield (self.numbers[a], first * inner), (self.numbers[b], second * inner)
         if op.ACCESS is Access.VIEW:
             for node in self.nodes(op.operands[0]):
-                yield node, (op.results[0], node[1])
+                yield node, (self.numbers[op.results[0]], node[1])
 
     # ---- axes that are one
 
@@ -169,7 +185,7 @@ class Axes:
         return {
             axis: size
             for value, axes in self.lists.items()
-            for axis, (_, size) in zip(axes, self.parts(value), strict=True)
+            for axis, (_, size) in zip(axes, self.parts[value], strict=True)
         }
 
     def walls(self, value: SSAValue) -> Iterator[tuple[Node, Node]]:

@@ -77,6 +77,11 @@ class Matrices:
         """Of an element."""
         return bitwidth(self.element)
 
+    @cached_property
+    def result_bits(self) -> int:
+        """Of an element of the result."""
+        return bitwidth(self.result)
+
 
 @dataclass(frozen=True)
 class Cut:
@@ -91,7 +96,7 @@ class Cut:
 
     def counts(self, p: Matrices) -> tuple[int, int]:
         """Blocks along m, and along n."""
-        return ceil(p.m / self.m), ceil(p.n / self.n)
+        return -(-p.m // self.m), -(-p.n // self.n)
 
     def blocks(self, p: Matrices) -> int:
         return self.places(p) * (1 if p.last_wave else p.splits)
@@ -203,6 +208,8 @@ class Estimate:
 
     def cycles(self, cut: Cut, most: float = inf) -> float:
         """Of the busiest core; any number from `most` on where it takes so many."""
+        if len(self.numbers) == 1:
+            return self.cycles_alone(cut, self.ps[0], most)
         count = [cut.blocks(p) for p in self.ps]
         blocks = [count[i] for i in self.numbers]
         rounds = ceil(sum(blocks) / self.target.cube_cores)
@@ -213,6 +220,14 @@ class Estimate:
         shared = (self.ps[i] for i in self.numbers if self.ps[i].splits > 1)
         merged = sum(merging(p, self.target) for p in shared)
         return rounds * mean + max(alone for _, alone in paces) + merged
+
+    def cycles_alone(self, cut: Cut, p: Matrices, most: float) -> float:
+        """Where there is one of the matrices."""
+        blocks = cut.blocks(p)
+        rounds = ceil(blocks / self.target.cube_cores)
+        each, alone = pace(cut, p, self.target, most / rounds)
+        merged = merging(p, self.target) if p.splits > 1 else 0.0
+        return rounds * (blocks * each / blocks) + alone + merged
 
 
 def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[Cut]:
@@ -244,9 +259,9 @@ def depths(
         part = deepest // grain * grain
         most = min(longest, max(LONGEST, 2 * part)) if few else longest
         if part and parts * part <= most:
-            steps = ceil(p.k / (parts * part))
+            steps = -(-p.k // (parts * part))
             if steps >= p.splits:
-                yield parts, align_up(ceil(p.k / (parts * steps)), grain)
+                yield parts, align_up(-(-p.k // (parts * steps)), grain)
             if steps <= p.splits:
                 break
         parts *= 2
@@ -278,14 +293,14 @@ def merging(p: Matrices, target: Target) -> float:
 def pace(cut: Cut, p: Matrices, target: Target, most: float = inf) -> tuple[float, float]:
     """Cycles of a block, and of what no other work goes on beside. Where the cube alone takes
     `most` for a block, how its operands come is not asked: then they are infinite."""
-    bits, steps = p.bits, ceil(ceil(p.k / cut.k) / p.splits)
+    bits, steps = p.bits, -(-p.k // cut.k // p.splits)
     parts = p.terms * cut.k // cut.part
     feed = cut.m / target.l1_to_l0a_rate + cut.n / target.l1_to_l0b_rate
     moves = parts * 2 * target.mte1_start_cycles + p.terms * cut.k * bits / 8 * feed
     macs = p.terms * cut.m * cut.n * cut.k / peak_macs(p.element, target)
     macs += parts * target.mmad_start_cycles
     size = p.terms * min(cut.m, p.m) * min(cut.n, p.n)
-    width = SUM_BYTES if p.splits > 1 else bitwidth(p.result) / 8
+    width = SUM_BYTES if p.splits > 1 else p.result_bits / 8
     out = size * width / (target.l0c_out_rate or target.l0c_to_ub_rate)
     cube = steps * macs + (out if cut.sums == 1 else 0)
     if max(steps * moves, cube, out) >= most:
@@ -294,7 +309,7 @@ def pace(cut: Cut, p: Matrices, target: Target, most: float = inf) -> tuple[floa
     vector = computes(cut, p, target) * steps
     if p.passing and p.splits == 1:
         rate = target.gm_to_ub_rate or target.l0c_to_ub_rate
-        each = bitwidth(p.result) / 8 / rate + VECTOR_OPS * SUM_BYTES / REPEAT_BYTES
+        each = p.result_bits / 8 / rate + VECTOR_OPS * SUM_BYTES / REPEAT_BYTES
         vector += size * each / target.vector_parts
     return max(steps * load, steps * moves, cube, out, vector), load + macs / parts + out + vector
 

@@ -37,6 +37,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import ConcatOp
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
@@ -111,7 +112,8 @@ def by_blocks(
         blocks(c, w, cut, arguments, rest).write()
 
     cores = min(cut.blocks(w), launch.target.cube_cores)
-    return Written(write, cores, w.shapes(cut) | rest.shapes)
+    alone = None if cut.passes(w) else Engine.CUBE
+    return Written(write, cores, w.shapes(cut) | rest.shapes, alone)
 
 
 def passing_rows(cut: Cut, w: Convolution, rest: Rest) -> int:
@@ -148,7 +150,7 @@ class Blocks:
         self.c, self.w, self.cut, self.arguments, self.rest = c, w, cut, arguments, rest
         element = element_type(w.op.input)
         self.parts = 1
-        if w.passing or w.copies or (cut.image and not w.last):
+        if cut.passes(w):
             self.parts = c.split()
         self.weights = c.l1(*self.weights_shape, element, copies=2)
         if cut.image:

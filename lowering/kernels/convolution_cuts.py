@@ -61,6 +61,11 @@ class Convolution(Windows):
         return bitwidth(self.element)
 
     @cached_property
+    def unit(self) -> int:
+        """Blocks and steps have multiples of so many."""
+        return max(FRACTAL, BLOCK * 8 // min(self.bits, self.narrowest))
+
+    @cached_property
     def depth(self) -> int:
         return self.ins * self.taps
 
@@ -159,6 +164,10 @@ class Cut:
     def blocks(self, w: Convolution) -> int:
         return w.batch * w.planes * prod(self.counts(w))
 
+    def passes(self, w: Convolution) -> bool:
+        """Whether vector cores have a part in it."""
+        return w.passing > 0 or w.copies > 0 or (self.image is not None and not w.last)
+
     def room(self, w: Convolution, target: Target) -> int:
         """Bytes of UB that are left for results."""
         room = target.ub_bytes - w.copies
@@ -181,7 +190,7 @@ class Sizes(NamedTuple):
 
 def block_sizes(w: Convolution, target: Target) -> Iterator[Sizes]:
     """Those whose sums fit into L0C."""
-    unit, most = unit_of(w), target.core_memories["l0c"] // SUM_BYTES
+    unit, most = w.unit, target.core_memories["l0c"] // SUM_BYTES
     plain, unfolded = channel_steps(w, unit)
     for high, wide in pixel_blocks(w, unit):
         image = None if not w.unfolds else image_in_l1(w, high, wide, unit * w.parts(target))
@@ -195,13 +204,11 @@ def block_sizes(w: Convolution, target: Target) -> Iterator[Sizes]:
 
 def cuts(w: Convolution, target: Target, block: Sizes) -> Iterator[Cut]:
     """Those of blocks that fit on a core."""
-    bits, room, unit = w.bits, target.core_memories, unit_of(w)
+    bits, room, unit = w.bits, target.core_memories, w.unit
     m, high, wide, image, counts = block
     n = high * wide
     sums = room["l0c"] // (m * n * SUM_BYTES)
-    left, right = (n, m) if w.turned else (m, n)
-    # beside two parts there may be two of the bias
-    most = min(room["l0a"] // left, room["l0b"] // right) * 8 // (2 * bits) - unit
+    most = longest_part(w, target, block)
     for count in counts:
         depth = align_up(min(count, w.ins) * w.taps, unit)
         pixels = image.pixels * count if image else n * depth
@@ -213,9 +220,12 @@ def cuts(w: Convolution, target: Target, block: Sizes) -> Iterator[Cut]:
                 yield cut
 
 
-def unit_of(w: Convolution) -> int:
-    """Blocks and steps have multiples of so many."""
-    return max(FRACTAL, BLOCK * 8 // min(w.bits, w.narrowest))
+def longest_part(w: Convolution, target: Target, block: Sizes) -> int:
+    """How long a part of a step may be: L0A and L0B hold two of them."""
+    m, n, room = block.m, block.lines * block.cols, target.core_memories
+    left, right = (n, m) if w.turned else (m, n)
+    # beside two parts there may be two of the bias
+    return min(room["l0a"] // left, room["l0b"] // right) * 8 // (2 * w.bits) - w.unit
 
 
 def pixel_blocks(w: Convolution, unit: int) -> list[tuple[int, int]]:

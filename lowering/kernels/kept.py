@@ -13,10 +13,10 @@ that does not hold together is written anew. The folder may be deleted at any ti
 import json
 import os
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from importlib.metadata import version
 from itertools import islice
@@ -25,21 +25,23 @@ from typing import Any, NamedTuple, TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, StringAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 
 from ge.dialects.fused_op import CustomOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.helpers import helpers
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import TextKernelOp
 from ge.lowering.kernels.choices import Choice, choosing
-from ge.lowering.kernels.launch import NotLowered
+from ge.lowering.kernels.launch import Launch, NotLowered
 from ge.lowering.text.kept import WRONG, Unsound, is_ours, own_files, text_of
+from ge.lowering.text.outline import Outline
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module
 
@@ -69,13 +71,20 @@ class Shared:
     texts: dict[Any, str] = field(default_factory=dict[Any, str])  # of attributes
     written: dict[str, TileKernelOp | str] = field(default_factory=dict[str, TileKernelOp | str])
     keys: dict[KernelOp, Key | None] = field(default_factory=dict[KernelOp, Key | None])
+    hidden: dict[KernelOp, list[ConstantOp]] = field(
+        default_factory=dict[KernelOp, list[ConstantOp]]
+    )
+
+    @cached_property
+    def outline(self) -> Outline:
+        return Outline(self.texts)
 
     def program(self, kernel: KernelOp, write: Write) -> TileKernelOp:
         """The program of a kernel: that of an equal one, or what `write` writes. Raises
         NotLowered."""
         if (key := self.key(kernel)) is None:
             return write()
-        with unseen(kernel), choosing(Choice(key.cut)) if key.cut else nullcontext():
+        with unseen(self.hidden[kernel]), choosing(Choice(key.cut)) if key.cut else nullcontext():
             return self.found(kernel, key.text, write)
 
     def key(self, kernel: KernelOp) -> Key | None:
@@ -83,9 +92,11 @@ class Shared:
         or a kernel by hand, has become since."""
         if kernel not in self.keys:
             self.keys[kernel] = None
-            if not any(map(is_foreign, kernel.walk())):
-                with unseen(kernel):
-                    cut, text = self.cut(kernel), nameless(kernel, self.texts)
+            ops = all_ops(kernel.body.blocks)
+            if not any(map(is_foreign, ops)):
+                self.hidden[kernel] = data_of(ops)
+                with unseen(self.hidden[kernel]):
+                    cut, text = self.cut(kernel), self.outline.of(kernel, ("sym_name",))
                 self.keys[kernel] = Key(f"{self.facts}{text}{cut}", cut)
         return self.keys[kernel]
 
@@ -116,6 +127,7 @@ class Kept(Shared):
     """The programs of a folder, for one target."""
 
     folder: Path = field(kw_only=True)
+    target: Target = field(kw_only=True)
     ctx: Context = field(kw_only=True)
     entries: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
 
@@ -124,7 +136,7 @@ class Kept(Shared):
         cls, folder: str, target: Target, ctx: Context, cut: Callable[[KernelOp], str]
     ) -> "Kept":
         facts = compiler() + json.dumps(asdict(target), default=str)
-        return cls(facts, cut, folder=Path(folder), ctx=ctx)
+        return cls(facts, cut, folder=Path(folder), target=target, ctx=ctx)
 
     def begin(self, writers: Mapping[KernelOp, Write]) -> None:
         if (crew := helpers()) is None or not (most := crew.most):
@@ -134,6 +146,7 @@ class Kept(Shared):
         kernels = self.missing(writers)
         count = min(most, len(kernels) // WORTH)
         if count and not crew.children:
+            import_lowerings(kernels.values(), self.target)
             crew.begin([*kernels], lambda name: self.write(kernels[name], writers), count)
 
     def prepare(self, writers: Mapping[KernelOp, Write]) -> None:
@@ -205,6 +218,15 @@ class Kept(Shared):
             remark(kernel, f"{self.folder}: no tile program is kept: {e}")
 
 
+def import_lowerings(kernels: Iterable[KernelOp], target: Target) -> None:
+    """Import what writes the programs of kernels: helpers have it then, and need not do so."""
+    from ge.lowering.kernels.written import lowering_of
+
+    for kernel in kernels:
+        with suppress(NotLowered):
+            lowering_of(Launch(kernel, target))
+
+
 def new_entry(write: Write, texts: dict[Any, str]) -> dict[str, Any]:
     """What a folder keeps. `texts`: those of attributes, for all kernels."""
     try:
@@ -223,7 +245,12 @@ def name_of(key: str) -> str:
 
 def is_foreign(op: Operation) -> bool:
     """Whether an op is none of `OWN`, or a kernel by hand."""
-    return isinstance(op, CustomOp) or type(op).__module__.partition(".")[0] not in OWN
+    return isinstance(op, CustomOp) or is_foreign_class(type(op))
+
+
+@cache
+def is_foreign_class(kind: type[Operation]) -> bool:
+    return kind.__module__.partition(".")[0] not in OWN
 
 
 @cache
@@ -232,31 +259,35 @@ def compiler() -> str:
     return json.dumps([*((p, version(p)) for p in OWN), *own_files()])
 
 
-def nameless(kernel: KernelOp, texts: dict[Any, str]) -> str:
-    """The text of a kernel, whatever its name is. `texts`: those of attributes, for all kernels."""
+def nameless(kernel: KernelOp) -> str:
+    """The text of a kernel, whatever its name is."""
     name, kernel.sym_name = kernel.sym_name, StringAttr(NAME)
     try:
-        return op_text(kernel, attributes=texts)
+        return op_text(kernel)
     finally:
         kernel.sym_name = name
 
 
 @contextmanager
-def unseen(kernel: KernelOp) -> Generator[None]:
-    """Without the elements of constants that are operands in device memory: floats, more than one
-    of them. Whoever writes the program does not see them either, so that it cannot depend on what
-    the key has not. Where an op has a parameter as an operand (scales of a resize), all stay."""
-    hidden: list[tuple[ConstantOp, Attribute]] = []
-    ops = [*kernel.walk()]
-    if not any(map(has_parameter, ops)):
-        hidden = [(op, op.value) for op in ops if isinstance(op, ConstantOp) and is_data(op)]
-    for constant, _ in hidden:
+def unseen(constants: Sequence[ConstantOp]) -> Generator[None]:
+    """Without the elements of these. Whoever writes the program does not see them either, so that
+    it cannot depend on what the key has not."""
+    values = [constant.value for constant in constants]
+    for constant in constants:
         constant.value = WeightAttr("")
     try:
         yield
     finally:
-        for constant, value in hidden:
+        for constant, value in zip(constants, values, strict=True):
             constant.value = value
+
+
+def data_of(ops: Sequence[Operation]) -> list[ConstantOp]:
+    """Constants whose elements no program depends on: operands in device memory, floats, more than
+    one of them. Where an op has a parameter as an operand (scales of a resize), there are none."""
+    if any(map(has_parameter, ops)):
+        return []
+    return [op for op in ops if isinstance(op, ConstantOp) and is_data(op)]
 
 
 def has_parameter(op: Operation) -> bool:

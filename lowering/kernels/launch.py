@@ -6,7 +6,7 @@ raises `NotLowered`, with a reason, for what it has no program for.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.types import Shape, constant_value, numel, shape_of
 from ge.dialects.targets.target import Target
@@ -36,12 +37,14 @@ class Written:
     """How a tile program is written, and on how many cores it runs (None: all of their kind).
 
     `shapes`: those of memrefs that are not the values' own; the elements are the same, in the same
-    order.
+    order. `alone`: the kind of cores that has instructions, where it is known that the other one
+    has none.
     """
 
     write: "Callable[[Tracer, Arguments], None]"
     cores: int | None
     shapes: Mapping[SSAValue, Shape] = field(default_factory=dict[SSAValue, Shape])
+    alone: Engine | None = None
 
 
 @dataclass(frozen=True)
@@ -119,4 +122,4 @@ class Replaced(Launch):
             written.write(c, {v: arguments[o] for v, o in self.before.items() if o in arguments})
 
         shapes = {o: written.shapes.get(v, shape_of(v)) for v, o in self.before.items()}
-        return Written(write, written.cores, shapes)
+        return replace(written, write=write, shapes=shapes)

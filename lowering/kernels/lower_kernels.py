@@ -36,6 +36,7 @@ from ge.dialects.support.access import Access
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.helpers import helpers
+from ge.dialects.support.operation import all_ops, walk
 from ge.dialects.targets.target import Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.kernels.kept import Kept, Shared
@@ -124,7 +125,8 @@ def overwritten(module: ModuleOp) -> dict[str, list[set[tuple[int, int]]]]:
     """By the kernel's name: for each launch of it the pairs of a result and the operand in whose
     place it is."""
     found: dict[str, list[set[tuple[int, int]]]] = {}
-    for op in module.walk():
+    functions = [op for op in module.ops if not isinstance(op, KernelOp)]
+    for op in (inner for function in functions for inner in walk(function)):
         if isinstance(op, LaunchOp):
             pairs = {
                 (r, i)
@@ -154,7 +156,7 @@ def check_in_place(kernel: KernelOp, launches: Sequence[set[tuple[int, int]]]) -
     where one result takes the place of an operand that another one is computed of, when results are
     not computed of the same boxes: each is cut in its own way (`moves.py`), or what attention is
     computed of is stored beside it. Then it would be overwritten before it is read."""
-    if any(isinstance(op, AppendOp) for op in kernel.walk()):
+    if any(isinstance(op, AppendOp) for op in all_ops(kernel.body.blocks)):
         if not launches or not all(any(r == 0 for r, _ in pairs) for pairs in launches):
             raise NotLowered("appended rows are written alone, and the cache is elsewhere")
     main = kernel.main

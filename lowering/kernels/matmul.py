@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import f32, i8, i32
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.attention import RotaryEmbeddingOp
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.access import Access
 from ge.dialects.support.types import Shape, element_type
@@ -177,7 +178,8 @@ class Blocks:
         def write(c: Tracer, arguments: Arguments) -> None:
             Writer(self, c, arguments).write_all()
 
-        return Written(write, self.cores, shapes)
+        together = any(s.has_vector_cores for s in self.sections)
+        return Written(write, self.cores, shapes, None if together else Engine.CUBE)
 
 
 class Writer:

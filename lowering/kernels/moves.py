@@ -21,6 +21,7 @@ from ge.dialects.graph.indexing import GatherElementsOp, GatherNdOp, GatherOp
 from ge.dialects.graph.shape import BroadcastToOp, TileOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.graph.support.elementwise_bases import Unary
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.access import MOVING, Access
 from ge.dialects.support.boxes import Box, plus
 from ge.dialects.support.element_types import bitwidth
@@ -169,7 +170,7 @@ def by_pieces(launch: Launch, targets: Sequence[Target], elements: int, step: in
                     pull.move(piece, me + turn * cores, turn)
             before += piece.count
 
-    return Written(write, cores, shapes)
+    return Written(write, cores, shapes, Engine.VECTOR)
 
 
 def viewed(launch: Launch) -> dict[SSAValue, SSAValue]:

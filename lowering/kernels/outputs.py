@@ -12,7 +12,7 @@ result an element of the output needs (`operand_box`), at enough places.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from math import prod
 from random import Random
@@ -31,7 +31,7 @@ from ge.dialects.support.boxes import Box
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, shape_of
 from ge.lowering.kernels.launch import NotLowered
-from ge.lowering.kernels.places import is_copy
+from ge.lowering.kernels.places import is_copy, is_pointwise
 from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Scalar
 
@@ -145,6 +145,7 @@ class Origins:
     body: Body
     checked: set[SSAValue] = field(default_factory=set[SSAValue])  # whose rows are those of matmuls
     chains: dict[SSAValue, list[TensorOp]] = field(default_factory=dict[SSAValue, list[TensorOp]])
+    sources: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     @cached_property
     def dependent(self) -> set[SSAValue]:
@@ -206,9 +207,7 @@ class Origins:
 
     def check(self, value: SSAValue, terms: Sequence[Term], strides: Sequence[int]) -> None:
         """Raises NotLowered where an element is not where the strides say: some, and the last."""
-        shape, random = shape_of(value), Random(0)
-        places = [tuple(random.randrange(d) for d in shape) for _ in range(PROBES)]
-        for place in (*places, tuple(d - 1 for d in shape)):
+        for place in probes(shape_of(value)):
             away = sum(i * s for i, s in zip(place, strides, strict=True))
             if self.of(value, place) != tuple((result, first + away) for result, first in terms):
                 raise NotLowered(OTHER_ORDER)
@@ -216,6 +215,7 @@ class Origins:
     def of(self, value: SSAValue, place: Shape) -> tuple[Term, ...]:
         """The elements of the matmuls' results that an element needs, by their numbers."""
         found: list[Term] = []
+        value = self.same(value)
         places: dict[SSAValue, dict[Shape, None]] = {value: {place: None}}
         for op in self.before(value):
             for number, result in enumerate(op.results):
@@ -228,6 +228,18 @@ class Origins:
                     for operand, needed in self.needs(op, Box(at, (1,) * len(at)), number):
                         places.setdefault(operand, {})[needed.offsets] = None
         return tuple(found)
+
+    def same(self, value: SSAValue) -> SSAValue:
+        """The value whose elements are computed of the same elements of matmuls, place by place:
+        what comes after it is elementwise, with operands that no matmul is in."""
+        if value not in self.sources:
+            source, op = value, value.owner
+            if isinstance(op, TensorOp) and is_pointwise(op):
+                found = [v for v in op.operands if v in self.dependent]
+                if len(found) == 1 and shape_of(found[0]) == shape_of(value):
+                    source = self.same(found[0])
+            self.sources[value] = source
+        return self.sources[value]
 
     def before(self, value: SSAValue) -> list[TensorOp]:
         """The ops that a value is computed by, the last first."""
@@ -255,6 +267,14 @@ class Origins:
                 if needed is None or prod(needed.sizes) != 1:
                     raise NotLowered(f"{op.name} needs several elements of a matmul's result")
                 yield operand, needed
+
+
+@lru_cache(1024)
+def probes(shape: Shape) -> list[Shape]:
+    """Some places, and the last one."""
+    random = Random(0)
+    places = [tuple(random.randrange(d) for d in shape) for _ in range(PROBES)]
+    return [*places, tuple(d - 1 for d in shape)]
 
 
 def moves_alone(op: TensorOp) -> bool:

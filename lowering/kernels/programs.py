@@ -30,7 +30,8 @@ def program_of(launch: Launch, name: str, written: Written) -> KernelOp:
     def write(c: Tracer) -> None:
         written.write(c, arguments)
 
-    return written_kernel(name, block, given, write, written.cores, launch.target, place)
+    tracer = Tracer(given, launch.target, written.alone)
+    return written_kernel(name, block, tracer, write, written.cores, place)
 
 
 def arguments_of(launch: Launch, written: Written, block: Block) -> dict[SSAValue, Argument]:
@@ -65,6 +66,6 @@ def fits(launch: Launch, written: Written) -> bool:
 
 def sketched(launch: Launch, written: Written, limited: bool = False) -> Sketch:
     arguments = arguments_of(launch, written, Block())
-    sketch = Sketch(list(arguments.values()), launch.target, limited)
+    sketch = Sketch(list(arguments.values()), launch.target, written.alone, limited)
     trace(sketch, lambda c: written.write(c, arguments))
     return sketch

@@ -30,6 +30,7 @@ from ge.dialects.graph.elementwise import FloorOp, PowOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.support.folding import lowest
 from ge.dialects.graph.support.window import WindowedOp
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.targets.target import Target
@@ -79,9 +80,13 @@ class Sliding(Windows):
             raise NotLowered("its sums of integers are not those of f32")
         return cls(*windows, op, batch, channels)
 
-    @property
+    @cached_property
     def element(self) -> Any:
         return element_type(self.op.operands[0])
+
+    @cached_property
+    def bits(self) -> int:
+        return bitwidth(self.element)
 
     @cached_property
     def covered(self) -> list[tuple[int, int]]:
@@ -121,6 +126,7 @@ class Sliding(Windows):
                 shapes[self.op.bias] = self.channels, 1
         return shapes
 
+    @cached_property
     def phases(self) -> dict[int, list[int]]:
         """The lines of the kernel that share lines of the image, by the rest of their place."""
         found: dict[int, list[int]] = {}
@@ -131,16 +137,21 @@ class Sliding(Windows):
     def shift(self, line: int) -> int:
         """Lines of the result by which a line of the kernel is behind the first of its phase."""
         place, step = line * self.dilations[-2], self.strides[-2]
-        return place // step - self.phases()[place % step][0] * self.dilations[-2] // step
+        return place // step - self.phases[place % step][0] * self.dilations[-2] // step
 
     def high(self, phase: Sequence[int], lines: int) -> int:
         """Lines to load of a phase."""
         return lines + self.shift(phase[-1])
 
-    @property
+    @cached_property
     def loads(self) -> list[tuple[tuple[int, ...], int]]:
         """What is loaded for each column of the kernel: lines of a phase, of each of its planes."""
-        return list(product(self.planes_of_kernel, self.phases()))
+        return list(product(self.planes_of_kernel, self.phases))
+
+    @cached_property
+    def shifts(self) -> int:
+        """Lines to load for a column of the kernel beside those of the result."""
+        return sum(self.high(self.phases[phase], 0) for _, phase in self.loads)
 
 
 @dataclass(frozen=True)
@@ -161,38 +172,34 @@ class Cut:
 
     def pixels(self, w: Sliding) -> int:
         """Of what is loaded."""
-        phases = w.phases()
-        lines = sum(w.high(phases[p], self.lines) for _, p in w.loads)
+        lines = len(w.loads) * self.lines + w.shifts
         return w.kernel[-1] * self.rows * lines * self.cols
 
     def loaded(self, w: Sliding) -> int:
         """Pixels that come, where columns are taken apart: a line more, for what is taken of the
         last one passes its end."""
-        phases = w.phases()
-        lines = sum(w.high(phases[p], self.lines) + 1 for _, p in w.loads)
+        lines = len(w.loads) * (self.lines + 1) + w.shifts
         return self.rows * lines * self.cols * w.strides[-1]
 
     def bytes(self, w: Sliding, rest: Rest) -> int:
         """In UB."""
         pixels = self.pixels(w) / 2 + self.loaded(w) if self.takes else self.pixels(w)
-        bits = ceil(pixels * bitwidth(w.element))
-        bits += (
-            self.rows * self.lines * self.cols * sum(bitwidth(element_type(v)) for v in rest.whole)
-        )
+        bits = ceil(pixels * w.bits)
+        bits += self.rows * self.lines * self.cols * rest.whole_bits
         bits += 2 * bitwidth(f32) * COUNTING * self.lines * self.cols if w.covered else 0
         columns = len(rest.others) + (w.taps + 1 if w.is_conv else 0)
         return bits // 4 + 2 * columns * align_up(self.rows * 4, BLOCK)
 
     def cycles(self, w: Sliding, target: Target) -> float:
         """Of the busiest core."""
-        unit = bitwidth(w.element) // 8 if w.strides[-1] == 1 else BLOCK
+        unit = w.bits // 8 if w.strides[-1] == 1 else BLOCK
         loads = w.kernel[-1] * len(w.loads) + (w.taps if w.is_conv else 0)
         load = loads * target.mte2_start_cycles
         size = self.pixels(w) * unit
         taken = 0.0
         if self.takes:
-            size = self.loaded(w) * bitwidth(w.element) // 8
-            repeats = self.pixels(w) * bitwidth(w.element) / 8 / REPEAT_BYTES
+            size = self.loaded(w) * w.bits // 8
+            repeats = self.pixels(w) * w.bits / 8 / REPEAT_BYTES
             taken = repeats * target.vector_cycles_of("gather")
         load += (size + w.taps * self.rows * BLOCK) / (target.gm_to_ub_rate or target.l2_read_rate)
         size = self.lines * self.cols * bitwidth(f32) // 8
@@ -232,7 +239,8 @@ def lower_sliding(launch: Launch) -> Written:
     def write(c: Tracer, arguments: Arguments) -> None:
         Blocks(c, w, cut, arguments, rest).write()
 
-    return Written(write, min(cut.blocks(w), launch.target.vector_cores), w.shapes | rest.shapes)
+    cores = min(cut.blocks(w), launch.target.vector_cores)
+    return Written(write, cores, w.shapes | rest.shapes, Engine.VECTOR)
 
 
 class Blocks:
@@ -241,7 +249,7 @@ class Blocks:
     def __init__(self, c: Tracer, w: Sliding, cut: Cut, arguments: Arguments, rest: Rest) -> None:
         self.c, self.w, self.cut, self.arguments, self.rest = c, w, cut, arguments, rest
         self.pixels = cut.lines * cut.cols
-        high = {phase: w.high(taps, cut.lines) for phase, taps in w.phases().items()}
+        high = {phase: w.high(taps, cut.lines) for phase, taps in w.phases.items()}
         copies = None if cut.takes else 2
         self.lines = {
             (*load, col): c.ub(cut.rows, high[load[1]] * cut.cols, w.element, copies=copies)
@@ -288,7 +296,7 @@ class Blocks:
                 self.take_lines(i, image, row, at)
             else:
                 for (plane, phase, col), ring in self.lines.items():
-                    self.load_lines(ring[i], (*plane, w.phases()[phase][0], col), image, row, at)
+                    self.load_lines(ring[i], (*plane, w.phases[phase][0], col), image, row, at)
             result = self.convolved(i, row) if w.is_conv else self.pooled(i, at)
             known[w.op.results[0]] = result
 
@@ -320,7 +328,7 @@ class Blocks:
         """Whole lines come once, and give the columns for each column of the kernel."""
         w, cut = self.w, self.cut
         for plane, phase in w.loads:
-            taps = w.phases()[phase]
+            taps = w.phases[phase]
             *spans, cols = w.spans(at, (*plane, taps[0], 0))
             box = self.arguments[w.op.operands[0]][image, row:, *spans, cols.start :]
             high = w.high(taps, cut.lines) + 1

@@ -76,5 +76,5 @@ def kernel_hash(kernel: KernelOp, target: Target) -> str:
     alone = kernel.clone()
     for name in LATER:
         alone.properties.pop(name, None)
-    text = json.dumps(asdict(target), default=str) + nameless(alone, {})
+    text = json.dumps(asdict(target), default=str) + nameless(alone)
     return sha256(text.encode()).hexdigest()

@@ -170,9 +170,14 @@ class Rest:
         return [*full, *self.results]
 
     @cached_property
+    def whole_bits(self) -> int:
+        """Of an element of each of them."""
+        return sum(bitwidth(element_type(v)) for v in self.whole)
+
+    @cached_property
     def pixel_bits(self) -> int:
         """In UB, of each pixel: two of each whole value."""
-        return 2 * sum(bitwidth(element_type(v)) for v in (self.op.results[0], *self.whole))
+        return 2 * (bitwidth(element_type(self.op.results[0])) + self.whole_bits)
 
     @cached_property
     def narrowest(self) -> int:

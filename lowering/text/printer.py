@@ -140,7 +140,7 @@ class TextPrinter(Printer):
             self.print_block_head(block)
         self._indent += 1
         before = "\n" + " " * (self._indent * self.indent_num_spaces)
-        is_plain, stream = self._is_plain, self.stream
+        is_plain, stream, width = self._is_plain, self.stream, len(before) - 1
         for op in ops_of(block):
             kind = type(op)
             if not print_block_terminator and is_terminator(kind):
@@ -151,7 +151,7 @@ class TextPrinter(Printer):
                 self.print_op(op)
                 continue
             self._current_line += 1
-            self._current_column = len(before) - 1 + len(line)
+            self._current_column = width + len(line)
             stream.write(before + line)  # at once, where that is all its text
         self._indent -= 1
 
@@ -173,11 +173,16 @@ class TextPrinter(Printer):
         return not (self.print_generic_format or others)
 
     def print_string(self, text: str, *, indent: int | None = None) -> None:
-        if "\n" in text or self.stream is None:
+        if self.stream is None or ("\n" in text and self._next_line_callback):
             super().print_string(text, indent=indent)
-        else:
-            self._current_column += len(text)
-            self.stream.write(text)
+            return
+        if "\n" in text:
+            depth = self._indent if indent is None else indent
+            self._current_line += text.count("\n")
+            text = text.replace("\n", "\n" + " " * (depth * self.indent_num_spaces))
+            self._current_column = -1 - text.rfind("\n")
+        self._current_column += len(text)
+        self.stream.write(text)
 
     def print_bytes_literal(self, bytestring: bytes) -> None:
         """As upstream, which prints one character at a time."""
@@ -196,15 +201,15 @@ class TextPrinter(Printer):
 
     def name_of(self, value: SSAValue) -> str:
         """The name of a value, which it has from now on."""
-        if (known := self.names.get(id(value))) is not None:
-            return known[1]
+        if (key := id(value)) in self.names:
+            return self.names[key][1]
         if hint := value.name_hint:
             number = self.ssa_names.get(hint, 0)
             self.ssa_names[hint] = number + 1
             name = f"%{hint}_{number}" if number else f"%{hint}"
         else:
             name = f"%{self._get_new_valid_name_id()}"
-        self.names[id(value)] = value, name
+        self.names[key] = value, name
         return name
 
     def print_ssa_value(self, value: SSAValue) -> str:

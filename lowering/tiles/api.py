@@ -263,7 +263,7 @@ def traced(
         arg.name_hint = name
         given.append(Argument(arg, t.get_shape(), t.element_type))
     write = partial(call, kernel.function, given, parameters)
-    op = written_kernel(kernel.name, block, given, write, cores, target, place)
+    op = written_kernel(kernel.name, block, Tracer(given, target), write, cores, place)
     module = ModuleOp([op])
     record_target(module, target_name)
     try:

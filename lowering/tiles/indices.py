@@ -130,9 +130,9 @@ def is_natural(number: Scalar) -> bool:
 
 def number_of(scalar: Scalar) -> int | None:
     """The number, where it is known while the kernel is traced."""
-    if isinstance(scalar, Index):
-        return scalar.args[0] if scalar.kind == "constant" else None
-    return scalar
+    if type(scalar) is int or not isinstance(scalar, Index):
+        return scalar
+    return scalar.args[0] if scalar.kind == "constant" else None
 
 
 def is_once(low: Scalar, high: Scalar, step: Scalar) -> bool:

@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.support.callers import source_line
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.operation import GeOp, all_ops, put_after, put_before, put_last
+from ge.dialects.support.operation import GeOp, ops_of, put_after, put_before, put_last
 from ge.dialects.tile import buffers, kernel
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.reading import ReadOp
@@ -28,7 +28,7 @@ from ge.lowering.tiles.indices import (
     truth_of,
     whole,
 )
-from ge.transforms.tiles.indices import Binary, arith_op, constant_op, index_constant
+from ge.transforms.tiles.indices import Binary, arith_op, compare_op, constant_op, index_constant
 
 ROOM = {str(p) for p in Path(__file__).parent.glob("*.py") if p.stem != "examples"}
 HERE = ROOM | {contextmanager.__code__.co_filename}
@@ -44,9 +44,9 @@ class Side:
         self.last: Operation | None = None  # of them
         self.allocs: list[buffers.AllocOp] = []  # they come next
         self.open = [self.block]
+        self.scopes: list[dict[Any, SSAValue]] = [{}]  # what is computed in these blocks
         self.aside: list[Block] = []  # open, too, but what is added now stands before them
-        self.known: dict[int, dict[Any, SSAValue]] = {}  # by the ids of blocks that are open
-        self.numbers: list[Index] = []  # those that `known` has by their ids
+        self.numbers: list[Index] = []  # those that scopes have by their ids
         self.repeats = False  # whether a loop repeats what is computed before it by now
 
     def add(self, kind: Callable[..., Operation], *args: Any, **more: Any) -> None:
@@ -77,11 +77,15 @@ class Side:
         else:
             put_last(self.block, op)
 
+    def enter(self, block: Block) -> None:
+        """Open the block of a loop or branch."""
+        self.open.append(block)
+        self.scopes.append({})
+
     def close(self) -> Block:
         """Leave the loop or branch that was opened last."""
-        block = self.open.pop()
-        self.known.pop(id(block), None)
-        return block
+        self.scopes.pop()
+        return self.open.pop()
 
     def _add(self, op: Operation) -> Operation:
         op.location = source_line(HERE)
@@ -91,13 +95,13 @@ class Side:
         return op
 
     def _known(self, key: Any) -> SSAValue | None:
-        for block in self.open:
-            if (values := self.known.get(id(block))) is not None and key in values:
+        for values in self.scopes:
+            if key in values:
                 return values[key]
         return None
 
     def _keep(self, key: Any, value: SSAValue) -> SSAValue:
-        self.known.setdefault(id(self.open[-1]), {})[key] = value
+        self.scopes[-1][key] = value
         return value
 
     @contextmanager
@@ -108,8 +112,8 @@ class Side:
         last = block.last_op
         with self.aside_from(level + 1):
             yield
-        own = self.known.get(id(block), {}).keys()
-        self.repeats |= any(not own.isdisjoint(self.known.get(id(b), ())) for b in inner)
+        own, *others = self.scopes[level:]
+        self.repeats |= any(not own.keys().isdisjoint(values) for values in others)
         if inner and last is not None:
             while (op := last.next_op) is not None:
                 op.detach()
@@ -118,12 +122,13 @@ class Side:
     @contextmanager
     def aside_from(self, level: int) -> Generator[None]:
         """The blocks from a level on are not added to."""
-        inner, before = self.open[level:], self.aside
-        del self.open[level:]
+        inner, scopes, before = self.open[level:], self.scopes[level:], self.aside
+        del self.open[level:], self.scopes[level:]
         self.aside = inner + before
         yield
         self.aside = before
         self.open += inner
+        self.scopes += scopes
 
     def alloc(self, type: TileType | RingType) -> SSAValue:
         op = buffers.AllocOp(type)
@@ -135,15 +140,15 @@ class Side:
 
     def index(self, number: Scalar) -> SSAValue:
         """The value of a number, computed here."""
-        if not isinstance(number, Index):
+        if type(number) is int or not isinstance(number, Index):
             return self.constant(whole(number))
         if number.kind == "constant":
             return self.constant(number.args[0])
-        if isinstance(number, LoopIndex):
+        if type(number) is LoopIndex:
             if self not in number.values:
                 raise GeError("a loop's variable is used after its loop")
             return number.values[self]
-        if isinstance(number, KnownIndex):
+        if type(number) is KnownIndex:
             value = number.values[self]
             if not self.aside or block_of(value) not in self.aside:
                 return value
@@ -178,7 +183,17 @@ class Side:
             left, right = (self.condition(t) for t in test.args)
             return self.value(("andi", id(left), id(right)), arith.AndIOp, left, right)
         a, b = (self.index(n) for n in test.args)
-        return self.value((test.kind, id(a), id(b)), arith.CmpiOp, a, b, test.kind)
+        return self.value((test.kind, id(a), id(b)), compare_op, test.kind, a, b)
+
+
+class IdleSide(Side):
+    """That of cores that are known to have no instructions: nothing is written for them."""
+
+    def add(self, kind: Callable[..., Operation], *args: Any, **more: Any) -> None:
+        raise AssertionError(f"{kind.__name__} is for cores that have nothing to do")
+
+    def alloc(self, type: TileType | RingType) -> SSAValue:
+        raise AssertionError(f"{type} is for cores that have nothing to do")
 
 
 NUMBERS: dict[str, Callable[[], Operation]] = {
@@ -216,4 +231,9 @@ def line_of(error: Exception) -> str:
 
 
 def has_instructions(op: Operation) -> bool:
-    return any(isinstance(o, Instruction) for r in op.regions for o in all_ops(r.blocks))
+    return any(
+        isinstance(o, Instruction) or has_instructions(o)
+        for region in op.regions
+        for block in region.blocks
+        for o in ops_of(block)
+    )

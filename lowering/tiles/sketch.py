@@ -8,9 +8,10 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from xdsl.dialects.builtin import IndexType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
+from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.support.operation import block_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import allocated_bytes
 from ge.dialects.tile.instruction import Instruction
@@ -19,6 +20,7 @@ from ge.lowering.tiles import values as v
 from ge.lowering.tiles.indices import Scalar
 from ge.lowering.tiles.sides import Side
 from ge.lowering.tiles.tracing import Tracer
+from ge.transforms.tiles.indices import INDEX
 
 
 class Full(Exception):
@@ -34,7 +36,7 @@ class SketchedSide(Side):
         self.is_empty = True
         self.room, self.limited = room, limited
         self.left: dict[Memory, int] = {}
-        self.any_number = Block(arg_types=[IndexType()]).args[0]
+        self.any_number = block_of([INDEX]).args[0]
 
     def add(self, kind: Callable[..., Operation], *args: Any, **more: Any) -> None:
         self.is_empty &= not (isinstance(kind, type) and issubclass(kind, Instruction))
@@ -66,11 +68,15 @@ class Sketch(Tracer):
     """What a kernel calls `c`, when it is only asked for its buffers."""
 
     def __init__(
-        self, arguments: Sequence[v.Argument], target: Target, limited: bool = False
+        self,
+        arguments: Sequence[v.Argument],
+        target: Target,
+        alone: Engine | None = None,
+        limited: bool = False,
     ) -> None:
         room = target.core_memories
         self.drawn = SketchedSide(room, limited), SketchedSide(room, limited)
-        super().__init__(arguments, target, *self.drawn)
+        super().__init__(arguments, target, alone, *self.drawn)
 
     @property
     def bytes_left(self) -> dict[Memory, int]:

@@ -30,11 +30,12 @@ from xdsl.transforms.common_subexpression_elimination import cse
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import CastOp, SelectOp
 from ge.dialects.graph.support.folding import constants
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.callers import source_line
 from ge.dialects.support.element_types import bitwidth, element_named, is_float
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.operation import created
+from ge.dialects.support.operation import block_of, created
 from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import Target
 from ge.dialects.tile import buffers, compute, transfers
@@ -56,7 +57,7 @@ from ge.lowering.tiles.indices import (
     truth_of,
     whole,
 )
-from ge.lowering.tiles.sides import HERE, Side
+from ge.lowering.tiles.sides import HERE, IdleSide, Side
 from ge.lowering.tiles.unfolded import Unfolded
 from ge.transforms.tiles.indices import INDEX
 
@@ -92,6 +93,7 @@ class Tracer:
 
     arguments: Sequence[v.Argument]
     target: Target
+    alone: Engine | None = None  # the kind of cores that has instructions, if only one has
     cube: Side = field(default_factory=Side)
     vector: Side = field(default_factory=Side)
     fifos: list[buffers.FifoOp] = field(default_factory=list[buffers.FifoOp])
@@ -99,6 +101,13 @@ class Tracer:
     left: int = 0  # loops that were left before their end
     parts: int = 1  # vector cores beside each cube core
     own: list[v.Argument] = field(default_factory=list[v.Argument])  # the workspace
+
+    def __post_init__(self) -> None:
+        if self.alone is Engine.CUBE:
+            self.vector = IdleSide()
+        elif self.alone is Engine.VECTOR:
+            self.cube = IdleSide()
+        self.sides = [s for s in (self.cube, self.vector) if not isinstance(s, IdleSide)]
 
     # ---- cores and loops ----
 
@@ -126,10 +135,6 @@ class Tracer:
         """The number of a vector core among those beside one cube core."""
         return Index("part")
 
-    @property
-    def sides(self) -> tuple[Side, Side]:
-        return self.cube, self.vector
-
     def range(self, *bounds: Scalar) -> Iterator[Index]:
         """Like `range`, for the cores: `for j in c.range(n)`. One turn alone is no loop."""
         if not 1 <= len(bounds) <= 3:
@@ -146,10 +151,10 @@ class Tracer:
     def loop(self, low: Scalar, high: Scalar, step: Scalar) -> Iterator[Index]:
         variable = LoopIndex(first=low)
         for side in self.sides:
-            body = Block(arg_types=[INDEX])
+            body = block_of([INDEX])
             args = (side.index(low), side.index(high), side.index(step))
             side.add(created, ForOp, args, regions=(Region(body),))
-            side.open.append(body)
+            side.enter(body)
             variable.values[side] = body.args[0]
         yield variable
         for side in self.sides:
@@ -183,7 +188,7 @@ class Tracer:
             body = Block()
             regions = Region(body), Region(Block([created(YieldOp)]))
             side.add(created, IfOp, (side.condition(test),), regions=regions)
-            side.open.append(body)
+            side.enter(body)
         yield
         for side in self.sides:
             side.add(created, YieldOp)

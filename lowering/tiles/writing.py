@@ -1,6 +1,6 @@
 """A `tile.kernel` of what a function writes with a tracer: the last step of tracing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from xdsl.context import Context
@@ -10,11 +10,9 @@ from xdsl.transforms.common_subexpression_elimination import cse
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.errors import GeError
-from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import CubeOp, KernelOp, ProgramOp, VectorOp
 from ge.lowering.tiles.sides import Side, has_instructions, line_of
 from ge.lowering.tiles.tracing import Tracer
-from ge.lowering.tiles.values import Argument
 from ge.transforms.tiles.indices import erase_unused
 from ge.transforms.tiles.tile_flags import TileFlagsPass
 from ge.transforms.tiles.tile_plan import TilePlanPass
@@ -24,29 +22,26 @@ from ge.transforms.tiles.tile_split_loops import TileSplitLoopsPass
 def written_kernel(
     name: str,
     block: Block,
-    arguments: Sequence[Argument],
+    tracer: Tracer,
     write: Callable[[Tracer], None],
     cores: int | None,
-    target: Target,
     place: str,
 ) -> KernelOp:
     """The kernel with `block` for its body, whose arguments are the memrefs. `cores` None: all that
     the target has of their kind. Raises GeError, at the line that writes what is wrong or at
     `place`."""
-    tracer = Tracer(arguments, target)
     trace(tracer, write)
     if tracer.left:
         hint = "use c.when(...) instead of break"
         raise GeError("a loop was left before its end", place, hint)
-    vector = partial(VectorOp, split=tracer.parts)
-    sides = (program_of(tracer.cube, CubeOp), program_of(tracer.vector, vector))
-    programs = [p for p in sides if p is not None]
+    kinds = {tracer.cube: CubeOp, tracer.vector: partial(VectorOp, split=tracer.parts)}
+    programs = [p for s in tracer.sides if (p := program_of(s, kinds[s])) is not None]
     if not programs:
         raise GeError(f"@{name} does nothing", place)
     block.add_ops((*tracer.fifos, *programs))
     if cores is None:
         cube = any(isinstance(p, CubeOp) for p in programs)
-        cores = target.cube_cores if cube else target.vector_cores
+        cores = tracer.target.cube_cores if cube else tracer.target.vector_cores
     return KernelOp(name, cores, block, len(tracer.own))
 
 

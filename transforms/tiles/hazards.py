@@ -16,9 +16,9 @@ same for each slot, and it comes back after n steps. So an iteration waits for t
 Otherwise the buffer passes on as a whole, and iterations run one after the other.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from functools import cached_property
 from typing import NamedTuple
 
 from xdsl.builder import Builder
@@ -29,7 +29,7 @@ from xdsl.rewriter import InsertPoint
 
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.operation import ops_of
-from ge.dialects.tile.buffers import AllocOp, buffer_of, constant_index, slot_of
+from ge.dialects.tile.buffers import AllocOp, SlotOp, buffer_of, constant_index, slot_of
 from ge.dialects.tile.compute import FlagOp
 from ge.dialects.tile.instruction import Instruction, Program
 from ge.dialects.tile.kernel import BarrierOp
@@ -75,11 +75,22 @@ class Unit:
         return ", ".join(f"%{b.name_hint or '?'}" for b in self.buffers)
 
 
-def accesses_of(program: Program) -> dict[SSAValue, list[Access]]:
-    """The accesses of each buffer that two pipes use; such a memref is also written."""
-    accesses: dict[SSAValue, list[Access]] = {}
-    _collect(program.regions[0].block, (), accesses, count(), count())
-    return {b: found for b, found in accesses.items() if len({a.pipe for a in found}) > 1}
+def accesses_of(program: Program) -> dict[SSAValue, list[Access]] | None:
+    """The accesses of each buffer that two pipes use; such a memref is also written. None for a
+    program that has flags."""
+    collector = Collector()
+    if not collector.collect(program.regions[0].block, ()):
+        return None
+    if collector.branches:
+        message = "this branch has instructions, and flags are not set in branches"
+        raise error_at(
+            collector.branches[0],
+            message,
+            "tile-split-loops cuts loops where a condition compares their variable with "
+            "what is known before the loop",
+        )
+    accesses = collector.accesses.values()
+    return {b: found for b, found in accesses if len({a.pipe for a in found}) > 1}
 
 
 def copies_of(buffer: SSAValue) -> int:
@@ -119,41 +130,60 @@ def units_of(accesses: Mapping[SSAValue, Sequence[Access]], sharing: Sharing) ->
     return result
 
 
-def _collect(
-    block: Block,
-    loops: tuple[ForOp, ...],
-    accesses: dict[SSAValue, list[Access]],
-    runs: Iterator[int],
-    orders: Iterator[int],
-) -> None:
-    """Add the accesses of a block and of its loops; runs and instructions have numbers."""
-    last: Pipe | None = None
-    run = -1
-    for op in ops_of(block):
-        if type(op) in NESTING:
-            last = None
-            if type(op) is ForOp:
-                _collect(op.regions[0].block, (*loops, op), accesses, runs, orders)
-            elif any(isinstance(o, Instruction) for o in op.walk()):
-                message = "this branch has instructions, and flags are not set in branches"
-                raise error_at(
-                    op,
-                    message,
-                    "tile-split-loops cuts loops where a condition compares their variable with "
-                    "what is known before the loop",
-                )
-        elif isinstance(op, BarrierOp):
-            last = None
-        elif isinstance(op, Instruction) and not isinstance(op, FlagOp):
-            if (pipe := op.pipe()) is not last:
-                last, run = pipe, next(runs)
-            order = next(orders)
-            places = ((buffer_of(v), slot_of(v)) for v in (*op.reads(), *op.writes()))
-            for buffer, slot in dict.fromkeys(places):
-                if type(buffer.type) is not FifoType:
-                    index = None if slot is None else sum_of(slot.index)
-                    access = Access(op, pipe, index, loops, run, order)
-                    accesses.setdefault(buffer, []).append(access)
+class Collector:
+    """Finds the accesses of a program. What is found out about a value that several instructions
+    take is kept by its id, since hashes of values take longer."""
+
+    def __init__(self) -> None:
+        self.accesses: dict[int, tuple[SSAValue, list[Access]]] = {}  # by ids of buffers
+        self.places: dict[int, tuple[SSAValue, SlotOp | None]] = {}  # by ids of values
+        self.sums: dict[int, Sum] = {}  # by ids of slots
+        self.branches: list[Operation] = []  # that have instructions
+        self.runs = self.orders = 0
+
+    def collect(self, block: Block, loops: tuple[ForOp, ...]) -> bool:
+        """Add the accesses of a block and of its loops; False where there are flags."""
+        last: Pipe | None = None
+        for op in ops_of(block):
+            if type(op) in NESTING:
+                last = None
+                if type(op) is not ForOp:
+                    found = [o for o in op.walk() if isinstance(o, Instruction)]
+                    if any(isinstance(o, FlagOp) for o in found):
+                        return False
+                    self.branches += [op] if found else []
+                elif not self.collect(op.regions[0].block, (*loops, op)):
+                    return False
+            elif isinstance(op, Instruction):
+                if isinstance(op, FlagOp):
+                    return False
+                if (pipe := op.pipe()) is not last:
+                    last = pipe
+                    self.runs += 1
+                self.add(op, pipe, loops)
+            elif isinstance(op, BarrierOp):
+                last = None
+        return True
+
+    def add(self, op: Instruction, pipe: Pipe, loops: tuple[ForOp, ...]) -> None:
+        """Add the accesses of an instruction: one of each place that it reads or writes."""
+        self.orders += 1
+        places = map(self.place, (*op.reads(), *op.writes()))
+        for buffer, slot in {(id(b), id(s)): (b, s) for b, s in places}.values():
+            if type(buffer.type) is not FifoType:
+                index = None if slot is None else self.sum(slot)
+                access = Access(op, pipe, index, loops, self.runs, self.orders)
+                self.accesses.setdefault(id(buffer), (buffer, []))[1].append(access)
+
+    def place(self, value: SSAValue) -> tuple[SSAValue, SlotOp | None]:
+        if (found := self.places.get(id(value))) is None:
+            found = self.places[id(value)] = buffer_of(value), slot_of(value)
+        return found
+
+    def sum(self, slot: SlotOp) -> Sum:
+        if (found := self.sums.get(id(slot))) is None:
+            found = self.sums[id(slot)] = sum_of(slot.index)
+        return found
 
 
 # ---- the sequence of a unit's accesses ---------------------------------------------------------
@@ -188,7 +218,7 @@ class Item:
     first: Sum = NOTHING
     beyond: Sum = NOTHING
 
-    @property
+    @cached_property
     def uniform(self) -> Pair | None:
         """The pair of pipes, if it is the same for all slots."""
         return self.pending[0] if len(set(self.pending)) == 1 else None
@@ -260,6 +290,8 @@ def _slots(item: Item, start: Sum) -> Iterable[tuple[Pair, Sum | None]]:
 def _open(unit: Unit, item: Item, marks: Marks) -> None:
     """Before a loop: the flags that its first iterations wait for. The pipe `begin` has the
     buffers; where another one sets a flag, it gets that slot first."""
+    if not item.pending:
+        return
     given = {item.begin}
     for (source, _), slot in _slots(item, item.first):
         if source not in given:
@@ -273,6 +305,8 @@ def _open(unit: Unit, item: Item, marks: Marks) -> None:
 
 def _close(unit: Unit, item: Item, marks: Marks) -> None:
     """After a loop: the flags that its last iterations set. The pipe `end` gets all the buffers."""
+    if not item.pending:
+        return
     for (source, target), slot in _slots(item, item.beyond):
         if source is not target:
             marks.wait_after(item.op, (source, target), unit, slot)
@@ -286,15 +320,14 @@ def _close(unit: Unit, item: Item, marks: Marks) -> None:
 
 def _items(unit: Unit, accesses: Sequence[Access], depth: int, marks: Marks) -> list[Item]:
     """The sequence in a block that is `depth` loops deep."""
-    items, start = list[Item](), 0
+    items: list[Item] = []
+    start, end = 0, len(accesses)
+    inner = slice(depth, depth + 1)  # the loop that an access is in, if any
     for i, access in enumerate(accesses):
-        if len(access.loops) == depth:
+        if not (loop := access.loops[inner]):
             items.append(Item(access.op, access.pipe, access.pipe, True, access.index))
             start = i + 1
-        elif (
-            i + 1 == len(accesses)
-            or accesses[i + 1].loops[: depth + 1] != access.loops[: depth + 1]
-        ):
+        elif i + 1 == end or accesses[i + 1].loops[inner] != loop:
             items.append(_loop(unit, accesses[start : i + 1], depth, marks))
             start = i + 1
     return items

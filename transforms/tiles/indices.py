@@ -8,6 +8,7 @@ from xdsl.builder import Builder
 from xdsl.dialects.arith import (
     AddiOp,
     CeilDivSIOp,
+    CmpiOp,
     ConstantOp,
     MaxSIOp,
     MinSIOp,
@@ -16,12 +17,12 @@ from xdsl.dialects.arith import (
     SignlessIntegerBinaryOperation,
     SubiOp,
 )
-from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.dialects.builtin import IndexType, IntegerAttr, i1, i64
 from xdsl.dialects.scf import ForOp, IfOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import Pure
 
-from ge.dialects.support.operation import created, operands_of, put_before, put_last
+from ge.dialects.support.operation import created, operands_of, ops_of, put_before, put_last
 from ge.dialects.tile.buffers import constant_index
 from ge.dialects.tile.kernel import CoreOp, CoresOp, PartOp, ProgramOp
 
@@ -30,6 +31,7 @@ GROWING = (AddiOp, CeilDivSIOp, CoreOp, CoresOp, PartOp, MaxSIOp, MinSIOp, MuliO
 
 NESTING = ForOp, IfOp  # asked of `type`: `isinstance` of xDSL's classes takes much longer
 Binary = SignlessIntegerBinaryOperation
+COMPARISONS = ("eq", "ne", "slt", "sle", "sgt", "sge")  # by the numbers of arith.cmpi
 INDEX = IndexType()
 Index = int | SSAValue
 """A number that is known, or a value."""
@@ -50,7 +52,8 @@ class Sum(NamedTuple):
 
 def sum_of(value: SSAValue) -> Sum:
     """What a value adds up, through additions, and subtractions of constants."""
-    terms, number, todo = list[SSAValue](), 0, [value]
+    terms: list[SSAValue] = []
+    number, todo = 0, [value]
     while todo:
         owner = (value := todo.pop()).owner
         if type(owner) is AddiOp:
@@ -106,23 +109,28 @@ def arith_op(kind: type[Binary], a: SSAValue, b: SSAValue) -> Binary:
     return created(kind, (a, b), (a.type,))
 
 
+def compare_op(kind: str, a: SSAValue, b: SSAValue) -> CmpiOp:
+    """A comparison of two indices, as `arith_op`: "slt" and the like."""
+    predicate = _attribute(COMPARISONS.index(kind), i64)
+    return created(CmpiOp, (a, b), (i1,), {"predicate": predicate})
+
+
 def erase_unused(block: Block) -> None:
     """Erase what nobody uses and has no effect, in loops and branches too, and those that then do
     nothing."""
-    op = block.last_op
-    while op is not None:
-        before = op.prev_op
+    for op in reversed(ops_of(block)):
         if type(op) in NESTING:
             blocks = [b for region in op.regions for b in region.blocks]
             for inner in blocks:
                 erase_unused(inner)
             is_unused = not op.results and all(type(b.first_op) is YieldOp for b in blocks)
         else:
-            is_unused = op.results and _is_pure(type(op)) and not any(r.uses for r in op.results)
+            is_unused = bool(op.results) and _is_pure(type(op))
+            for result in op.results:
+                is_unused = is_unused and result.first_use is None
         if is_unused:
             op.detach()
             op.erase()
-        op = before
 
 
 @cache

@@ -42,7 +42,7 @@ from xdsl.rewriter import InsertPoint
 
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import all_ops, put_after, put_before
+from ge.dialects.support.operation import put_after, put_before
 from ge.dialects.targets.target import target_for
 from ge.dialects.tile.compute import FlagOp, SetOp, WaitOp
 from ge.dialects.tile.kernel import KernelOp, ProgramOp
@@ -152,9 +152,8 @@ def after_all(values: Iterable[SSAValue], block: Block) -> InsertPoint:
 
 
 def add_flags(program: ProgramOp, most: int) -> None:
-    if any(isinstance(op, FlagOp) for op in all_ops([program.body.block])):
+    if (accesses := accesses_of(program)) is None:
         return
-    accesses = accesses_of(program)
     sharing = Sharing({buffer: copies_of(buffer) for buffer in accesses})
     while True:
         units, marks = units_of(accesses, sharing), Marks()
