@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import IfOp, LoopOp
+from ge.dialects.support.dims import Range
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.lowering.onnx.importer import Imported, import_model
@@ -204,6 +205,13 @@ def test_sequence_inputs_and_outputs_are_numbered() -> None:
     a = np.ones(2, np.float32)
     got = run(imported, {"s.0": a, "s.1": a * 2, "x": a * 3})
     assert [got[f"y.{i}"][0] for i in range(3)] == [1, 2, 3]
+
+
+def test_dimensions_named_by_a_question_mark_have_their_own_sizes() -> None:
+    g = graph([node("Relu", ["x"], ["y"])], [value("x", shape=["?", "?"])], [value("y")])
+    check(model(g), {"x": X})
+    typed = import_model(model(g), shapes={"x": (2, Range())})
+    assert "tensor<2x?xf32>" in str(typed.module)
 
 
 # ---- control flow ------------------------------------------------------------------------------
