@@ -215,6 +215,18 @@ def test_dimensions_named_by_a_question_mark_have_their_own_sizes() -> None:
     assert "tensor<2x?xf32>" in str(typed.module)
 
 
+def test_real_signal_without_its_last_dimension() -> None:
+    """Runtimes take it, though the standard has a last dimension of 1."""
+    signal = np.random.default_rng(0).standard_normal((2, 12)).astype(np.float32)
+    results: list[np.ndarray] = []
+    for x in (signal, signal[..., None]):
+        g = graph([node("STFT", ["x", "step", "", "length"], ["y"])],
+                  [value("x", shape=x.shape)], [value("y", shape=None)],
+                  step=np.int64(3), length=np.int64(6))  # fmt: skip
+        results.append(run(import_model(model(g)), {"x": x})["y"])
+    np.testing.assert_array_equal(*results)
+
+
 # ---- control flow ------------------------------------------------------------------------------
 
 
