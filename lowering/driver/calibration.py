@@ -146,7 +146,13 @@ def observed(program: Program, options: Options, ctx: Context, wanted: Calibrati
     samples = read(options.calibration_files, free)
     if samples.count == 1:
         warning(free, "one sample alone says little about ranges; take a hundred")
-    module = with_chunks(program, samples)
+    try:
+        module = with_chunks(program, samples)
+    except GeError:  # a model may state a batch of any size and yet take one sample only
+        if not samples.is_free:
+            raise
+        samples = replace(samples, chunk=1)
+        module = with_chunks(program, samples)
     while (size := largest_value(module)) > MOST_BYTES and samples.chunk > 1 and samples.is_free:
         samples = replace(samples, chunk=max(1, samples.chunk * MOST_BYTES // size))
         module = with_chunks(program, samples)
