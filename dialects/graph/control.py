@@ -1,5 +1,6 @@
 """Control flow: `graph.if`, `graph.case` and `graph.loop` hold regions of graph ops and see the
-values around them. They have no kernels: the interpreter runs their regions.
+values around them. They have no kernels: the interpreter runs their regions. `graph.assert` stands
+for a branch that cannot be taken: it has a kernel, which raises where the condition does not hold.
 
 The results of branches, and a loop's carried values, have the most precise type that covers all
 their sources: dimensions that differ become `?`; where even the ranks differ it is unranked
@@ -10,13 +11,15 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import ClassVar, TypeAlias, cast
 
-from xdsl.dialects.builtin import TensorType, UnrankedTensorType, i1, i64
+from xdsl.dialects.builtin import StringAttr, TensorType, UnrankedTensorType, i1, i64
+from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     lazy_traits_def,
     operand_def,
     opt_operand_def,
+    prop_def,
     region_def,
     traits_def,
     var_operand_def,
@@ -35,7 +38,9 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import SEGMENTED
+from ge.dialects.graph.support import folding as f
+from ge.dialects.graph.support.parameters import SEGMENTED, TYPES, OneResultOp
+from ge.dialects.support.boxes import Box
 from ge.dialects.support.operation import GeOp, initialize
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
@@ -184,6 +189,29 @@ class CaseOp(TensorOp):
 
     def static_work(self) -> Work:
         raise ValueError("only the branch that is taken costs something")
+
+
+@irdl_op_definition
+class AssertOp(OneResultOp, HasFolderInterface):
+    """`input`, if `condition` holds; else the run ends in an error that tells `message`."""
+
+    name = "graph.assert"
+    input = operand_def()
+    condition = operand_def()
+    message = prop_def(StringAttr)
+    TAKES_STORED: ClassVar = True
+    assembly_format = f"$input `,` $condition `,` $message {TYPES}"
+
+    def infer(self) -> Sequence[Attribute]:
+        check_single(self.condition, i1, "the condition")
+        return (self.input.type,)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        return Box.whole(shape_of(self.condition)) if index else box
+
+    def fold(self) -> f.Folded:
+        holds = f.splat(self.condition) == 1 and self.input.type == self.result.type
+        return (self.input,) if holds else None
 
 
 Branching: TypeAlias = IfOp | CaseOp

@@ -176,7 +176,8 @@ class LstmOp(Recurrent):
     """Long short-term memory with peepholes p (Gers and Schmidhuber, 2000); gates i, o, f, c:
     i = f(Wi x + Ri h + pi c + bi); f = f(Wf x + Rf h + pf c + bf), or 1 - i when `input_forget`;
     c' = f c + i g(Wc x + Rc h + bc); o = f(Wo x + Ro h + po c' + bo); h' = o h(c').
-    `peephole` is [D, 3*H] in the order i, o, f."""
+    `peephole` is [D, 3*H] in the order i, o, f. `quantize_state`: before each step each row
+    of h is rounded to 8 bits by its range, as graph.dynamic_quantize does."""
 
     name = "graph.lstm"
     GATES: ClassVar = 4
@@ -191,6 +192,7 @@ class LstmOp(Recurrent):
     initial_cell = opt_operand_def()
     peephole = opt_operand_def()
     input_forget = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    quantize_state = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     states = result_def()
     last_state = result_def()
     last_cell = result_def()

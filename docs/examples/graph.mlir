@@ -896,6 +896,13 @@ func.func @if() -> tensor<2xf32> {
   func.return %y : tensor<2xf32>
 }
 
+func.func @assert() -> tensor<2xf32> {
+  %c = graph.constant dense<true> : tensor<i1>
+  %x = graph.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %y = graph.assert %x, %c, "the branch that is left out is taken" : (tensor<2xf32>, tensor<i1>) -> tensor<2xf32>
+  func.return %y : tensor<2xf32>
+}
+
 func.func @case() -> tensor<f32> {
   %i = graph.constant dense<1> : tensor<i64>
   %a = graph.constant dense<10.0> : tensor<f32>

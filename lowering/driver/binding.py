@@ -34,6 +34,7 @@ from ge.lowering.pipeline.stages import bound_stages
 from ge.lowering.text.values import Shapes, Size, Sizes
 from ge.runtime.data.weights import Payload, weights_at_hand
 from ge.transforms.memory.plan_ranges import plan_ranges
+from ge.transforms.shapes.control_flow import UnfitBranch
 from ge.transforms.shapes.sizes import argument_shapes, inputs_of, named_dims, take_shape
 
 MOST_KEPT = 64  # bound programs
@@ -115,7 +116,9 @@ def add_largest(program: Program) -> None:
     if any((r := ranges.get(n)) is None or r.most is None for n in names):
         return
     sizes = {n: ranges[n].most or 0 for n in names}
-    figures = program.bind(sizes).compilation.memory
+    if (bound := program.bind(sizes)) is program:
+        return
+    figures = bound.compilation.memory
     keys = ("peak_bytes", "lower_bound_bytes")
     program.compilation.unknown["at_most"] = {"dims": sizes, **{k: figures[k] for k in keys}}
 
@@ -133,8 +136,9 @@ class Binder:
     def at(
         self, dims: Mapping[str, int], shapes: Mapping[str, Sequence[int]] | None = None
     ) -> Program:
-        """The program where dimensions have these sizes and inputs these shapes. Raises GeError for
-        sizes that are missing or do not fit."""
+        """The program where dimensions have these sizes and inputs these shapes, or as it is where
+        a branch does not fit them: only a run tells whether it is taken. Raises GeError for sizes
+        that are missing or do not fit."""
         main = main_function(self.program.module)
         assert main is not None
         wanted = tuple(argument_shapes(main, dims, shapes))
@@ -153,7 +157,10 @@ class Binder:
         assert main is not None
         shapes = {n: s for (n, _, _), s in zip(inputs_of(main), wanted, strict=True)}
         module = program.module.clone()
-        compilation = lower_bound(module, shapes, self.options, program.payload)
+        try:
+            compilation = lower_bound(module, shapes, self.options, program.payload)
+        except UnfitBranch:
+            return program
         compilation.seconds = time.perf_counter() - start
         return Program(module, program.payload, program.path, compilation)
 

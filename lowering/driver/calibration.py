@@ -4,6 +4,7 @@ is a table, by which the program itself is compiled, at any batch and without da
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import file_digest
 from pathlib import Path
@@ -57,6 +58,12 @@ from ge.transforms.rewriting.counts import collecting, disabling
 MOST_BYTES = 1 << 28  # of one value of a chunk, where that can be had
 
 MOST_MACS = 10**12  # of a model that is run on random inputs: about a minute
+
+
+# Of dimensions that are not known, where a model is run on random inputs: the first that it takes.
+# Random integers are 0 or 1, and often indices; what halves sizes again and again takes neither 2
+# nor 1.
+RANDOM_SIZES = (2, 1, 16, 64, 256)
 
 
 def table_for(
@@ -146,7 +153,13 @@ def observed(program: Program, options: Options, ctx: Context, wanted: Calibrati
     samples = read(options.calibration_files, free)
     if samples.count == 1:
         warning(free, "one sample alone says little about ranges; take a hundred")
-    module = with_chunks(program, samples)
+    try:
+        module = with_chunks(program, samples)
+    except GeError:  # a model may state a batch of any size and yet take one sample only
+        if not samples.is_free:
+            raise
+        samples = replace(samples, chunk=1)
+        module = with_chunks(program, samples)
     while (size := largest_value(module)) > MOST_BYTES and samples.chunk > 1 and samples.is_free:
         samples = replace(samples, chunk=max(1, samples.chunk * MOST_BYTES // size))
         module = with_chunks(program, samples)
@@ -162,13 +175,23 @@ def estimate(program: Program, options: Options, ctx: Context, wanted: Calibrati
         return
     wanted.estimated = True
     try:
-        samples = random_samples(main)
-        module = with_chunks(program, samples)
+        samples, module = random_inputs(program, main)
         if macs(module) > MOST_MACS:
             raise GeError("that would take minutes")
         decide(module, program, options, ctx, replace(wanted, random=samples))
     except (GeError, VerifyException) as e:
         warning(main, f"the model cannot be run on random inputs: {e}; give --calibration")
+
+
+def random_inputs(program: Program, main: FuncOp) -> tuple[Samples, ModuleOp]:
+    """One sample at random, as small as the model takes it, and the module for it. Raises GeError
+    where it takes none."""
+    for size in RANDOM_SIZES[:-1]:
+        samples = random_samples(main, size)
+        with suppress(GeError, VerifyException):
+            return samples, with_chunks(program, samples)
+    samples = random_samples(main, RANDOM_SIZES[-1])
+    return samples, with_chunks(program, samples)
 
 
 def macs(module: ModuleOp) -> int:

@@ -1,6 +1,7 @@
 """ONNX model -> one module at the graph level, and the payload of its weights."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -12,16 +13,20 @@ from onnx.defs import onnx_opset_version
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.graph.control import AssertOp
 from ge.dialects.graph.ports import NAME, SEQUENCE, state_ranges
 from ge.dialects.graph.random import STREAMS
+from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import NotStatic
 from ge.lowering.onnx.functions import Function, local_function, local_key, versions
 from ge.lowering.onnx.inputs import Fixed, make_arguments
 from ge.lowering.onnx.model import Tensors, read_model
 from ge.lowering.onnx.order import subgraphs
 from ge.lowering.onnx.registry import Unsupported, Value
-from ge.lowering.onnx.scope import Failed, Scope, TooLarge
+from ge.lowering.onnx.scope import Failed, ImportProblem, Scope, TooLarge
 from ge.lowering.onnx.traces import line_of
 from ge.lowering.text.values import Shapes, Sizes
 from ge.runtime.data.arrays import Array
@@ -40,17 +45,6 @@ class Imported:
 
     module: ModuleOp
     payload: ImportedWeights = field(default_factory=ImportedWeights)
-
-
-@dataclass(frozen=True)
-class ImportProblem:
-    op_type: str
-    name: str
-    reason: str
-    line: str = ""  # of the program that the node comes from
-
-    def __str__(self) -> str:
-        return f"'{self.name}' ({self.line})" if self.line else f"'{self.name}'"
 
 
 class Importer:
@@ -76,6 +70,7 @@ class Importer:
         unstated = onnx_opset_version() if model.ir_version >= 3 else 1
         self.opsets = {"": unstated, **versions(model.opset_import)}
         self.functions = {f.key: f for f in map(local_function, model.functions)}
+        self.has_tried = False
         self.nodes = 0
         self.progress = progress
         initialized = {i.name for i in model.graph.initializer}
@@ -134,11 +129,28 @@ class Importer:
             )
 
     def report(
-        self, op_type: str, name: str, why: Exception, node: NodeProto | None = None
+        self,
+        op_type: str,
+        name: str,
+        why: Exception,
+        node: NodeProto | None = None,
+        hint: str = "",
     ) -> None:
-        text = why.message if isinstance(why, GeError) else str(why)
+        text = (why.message if isinstance(why, GeError) else str(why)) + hint
         line = "" if node is None else line_of(node)
-        self.problems.append(ImportProblem(op_type, name, " ".join(text.split()), line))
+        mismatch = isinstance(why, VerifyException) and not isinstance(why, NotStatic)
+        problem = ImportProblem(op_type, name, " ".join(text.split()), line, mismatch)
+        self.problems.append(problem)
+
+    @contextmanager
+    def trial(self) -> Generator[list[ImportProblem]]:
+        """Within the context problems go to a list of their own, as of what may be dropped."""
+        problems, self.problems = self.problems, list[ImportProblem]()
+        self.has_tried = True
+        try:
+            yield self.problems
+        finally:
+            self.problems = problems
 
     def blame(self, node: NodeProto, error: Exception) -> Exception:
         """What to tell about a node at which a handler stumbled: what is wrong with it as ONNX,
@@ -188,10 +200,29 @@ class Importer:
             arg_attrs=ArrayAttr(inputs.attributes),
             res_attrs=ArrayAttr(attributes),
         )
+        if self.has_tried:
+            drop_strays(func)
+            warn_of_asserts(func)
         if self.fixed.ranges:
             state_ranges(func, self.fixed.ranges)
         self.payload.files = self.tensors.external_files()
         return Imported(ModuleOp([func]), self.payload)
+
+
+def drop_strays(func: FuncOp) -> None:
+    """Take away what trials have left: ops outside of the function that use values of it."""
+    inside = {id(op) for op in func.walk()}
+    values = [r for op in func.walk() for r in op.results]
+    values += [a for op in func.walk() for r in op.regions for b in r.blocks for a in b.args]
+    for value in values:
+        for use in [u for u in value.uses if id(u.operation) not in inside]:
+            use.operation.drop_all_references()
+
+
+def warn_of_asserts(func: FuncOp) -> None:
+    asserts = {op.message.data: op for op in func.walk() if isinstance(op, AssertOp)}
+    for message, op in asserts.items():
+        warning(op, f"a run ends in an error if {message}")
 
 
 def output_values(name: str, value: Value) -> list[tuple[SSAValue, dict[str, Attribute]]]:

@@ -18,6 +18,15 @@ from ge.lowering.onnx.model import MAX_ELEMENTS, check_name, element_of_onnx
 from ge.lowering.onnx.registry import Value
 from ge.lowering.text.values import Shapes, Sizes, did_you_mean, fixed_sizes
 
+# Exporters that have no name for an unknown dimension write this one, for each of them: two such
+# dimensions need not have the same size
+ANONYMOUS = "?"
+
+
+def symbol_of(dim: TensorShapeProto.Dimension) -> str:
+    """The name of a symbolic dimension, "" if it has none."""
+    return "" if dim.dim_param == ANONYMOUS else dim.dim_param
+
 
 @dataclass
 class Fixed:
@@ -72,7 +81,7 @@ class Input:
     def size_of(self, dim: TensorShapeProto.Dimension) -> int:
         if dim.HasField("dim_value"):
             return dim.dim_value if dim.dim_value >= 0 else DYNAMIC
-        return self.fixed.size(dim.dim_param)
+        return self.fixed.size(symbol_of(dim))
 
     def declared(self) -> str:
         dims = self.dims or ()
@@ -96,8 +105,8 @@ class Input:
                     f"input '{self.name}' is {self.declared()}, so the shape {shape_text(shape)} "
                     f"does not fit: {dim.dim_param or 'a dimension'} is {known}"
                 )
-            if dim.dim_param:
-                self.fixed.dims[dim.dim_param] = size
+            if symbol := symbol_of(dim):
+                self.fixed.dims[symbol] = size
 
     def adopt_range(self, axis: int, dim: TensorShapeProto.Dimension, known: int) -> None:
         """An axis stays unknown: its range is that of its symbol, if it has one."""
@@ -108,7 +117,7 @@ class Input:
                 text = f"input '{self.name}' is {self.declared()}: {known} is not in {range_}"
                 raise GeError(text)
             return
-        name = dim.dim_param or place
+        name = symbol_of(dim) or place
         if self.fixed.ranges.setdefault(name, range_) != range_ and range_ != Range():
             text = f"dimension '{name}' has two ranges, {self.fixed.ranges[name]} and {range_}"
             raise GeError(text)
@@ -148,7 +157,7 @@ class Input:
             attrs[SEQUENCE] = StringAttr(self.name)
         sizes = self.type().get_shape()
         names = [
-            d.dim_param if size == DYNAMIC else ""
+            symbol_of(d) if size == DYNAMIC else ""
             for d, size in zip(self.dims or (), sizes, strict=False)
         ]
         if any(names):
@@ -180,7 +189,7 @@ def make_arguments(infos: Sequence[ValueInfoProto], fixed: Fixed) -> Arguments:
     by_name = {i.name: i for i in inputs}
     if len(by_name) < len(inputs):
         raise GeError("two inputs have the same name")
-    names = [d.dim_param for i in inputs for d in i.dims or () if d.dim_param]
+    names = [name for i in inputs for d in i.dims or () if (name := symbol_of(d))]
     known = [s for n in names for s in (n, *symbols(n))]
     for name in (*fixed.dims, *(n for n in fixed.ranges if not n.endswith("]"))):
         if name not in known:

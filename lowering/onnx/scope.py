@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from onnx import AttributeProto, GraphProto, NodeProto, SparseTensorProto, TensorProto
@@ -21,10 +22,12 @@ from ge.dialects.graph.support.parameters import ShapeComputation
 from ge.dialects.support.environment import debugging
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.inference import name_loc
+from ge.dialects.support.locations import names_in
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     AnyTensor,
+    NotStatic,
     constant_value,
     element_type,
     is_static,
@@ -53,8 +56,24 @@ def is_uniform(array: Array) -> bool:
 SMALL = 4096  # up to so many elements, what depends on constants only is computed during import
 
 
+@dataclass(frozen=True)
+class ImportProblem:
+    op_type: str
+    name: str
+    reason: str
+    line: str = ""  # of the program that the node comes from
+    is_mismatch: bool = False  # whether types of operands and attributes do not fit together
+
+    def __str__(self) -> str:
+        return f"'{self.name}' ({self.line})" if self.line else f"'{self.name}'"
+
+
 class Failed(Exception):
     """A value is missing because the node that makes it was reported already."""
+
+
+class Undecided(Exception):
+    """A trial (see `Scope.on_trial_with`) has come to a value whose rank is not known either."""
 
 
 class TooLarge(GeError):
@@ -85,11 +104,21 @@ class Scope:
         self.prefix: str = parent.prefix if parent else ""
         self.location: LocationAttr | None = parent.location if parent else None
         self.caller: Scope | None = parent
+        self.rest: Sequence[NodeProto] = ()  # the nodes after the one that is imported
+        self.on_trial: bool = parent.on_trial if parent else False
         self.round_number: SSAValue | None = None
         self._seed: SSAValue | None = None
 
     def child(self, arg_types: Sequence[Attribute] = ()) -> "Scope":
         return Scope(self.importer, Block(arg_types=arg_types), self.opsets, self)
+
+    def on_trial_with(self, values: Mapping[str, Value]) -> "Scope":
+        """A scope to import nodes of this one into that read other values of these names, only to
+        see whether they can be imported."""
+        scope = self.child()
+        scope.values.update(values)
+        scope.ranks, scope.on_trial = self.ranks, True
+        return scope
 
     def inline(self, graph: GraphProto, arguments: Iterable[Value] = ()) -> list[Value]:
         return Scope(self.importer, self.block, self.opsets, self).import_graph(graph, arguments)
@@ -238,12 +267,15 @@ class Scope:
         return self.import_nodes(graph.node, [o.name for o in graph.output])
 
     def import_nodes(self, nodes: Sequence[NodeProto], outputs: Iterable[str]) -> list[Value]:
-        for node in in_order(nodes):
+        order = in_order(nodes)
+        for i, node in enumerate(order):
+            self.rest = order[i + 1 :]
             self.import_node(node)
         return [self.lookup(name) for name in outputs]
 
     def import_node(self, proto: NodeProto) -> None:
         self.importer.count_node()
+        inputs: Sequence[Value] = ()
         try:
             inputs = [self.lookup(name) if name else None for name in proto.input]
             proto = self._resolved(proto)
@@ -253,10 +285,11 @@ class Scope:
             return
         except Failed:
             pass
-        except TooLarge:
+        except (TooLarge, Undecided):
             raise
         except (Unsupported, VerifyException, GeError) as e:
-            self.importer.report(proto.op_type, node_name(proto), e, proto)
+            hint = _rank_hint(inputs) if isinstance(e, NotStatic) else ""
+            self.importer.report(proto.op_type, node_name(proto), e, proto, hint)
         except Exception as e:  # a damaged node: attributes of the wrong kind, missing inputs, ...
             if debugging():
                 raise
@@ -331,7 +364,7 @@ class Scope:
             raise Unsupported(f"function '{proto.op_type}' calls itself")
         body = function.proto
         scope = Scope(self.importer, self.block, {**self.opsets, **function.opsets})
-        scope.caller = self
+        scope.caller, scope.on_trial = self, self.on_trial
         scope.calls = (*self.calls, function.key)
         scope.attributes = {**function.defaults, **{a.name: a for a in proto.attribute}}
         scope.prefix = f"{self.prefix}{node_name(proto)}/"
@@ -354,6 +387,20 @@ def _tensors(value: Value) -> tuple[SSAValue, ...]:
     if value is None:
         return ()
     return value if isinstance(value, tuple) else (value,)
+
+
+def _rank_hint(inputs: Iterable[Value]) -> str:
+    """What decides on the rank of an input, where that is not known."""
+    for value in inputs:
+        if not isinstance(value, SSAValue) or not isinstance(value.type, UnrankedTensorType):
+            continue
+        names = names_in(value.owner.location) if isinstance(value.owner, Operation) else ()
+        name = next(iter(names), "")
+        return (
+            f"; how many dimensions '{name}' has depends on a condition or on rounds that are "
+            "known at run time only, unless --shape or --dim decides them"
+        )
+    return ""
 
 
 def _is_small(t: Attribute) -> bool:

@@ -109,16 +109,26 @@ def gru_step(
     return step
 
 
+def rounded(h: Array) -> Array:
+    """What 8 bits hold of a state, by the range of each row (see graph.dynamic_quantize)."""
+    low, high = h.min(-1, keepdims=True, initial=0), h.max(-1, keepdims=True, initial=0)
+    scale = (high - low) / h.dtype.type(255)
+    scale[scale == 0] = 1
+    zero_point = np.clip(np.rint(-low / scale), 0, 255)
+    codes = np.clip(np.rint(h / scale) + zero_point, 0, 255)
+    return (codes - zero_point) * scale
+
+
 def lstm_step(
     op: g.LstmOp, weights: Array, bias: Array, peepholes: Array | None, functions: Activations
 ) -> Step:
     r, hidden, (f, g_, h_) = weights.T, weights.shape[1], functions
     p_i, p_o, p_f = (0, 0, 0) if peepholes is None else np.split(peepholes, 3)
-    coupled = bool(op.input_forget.value.data)
+    coupled, in_8_bits = bool(op.input_forget.value.data), bool(op.quantize_state.value.data)
 
     def step(inputs: Array, state: State) -> State:
         h, c = state
-        gates = inputs + h @ r
+        gates = inputs + (rounded(h) if in_8_bits else h) @ r
         i, o, forget, cell = (gates[:, k * hidden : (k + 1) * hidden] for k in range(4))
         i = f(i + p_i * c)
         forget = 1 - i if coupled else f(forget + p_f * c)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from random_builder import Builder, Unsuitable, makes
-from xdsl.dialects.builtin import i1, i64
+from xdsl.dialects.builtin import StringAttr, i1, i64
 from xdsl.ir import SSAValue
 
 from ge.dialects import graph as g
@@ -248,6 +248,12 @@ def clamp(b: Builder, op: Any) -> TensorOp:
     x = b.any()
     low, high = (b.value((), element_type(x)) if b.flip(0.7) else None for _ in range(2))
     return op.of(x, low, high)
+
+
+@makes(g.control.AssertOp)
+def asserted(b: Builder, op: Any) -> TensorOp:
+    """One whose condition holds, else no run has numbers."""
+    return op.of(b.any(), b.number(1, i1), message=StringAttr("?"))
 
 
 @makes(g.gears.MapIndexOp)

@@ -88,6 +88,28 @@ def test_a_branch_of_shapes_that_are_now_known_has_a_buffer():
         same_numbers(modules, {"x": X, "c": np.array(c), "k": np.array(0)})
 
 
+def test_a_branch_that_does_not_fit_leaves_the_sizes_to_the_run():
+    """It may be one that is not taken: only the run knows the condition."""
+    open_ = program(f"""{HEAD} -> (tensor<4xf32> {{graph.name = "y"}}) {{
+      %y = graph.if %c : tensor<i1> -> (tensor<4xf32>) {{
+        %0 = graph.reduce "sum" %x axes [0] {{keep_dims = false}} : tensor<?x4xf32> -> tensor<4xf32>
+        graph.yield %0 : tensor<4xf32>
+      }} else {{
+        %0 = graph.exp %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
+        %1 = graph.squeeze %0 axes [0] : tensor<?x4xf32> -> tensor<4xf32>
+        graph.yield %1 : tensor<4xf32>
+      }}
+      func.return %y : tensor<4xf32>
+    }}""")
+    session = open_.session()
+    inputs = {"x": X, "c": np.array(True), "k": np.array(0)}
+    np.testing.assert_allclose(session.run(inputs)["y"], X.sum(0))
+    with pytest.raises(GeError, match="squeeze"):
+        session.run({**inputs, "c": np.array(False)})
+    assert Binder(open_, Options()).at({"n": 3}).module is open_.module
+    assert not dynamic(Binder(open_, Options()).at({"n": 1}).module)
+
+
 def case_of(index: str, before: str = "", n: str = "?") -> str:
     """A program of three branches, one of which yields what is computed before."""
     t = f"tensor<{n}x4xf32>"

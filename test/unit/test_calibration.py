@@ -111,6 +111,17 @@ def test_the_batch_is_where_its_name_is(save: Callable[..., Path]):
     assert samples.shapes() == {"in0": (32, 3), "in1": (2, 32, 3), "in2": (3,)}
 
 
+def test_dimensions_that_each_have_a_name_of_their_own_are_one_batch(save: Callable[..., Path]):
+    """As some exporters name each one that they do not know; if counts differ, the names hold."""
+    open_ = Tensor(DYNAMIC, 3)
+    module = written(lambda x, y: x.tanh() + y.reduce("sum", 0), open_, open_)
+    main = main_of(with_dims(module, ("unk__1", ""), ("unk__2", "")))
+    samples = read_samples([save(in0=normal(5, 3), in1=normal(5, 3))], main)
+    assert samples.shapes() == {"in0": (32, 3), "in1": (32, 3)}
+    samples = read_samples([save(in0=normal(5, 3), in1=normal(4, 3))], main)
+    assert samples.shapes() == {"in0": (32, 3), "in1": (4, 3)}
+
+
 def test_a_model_without_batch_has_a_sample_in_each_file(save: Callable[..., Path]):
     module = written(lambda x, y: x.tanh() @ y.tanh(), Tensor(2, 3), Tensor(3, 4))
     x, y = normal(2, 2, 3), normal(2, 3, 4)

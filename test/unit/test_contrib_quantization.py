@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from contrib_ops import agree, normal, spread
+from contrib_ops import agree, feeds, model_of, normal, run_in_ge, spread
 
 from ge.runtime.data.arrays import Array
 
@@ -162,6 +162,47 @@ def test_matmuls_of_dynamic_quantization(shape: tuple[int, ...], each: int, bias
     inputs = {"a": codes(*shape), **weight, "a_scale": np.float32(0.02)}
     inputs |= {"b_scale": scales["b_scale"], "a_zero": np.uint8(120), "b_zero": scales["b_zero"]}
     agree("MatMulIntegerToFloat", inputs | added)
+
+
+@pytest.mark.parametrize(
+    ("directions", "each", "zero", "peepholes"),
+    spread([1, 2], [False, True], [0, 100], [False, True], count=6),
+)
+def test_lstm(directions: int, each: bool, zero: int, peepholes: bool) -> None:
+    """Of one sequence: onnxruntime rounds states of as many sequences by one range as it has for a
+    thread, ge those of each by its own."""
+    steps, size, hidden = 5, 4, 3
+    inputs: dict[str, Any] = {"x": normal(steps, 1, size)}
+    for name, rows in (("w", size), ("r", hidden)):
+        shape = directions, rows, 4 * hidden
+        inputs[name] = codes(*shape, dtype=np.int8 if zero == 0 else np.uint8)
+    inputs["b"], inputs["lengths"] = normal(directions, 8 * hidden), None
+    inputs |= {name: normal(directions, 1, hidden, seed=7) for name in ("h", "c")}
+    inputs["p"] = normal(directions, 3 * hidden) if peepholes else None
+    scale = np.abs(normal(directions, 4 * hidden)) / 200 + np.float32(0.002)
+    for name in ("w", "r"):
+        inputs[f"{name}_scale"] = scale if each else scale[:, 0]
+        kind = np.int8 if zero == 0 else np.uint8
+        inputs[f"{name}_zero"] = np.full_like(inputs[f"{name}_scale"], zero, kind)
+    agree(
+        "DynamicQuantizeLSTM", inputs, ("y", "last_h", "last_c"),
+        constants=[n for n in inputs if n not in "xhc" and inputs[n] is not None],
+        hidden_size=hidden, direction="bidirectional" if directions == 2 else "forward",
+    )  # fmt: skip
+
+
+def test_lstm_rounds_each_row_of_the_state() -> None:
+    """The results of a sequence do not depend on those beside it."""
+    x, w = normal(5, 3, 4), codes(1, 4, 8, dtype=np.int8)
+    x[:2, 2, 0] = 4, -4  # one sequence has the range of the input
+    inputs: dict[str, Any] = {"x": x, "w": w, "r": w[:, :2], **dict.fromkeys("blhcp")}
+    for name in ("w", "r"):
+        inputs |= {f"{name}_scale": np.float32([0.01]), f"{name}_zero": np.int8([0])}
+    every, part = (
+        run_in_ge(model_of("DynamicQuantizeLSTM", i, ["y"], hidden_size=2), feeds(i, ()))[0]
+        for i in (inputs, inputs | {"x": x[:, 1:]})
+    )
+    np.testing.assert_allclose(part, every[:, :, 1:], rtol=1e-5)
 
 
 @pytest.mark.parametrize(("past", "each", "causal"), spread([None, 3], [0, 24], [0, 1], count=5))

@@ -13,7 +13,9 @@ from onnx.reference import ReferenceEvaluator
 from xdsl.ir import Operation
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.control import IfOp, LoopOp
+from ge.dialects.graph.control import AssertOp, IfOp, LoopOp
+from ge.dialects.support.diagnostics import Diagnostic, warning_handler
+from ge.dialects.support.dims import Range
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.lowering.onnx.importer import Imported, import_model
@@ -206,6 +208,25 @@ def test_sequence_inputs_and_outputs_are_numbered() -> None:
     assert [got[f"y.{i}"][0] for i in range(3)] == [1, 2, 3]
 
 
+def test_dimensions_named_by_a_question_mark_have_their_own_sizes() -> None:
+    g = graph([node("Relu", ["x"], ["y"])], [value("x", shape=["?", "?"])], [value("y")])
+    check(model(g), {"x": X})
+    typed = import_model(model(g), shapes={"x": (2, Range())})
+    assert "tensor<2x?xf32>" in str(typed.module)
+
+
+def test_real_signal_without_its_last_dimension() -> None:
+    """Runtimes take it, though the standard has a last dimension of 1."""
+    signal = np.random.default_rng(0).standard_normal((2, 12)).astype(np.float32)
+    results: list[np.ndarray] = []
+    for x in (signal, signal[..., None]):
+        g = graph([node("STFT", ["x", "step", "", "length"], ["y"])],
+                  [value("x", shape=x.shape)], [value("y", shape=None)],
+                  step=np.int64(3), length=np.int64(6))  # fmt: skip
+        results.append(run(import_model(model(g)), {"x": x})["y"])
+    np.testing.assert_array_equal(*results)
+
+
 # ---- control flow ------------------------------------------------------------------------------
 
 
@@ -231,6 +252,71 @@ def test_if_with_branches_of_different_shape() -> None:
     g = graph(nodes, [value("c", B), value("x", shape=[2, 3])], [value("y", shape=["n", 3])])
     imported = check(model(g), {"c": np.array(True), "x": X})
     assert str(ops(imported, IfOp)[0].outputs[0].type) == "tensor<?x3xf32>"
+
+
+def squeezed(*after: onnx.NodeProto) -> onnx.ModelProto:
+    """A squeeze of axis 1 as exporters write it, for a size that is known at run time only."""
+    then = graph([node("Squeeze", ["x", "one"], ["t"])], [], [value("t", shape=None)])
+    other = graph([node("Identity", ["x"], ["e"])], [], [value("e", shape=None)])
+    nodes = [
+        node("Shape", ["x"], ["size"], start=1, end=2),
+        node("Equal", ["size", "one"], ["c"]),
+        node("If", ["c"], ["z"], "squeeze", then_branch=then, else_branch=other),
+        *after,
+    ]
+    g = graph(nodes, [value("x", shape=["n", "m"])], [value("y", shape=None)],
+              one=np.array([1]), w=np.ones((1, 3), np.float32))  # fmt: skip
+    return model(g)
+
+
+def test_if_whose_other_branch_what_follows_cannot_take() -> None:
+    proto = squeezed(node("Transpose", ["z"], ["v"], perm=[0]), node("Neg", ["v"], ["y"]))
+    column = X.reshape(6, 1)
+    imported = check(proto, {"x": column}, [-column[:, 0]])
+    assert not ops(imported, IfOp)
+    assert len(ops(imported, AssertOp)) == 1
+    with pytest.raises(GeError, match="squeeze"):
+        run(imported, {"x": X})
+
+
+def test_if_whose_first_branch_what_follows_cannot_take() -> None:
+    proto = squeezed(node("Transpose", ["z"], ["v"], perm=[1, 0]), node("Neg", ["v"], ["y"]))
+    imported = check(proto, {"x": X}, [-X.T])
+    with pytest.raises(GeError, match="If 'squeeze' takes its then branch, with which Transpose"):
+        run(imported, {"x": X.reshape(6, 1)})
+
+
+def test_what_trials_import_is_gone() -> None:
+    """The weights and ops of what is imported for a trial only."""
+    add = node("Add", ["v", "w2"], ["y"])
+    w2 = node("Constant", [], ["w2"], value=numpy_helper.from_array(np.ones((600, 3), np.float32)))
+    nodes = [node("Unsqueeze", ["r", "one"], ["u"]), node("MatMul", ["u", "w"], ["v"]), w2, add]
+    proto = squeezed(node("Transpose", ["z"], ["r"], perm=[0]), *nodes)
+    x = np.ones((600, 1), np.float32)
+    imported = check(proto, {"x": x}, [np.full((600, 3), 2, np.float32)])
+    assert list(imported.payload) == ["w2"]
+    inside = set(imported.module.walk())
+    assert all(u.operation in inside for op in inside for r in op.results for u in r.uses)
+
+
+def test_rank_that_follows_from_a_condition_is_named() -> None:
+    with pytest.raises(GeError, match=r"Softmax 's'.*; how many dimensions 'squeeze' has"):
+        import_model(squeezed(node("Softmax", ["z"], ["s"], "s"), node("Neg", ["s"], ["y"])))
+
+
+def test_branch_that_cannot_run_is_an_error_of_the_run() -> None:
+    then = graph([node("Reshape", ["x", "k"], ["t"], "wrong")], [], [value("t")],
+                 k=np.array([7]))  # fmt: skip
+    other = graph([node("Neg", ["x"], ["e"])], [], [value("e")])
+    nodes = [node("If", ["c"], ["y"], "choice", then_branch=then, else_branch=other)]
+    g = graph(nodes, [value("c", B), value("x", shape=[2, 3])], [value("y", shape=None)])
+    warnings: list[Diagnostic] = []
+    with warning_handler(warnings.append):
+        imported = check(model(g), {"c": np.array(False), "x": X}, [-X])
+    why = "If 'choice' takes its then branch, with which Reshape 'wrong' fails: cannot reshape"
+    assert [w.message.startswith(f"a run ends in an error if {why}") for w in warnings] == [True]
+    with pytest.raises(GeError, match=why):
+        run(imported, {"c": np.array(True), "x": X})
 
 
 def test_constant_condition_leaves_one_branch() -> None:

@@ -364,6 +364,27 @@ def test_a_model_that_random_inputs_do_not_fit(tmp_path: Path, capsys: pytest.Ca
     assert "cannot be run on random inputs" in capsys.readouterr().err
 
 
+def test_images_of_open_size_are_random_ones_that_the_model_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Of which a window and its strides leave something."""
+    window = {"kernel_shape": [4, 4], "strides": [4, 4]}
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["a"], **window),
+        helper.make_node("MaxPool", ["a"], ["b"], **window),
+        helper.make_node("Conv", ["b", "w"], ["y"]),
+    ]
+    infos = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 3, "H", "W"]) for n in ("x", "y")
+    ]
+    w = numpy_helper.from_array(normal(8, 3, 1, 1), "w")
+    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], [w])
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), path)
+    assert ge_compile.main([str(path), "--precision", "fp16", "-o", "-"]) == 0
+    assert "random inputs" not in capsys.readouterr().err
+
+
 def test_a_large_model_is_not_run_on_random_inputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

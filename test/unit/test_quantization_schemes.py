@@ -111,6 +111,27 @@ def test_int16_of_zeros_and_denormals(tmp_path: Path, value: float):
     np.testing.assert_allclose(outputs(program, x), x @ w, rtol=0, atol=1e-40)
 
 
+def test_a_model_that_takes_one_sample_at_a_time(tmp_path: Path):
+    """Its batch is open, and then its nodes ask for 1."""
+    x, w = normal(40, 16, seed=3), normal(16, 4, seed=1)
+    nodes = [
+        helper.make_node("Reshape", ["x", "shape"], ["r"]),
+        helper.make_node("MatMul", ["r", "w"], ["y"]),
+    ]
+    infos = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", ["N", 16]), ("y", [1, 4]))
+    ]
+    constants = [from_array(w, "w"), from_array(np.array([1, 16]), "shape")]
+    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    (tmp_path / "one.onnx").write_bytes(model.SerializeToString())
+    np.savez(tmp_path / "x.npz", x=x)
+    data = str(tmp_path / "x.npz")
+    program = ge.compile(str(tmp_path / "one.onnx"), quantize="int8", calibration=data)
+    assert decibels(x[:1] @ w, outputs(program, x[:1])) > 30
+
+
 def by_definition(x: Array, w: Array) -> Array:
     """Rows of x, and columns of w, in 8 bits."""
     sx = np.maximum(np.abs(x).max(-1, keepdims=True) / np.float32(127), np.float32(2.0**-126))

@@ -179,13 +179,14 @@ def name_of(value: SSAValue) -> str:
     return value_name(value)
 
 
-def random_samples(main: FuncOp) -> Samples:
-    """One sample of inputs: normally distributed floats, integers that are 0 or 1, dimensions that
-    are not known 1."""
+def random_samples(main: FuncOp, size: int = 1) -> Samples:
+    """One sample of inputs: normally distributed floats, integers that are 0 or 1. Dimensions that
+    are not known have this size, but for the batch."""
     rng = np.random.default_rng(0)
     arrays: dict[str, Array] = {}
     for i in inputs_of(main)[0]:
-        shape = [1 if d == DYNAMIC else d for d in i.type.get_shape()]
+        sizes = enumerate(i.type.get_shape())
+        shape = [d if d != DYNAMIC else 1 if axis == i.batch else size for axis, d in sizes]
         dtype = dtype_of(i.type.element_type)
         is_real = is_float(i.type.element_type)
         array = rng.standard_normal(shape) if is_real else rng.integers(0, 2, shape)

@@ -203,6 +203,26 @@ def inputs_of(main: FuncOp) -> tuple[list[Input], int | None]:
     return list(map(Input, names, types, batches)), None if fixed == DYNAMIC else fixed
 
 
+def has_unrelated_batches(main: FuncOp) -> bool:
+    """Whether the first dimension of each input has a name that is nowhere else: some exporters
+    name each dimension that they do not know, so that names tell nothing of the batch."""
+    args = [arg for arg in main.args if not is_seed(arg)]
+    ranks = [len(tensor_type(arg).get_shape()) for arg in args]
+    dims = [
+        dims_of(argument_attributes(main, arg.index), rank)
+        for arg, rank in zip(args, ranks, strict=True)
+    ]
+    names = [n for d in dims for n in d]
+    return len(args) > 1 and all(d and d[0] and names.count(d[0]) == 1 for d in dims)
+
+
+def have_one_count(path: str | Path, inputs: Sequence[Input]) -> bool:
+    """Whether the arrays of a file for all inputs are of one size along their first dimension."""
+    names = [i.name for i in inputs]
+    arrays = read_npz(path, [*names, *(PREFIX + n for n in names)])
+    return len({a.shape[:1] for a in arrays.values()}) == 1
+
+
 def read_labelled(paths: Sequence[str | Path], main: FuncOp) -> Samples:
     """The samples, with the other arrays of the files that have an element for each of them."""
     samples = read_samples(paths, main)
@@ -223,6 +243,8 @@ def read_samples(paths: Sequence[str | Path], main: FuncOp) -> Samples:
     inputs, batch = inputs_of(main)
     if not inputs:
         raise GeError("the model has no inputs, so there is nothing to calibrate with")
+    if has_unrelated_batches(main) and have_one_count(paths[0], inputs):
+        inputs = [replace(i, batch=0) for i in inputs]
     files = [read_inputs(path, inputs) for path in paths]
     arrays = {i.name: _joined(i, [file[i.name] for file in files]) for i in inputs}
     if all(i.batch is None for i in inputs):

@@ -11,8 +11,13 @@ from ge.dialects.npu_task.attributes import data_type, is_dynamic
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import LOOP_ARGUMENTS
 from ge.dialects.npu_task.ops import CopyOp
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, array_ints, shape_of
 from ge.transforms.shapes.buffers import Buffers, buffer_type
+
+
+class UnfitBranch(GeError):
+    """The launches of a branch do not fit the sizes. It may be one that is not taken."""
 
 
 def joined(a: Attribute, b: SSAValue) -> MemRefType[Attribute]:
@@ -44,9 +49,13 @@ class ControlFlow:
         return block, values
 
     def branch(self, op: IfOp | CaseOp) -> None:
+        """All branches. Raises UnfitBranch where one does not fit the sizes."""
         binding = self.binding
         condition = binding.buffer(op.operands[0])
-        blocks, values = zip(*map(self.region, op.regions), strict=True)
+        try:
+            blocks, values = zip(*map(self.region, op.regions), strict=True)
+        except GeError as e:
+            raise UnfitBranch(e.message, e.where, e.hint, e.notes) from None
         joint = [reduce(joined, row, buffer_type(row[0])) for row in zip(*values, strict=True)]
         outs, order, dynamic = self.destinations(joint, op.order, iter(op.outs), iter(op.results_))
         types = [t for _, t in dynamic]

@@ -41,6 +41,8 @@ def recurrent(op: Recurrent, w: Writer) -> list[str]:
     inputs: list[Input] = [op.input, op.weights, op.recurrence, op.bias, lengths, op.initial_state]
     attributes = functions(op)
     if isinstance(op, LstmOp):
+        if op.quantize_state.value.data:
+            w.refuse("ONNX has no LSTM whose state is rounded to 8 bits")
         inputs += [op.initial_cell, op.peephole]
         attributes["input_forget"] = python(op.input_forget)
     if isinstance(op, GruOp):

@@ -12,7 +12,9 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.quantization import DequantizeOp, DynamicQuantizeOp, QuantizeOp
+from ge.dialects.graph.recurrent import LstmOp
 from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.shape import TransposeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.support.types import is_static, numel, rank_of, shape_of
 from ge.lowering.onnx.contrib import ANY, contrib_op
@@ -23,6 +25,7 @@ from ge.lowering.onnx.ops.contrib_normalization import channels_back, channels_f
 from ge.lowering.onnx.ops.convolution import conv_params
 from ge.lowering.onnx.ops.linear import as_f32, dequantized, multiply, quantized
 from ge.lowering.onnx.ops.quantization import dequantize, quantize
+from ge.lowering.onnx.ops.recurrent import layer
 from ge.lowering.onnx.registry import Node
 
 NO_INPUT = 1 << 30  # the index of none
@@ -181,3 +184,32 @@ def quantized_attention(n: Node) -> Sequence[SSAValue | None]:
 
 contrib_op("QuantizeLinear", axis=ANY)(quantize)
 contrib_op("DequantizeLinear", axis=ANY)(dequantize)
+
+
+# ---- recurrent layers --------------------------------------------------------------------------
+
+
+def real_weights(n: Node, index: int, scale_index: int) -> SSAValue:
+    """Quantized weights [directions, size, gates] as f32, in the order of ONNX's LSTM. The scale
+    and the zero point after it are for each direction, or for each gate of a direction too."""
+
+    def wide(value: SSAValue) -> SSAValue:
+        value = as_f32(n, value)
+        axes = (1, 2) if rank_of(value) == 1 else (1,)
+        return n.emit(UnsqueezeOp, value, axes=axes)
+
+    weights = n.emit(e.SubOp, as_f32(n, n[index]), wide(n[scale_index + 1]))
+    weights = n.emit(e.MulOp, weights, wide(n[scale_index]))
+    return n.emit(TransposeOp, weights, permutation=(0, 2, 1))
+
+
+@contrib_op(
+    "DynamicQuantizeLSTM", activation_alpha=ANY, activation_beta=ANY, activations=ANY, clip=ANY,
+    direction=ANY, hidden_size=ANY, input_forget=ANY,
+)  # fmt: skip
+def dynamic_quantize_lstm(n: Node) -> tuple[SSAValue, ...]:
+    """The input is quantized as a whole, the state before each step."""
+    x = n.emit(DequantizeOp, *n.build(DynamicQuantizeOp, n[0]).results)
+    operands = (x, real_weights(n, 1, 8), real_weights(n, 2, 10))
+    forget = bool(n.int("input_forget"))
+    return layer(n, LstmOp, (6, 7), operands, input_forget=forget, quantize_state=True)

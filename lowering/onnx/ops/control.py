@@ -1,20 +1,25 @@
 """ONNX's control flow: If, Loop, Scan, SequenceMap, Optional*.
 
 Branches on constants, sequences (lists of tensors that exist during import only) and optionals are
-resolved at import; the rest becomes graph.if and graph.loop.
+resolved at import; the rest becomes graph.if and graph.loop. Of a branch that would fail in any run
+remains a graph.assert.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import numpy as np
-from onnx import helper
+from onnx import GraphProto, helper
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Region, SSAValue
 
-from ge.dialects.graph.control import CONDITION, ITERATION, IfOp, LoopOp, YieldOp, join
-from ge.dialects.support.types import DYNAMIC, normalize_axis, shape_of
+from ge.dialects.graph.control import CONDITION, ITERATION, AssertOp, IfOp, LoopOp, YieldOp, join
+from ge.dialects.support.types import DYNAMIC, is_ranked, normalize_axis, rank_of, shape_of
+from ge.lowering.onnx.order import node_name
 from ge.lowering.onnx.registry import Node, Unsupported, Value, onnx_op
-from ge.lowering.onnx.scope import Failed, Scope
+from ge.lowering.onnx.scope import Failed, ImportProblem, Scope, Undecided
 
 OPSET = 18  # the opset of nodes that this file makes itself
 
@@ -59,30 +64,97 @@ def end(scope: Scope, values: Sequence[SSAValue]) -> Region:
 # ---- branches ----------------------------------------------------------------------------------
 
 
+BRANCHES = ("then_branch", "else_branch")
+
+
 @onnx_op("If")
 def branch(n: Node) -> list[Value]:
     scope = cast(Scope, n.scope)
     condition = n.constant(0)
     if condition is not None:
         return scope.inline(n.subgraph("then_branch" if condition.any() else "else_branch"))
-    regions: list[Region] = []
-    forms: list[list[int | None]] = []
-    failed = False
-    for name in ("then_branch", "else_branch"):
-        inner = scope.child()
-        try:
-            values = inner.import_graph(n.subgraph(name))
-        except Failed:  # the other branch may have more to report
-            failed = True
-            continue
-        forms.append(sizes(values))
-        regions.append(end(inner, flat(values)))
-    if failed:
+    start = scope.importer.mark()
+    tried = [attempt(scope, n.subgraph(name)) for name in BRANCHES]
+    problems = [t.problems for t in tried]
+    if not any(problems) and ranks_differ(tried):
+        if scope.on_trial:
+            raise Undecided
+        problems = [problems_after(n, scope, t) for t in tried]
+    for taken, other in ((0, 1), (1, 0)):
+        if not problems[taken] and is_mismatch(problems[other]):
+            scope.importer.reset(start)
+            return asserted(n, scope, taken, problems[other][0])
+    if any(t.problems for t in tried):
+        scope.importer.problems.extend(p for t in tried for p in t.problems)
         raise Failed
+    return conditional(n, tried)
+
+
+@dataclass
+class Attempt:
+    """A branch that is imported into a block of its own, and the problems that this met."""
+
+    inner: Scope
+    values: list[Value]
+    problems: list[ImportProblem]
+
+
+def attempt(scope: Scope, graph: GraphProto) -> Attempt:
+    inner, values = scope.child(), list[Value]()
+    with scope.importer.trial() as problems, suppress(Failed):
+        values = inner.import_graph(graph)
+    return Attempt(inner, values, problems)
+
+
+def is_mismatch(problems: Sequence[ImportProblem]) -> bool:
+    """Whether there are problems, and all are of types that do not fit: it fails in any run."""
+    return bool(problems) and all(p.is_mismatch for p in problems)
+
+
+def ranks_differ(tried: Sequence[Attempt]) -> bool:
+    pairs = zip(*(t.values for t in tried), strict=False)
+    return not all(same_rank(a, b) for a, b in pairs)
+
+
+def same_rank(a: Value, b: Value) -> bool:
+    """Whether both have a rank and it is the same, or they are no tensors."""
+    if not isinstance(a, SSAValue) or not isinstance(b, SSAValue):
+        return True
+    return is_ranked(a) and is_ranked(b) and rank_of(a) == rank_of(b)
+
+
+def problems_after(n: Node, scope: Scope, tried: Attempt) -> list[ImportProblem]:
+    """The problems that the nodes after the If have with the results of a branch: exporters write
+    squeeze as an If, and what follows often takes one rank only. Looks as far as the next If
+    whose branches differ in rank."""
+    start = scope.importer.mark()
+    after = scope.on_trial_with(dict(zip(n.proto.output, tried.values, strict=False)))
+    with scope.importer.trial() as problems, suppress(Undecided):
+        after.import_nodes(scope.rest, ())
+    scope.importer.reset(start)
+    return problems
+
+
+def conditional(n: Node, tried: Sequence[Attempt]) -> list[Value]:
+    forms = [sizes(t.values) for t in tried]
     if forms[0] != forms[1]:
         raise Unsupported("the branches give sequences of different lengths")
+    regions = [end(t.inner, flat(t.values)) for t in tried]
     count = len(cast(YieldOp, regions[0].block.last_op).operands)
     return grouped(n.build(IfOp, n[0], regions=regions, results=count).results, forms[0])
+
+
+def asserted(n: Node, scope: Scope, taken: int, problem: ImportProblem) -> list[Value]:
+    """The values of the branch `taken`; a run in which it is not stops with an error."""
+    condition = n[0] if taken == 0 else apply(n, scope, "Not", n[0])
+    values = scope.inline(n.subgraph(BRANCHES[taken]))
+    name, other = node_name(n.proto), BRANCHES[1 - taken].replace("_", " ")
+    message = StringAttr(
+        f"If '{name}' takes its {other}, with which {problem.op_type} {problem} fails: "
+        f"{problem.reason}"
+    )
+    tensors = [n.emit(AssertOp, v, condition, message=message) for v in flat(values)]
+    return grouped(tensors, sizes(values))
 
 
 # ---- loops -------------------------------------------------------------------------------------

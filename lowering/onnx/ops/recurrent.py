@@ -1,5 +1,7 @@
 """ONNX's RNN, GRU and LSTM."""
 
+from typing import TypeAlias
+
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import SSAValue
 
@@ -56,12 +58,20 @@ def _activations(n: Node) -> dict[str, Param]:
     return params
 
 
-def _layer(
-    n: Node, op: type[g.Recurrent], others: tuple[int, ...] = (), **params: Param
+Operands: TypeAlias = tuple[SSAValue, SSAValue, SSAValue]
+
+
+def layer(
+    n: Node,
+    op: type[g.Recurrent],
+    others: tuple[int, ...] = (),
+    operands: Operands | None = None,
+    **params: Param,
 ) -> tuple[SSAValue, ...]:
-    """The op on inputs X, W, R, B, sequence_lens, initial_h and `others`; layout 1 has the batch
-    first everywhere."""
+    """The op on inputs X, W, R (or `operands` in place of these), B, sequence_lens, initial_h and
+    `others`; layout 1 has the batch first everywhere."""
     batch_first = bool(n.int("layout"))
+    x, weights, recurrence = (n[0], n[1], n[2]) if operands is None else operands
 
     def steps_first(x: SSAValue | None) -> SSAValue | None:
         if x is None or not batch_first:
@@ -74,7 +84,7 @@ def _layer(
     tail = [steps_first(n.get(i)) if i != 7 else n.get(i) for i in others]
     clip = n.float("clip")
     layer = n.build(
-        op, steps_first(n[0]), n[1], n[2], n.get(3), lengths, steps_first(n.get(5)), *tail,
+        op, steps_first(x), weights, recurrence, n.get(3), lengths, steps_first(n.get(5)), *tail,
         direction=n.str("direction", "forward").lower(), clip=clip or None,
         **_activations(n), **params,
     )  # fmt: skip
@@ -87,14 +97,14 @@ def _layer(
 
 @onnx_op("RNN")
 def rnn(n: Node) -> tuple[SSAValue, ...]:
-    return _layer(n, g.RnnOp)
+    return layer(n, g.RnnOp)
 
 
 @onnx_op("GRU")
 def gru(n: Node) -> tuple[SSAValue, ...]:
-    return _layer(n, g.GruOp, linear_before_reset=bool(n.int("linear_before_reset")))
+    return layer(n, g.GruOp, linear_before_reset=bool(n.int("linear_before_reset")))
 
 
 @onnx_op("LSTM")
 def lstm(n: Node) -> tuple[SSAValue, ...]:
-    return _layer(n, g.LstmOp, (6, 7), input_forget=bool(n.int("input_forget")))
+    return layer(n, g.LstmOp, (6, 7), input_forget=bool(n.int("input_forget")))

@@ -2,6 +2,7 @@
 
 from xdsl.ir import SSAValue
 
+from ge.dialects.graph.shape import UnsqueezeOp
 from ge.dialects.graph.signal import DftOp, MelWeightMatrixOp, StftOp
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Node, onnx_op
@@ -35,9 +36,11 @@ def dft(n: Node) -> SSAValue:
 def stft(n: Node) -> SSAValue:
     step_value, step = parameter(n, 1)
     length_value, length = parameter(n, 3)
+    # A real signal without the last dimension of size 1: not in the standard, but runtimes take it
+    signal = n.emit(UnsqueezeOp, n[0], axes=(2,)) if n.rank(0) == 2 else n[0]
     return n.emit(
         StftOp,
-        n[0],
+        signal,
         n.get(2),
         step_value,
         length_value,

@@ -240,3 +240,11 @@ func.func @f(%x: tensor<?x4xf32>) {
   %y = graph.assume_shape %x shape [2, 5] : tensor<?x4xf32> -> tensor<2x5xf32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<2xf32>, %c: tensor<2xi1>) {
+  // CHECK: the condition must be one i1, not tensor<2xi1>
+  %y = graph.assert %x, %c, "why" : (tensor<2xf32>, tensor<2xi1>) -> tensor<2xf32>
+  return
+}

@@ -24,5 +24,7 @@ func.func @lstm(%x: tensor<5x3x4xf32>, %w: tensor<1x24x4xf32>, %r: tensor<1x24x6
   %y, %h, %c = graph.lstm %x, %w, %r : tensor<5x3x4xf32>, tensor<1x24x4xf32>, tensor<1x24x6xf32> -> tensor<5x1x3x6xf32>, tensor<1x3x6xf32>, tensor<1x3x6xf32>
   // CHECK-NEXT: %z, %l, %m = graph.lstm %x, %w, %r initial_state %s : tensor<1x3x6xf32> initial_cell %s : tensor<1x3x6xf32> peephole %p : tensor<1x18xf32> {input_forget = true} : tensor<5x3x4xf32>, tensor<1x24x4xf32>, tensor<1x24x6xf32> -> tensor<5x1x3x6xf32>, tensor<1x3x6xf32>, tensor<1x3x6xf32>
   %z, %l, %m = graph.lstm %x, %w, %r initial_state %s : tensor<1x3x6xf32> initial_cell %s : tensor<1x3x6xf32> peephole %p : tensor<1x18xf32> {input_forget = true} : tensor<5x3x4xf32>, tensor<1x24x4xf32>, tensor<1x24x6xf32> -> tensor<5x1x3x6xf32>, tensor<1x3x6xf32>, tensor<1x3x6xf32>
+  // CHECK-NEXT: %a, %b, %d = graph.lstm %x, %w, %r {quantize_state = true} : tensor<5x3x4xf32>, tensor<1x24x4xf32>, tensor<1x24x6xf32> -> tensor<5x1x3x6xf32>, tensor<1x3x6xf32>, tensor<1x3x6xf32>
+  %a, %b, %d = graph.lstm %x, %w, %r {quantize_state = true} : tensor<5x3x4xf32>, tensor<1x24x4xf32>, tensor<1x24x6xf32> -> tensor<5x1x3x6xf32>, tensor<1x3x6xf32>, tensor<1x3x6xf32>
   func.return
 }
