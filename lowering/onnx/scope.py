@@ -58,11 +58,14 @@ SMALL = 4096  # up to so many elements, what depends on constants only is comput
 
 @dataclass(frozen=True)
 class ImportProblem:
+    """Why a node cannot be imported. `line`: of the program that the node comes from;
+    `is_mismatch`: types of operands and attributes do not fit together, in any run."""
+
     op_type: str
     name: str
     reason: str
-    line: str = ""  # of the program that the node comes from
-    is_mismatch: bool = False  # whether types of operands and attributes do not fit together
+    line: str = ""
+    is_mismatch: bool = False
 
     def __str__(self) -> str:
         return f"'{self.name}' ({self.line})" if self.line else f"'{self.name}'"
