@@ -95,6 +95,7 @@ from ge.dialects.support.work import Work
 STAGES = ("raw", "capped", "biased", "weights")
 KEYS = 512  # keys that a tile of queries meets at a time
 STEPS = 255  # of rounded weights between 0 and 1
+LOW = -1024.0  # rows of 16-bit attention without a score above it are rounded before softmax
 SCORE_VECTOR_COST = 10  # element-operations for each score: scale, mask, softmax, element type
 GRIDS = ("score", "weight")
 GRID_VECTOR_COST = 5  # divide, round, two limits that have the zero point in them, multiply

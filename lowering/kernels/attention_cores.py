@@ -5,7 +5,7 @@ from contextlib import nullcontext
 
 from xdsl.dialects.builtin import f32, i1, i8
 
-from ge.dialects.graph.attention import STEPS
+from ge.dialects.graph.attention import LOW, STEPS
 from ge.dialects.graph.elementwise import RoundOp
 from ge.dialects.tile.types import Memory
 from ge.lowering.kernels.attention_facts import ALWAYS, Facts, Place
@@ -30,7 +30,6 @@ from ge.lowering.tiles.values import (
 )
 
 NONE, LOWEST = float("-inf"), -3.4028234663852886e38
-LOW = -1024.0  # rows whose scores are all below it are rounded: see `graph.attention`
 
 
 def several(c: Tracer, count: int) -> Iterable[Scalar]:

@@ -69,9 +69,6 @@ def excluded(
     return reduce(np.logical_or, masks) if masks else None
 
 
-LOW = -1024.0  # rows without a score above it are rounded to a 16-bit element type (see the op)
-
-
 def heads_first(op: g.AttentionLike, name: str, array: Array) -> Array:
     return array.swapaxes(1, 2) if op.tokens_first(name) else array
 
@@ -173,7 +170,7 @@ class Scores:
     def tops(self, s: Array) -> Array:
         """The largest score of each row, as a column; rounds low rows of s."""
         top = s.max(-1, keepdims=True, initial=-np.inf)
-        if self.narrow is not None and (low := top[..., 0] < LOW).any():
+        if self.narrow is not None and (low := top[..., 0] < g.LOW).any():
             s[low] = s[low].astype(self.narrow)
             top[low] = s[low].max(-1, keepdims=True, initial=-np.inf)
         return top

@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import ModuleOp, f32, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.attention import LOW, AttentionOp
 from ge.dialects.graph.elementwise import (
     AddOp,
     CastOp,
@@ -52,8 +52,6 @@ from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op
 from ge.transforms.rewriting.relations import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule
-
-LOW = -1024.0  # rows without a score above it are rounded to a 16-bit type (see the op)
 
 
 def is_written_out(op: AttentionOp) -> bool:
