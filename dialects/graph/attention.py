@@ -207,14 +207,20 @@ class AttentionLike(OneResultOp, SplitInterface, ABC):
             spans = [batch, blocks(heads, group), keys, last if name == "value" else (0, size)]
         return Box.of([spans[self.dimension(name, i)] for i in range(4)])
 
+    def has_unknown_offset(self) -> bool:
+        """Whether positions of queries follow from values, and how many queries there are."""
+        return self.offset_value is not None or (
+            self.key_lengths is not None and self.offset is None
+        )
+
+    def counts_size(self, axis: int, result: int = 0) -> bool:
+        return axis == self.dimension("result", 2) and self.has_unknown_offset()
+
     def needed_keys(self, queries: Span, last: Span) -> Span:
         """The keys whose scores a span of queries needs: those at positions that take part."""
         keys, (first, count) = self.sizes("key")[2], queries
         offset = self.ints("offset") or (0,)
-        moved = self.offset_value is not None or (
-            self.key_lengths is not None and self.offset is None
-        )
-        if moved or not isinstance(first, int):
+        if self.has_unknown_offset() or not isinstance(first, int):
             return 0, keys
         left, right = self.left_window.value.data, self.right_window.value.data
         right = 0 if self.causal.value.data else right

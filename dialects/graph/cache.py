@@ -70,6 +70,10 @@ class AppendOp(Movement, OneResultOp):
         own = box.along(shape_of(self.operands[index]), (axis,)) if index == 1 else None
         return own if index else box
 
+    def counts_size(self, axis: int, result: int = 0) -> bool:
+        """Where the rows are goes by how many there are, and how long the cache is."""
+        return axis == element_axis(self.axis.value.data, rank_of(self.cache))
+
     def bytes_read(self, index: int) -> int:
         return byte_size(self.rows.type) if index == 0 else super().bytes_read(index)
 

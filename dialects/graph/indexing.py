@@ -1,11 +1,11 @@
 """Elements picked and placed by index or condition: gather, scatter, one-hot, top-k and such."""
 
-from abc import ABC
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, UnrankedTensorType, i1, i64
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -137,6 +137,12 @@ class GatherElementsOp(Picking):
         return box if index else box.along(shape_of(self.input), (axis,))
 
 
+def from_front(indices: SSAValue | None) -> bool:
+    """Whether indices are known not to count from the end."""
+    known = () if indices is None else constant_ints(indices)
+    return known is not None and min(known, default=0) >= 0
+
+
 def check_inside(indices: Shape, shape: Shape, axis: int) -> None:
     """Indices do not go beyond the input in a dimension other than `axis`."""
     if len(indices) != len(shape):
@@ -198,6 +204,13 @@ class Placing(Movement, OneResultOp, ABC):
     reduction = choice_def("reduction", ("none", "add", "mul", "max", "min"), "none")
     assembly_format = f"$input `,` $indices `,` $updates (`reduction` $reduction^)? {TYPES}"
 
+    @abstractmethod
+    def indexed_axes(self) -> Collection[int]:
+        """The axes of the input that indices are along."""
+
+    def counts_size(self, axis: int, result: int = 0) -> bool:
+        return axis in self.indexed_axes() and not from_front(self.indices)
+
     def check_operands(self) -> None:
         check_indices(self.indices, "indices")
         check_same_element(self.input, self.updates)
@@ -227,6 +240,9 @@ class ScatterElementsOp(Placing):
         merge_shapes(shape_of(self.indices), shape_of(self.updates), "indices and updates")
         return (self.input.type,)
 
+    def indexed_axes(self) -> Collection[int]:
+        return (element_axis(self.axis.value.data, rank_of(self.input)),)
+
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         axis = element_axis(self.axis.value.data, len(box.sizes))
         return box.along(shape_of(self.operands[index]), (axis,)) if index else box
@@ -249,6 +265,9 @@ class ScatterNdOp(Placing):
             expected = (*indices[:-1], *shape[depth:])
             merge_shapes(expected, shape_of(self.updates), "slices and updates")
         return (self.input.type,)
+
+    def indexed_axes(self) -> Collection[int]:
+        return range(shape_of(self.indices)[-1])
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         shape, depth = shape_of(self.operands[index]), shape_of(self.indices)[-1]
@@ -297,6 +316,12 @@ class TensorScatterOp(Movement, OneResultOp):
                 "write_indices", vector_length(self.write_indices, "write_indices"), shape[0]
             )
         return (self.input.type,)
+
+    def counts_size(self, axis: int, result: int = 0) -> bool:
+        """What is written goes on at the begin where it is "circular"."""
+        is_own = axis == element_axis(self.axis.value.data, rank_of(self.input))
+        plain = self.mode.data == "linear" and from_front(self.write_indices)
+        return is_own and not plain
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         if index == 2:

@@ -120,6 +120,10 @@ class MaxPoolIndicesOp(Pooling):
             raise VerifyException(f"element type {element} is not supported")
         return (tensor(shape, element), tensor(shape, i64))
 
+    def counts_size(self, axis: int, result: int = 0) -> bool:
+        """An index in the flattened input has all sizes but the first in it."""
+        return result == 1 and axis > 0
+
 
 @irdl_op_definition
 class MaxUnpoolOp(WindowedOp, OneResultOp):

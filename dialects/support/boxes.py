@@ -86,6 +86,11 @@ class BoxInterface(WorkInterface):
         pointwise = self.ACCESS is Access.POINTWISE and len(shape) <= len(whole)
         return aligned_box(box, shape) if pointwise else None
 
+    def counts_size(self, axis: int, result: int = 0) -> bool:
+        """Whether the size of operands along `axis` of a result goes into its elements beside the
+        elements that boxes name: an index that counts from the end, or in a flattened operand."""
+        return False
+
 
 def stretches(op: BoxInterface, index: int) -> int | None:
     """The greatest number of equal stretches of memory such that stretch i of each result needs

@@ -85,7 +85,7 @@ class Window:
     def _reaching(self, i: int, span: Span, count: int) -> Span:
         first, stride, extent = plus(span[0], self.pads[i]), self.strides[i], self.extent(i)
         if not isinstance(first, int):
-            return -((extent - 1 - first) // stride), (span[1] + extent - 2) // stride + 1
+            return 0 - (extent - 1 - first) // stride, (span[1] + extent - 2) // stride + 1
         met = set[int]()
         for k in range(0, extent, self.dilations[i]):
             low, high = -((k - first) // stride), (first + span[1] - 1 - k) // stride
