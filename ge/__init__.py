@@ -11,6 +11,7 @@ Everything is imported when it is first used.
 """
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -68,12 +69,15 @@ _DOORS = {
 }
 _HOME = {name: f"ge.{module}" for module, names in _NAMES.items() for name in names.split()}
 
+if not os.path.isdir(os.path.join(__path__[0], "dialects")):  # in the sources, beside this folder
+    __path__.append(os.path.dirname(__path__[0]))
+
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from importlib.metadata import version
+        from ge.dialects.support.distribution import version
 
-        return version("ge")
+        return version()
     if name == "__all__":
         return [*_HOME, *_DOORS]
     if name in _DOORS:

@@ -26,7 +26,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points, version
+from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from pathlib import Path
 from traceback import extract_tb
@@ -35,6 +35,7 @@ from typing import Any
 from xdsl.universe import Universe
 
 from ge.dialects.support.context import setting
+from ge.dialects.support.distribution import NAME, stranger, version
 from ge.dialects.support.environment import packages_off
 from ge.dialects.support.errors import GeError
 
@@ -156,8 +157,12 @@ def owner_of(module: str) -> str:
 
 
 def left_out(what: str, error: BaseException, way: str = "") -> None:
-    """Warn in one line, once."""
-    line = f"{what} is left out: {reason(error)}{f'; {way}' if way else ''}"
+    """Warn of what takes no part, and say why."""
+    warn(f"{what} is left out: {reason(error)}{f'; {way}' if way else ''}")
+
+
+def warn(line: str) -> None:
+    """Print a warning to standard error, once."""
     if line not in (warned := _packages.get().warned):
         warned.add(line)
         print(f"warning: {line}", file=sys.stderr)
@@ -191,6 +196,8 @@ def _find() -> list[Installed]:
     if (off := packages_off()) == ("all",):
         return found
     entries = entry_points(group=GROUP)
+    if text := stranger():
+        warn(text)
     own = [e for e in entries if e.value.partition(".")[0] in OWN]
     taken = _Names()
     for entry in sorted((e for e in entries if e not in own), key=_name):
@@ -216,8 +223,8 @@ def _name(entry: EntryPoint) -> str:
 def _load(entry: EntryPoint) -> Installed:
     """Raises GeError for what is no universe, and for a package that wants another ge."""
     number = entry.dist.version if entry.dist else "0"
-    if wanted := unmet(entry.dist.requires or () if entry.dist else (), version("ge")):
-        raise GeError(f"it requires {wanted}, and this is ge {version('ge')}")
+    if wanted := unmet(entry.dist.requires or () if entry.dist else (), version()):
+        raise GeError(f"it requires {wanted}, and this is {version()}")
     universe = entry.load()
     if not isinstance(universe, Universe):
         raise GeError(f"{entry.value} is a {type(universe).__name__}, not a ge.Package")
@@ -262,7 +269,8 @@ def presets() -> tuple[str, ...]:
 
 # ---- versions --------------------------------------------------------------------------------
 
-REQUIREMENT = re.compile(r"ge\s*(?:\[[^\]]*\])?\s*\(?(?P<clauses>[<>=!~][^;)]*)")
+OURS = NAME.replace("-", "[-_.]")
+REQUIREMENT = re.compile(OURS + r"\s*(?:\[[^\]]*\])?\s*\(?(?P<clauses>[<>=!~][^;)]*)")
 CLAUSE = re.compile(r"\s*(?P<how>[<>=!]=|[<>])\s*(?P<number>\d+(?:\.\d+)*)\s*")
 COMPARE: Mapping[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
     "<": lambda a, b: a < b,
@@ -284,7 +292,7 @@ def unmet(requirements: Sequence[str], ours: str) -> str:
         for text in match["clauses"].split(","):
             clause = CLAUSE.fullmatch(text)
             if clause is not None and not COMPARE[clause["how"]](*_aligned(ours, clause["number"])):
-                return f"ge {match['clauses'].strip()}"
+                return f"{NAME} {match['clauses'].strip()}"
     return ""
 
 

@@ -30,7 +30,7 @@ async function start() {
     client = undefined;
     vscode.window.showErrorMessage(
       `ge: the language server '${command}' cannot be started: ${error}. ` +
-        "pip install 'ge[lsp]', or say in the setting ge.server where it is.",
+        "pip install 'ge-npu[lsp]', or say in the setting ge.server where it is.",
     );
   }
 }

@@ -74,9 +74,11 @@ def prepare_streams() -> None:
 
 
 def version_text(tool: str) -> str:
-    from importlib.metadata import version
+    from importlib.metadata import version as version_of
 
-    return f"{tool} {version('ge')} (xDSL {version('xdsl')})"
+    from ge.dialects.support.distribution import version
+
+    return f"{tool} {version()} (xDSL {version_of('xdsl')})"
 
 
 class ArgumentParser(argparse.ArgumentParser):

@@ -40,12 +40,12 @@ def build_parser() -> ArgumentParser:
 def run(arguments: Sequence[str]) -> int:
     """The exit status: 0 if the client has asked for the end before it went away."""
     args = build_parser().parse_args(arguments)
-    from ge.dialects.support.errors import GeError
+    from ge.dialects.support.distribution import lacking
 
     try:
         import pygls  # pyright: ignore[reportUnusedImport]  # noqa: F401
     except ImportError as e:
-        raise GeError(f"ge-lsp needs package {e.name}", hint="pip install 'ge[lsp]'") from None
+        raise lacking(f"ge-lsp needs package {e.name}", "lsp") from None
     from ge.lowering.lsp.server import Settings
     from ge.lowering.pipeline.options import Options
 

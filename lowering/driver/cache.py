@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import file_digest, sha256
-from importlib.metadata import version
+from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -36,6 +36,7 @@ from ge.dialects.support.diagnostics import (
     diagnostic_handler,
     warning_handler,
 )
+from ge.dialects.support.distribution import version
 from ge.dialects.support.errors import GeError
 from ge.lowering.pipeline.options import Options
 from ge.lowering.plugins.extensions import registered
@@ -181,7 +182,7 @@ def _entry_of(request: Request) -> Path | None:
         return None
     try:
         facts = {
-            "versions": [(p, version(p)) for p in ("ge", "xdsl", "onnx", "numpy")],
+            "versions": [version(), *((p, version_of(p)) for p in ("xdsl", "onnx", "numpy"))],
             "compiler": list(own_files()),
             "packages": package_files(),
             "name": Path(request.path).name,  # the report tells it

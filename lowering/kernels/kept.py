@@ -18,7 +18,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from hashlib import sha256
-from importlib.metadata import version
+from importlib.metadata import version as version_of
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -31,6 +31,7 @@ from ge.dialects.fused_op import CustomOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.diagnostics import remark
+from ge.dialects.support.distribution import version
 from ge.dialects.support.helpers import helpers
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.tensor_op import TensorOp
@@ -256,7 +257,7 @@ def is_foreign_class(kind: type[Operation]) -> bool:
 @cache
 def compiler() -> str:
     """Which compiler this is."""
-    return json.dumps([*((p, version(p)) for p in OWN), *own_files()])
+    return json.dumps([version(), version_of("xdsl"), *own_files()])
 
 
 def nameless(kernel: KernelOp) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any, Protocol, TypeVar, cast
 
 from lsprotocol import types as lsp
@@ -20,6 +19,7 @@ from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
 from pygls.uris import to_fs_path
 from xdsl.context import Context
 
+from ge.dialects.support.distribution import version
 from ge.lowering.driver.context import context
 from ge.lowering.lsp.analysis import Analysis, analyse, failed
 from ge.lowering.lsp.answers import Answers
@@ -85,7 +85,7 @@ class Server(LanguageServer):
     def __init__(self, settings: Settings) -> None:
         super().__init__(  # pyright: ignore[reportUnknownMemberType]
             "ge-lsp",
-            version("ge"),
+            version(),
             protocol_cls=ServerProtocol,
             converter_factory=default_converter,
         )

@@ -4,7 +4,7 @@ this file imports torch; nothing that `import ge` reads does so."""
 from importlib import import_module
 from typing import Any
 
-from ge.dialects.support.errors import GeError
+from ge.dialects.support.distribution import lacking
 
 
 def imported(name: str) -> Any:
@@ -13,7 +13,7 @@ def imported(name: str) -> Any:
         return import_module(name)
     except ImportError as e:
         text = f"ge.torch needs the package {name.partition('.')[0]}, which cannot be imported: {e}"
-        raise GeError(text, hint="pip install 'ge[torch]'") from e
+        raise lacking(text, "torch") from e
 
 
 torch: Any = imported("torch")

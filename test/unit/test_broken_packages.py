@@ -85,15 +85,16 @@ def test_of_two_packages_with_one_name_the_first_stays(
 @pytest.mark.parametrize(
     ("requires", "works"),
     [
-        ("ge", True),
-        ("ge>=0.1", True),
-        ("ge>=0.1,<0.2", True),
-        ("ge (==0.1.0)", True),
-        ("gear>=9", True),
-        ("ge>=9", False),
-        ("ge[test]<0.1; python_version > '3'", False),
-        ("ge!=0.1", False),
-        ("ge~=9.0", True),  # left to pip
+        ("ge-npu", True),
+        ("ge-npu>=0.1", True),
+        ("ge-npu>=0.1,<0.2", True),
+        ("ge-npu (==0.1.0)", True),
+        ("ge-npus>=9", True),
+        ("ge-npu>=9", False),
+        ("ge-npu[test]<0.1; python_version > '3'", False),
+        ("ge-npu!=0.1", False),
+        ("ge-npu~=9.0", True),  # left to pip
+        ("ge>=9", True),  # another project
     ],
 )
 def test_versions_of_ge_that_a_package_wants(requires: str, works: bool):
@@ -101,11 +102,11 @@ def test_versions_of_ge_that_a_package_wants(requires: str, works: bool):
 
 
 def test_a_package_for_another_ge_is_left_out(site: Path, capsys: pytest.CaptureFixture[str]):
-    install_package(site, "newer", EMPTY, ("ge>=9.1",))
+    install_package(site, "newer", EMPTY, ("ge-npu>=9.1",))
     assert installed() == []
     error = capsys.readouterr().err
     assert (
-        f"package 'newer' is left out: it requires ge >=9.1, and this is ge {ge.__version__}"
+        f"package 'newer' is left out: it requires ge-npu >=9.1, and this is {ge.__version__}"
         in error
     )
 

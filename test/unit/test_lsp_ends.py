@@ -49,4 +49,4 @@ def test_without_pygls_it_says_what_to_install():
     code = START.replace("import sys;", "import sys; sys.modules['pygls'] = None;")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr == "ge-lsp: error: ge-lsp needs package pygls; pip install 'ge[lsp]'\n"
+    assert done.stderr == "ge-lsp: error: ge-lsp needs package pygls; pip install 'ge-npu[lsp]'\n"

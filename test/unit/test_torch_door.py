@@ -38,7 +38,7 @@ def test_without_pytorch_the_way_to_it_is_told():
         [sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("error: ge.torch needs the package torch")
-    assert "pip install 'ge[torch]'" in done.stdout
+    assert "pip install 'ge-npu[torch]'" in done.stdout
 
 
 def test_wrong_options_are_told_before():
