@@ -6,6 +6,7 @@ decides what becomes of it. To fail, raise GeError, or VerifyException / PassFai
 """
 
 import re
+import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -25,6 +26,7 @@ from xdsl.ir import Attribute, Operation
 from ge.dialects.support.context import setting
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.remark_kinds import RemarkKind
+from ge.dialects.support.streams import error_stream
 
 
 class Severity(StrEnum):
@@ -191,6 +193,12 @@ def listing(problems: Sequence[object]) -> str:
     """The first `SHOWN` problems, and how many more there are."""
     more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
     return "; ".join(map(str, problems[:SHOWN])) + more
+
+
+def print_diagnostic(diagnostic: Diagnostic) -> None:
+    """Print a diagnostic in one line on standard error; with `--quiet`, errors alone."""
+    is_error = diagnostic.severity is Severity.ERROR
+    print(diagnostic, file=error_stream() if is_error else sys.stderr)
 
 
 def error_at(op: Operation, message: str, hint: str = "") -> GeError:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ge.dialects.support.streams import print_result
 from ge.lowering.cli.arguments import add_options, options_from
 from ge.lowering.cli.command_line import ArgumentParser
 
@@ -56,7 +57,7 @@ def run(arguments: Sequence[str]) -> int:
         if args.output:
             out.text(args.output, text)
         else:
-            print(text, end="")
+            print_result(text.rstrip("\n"))
         if args.report:
             out.json(args.report, [report(b) for b in found])
     return 0

@@ -3,9 +3,9 @@ can be read and edited."""
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 
+from ge.dialects.support.streams import print_result
 from ge.lowering.cli.arguments import add_options, options_from
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.transforms.precision.modes import ORIGIN
@@ -73,5 +73,5 @@ def calibrate_input(args: argparse.Namespace) -> int:
         with Outputs(inputs) as out:
             out.text(args.output, table.text())
     if args.sensitivity:
-        print(listing(wanted.layers.values()), end="", file=sys.stderr)
+        print_result(listing(wanted.layers.values()).rstrip("\n"))
     return 0

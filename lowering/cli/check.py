@@ -5,10 +5,10 @@ result."""
 import argparse
 import itertools
 import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ge.dialects.support.streams import print_result
 from ge.lowering.cli.arguments import add_options, argument, options_from
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.text.values import whole
@@ -94,17 +94,22 @@ def prove(args: argparse.Namespace) -> int:
         is_proved, summary = prove_at(module, dims, shapes, prove_one, most)
     elif is_proved and is_open(module):
         summary += "; they are planned, and proved, at given sizes: --dim NAME=N, or NAME=1..N"
-    print(f"{args.program}: {summary}")
+    print_result(f"{args.program}: {summary}")
     status = 0 if is_proved else 1
     return max(status, prove_kernels(module, args.target)) if holds_kernels else status
 
 
 def report(problems: "Sequence[Problem]") -> None:
-    from ge.dialects.support.diagnostics import Diagnostic, Severity, location_of
+    from ge.dialects.support.diagnostics import (
+        Diagnostic,
+        Severity,
+        location_of,
+        print_diagnostic,
+    )
 
     for problem in problems:
         text = f"{problem.message} [{problem.kind}]"
-        print(Diagnostic(Severity.ERROR, text, location_of(problem.op)), file=sys.stderr)
+        print_diagnostic(Diagnostic(Severity.ERROR, text, location_of(problem.op)))
 
 
 def prove_overlap(module: "ModuleOp", target: "Target | None", prefetch: int) -> tuple[bool, str]:
@@ -135,7 +140,7 @@ def prove_kernels(module: "ModuleOp", target: str) -> int:
     proofs = check_kernels(module, target_for(main_function(module) or module, target))
     for proof in proofs:
         report(proof.problems)
-        print(proof.summary)
+        print_result(proof.summary)
     return int(any(p.problems for p in proofs))
 
 

@@ -6,12 +6,19 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ge.dialects.support.environment import truth, variables
 from ge.dialects.support.helpers import with_helpers
+from ge.dialects.support.streams import (
+    be_quiet,
+    drop_output,
+    error_stream,
+    names_standard_output,
+    set_holds_file,
+)
 
 if TYPE_CHECKING:
     from ge.dialects.support.errors import GeError
@@ -31,6 +38,22 @@ def guarded(
         gc.set_threshold(100_000 if collects else 0)
         atexit.register(gc.freeze)  # no last search for garbage: the memory goes with the process
     prepare_streams()
+    stderr = sys.stderr
+    if {"--quiet", "-quiet"} & set(args):  # before anything is printed
+        be_quiet()
+    try:
+        return guarded_run(tool, args, run, with_helpers() if argv is None else nullcontext())
+    finally:
+        sys.stderr = stderr
+
+
+def guarded_run(
+    tool: str,
+    args: list[str],
+    run: Callable[[list[str]], int],
+    helpers: AbstractContextManager[object],
+) -> int:
+    """As `guarded`, within streams that are prepared."""
     if {"--version", "-v"} & set(args):  # before the compiler is imported
         print(version_text(tool))
         return 0
@@ -40,15 +63,15 @@ def guarded(
         for line in unknown_variables(names):
             print(f"warning: {line}", file=sys.stderr)
     try:
-        with with_helpers() if argv is None else nullcontext():
+        with helpers:
             status = run(args)
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         return 1
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        print("interrupted", file=error_stream())
         return 130
     except Exception as error:
         from ge.lowering.text.errors import print_error
@@ -81,6 +104,14 @@ def version_text(tool: str) -> str:
     return f"{tool} {version()} (xDSL {version_of('xdsl')})"
 
 
+class QuietAction(argparse.Action):
+    """`--quiet`, also where it is abbreviated or comes from a file."""
+
+    def __call__(self, parser: Any, namespace: Any, *_: Any) -> None:
+        setattr(namespace, self.dest, True)
+        be_quiet()
+
+
 class ArgumentParser(argparse.ArgumentParser):
     """The options of a tool. Raises GeError for a command line that it cannot read."""
 
@@ -97,6 +128,10 @@ class ArgumentParser(argparse.ArgumentParser):
         super().__init__(
             tool, description=description, epilog=epilog, add_help=add_help,
             allow_abbrev=allow_abbrev, formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+        self.add_argument(
+            "--quiet", action=QuietAction, nargs=0, default=False,
+            help="print nothing on standard error except errors",
         )  # fmt: skip
 
     def section(self, title: str) -> Callable[..., argparse.Action]:
@@ -127,7 +162,10 @@ class ArgumentParser(argparse.ArgumentParser):
         words = [*(sys.argv[1:] if args is None else args)]
         end = words.index("--") if "--" in words else len(words)
         spelled = [s for word in words[:end] for s in self.spelled(word)]
-        return super().parse_known_args([*spelled, *words[end:]], namespace)
+        found, rest = super().parse_known_args([*spelled, *words[end:]], namespace)
+        values = vars(found)
+        set_holds_file(values.get("output") == "-" or names_standard_output(values.values()))
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
         options = (o for action in self._actions for o in action.option_strings)

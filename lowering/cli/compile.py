@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ge.dialects.support.streams import print_result
 from ge.lowering.cli.arguments import add_options, argument, options_from
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.cli.remark_flags import FLAGS as REMARK_FLAGS
@@ -93,7 +94,7 @@ def compile_input(args: argparse.Namespace) -> int:
         from ge.lowering.pipeline.pass_options import text_of
         from ge.lowering.pipeline.stages import pipeline
 
-        print(",".join(map(str, map(text_of, pipeline(options)))))
+        print_result(",".join(map(str, map(text_of, pipeline(options)))))
         return 0
     if not args.input:
         raise GeError("no input", hint="give a .onnx or .mlir file; see ge-compile --help")
@@ -118,7 +119,10 @@ def compile_input(args: argparse.Namespace) -> int:
     for page in watching:
         written = [path for path in (args.output, args.report) if path]
         write_compiled(args.html, seen[0], options, page, [args.input, *inputs, *written])
-    print(summary, file=sys.stderr)
+    if args.output or args.report or args.html:
+        print(summary, file=sys.stderr)
+    else:  # all that it was asked for
+        print_result(summary)
     return 0
 
 
@@ -160,7 +164,7 @@ def known_names(options: "Options") -> set[str]:
 def printer(remarks: "Remarks") -> "Handler":
     """Prints diagnostics to standard error; remarks as asked for. A warning of a pass that runs in
     several tries is printed once."""
-    from ge.dialects.support.diagnostics import Diagnostic, Severity
+    from ge.dialects.support.diagnostics import Diagnostic, Severity, print_diagnostic
 
     told: set[str] = set()
 
@@ -168,6 +172,6 @@ def printer(remarks: "Remarks") -> "Handler":
         text = str(diagnostic)
         if diagnostic.severity is Severity.REMARK or text not in told:
             told.add(text)
-            print(text, file=sys.stderr)
+            print_diagnostic(diagnostic)
 
     return lambda diagnostic: remarks.tell(diagnostic, show)

@@ -1,11 +1,11 @@
 """`ge-run --dispatch`: a program fed by a host in one of its modes, or in all of them."""
 
 import argparse
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ge.dialects.support.streams import print_result
 from ge.lowering.cli.arguments import argument, fixed_of, flag_value
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.text.values import whole
@@ -208,9 +208,9 @@ def feed(
         steps = {mode: sums(calls) for mode, calls in figures.items()}
         for step in steps.values():
             step["tokens_per_s"] = args.steps * 1e6 / step["latency_us"]
-        print(steps_table(steps), file=sys.stderr)
+        print_result(steps_table(steps))
         return {"steps": steps}, timeline if len(figures) == 1 else None
-    print(modes_table(figures), file=sys.stderr)
+    print_result(modes_table(figures))
     return {"calls": figures}, timeline if len(figures) == 1 else None
 
 

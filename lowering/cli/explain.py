@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ge.dialects.support.streams import print_result
 from ge.lowering.cli.arguments import argument, flag_value
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.driver.changes import DEFAULT, FLOATS, INTEGERS, NAMES, SAME, chosen
@@ -237,7 +238,7 @@ def explain(
     if isinstance(model, Refused):
         found.refused.append(model)
     if model is None or isinstance(model, Refused):
-        print(found.text(), file=sys.stderr)
+        print_result(found.text())
         return found
     anew = [Variant("compiled anew", {}, SAME)] if args.model else []
     found.try_all(
@@ -247,7 +248,7 @@ def explain(
             lambda program, changed: timed(*measure(program, changed)),
         ),
     )  # fmt: skip
-    print(found.text(), file=sys.stderr)
+    print_result(found.text())
     return found
 
 

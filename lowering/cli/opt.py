@@ -23,6 +23,7 @@ from ge.dialects.support.diagnostics import (
 )
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import count_ops
+from ge.dialects.support.streams import error_stream, print_result, set_holds_file
 from ge.lowering.cli.opt_arguments import plugin_files, read_arguments
 from ge.lowering.cli.remarks import Remarks
 from ge.lowering.cli.response_files import expanded
@@ -88,10 +89,12 @@ class Driver:
 
     def run(self) -> int:
         if (listed := self.listed()) is not None:
-            print(listed)
+            print_result(listed)
             return 0
+        if self.args.output_file in (None, "-") and self.args.bisect is None:
+            set_holds_file(True)
         if self.args.show_dialects:
-            print(f"Available Dialects: {','.join(sorted(self.known.all_dialects))}")
+            print_result(f"Available Dialects: {','.join(sorted(self.known.all_dialects))}")
             return 0
         if self.args.disable_verify:
             Attribute.__post_init__ = lambda self: None
@@ -130,9 +133,9 @@ class Driver:
         folder = Path(self.source.name).parent
         found = bisect(self.ctx, passes, module, folder, self.args.bisect)
         if found is None:
-            print("no pass does harm", file=sys.stderr)
+            print_result("no pass does harm")
             return 0
-        print(self.sources.render(found, wanted(self.args.color, sys.stderr)), file=sys.stderr)
+        print_result(self.sources.render(found, wanted(self.args.color, sys.stdout)))
         return 1
 
     def for_target(self, texts: Sequence[PassText]) -> Sequence[PassText]:
@@ -280,10 +283,14 @@ class Driver:
         tolerant = args.parsing_diagnostics
         if args.verify_diagnostics:
             diagnostics, tolerant = mismatches(part, diagnostics, args.verify_diagnostics), False
-        file = sys.stdout if tolerant else sys.stderr
-        colours = wanted(args.color, file)
+
+        def show(d: Diagnostic) -> None:
+            stream = error_stream() if d.severity is Severity.ERROR else sys.stderr
+            file = sys.stdout if tolerant else stream
+            print(self.sources.render(d, wanted(args.color, file)), file=file)
+
         for d in diagnostics:
-            self.remarks.tell(d, lambda d: print(self.sources.render(d, colours), file=file))
+            self.remarks.tell(d, show)
         return not tolerant and any(d.severity is Severity.ERROR for d in diagnostics)
 
     def text_of(self, module: ModuleOp) -> str:

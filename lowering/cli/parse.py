@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ge.dialects.support.streams import print_result
 from ge.lowering.cli.arguments import argument
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.text.values import whole
@@ -76,9 +77,9 @@ def describe(args: argparse.Namespace) -> int:
         facts = facts_of(module, target_for(main, args.target))
         about["facts"] = facts
     if args.json:
-        print(json.dumps(plain(about), indent=2))
+        print_result(json.dumps(plain(about), indent=2))
     else:
-        print("\n".join(lines(about, args.most)))
+        print_result("\n".join(lines(about, args.most)))
     return 0
 
 
@@ -185,9 +186,9 @@ def compare(args: argparse.Namespace) -> int:
             for c in found.changes
         ]
         about = {"a": first, "b": second, "by": found.by, "same": found.same, "changes": changes}
-        print(json.dumps(plain(about), indent=2))
+        print_result(json.dumps(plain(about), indent=2))
     else:
-        print("\n".join(difference_lines(found, args.most)))
+        print_result("\n".join(difference_lines(found, args.most)))
     return int(bool(found.changes))
 
 
@@ -213,7 +214,7 @@ def list_dumps(args: argparse.Namespace) -> int:
         ops = sum(n.parent < 0 and n.op not in ("input", "output") for n in level.nodes)
         rows.append({"file": file.name, "pass": name, "level": level.name, "ops": ops})
     if args.json:
-        print(json.dumps(rows, indent=2))
+        print_result(json.dumps(rows, indent=2))
     else:
-        print("\n".join(f"{r['ops']:6} ops  {r['level']:8} {r['file']}" for r in rows))
+        print_result("\n".join(f"{r['ops']:6} ops  {r['level']:8} {r['file']}" for r in rows))
     return 0

@@ -11,6 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ge.dialects.support.streams import print_result
 from ge.lowering.cli.arguments import (
     add_options,
     argument,
@@ -153,8 +154,7 @@ def run(arguments: Sequence[str]) -> int:
     sources = files_read(args, options)
     check_writable(files_written(args), sources)
     if (source := kernel_source(args.input)) is not None:
-        for line in output_lines(run_kernel(args, source, kernel_target(args, options))):
-            print(line)
+        print_outputs(run_kernel(args, source, kernel_target(args, options)))
         return 0
     loaded, inputs = load_model(args, options)
     options = replace(
@@ -196,8 +196,7 @@ def run(arguments: Sequence[str]) -> int:
             tiles, target = tile_times(args, loaded.module), options.target
             write_run(out, args.html, loaded, timeline, watcher,
                       report=report, target=target, rows=rows, tiles=tiles)  # fmt: skip
-    for line in output_lines(outputs):
-        print(line)
+    print_outputs(outputs)
     return 0
 
 
@@ -333,14 +332,14 @@ def compute(
 
         coverage = Coverage.of(module, target)
         numerics["tiles"] = {"run": args.tiles, **coverage.report()}
-        print(coverage, file=sys.stderr)
+        print_result(coverage)
     if args.fuzz_schedule:
         numerics["random_timings"] = args.fuzz_schedule
-        print(f"{args.fuzz_schedule} random timings: the same bits", file=sys.stderr)
+        print_result(f"{args.fuzz_schedule} random timings: the same bits")
     if sanitize:
         for note in useless_events(module):
             print(f"note: {note}", file=sys.stderr)
-        print("memory plan and schedule are safe", file=sys.stderr)
+        print_result("memory plan and schedule are safe")
     return outputs, session, numerics
 
 
@@ -442,26 +441,33 @@ def write_profile(
         rows = profiler.op_statistic([timeline], model)
         out.text(args.op_statistic, profiler.csv_text(profiler.OP_STATISTIC, rows))
     report = profiler.time_report(timeline)
-    print(profiler.summary_table(timeline, report), file=sys.stderr)
+    print_result(profiler.summary_table(timeline, report))
     if args.explain:
         text, report["kernels"] = explained(kernels[: args.explain], timeline)
-        print(text, file=sys.stderr)
+        print_result(text)
     if (proposal := propose_state(main_of(module), timeline)) is not None:
         report["state"] = dataclasses.asdict(proposal)
         print(proposal, file=sys.stderr)
     if several is not None:
         report["runs"] = several.report()
-        print(several, file=sys.stderr)
+        print_result(several)
     tiles, latency = tile_times(args, module), timeline.latency_us
     kept = [text for text in args.what_if if not needs_compiling(text)]
     if changes := what_if(module, timeline.target, latency, kept, read, tiles):
         report["what_if"] = [dataclasses.asdict(w) for w in changes]
-        print(*changes, *([] if args.what_if_recompile else [f"note: {KEPT}"]), sep="\n",
-              file=sys.stderr)  # fmt: skip
+        print_result(*changes)
+        if not args.what_if_recompile:
+            print(f"note: {KEPT}", file=sys.stderr)
     return report
 
 
 SHOWN_ELEMENTS = 12  # arrays up to this size are shown whole
+
+
+def print_outputs(outputs: "Mapping[str, Array]") -> None:
+    """Print a line for each output."""
+    if lines := list(output_lines(outputs)):
+        print_result(*lines)
 
 
 def output_lines(outputs: "Mapping[str, Array]") -> Iterable[str]:

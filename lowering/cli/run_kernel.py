@@ -2,12 +2,12 @@
 
 import argparse
 import re
-import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ge.dialects.support.streams import print_result
 from ge.lowering.cli.arguments import flag_value
 
 if TYPE_CHECKING:
@@ -72,12 +72,12 @@ def run_kernel(args: argparse.Namespace, source: "Source", asked: str) -> "dict[
         outputs, report["numerics"] = compute(args, kernel)
     figures = kernel.time(with_rows=bool(args.trace))
     report["time"] = time_report(figures)
-    print(summary_table(figures, target.name), file=sys.stderr)
+    print_result(summary_table(figures, target.name))
     for change, other in others.items():
         latency = other.time().total_us
         what_if = WhatIf(change, latency, latency / figures.total_us)
         report["time"].setdefault("what_if", []).append(asdict(what_if))
-        print(what_if, file=sys.stderr)
+        print_result(what_if)
     with Outputs([args.input, *([args.inputs] if args.inputs else [])]) as out:
         if args.outputs:
             out.npz(args.outputs, outputs)
@@ -131,7 +131,7 @@ def compute(
                         hint += "; where none do, it is sums added in another order"
                     raise GeError(f"{problem} {args.seed + number}", args.input, hint)
         numerics["random_orders"] = args.fuzz_schedule
-        print(f"{args.fuzz_schedule} random orders: the same bits", file=sys.stderr)
+        print_result(f"{args.fuzz_schedule} random orders: the same bits")
     return outputs, numerics
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ge.dialects.support.streams import print_result
 from ge.dialects.targets import KERNEL_TARGET
 from ge.lowering.cli.arguments import argument
 from ge.lowering.cli.command_line import ArgumentParser
@@ -66,7 +67,7 @@ def tune_kernel(args: argparse.Namespace) -> int:
     kept = Tunings.read(args.output) if args.output else None
     target, limit = args.target or KERNEL_TARGET, args.limit or LIMIT
     tuning = tune(kernel, types, choices, target, args.cores, limit, show)
-    print(tuning.summary)
+    print_result(tuning.summary)
     if kept is not None:
         keep(args.output, kept.with_entry(tuning.entry).rows())
     return 0
@@ -88,13 +89,13 @@ def tune_kernels(args: argparse.Namespace) -> int:
     module = parse_module(context(()), read_source(args.kernel))
     count, faster = 0, list["KernelTuning"]()
     for tuning in tune_program(module, args.limit or LIMIT):
-        print(tuning.summary, flush=True)
+        print_result(tuning.summary)
         count += 1
         faster += [tuning] if tuning.is_faster else []
     if not count:
         hint = "ge-compile --tiles MODEL -o P.mlir writes one"
         raise GeError("no kernel of it has a tile program", args.kernel, hint)
-    print(f"{len(faster):,} of {count:,} kernels are faster with other cuts")
+    print_result(f"{len(faster):,} of {count:,} kernels are faster with other cuts")
     if args.output:
         keep(args.output, {PART: kept.merged(t.best for t in faster).rows()}, args.kernel)
     return 0

@@ -61,15 +61,12 @@ def run(arguments: Sequence[str]) -> int:
 
 def compiled(args: argparse.Namespace, options: "Options", watcher: "Watcher") -> "Program":
     """The program; one that leaves sizes open, at those that are given."""
-    from ge.dialects.support.diagnostics import Diagnostic, warning_handler
+    from ge.dialects.support.diagnostics import print_diagnostic, warning_handler
     from ge.lowering.cli.progress import progress_bar
     from ge.lowering.driver.binding import is_open
     from ge.lowering.driver.compiler import compile_file
 
-    def tell(diagnostic: Diagnostic) -> None:
-        print(diagnostic, file=sys.stderr)
-
-    with progress_bar() as progress, warning_handler(tell):
+    with progress_bar() as progress, warning_handler(print_diagnostic):
         program = compile_file(
             args.input, options, progress=progress, watch=lambda program: [watcher]
         )

@@ -1,12 +1,12 @@
 """`ge-run --what-if`: targets that differ, for the program as it is, and compiled anew."""
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ge.dialects.support.streams import print_result
 from ge.lowering.cli.command_line import ArgumentParser
 
 if TYPE_CHECKING:
@@ -74,12 +74,10 @@ def compiled_anew(
                 lambda program, other: Timed(measure(program, other)[1].latency_us, 0),
             )  # fmt: skip
         if isinstance(found, Refused):
-            print(f"compiled for {change}: not possible: {found.why}", file=sys.stderr)
+            print_result(f"compiled for {change}: not possible: {found.why}")
             report.append({"change": change, "why": found.why})
             continue
         ratio = found.us / (timeline.latency_us or 1.0)
-        print(
-            f"compiled for {change}: {found.us:,.1f} us, {ratio:.3f} of the time", file=sys.stderr
-        )
+        print_result(f"compiled for {change}: {found.us:,.1f} us, {ratio:.3f} of the time")
         report.append({"change": change, "latency_us": found.us, "ratio": ratio})
     return report

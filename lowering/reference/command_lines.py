@@ -27,7 +27,16 @@ WIDTH = 96
 
 INTRODUCTION = """# Command lines
 
-What each tool says with `--help`. [Options](options.md) that several tools share are one table."""
+What each tool says with `--help`. [Options](options.md) that several tools share are one table.
+
+Standard output has what a command is asked for: a module, the tables and figures of its flags, what
+`ge-compile` says of a program that it writes nowhere. Standard error has what a command says by
+itself (progress, remarks, notes, warnings) and errors; with `--quiet`, errors alone. Where a module
+or another file goes to standard output (as `ge-opt` does without `-o`, or by `-o -` and
+`--report /dev/stdout`), nothing else does: tables go to standard error. The flags that `ge-opt` has
+from `mlir-opt` (`--mlir-timing`, `--mlir-print-ir-after-all`, `--print-op-stats`) print where those
+of `mlir-opt` print, on standard error. A reader that goes away (`ge-run ... | head`) ends no
+command before its files are written, except one that prints a module."""
 
 
 def tools_page() -> str:

@@ -1,7 +1,6 @@
 """Exception -> diagnostic -> text: one clear message, its location, the source line and a caret."""
 
 import re
-import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,6 +26,7 @@ from ge.dialects.support.diagnostics import (
 )
 from ge.dialects.support.environment import debugging
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.streams import error_stream
 from ge.lowering.text.colours import When, coloured, plain, wanted
 from ge.lowering.text.printing import head_text
 from ge.lowering.text.reading import Source, describe
@@ -265,7 +265,7 @@ def _notes(op: Operation | None, internal: bool, reproducer: str) -> tuple[Diagn
 
 def show_traceback(error: BaseException, debug: bool = False) -> None:
     if debug or debugging():
-        traceback.print_exception(error)
+        traceback.print_exception(error, file=error_stream())
 
 
 def print_error(error: BaseException, tool: str = "", debug: bool = False) -> None:
@@ -277,7 +277,7 @@ def print_error(error: BaseException, tool: str = "", debug: bool = False) -> No
         sources.add(Source(error.span.input.name, str(error.span.input.content)))
     prefix = f"{tool}: " if tool and not str(diagnostic.location) else ""
     try:
-        text = sources.render(diagnostic, wanted(When.AUTO, sys.stderr))
+        text = sources.render(diagnostic, wanted(When.AUTO, error_stream()))
     except MemoryError:
         text = f"error: {describe(error)}"
-    print(prefix + text, file=sys.stderr)
+    print(prefix + text, file=error_stream())

@@ -189,7 +189,7 @@ def test_a_table_has_the_choice(
     table, report = tmp_path / "t.toml", tmp_path / "r.json"
     flags = ["--data", str(data), "-o", str(table), "--accuracy", "snr>=39", "--sensitivity"]
     assert ge_calibrate.main([str(model), *flags]) == 0
-    header, *rows = capfd.readouterr().err.splitlines()
+    header, *rows = capfd.readouterr().out.splitlines()
     assert header.split() == [
         *("layer", "op", "in", "alone", "accumulated", "range", "saturated", "extra", "us", "why"),
     ]

@@ -161,9 +161,9 @@ def test_each_gain_is_the_one_measured_when_the_change_is_made(tmp_path: Path, k
 
 def test_products_in_f32_are_told_of_f16(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     found = explained(tmp_path, written(tmp_path, WIDE), *FEW)
-    told = capfd.readouterr().err
+    told, progress = capfd.readouterr()
     assert "with other floats: --precision" in told
-    assert "[1 of " in told
+    assert "[1 of " in progress
     kernel = told.partition("@matmul_0")[2].partition("fastest with ")[2]
     assert kernel.startswith("--precision ")
     assert "the model is not in f32" not in found["not_tried"].values()
@@ -172,7 +172,7 @@ def test_products_in_f32_are_told_of_f16(tmp_path: Path, capfd: pytest.CaptureFi
 def test_copies_of_a_cache_are_told_of_state(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     found = explained(tmp_path, decode(tmp_path), *FEW)
     assert next(iter(found["made_of_us"])) == limits.LINK
-    told = capfd.readouterr().err
+    told = capfd.readouterr().out
     assert "with the same numbers: --share-io" in told
     assert "fastest with --state 'past_(.*)=present_\\1'" in told
     assert found["not_tried"]["fp16"] == "the model is not in f32"
@@ -189,7 +189,7 @@ def test_more_samples_at_a_time(tmp_path: Path, capfd: pytest.CaptureFixture[str
     for tried in found["tried"]:
         assert tried["us"] == tried["latency_us"] / tried["samples"]
         assert tried["flags"] == f"--dim batch={2 * tried['samples']}"
-    assert "in place of" in capfd.readouterr().err
+    assert "in place of" in capfd.readouterr().out
     found = explained(tmp_path, written(tmp_path, WIDE), *flags)
     assert "symbolic first dimension" in found["not_tried"]["batch"]
 
@@ -275,7 +275,7 @@ def test_numbers_are_computed_only_where_they_are_asked_for(
 ):
     model = "test/models/bert_base.structure.onnx"  # without weights
     assert not ge_run.main([model, "--explain", "--explain-variants", "none"])
-    assert "along the critical path" in capfd.readouterr().err
+    assert "along the critical path" in capfd.readouterr().out
     small, out = written(tmp_path, WEIGHTED), tmp_path / "y.npz"
     flags = ["--explain", "--explain-variants", "none", "--outputs", str(out)]
     assert not ge_run.main([small, *flags])
@@ -285,4 +285,4 @@ def test_numbers_are_computed_only_where_they_are_asked_for(
 def test_the_input_may_follow_the_flag(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     model = written(tmp_path, BATCHED.replace("batch,", "2,"))
     assert not ge_run.main(["--explain", model, "--timing-only", "--explain-variants", "none"])
-    assert "along the critical path" in capfd.readouterr().err
+    assert "along the critical path" in capfd.readouterr().out

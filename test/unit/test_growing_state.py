@@ -251,6 +251,6 @@ def test_programs_are_run_and_timed_at_numbers_of_rows(
     assert ge_run.main([program, "--sanitize"]) == 0
     for flags, rows in (((), 8), (("--dim", "past=5"), 6)):
         assert ge_run.main([program, "--timing-only", *flags]) == 0
-        assert f"note: attention reads {rows} of 8 rows of 'past'" in capsys.readouterr().err
+        assert f"note: attention reads {rows} of 8 rows of 'past'" in capsys.readouterr().out
     assert ge_run.main([program, "--timing-only", "--dim", "pst=5"]) == 1
     assert "it takes no --dim and no --shape; but --dim past=N" in capsys.readouterr().err

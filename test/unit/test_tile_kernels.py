@@ -180,7 +180,7 @@ def test_programs_are_text_that_tools_take(tmp_path: Path, capfd: pytest.Capture
     assert not run.run([str(tmp_path / "kernel.mlir"), "--timing-only"])
     printed = capfd.readouterr()
     assert "@rms_norm: proved" in printed.out
-    assert "on 2 cores of 910b3" in printed.err
+    assert "on 2 cores of 910b3" in printed.out
 
 
 def test_a_kernel_of_a_fused_op():

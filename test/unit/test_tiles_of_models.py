@@ -92,7 +92,7 @@ def test_programs_run_on_tiles(tmp_path: Path, capfd: pytest.CaptureFixture[str]
         assert "tile.kernel" not in path.read_text()
         for name, array in outputs(path, tmp_path, "--tiles").items():
             assert array.tobytes() == wanted[name].tobytes()
-    assert "tile programs for" in capfd.readouterr().err
+    assert "tile programs for" in capfd.readouterr().out
 
 
 FAULTS = {  # another op; a flag that nothing sets; another symbol; a program for other shapes
@@ -234,7 +234,7 @@ def test_a_program_is_opened_down_to_its_pipes(
     flags = ["--timing-only", "--tiles", "--explain", "1"]
     flags += ["--trace", str(trace), "--report", str(report)]
     assert not run.run([str(path), *flags])
-    assert "bound by start" in capfd.readouterr().err
+    assert "bound by start" in capfd.readouterr().out
     (kernel,) = json.loads(report.read_text())["time"]["kernels"]
     assert kernel["tiles"]["pipes"]["vector v"]["instructions"] > 0
 
@@ -257,7 +257,7 @@ def test_a_program_is_opened_down_to_its_pipes(
     assert any("more instructions" in e["name"] for e in slices(4))
     compiled(tmp_path, PROGRAM, "--target", "910b2")
     assert not run.run([str(path), "--timing-only", "--explain", "1"])
-    assert "no kernel has a tile program: --tiles writes them" in capfd.readouterr().err
+    assert "no kernel has a tile program: --tiles writes them" in capfd.readouterr().out
 
 
 SCALARS = """

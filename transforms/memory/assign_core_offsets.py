@@ -13,7 +13,6 @@ allocates its buffers, and is proved as it is (`runtime/check/tiles.py`). `ge-ch
 code of its own (`runtime/check/cores.py`).
 """
 
-import sys
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -22,6 +21,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.npu_task.attributes import TilingAttr
 from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.streams import print_result
 from ge.dialects.targets.target import Target
 from ge.transforms.memory.core_plans import core_plan, core_target, tiled_kernels
 from ge.transforms.memory.print_liveness import aligned_rows
@@ -54,11 +54,11 @@ class AssignCoreOffsetsPass(ModulePass):
     target: str = ""
     """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
     print_plans: bool = False
-    """Print a table of each kernel's buffers on the standard error."""
+    """Print a table of each kernel's buffers; on standard error where the module is printed."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = core_target(op, self.target)
         for kernel, tiling in tiled_kernels(op):
             kernel.core = core_plan(kernel.main, tiling, target)
             if self.print_plans:
-                print(table(kernel, tiling, target), file=sys.stderr)
+                print_result(table(kernel, tiling, target))

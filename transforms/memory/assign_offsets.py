@@ -24,7 +24,6 @@ allocator. Figures of the plan are attributes of the function: `npu_task.arena_b
 `npu_task.weight_bytes` and `npu_task.io_bytes`; where there is state also `npu_task.state_bytes`.
 """
 
-import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -42,6 +41,7 @@ from ge.dialects.support.editing import erase, replace_uses
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops, put_before
+from ge.dialects.support.streams import print_result
 from ge.dialects.support.types import align_up, byte_size
 from ge.dialects.targets.target import Target, target_for
 from ge.transforms.analysis.aliasing import in_arena
@@ -101,8 +101,7 @@ class Planner:
             packing = self.pack(func, liveness, problem)
             offsets, shared = packing.offsets, packing.peak
         if self.print_liveness:
-            table = liveness_table(liveness.buffers, problem.sizes, offsets)
-            print(table, file=sys.stderr)
+            print_result(liveness_table(liveness.buffers, problem.sizes, offsets))
         for op, offset in zip(io, io_offsets, strict=True):
             replace_by_slot(op, "io", offset)
         for op, offset in zip(kept, kept_offsets, strict=True):
@@ -184,8 +183,8 @@ class AssignOffsetsPass(ModulePass):
     """Kinds of ops (`matmul`, `fused_op.conv`): what launches with one of them write shares bytes
     with nothing."""
     print_liveness: bool = False
-    """Print a table of the buffers that share bytes, with their lifetimes and offsets, on the
-    standard error."""
+    """Print a table of the buffers that share bytes, with their lifetimes and offsets; on
+    standard error where the module is printed."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.alignment < 0 or self.alignment & (self.alignment - 1):
