@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ge.runtime.clock.timeline import Timeline
     from ge.runtime.profile.limits import Kernel
 
+TARGET = "target"  # the kind of a variant for another target
 SLOWEST = 5  # kernels that are explained where no number is given
 
 FASTER = 0.95  # of the time of a kernel: a change that brings less is not named with it
@@ -155,23 +156,26 @@ class Explanation:
             yield f"{flags:{width}} {figures}  {numbers}".rstrip()
 
     def verdict(self) -> Iterator[str]:
-        """What helps most, by what it makes of the numbers."""
+        """Yield what helps most, by what it does to the numbers; another target comes last."""
         from ge.lowering.driver.variants import WORTH
 
         words = {
             SAME: "with the same numbers",
             FLOATS: "with other floats",
             INTEGERS: "with integers (what accuracy is left is not looked at)",
+            TARGET: "on another target",
         }
+
+        def kind_of(tried: "Tried") -> str:
+            return TARGET if "target" in tried.variant.change else tried.variant.numbers
 
         better = [t for t in self.alone if t.us < WORTH * self.base.us]
         if not better:
             yield "none of these makes it faster"
             return
         yield "what helps most:"
-        kinds = dict.fromkeys(t.variant.numbers for t in better)
-        for kind in kinds:
-            best = next(t for t in better if t.variant.numbers == kind)
+        for kind in sorted(dict.fromkeys(map(kind_of, better)), key=lambda k: k == TARGET):
+            best = next(t for t in better if kind_of(t) == kind)
             yield f"  {words[kind]}: {self.gain(best)}"
 
     def gain(self, tried: "Tried") -> str:

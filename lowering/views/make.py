@@ -108,7 +108,14 @@ def timed(
         "time": time,
         "memory": memory,
         "what_if": [{**asdict(w), "title": CHANGES[w.change]} for w in changes],
-        "verdict": verdict(time, program, memory, {CHANGES[w.change]: w for w in changes}, near),
+        "verdict": verdict(
+            time,
+            program,
+            memory,
+            {CHANGES[w.change]: w for w in changes},
+            near,
+            seen.report.get("time", {}).get("explained", {}).get("tried", []),
+        ),
     }
 
 

@@ -1,8 +1,9 @@
-"""What a run comes to, in three sentences. Each says figures of the simulated run; where one is
-estimated, it says so."""
+"""The verdict on a run, in a few sentences. Each gives figures of the simulated run; an estimated
+figure is called so. What a user can change comes before what another machine would change."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ge.lowering.views.data import LevelGraph, Noted
 from ge.lowering.views.memory import MemoryView
@@ -15,9 +16,14 @@ SHOWN = 0.005  # of the time: what takes less is left out
 
 def verdict(
     time: TimeView, program: LevelGraph, memory: MemoryView | None, changes: Mapping[str, WhatIf],
-    near: Sequence[Noted],
+    near: Sequence[Noted], tried: Sequence[Mapping[str, Any]] = (),
 ) -> list[str]:  # fmt: skip
-    return [length(time), largest(time, program), outlook(time, memory, changes, near)]
+    """Return the sentences: the time, the tasks, what a user can change, the memory, the machine.
+    `tried` are the options that `ge-run --explain` compiled and timed, as the report has them."""
+    return [
+        length(time), largest(time, program), options(time, near, tried), *memory_of(memory),
+        machine(time, changes),
+    ]  # fmt: skip
 
 
 def length(time: TimeView) -> str:
@@ -76,33 +82,55 @@ def kind_of(task: TaskView, program: LevelGraph) -> str:
     return program.nodes[task.node].attributes.get("computes", "copy") if task.node >= 0 else "copy"
 
 
-def outlook(
-    time: TimeView, memory: MemoryView | None, changes: Mapping[str, WhatIf], near: Sequence[Noted]
-) -> str:
+def options(time: TimeView, near: Sequence[Noted], tried: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the user can change: options that were compiled and timed, near misses."""
     parts: list[str] = []
-    best = min(changes, key=lambda name: changes[name].ratio, default=None)
-    if best is not None and changes[best].ratio < SMALL_GAIN:
+    own = [t for t in tried if "--target" not in t["flags"]]
+    best = min(own, key=lambda t: t["us"], default=None)
+    if best is None:
+        parts.append("no options were tried (ge-run --explain --html compiles and times them)")
+    elif best["us"] < SMALL_GAIN * time.latency_us:
         parts.append(
-            f"of the changes to the machine that were simulated, {best} would save most, with "
-            f"{changes[best].ratio:.2f} of the time for the program as it is"
+            f"of the options that were tried, {best['flags']} saves most: {duration(best['us'])} a "
+            f"sample in place of {duration(time.latency_us)} (numbers: {best['numbers']})"
         )
-    elif best is not None:
-        parts.append("none of the changes to the machine that were simulated saves 2% of the time")
-    lost = sum(n.loss_us or 0.0 for n in near)
-    if lost:
-        parts.append(
-            f"{sum(n.loss_us is not None for n in near)} near misses of rules cost "
-            f"{duration(lost)} by estimate"
+    else:
+        parts.append("no option that was tried saves 2% of the time")
+    if lost := sum(n.loss_us or 0.0 for n in near):
+        count = sum(n.loss_us is not None for n in near)
+        misses = (
+            "1 near miss of a rule costs" if count == 1 else f"{count} near misses of rules cost"
         )
-    if memory is not None and (peak := memory.figures.get("peak_bytes")):
-        bound = memory.figures.get("lower_bound_bytes", 0)
-        weights = memory.figures.get("weight_bytes", 0)
-        parts.append(
-            f"the arena takes {size(peak)} (at least {size(bound)}) beside {size(weights)} of "
-            "weights"
-        )
+        parts.append(f"{misses} about {duration(lost)} (view Fusion)")
+    return sentence(parts)
+
+
+def memory_of(memory: MemoryView | None) -> list[str]:
+    """Return what the memory is taken by, where there is a plan."""
+    if memory is None or not (peak := memory.figures.get("peak_bytes")):
+        return []
+    bound = memory.figures.get("lower_bound_bytes", 0)
+    weights = memory.figures.get("weight_bytes", 0)
+    return [
+        f"The arena takes {size(peak)} (at least {size(bound)}) beside {size(weights)} of weights."
+    ]
+
+
+def machine(time: TimeView, changes: Mapping[str, WhatIf]) -> str:
+    """Return which other machine would run the same program fastest."""
+    best = min(changes.values(), key=lambda change: change.ratio, default=None)
+    if best is None or best.ratio >= SMALL_GAIN:
+        return "No change of the machine that was simulated saves 2% of the time."
+    name = next(n for n, change in changes.items() if change is best)
+    return (
+        f"On another machine: {name} would save most, {duration(best.latency_us)} in place of "
+        f"{duration(time.latency_us)}, for the program as it is."
+    )
+
+
+def sentence(parts: Sequence[str]) -> str:
     text = "; ".join(parts)
-    return f"{text[:1].upper()}{text[1:]}." if text else "Nothing else is known."
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def duration(us: float) -> str:

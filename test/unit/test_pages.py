@@ -98,7 +98,7 @@ def test_times_add_up(bert: dict[str, Any]):
     assert sum(t["engine"] == "cube" for t in time["tasks"]) > 0
     last = max(t["start_us"] + t["duration_us"] for t in time["tasks"])
     assert last == pytest.approx(time["latency_us"], rel=1e-5)
-    assert len(bert["verdict"]) == 3
+    assert len(bert["verdict"]) == 5
     arena = bert["memory"]["segments"][0]
     assert arena["name"] == "arena"
     assert arena["peak_bytes"] == bert["memory"]["figures"]["peak_bytes"]

@@ -35,7 +35,7 @@ def browser() -> Iterator[Browser]:
 
 def test_a_page_draws_finds_opens_and_zooms(page: Path, browser: Browser):
     browser.open(page)
-    assert browser.evaluate("document.querySelectorAll('.verdict li').length") == 3
+    assert browser.evaluate("document.querySelectorAll('.verdict li').length") == 5
     views = "[...document.querySelectorAll('nav button')].map(b => b.disabled ? '' : b.id.slice(4))"
     for view in browser.evaluate(views):
         assert view, "a view has nothing to show"
@@ -92,6 +92,102 @@ def test_keys_alone(page: Path, browser: Browser):
     assert browser.evaluate("document.getElementById('keys').open")
     browser.key("Escape")
     assert browser.errors == []
+
+
+# Titles of containers, and those that the line of an edge crosses (its points 2 pixels apart)
+CROSSED = """(() => {
+  const texts = [...document.querySelectorAll('.cluster > text')];
+  const titles = texts.map(t => t.getBoundingClientRect());
+  const inside = (t, p) => p.x > t.left && p.x < t.right && p.y > t.top && p.y < t.bottom;
+  let crossed = 0;
+  for (const edge of document.querySelectorAll('path.edge')) {
+    const matrix = edge.getScreenCTM();
+    for (let at = 0; at < edge.getTotalLength(); at += 2) {
+      const p = edge.getPointAtLength(at).matrixTransform(matrix);
+      crossed += titles.some(t => inside(t, p));
+    }
+  }
+  return [titles.length, crossed];
+})()"""
+
+
+WHOLE = "app.graph.svg.call(app.graph.zoom.transform, d3.zoomIdentity)"
+
+
+def test_edges_do_not_cross_titles(page: Path, browser: Browser):
+    browser.open(page)
+    browser.click("#tab-graph")
+    for level in range(browser.evaluate("app.model.levels.length")):
+        browser.evaluate(f"app.graph.setLevel({level}); app.graph.openAll(); {WHOLE}")
+        titles, crossed = browser.evaluate(CROSSED)
+        assert titles
+        assert crossed == 0, level
+
+
+def test_what_a_search_finds_is_in_the_middle(page: Path, browser: Browser):
+    off_middle = """(() => {
+      const box = name => document.querySelector(name).getBoundingClientRect();
+      const a = box('.canvas'), b = box('.chosen');
+      const away = (from, size) => a[from] + a[size] / 2 - b[from] - b[size] / 2;
+      return Math.hypot(away('x', 'width'), away('y', 'height'));
+    })()"""
+    for view in ("overview", "graph", "timeline"):
+        browser.open(page, f"#{view}")
+        for text in ("gelu", "layer.1 linear", "pooler"):
+            browser.key("/")
+            browser.evaluate("document.getElementById('search').value = ''")
+            browser.write_text(text)
+            browser.wait("document.querySelectorAll('#hits [role=option]').length > 0")
+            browser.key("Enter")
+            assert browser.evaluate(off_middle) < 4, (view, text)
+
+
+def test_controls_stay_in_a_row(page: Path, browser: Browser):
+    """At 1280 pixels, without details and with them."""
+    browser.open(page)
+    rows = """(() => {
+      const shown = [...document.querySelectorAll('.tools > *')].filter(e => e.offsetWidth);
+      const boxes = shown.map(e => e.getBoundingClientRect());
+      const middles = boxes.map(b => Math.round(b.top + b.height / 2));
+      const right = document.querySelector('.tools').getBoundingClientRect().right;
+      return Math.max(...middles) - Math.min(...middles) < 6 && boxes.every(b => b.right <= right);
+    })()"""
+    for view in ("graph", "timeline", "memory", "roofline"):
+        browser.evaluate("app.select(null)")
+        browser.click(f"#tab-{view}")
+        assert browser.evaluate(rows), view
+        browser.evaluate("app.select({level: app.model.program, node: 3}, false)")
+        assert browser.evaluate(rows), view
+
+
+def test_the_width_is_used(page: Path, browser: Browser):
+    browser.open(page)
+    for view in ("overview", "layers", "fusion", "changes"):
+        browser.click(f"#tab-{view}")
+        cards = "[...document.querySelectorAll('.card')].map(c => c.getBoundingClientRect().right)"
+        assert browser.evaluate(f"innerWidth - Math.max(...{cards})") < 40, view
+
+
+def test_a_narrow_task_has_its_name_beside_it_or_at_the_pointer(page: Path, browser: Browser):
+    browser.open(page, "#timeline")
+    narrow = "app.tab.view.plot.spots.filter(s => s.item.name && s.x1 - s.x0 < 8)"
+    x, y, name = browser.evaluate(
+        f"(() => {{ const s = {narrow}[0];"
+        "const b = document.querySelector('.canvas').getBoundingClientRect();"
+        "return [b.x + s.x1 + 3, b.y + (s.y0 + s.y1) / 2, s.item.name]; })()"
+    )
+    browser.mouse("mouseMoved", x, y)
+    assert name in browser.evaluate("document.getElementById('tip').textContent")
+    drawn = "app.tab.view.plot"
+    browser.evaluate(
+        f"globalThis.texts = []; const c = {drawn}.context, draw = c.fillText.bind(c);"
+        f"c.fillText = (t, ...at) => {{ texts.push(t); draw(t, ...at); }}; {drawn}.draw()"
+    )
+    before = browser.evaluate("new Set(texts).size")
+    browser.evaluate("app.tab.view.longest()")
+    longest = browser.evaluate(f"{drawn}.chosen.name")
+    assert before > 15
+    assert longest in browser.evaluate("texts")
 
 
 def test_a_place_in_the_address_is_shown(page: Path, browser: Browser):

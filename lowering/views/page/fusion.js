@@ -13,8 +13,8 @@ export class FusionView {
     this.detail = h("div");
     const near = this.remarks.filter((r) => !r.applied && !r.settled), settled = this.remarks.filter((r) => r.settled).length, lost = near.reduce((s, r) => s + (r.loss_us ?? 0), 0);
     const text = near.length ? `${near.length} near misses; those with an estimate cost ${time(lost)} together${app.model.latency ? `, ${share(lost, app.model.latency)} of the run` : ""}. An estimate is of one chance alone: several may exclude each other.` : "No rule nearly matched without being applied in another way.";
-    this.element = h("div", { class: "sheet" }, card("Near misses", h("p", { class: "note" }, text, settled ? ` ${settled} more cost nothing: their rule was applied to the same op in another way.` : ""), this.missed(near)),
-      h("div", { style: "height:16px" }), card("Rules", this.rules()), h("div", { style: "height:16px" }), this.detail);
+    this.element = h("div", { class: "sheet" }, h("div", { class: "columns wide" }, card("Near misses", h("p", { class: "note" }, text, settled ? ` ${settled} more cost nothing: their rule was applied to the same op in another way.` : ""), this.missed(near)),
+      card("Rules", this.rules())), h("div", { style: "height:16px" }), this.detail);
   }
 
   /** @param {any[]} near */

@@ -2,13 +2,14 @@
 
 import { Layout } from "views/layout";
 import { Tree } from "views/tree";
-import { clipped, h, short, share, time, tip } from "views/text";
+import { clipped, h, says, short, share, time, tip, widthOf } from "views/text";
 
 const { d3 } = /** @type {any} */ (globalThis);
 const WIDTH = 196, HEIGHT = 44, END = 26, TITLE = 20;
 const MOST_AT_FIRST = 48; // boxes that are shown before anything is opened
 const MOST = 300; // boxes that are laid out at once
 const USERS = 8, MAKERS = 14; // an edge of more users of one value, or to a box that reads more, is drawn when it is chosen
+const HEAD = "600 11.5px", AT_HEAD = "11px"; // fonts of the title of a container, and of the time beside it
 const FAR = 0.38; // below this scale texts are left out
 
 /** Kind of an op -> colour. @param {string} op */
@@ -101,7 +102,7 @@ export class GraphView {
     const act = (/** @type {string} */ name, /** @type {string} */ title, /** @type {() => void} */ f) =>
       h("button", { class: "act", type: "button", title, onclick: f }, name);
     this.bar.replaceChildren(...[levels, grouped, crumbs, h("span", { class: "space" }),
-      h("span", { class: "note", title: "Edges of values with many users are drawn when one of their ends is chosen." }, this.shownText ?? ""),
+      says(this.shownText ?? "", "Edges of values with many users are drawn when one of their ends is chosen."),
       act("Open all", `Open modules, as far as ${MOST} boxes go`, () => this.openAll()),
       act("Close all", "Close all modules", () => { this.open.clear(); this.draw(); this.fit(false); }),
       act(this.down ? "↓" : "→", "Direction of the layout", () => { this.down = !this.down; this.draw(); this.fit(false); }),
@@ -161,7 +162,8 @@ export class GraphView {
       return held.has(around) ? around : this.root;
     };
     const size = (/** @type {string} */ id) => ({ width: WIDTH, height: this.isEnd(id) ? END : HEIGHT });
-    return new Layout({ leaves, clusters, edges, parent, size, root: this.root, down: this.down, title: TITLE });
+    const free = (/** @type {string} */ id, /** @type {number} */ width) => this.free(id, width);
+    return new Layout({ leaves, clusters, edges, parent, size, root: this.root, down: this.down, title: TITLE, free });
   }
 
   /** @param {string} id */
@@ -178,7 +180,7 @@ export class GraphView {
       const left = x - width / 2, top = y - height / 2;
       const g = d3.select(this);
       g.append("rect").attr("x", left).attr("y", top).attr("width", width).attr("height", height).attr("rx", 7);
-      g.append("text").attr("x", left + 10).attr("y", top + 15).text(`▾ ${clipped(self.titleOf(id), Math.max(12, Math.floor((width - 90) / 6.6)))}`);
+      g.append("text").attr("x", left + 10).attr("y", top + 15).text(self.headOf(id, width));
       const us = self.timeOf(id);
       if (us) g.append("text").attr("class", "time").attr("x", left + width - 10).attr("y", top + 15).text(time(us));
     });
@@ -191,6 +193,15 @@ export class GraphView {
     if (container.kind === "module") return container.title;
     const op = container.kind === "kernel" ? this.model.levels.find((l) => l.name === "fused")?.nodes[container.node] : this.tree.nodes[container.node];
     return op ? `${short(op.op)}  ${op.name}` : container.title;
+  }
+
+  /** What is written at the top of a container, as much as there is room for beside edges. @param {string} id @param {number} width */
+  headOf(id, width) { return `▾ ${clipped(this.titleOf(id), Math.max(10, Math.floor((width - 130) / 7)))}`; }
+
+  /** From where to where nothing is written at the top of a container. @param {string} id @param {number} width @returns {[number, number]} */
+  free(id, width) {
+    const us = this.timeOf(id), from = 16 + widthOf(this.headOf(id, width), HEAD);
+    return [from, Math.max(from, width - 16 - (us ? widthOf(time(us), AT_HEAD) : 0))];
   }
 
   /** @param {{from: string, to: string, types: Set<string>}[]} edges @param {any} layout */

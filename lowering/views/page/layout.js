@@ -1,7 +1,8 @@
 // Where boxes are and how edges run. Each open container is laid out by itself, by dagre, and is a
 // box of that size in the one around it: so the time grows with the largest container, not with all.
 // An edge that leaves a container passes a port in the middle of its lower side, and enters another
-// through one in the middle of the upper side (to the right, right and left).
+// through one in the middle of the upper side, beside what is written there (to the right, right and
+// left).
 
 const { dagre } = /** @type {any} */ (globalThis);
 
@@ -53,8 +54,10 @@ function closer(graph, down) {
 export class Layout {
   /**
    * @param {{leaves: string[], clusters: string[], edges: Edge[], parent: (id: string) => string,
-   *   size: (leaf: string) => {width: number, height: number}, root: string, down: boolean, title: number}} given
-   *   `parent`: the open container around a leaf or container; `title`: room above what is in a container
+   *   size: (leaf: string) => {width: number, height: number}, root: string, down: boolean, title: number,
+   *   free: (container: string, width: number) => [number, number]}} given
+   *   `parent`: the open container around a leaf or container; `title`: room above what is in a container;
+   *   `free`: from where to where nothing is written in that room, from its left side
    */
   constructor(given) {
     this.given = given;
@@ -142,9 +145,12 @@ export class Layout {
     for (const [container, from, to] of this.ways.get(edge) ?? []) {
       const { arranged, name, offset: [dx, dy] } = /** @type {any} */ (this.inner.get(container));
       const inner = arranged.edges.get(`${name(from)} ${name(to)}`).map((/** @type {{x: number, y: number}} */ p) => /** @type {Point} */ ([p.x + dx, p.y + dy]));
-      const first = this.items.has(from) ? this.port(from, true) : from === IN ? this.port(container, false) : inner[0];
+      const enters = from === IN ? this.port(container, false) : null;
+      const first = enters ?? (this.items.has(from) ? this.port(from, true) : inner[0]);
       const last = this.items.has(to) ? this.port(to, false) : to === OUT ? this.port(container, true) : inner[inner.length - 1];
-      points.push(first, ...inner.slice(1, -1).flatMap((/** @type {Point} */ p) => this.along(container, p)), last);
+      points.push(first);
+      if (enters && this.given.down) points.push([enters[0], enters[1] + this.given.title]); // straight past the title
+      points.push(...inner.slice(1, -1).flatMap((/** @type {Point} */ p) => this.along(container, p)), last);
     }
     return points.filter((p, i) => !i || Math.hypot(p[0] - points[i - 1][0], p[1] - points[i - 1][1]) > 0.5);
   }
@@ -169,11 +175,17 @@ export class Layout {
     return ranks;
   }
 
+  /** The place nearest to one where an edge may enter a container. @param {string} id @param {number} at */
+  beside(id, at) {
+    const { x, width } = this.box(id), [from, to] = this.given.free(id, width), left = x - width / 2;
+    return Math.max(left + from, Math.min(at, left + to));
+  }
+
   /** The port of a container where edges leave it, or enter. @param {string} id @param {boolean} leaves @returns {Point} */
   port(id, leaves) {
     const { x, y, width, height } = this.box(id), side = leaves ? 0.5 : -0.5;
     const port = this.boxes.get(`${leaves ? OUT : IN} ${id}`);
-    if (this.given.down) return [port ? port.x : x, y + side * height];
+    if (this.given.down) return [leaves ? port?.x ?? x : this.beside(id, port?.x ?? x), y + side * height];
     return [x + side * width, port ? port.y : y];
   }
 }

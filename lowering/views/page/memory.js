@@ -2,7 +2,7 @@
 
 import { colorOf, kindsOf } from "views/graph";
 import { Plot, color } from "views/plot";
-import { bytes, h, share, time } from "views/text";
+import { bytes, h, says, share, time } from "views/text";
 
 const { d3 } = /** @type {any} */ (globalThis);
 const LEFT = 92, TOP = 30, CURVE = 74;
@@ -35,8 +35,8 @@ export class MemoryView {
     this.bar.replaceChildren(
       h("div", { class: "segmented", role: "group", "aria-label": "Segment" }, this.segments.map((/** @type {any} */ s) =>
         h("button", { type: "button", "aria-pressed": String(s === segment), onclick: () => { this.choose(s); this.plot.draw(); } }, s.name))),
-      h("span", {}, `${this.buffers.length} buffers in ${bytes(segment.bytes)}; at most ${bytes(segment.peak_bytes)} in use, first at ${time(segment.peak_us ?? 0)}`),
-      h("span", { class: "space" }), h("span", { class: "note row" }, "made by", kindsOf()), act("The peak", () => this.peak()), act("All", () => this.plot.reset()));
+      says(`${this.buffers.length} buffers in ${bytes(segment.bytes)}; peak ${bytes(segment.peak_bytes)} at ${time(segment.peak_us ?? 0)}`, "Colours: the kind of op that makes what is in a buffer."),
+      h("span", { class: "space" }), h("span", { class: "says note keyed" }, kindsOf()), act("The peak", () => this.peak()), act("All", () => this.plot.reset()));
   }
 
   peak() {

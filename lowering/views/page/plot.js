@@ -1,8 +1,9 @@
 // A canvas with an axis of time: zoom and drag along it, a hint at the pointer, a choice by keys.
 
-import { h, tip } from "views/text";
+import { clipped, h, tip } from "views/text";
 
 const { d3 } = /** @type {any} */ (globalThis);
+const NEAR = 5; // pixels beside a bar at which it is still pointed at
 
 /** The value of a custom property of the style. @param {string} name */
 export function color(name) {
@@ -10,7 +11,8 @@ export function color(name) {
 }
 
 /**
- * @typedef {{x0: number, x1: number, y0: number, y1: number, item: any}} Spot where an item was drawn
+ * @typedef {{x0: number, x1: number, y0: number, y1: number, item: any, name?: string}} Spot where an item was drawn;
+ *   `name`: one for which its bar is too narrow
  */
 
 export class Plot {
@@ -42,7 +44,9 @@ export class Plot {
   /** @param {MouseEvent} e */
   at(e) {
     const { left, top } = this.canvas.getBoundingClientRect(), x = e.clientX - left, y = e.clientY - top;
-    return this.spots.findLast((s) => x >= s.x0 - 1 && x <= s.x1 + 1 && y >= s.y0 && y <= s.y1);
+    const away = (/** @type {Spot} */ s) => Math.max(s.x0 - x, x - s.x1, 0);
+    const near = this.spots.filter((s) => y >= s.y0 && y <= s.y1 && away(s) <= NEAR);
+    return near.reduceRight((/** @type {Spot | undefined} */ best, s) => (best && away(best) <= away(s) ? best : s), undefined);
   }
 
   /** @param {MouseEvent} e */
@@ -148,19 +152,34 @@ export class Plot {
       c.lineWidth = 2;
       c.strokeRect(x0 - 1, y - 1, width + 2, height + 2);
     }
-    if (width > 26 && height > 9) this.name(name, x0 + 5, y + height / 2, width - 8);
-    this.spots.push({ x0, x1: x0 + width, y0: y, y1: y + height, item });
+    const inside = height > 9 && name && this.name(name, x0 + 5, y + height / 2, width - 8);
+    this.spots.push({ x0, x1: x0 + width, y0: y, y1: y + height, item, name: height > 9 && !inside ? name : undefined });
   }
 
-  /** @param {string} text @param {number} x @param {number} y @param {number} room */
-  name(text, x, y, room) {
-    const c = this.context, most = Math.floor(room / 6.1);
-    if (most < 8 && text.length > most) return;
+  /** Write a name, or its beginning and end; whether there is room for either.
+   * @param {string} text @param {number} x @param {number} y @param {number} room @param {string} [ink] */
+  name(text, x, y, room, ink = "#fff") {
+    const c = this.context, wide = c.measureText(text).width;
+    const most = wide <= room ? text.length : Math.floor((text.length * room) / wide) - 1;
+    if (most < 6 && wide > room) return false;
     const alpha = c.globalAlpha;
     c.globalAlpha = 1;
-    c.fillStyle = "#fff";
-    c.fillText(text.length > most ? `${text.slice(0, most - 1)}…` : text, x, y);
+    c.fillStyle = ink;
+    c.fillText(clipped(text, most), x, y);
     c.globalAlpha = alpha;
+    return true;
+  }
+
+  /** Names of narrow bars, right of them where the row is free as far. */
+  beside() {
+    const ink = color("--text"), rows = d3.group(this.spots.filter((s) => s.y1 - s.y0 > 9), (/** @type {Spot} */ s) => s.y0);
+    for (const row of rows.values()) {
+      row.sort((/** @type {Spot} */ a, /** @type {Spot} */ b) => a.x0 - b.x0);
+      row.forEach((/** @type {Spot} */ s, /** @type {number} */ i) => {
+        const room = (row[i + 1]?.x0 ?? this.width) - s.x1 - 8;
+        if (s.name && this.context.measureText(s.name).width <= room) this.name(s.name, s.x1 + 4, (s.y0 + s.y1) / 2, room, ink);
+      });
+    }
   }
 }
 

@@ -20,7 +20,7 @@ export class RooflineView {
     this.roofs = app.model.payload.time.roofs;
     this.canvas = h("div", { class: "canvas", style: "min-height:380px" });
     this.list = h("div", { style: "overflow:auto;max-height:34%;border-top:1px solid var(--line);background:var(--surface);flex:none" });
-    this.note = h("span", { class: "note" });
+    this.note = h("span", { class: "says note" });
     this.bar = h("div", { class: "tools" });
     this.element = h("div", { class: "stage" }, this.bar, this.canvas, this.list);
     this.tools();
@@ -60,6 +60,7 @@ export class RooflineView {
     const shown = this.kernels.map((k) => ({ k, bytes: k[this.from], y: (1e6 * k.ops) / k.us })).filter((d) => d.y > 0);
     const known = shown.filter((d) => d.bytes > 0), without = shown.filter((d) => !(d.bytes > 0));
     this.note.textContent = `${this.kernels.length} kernels, area by time; of the cube multiplications and additions alone${without.length ? `; ${without.length} move no byte of this memory: at the right edge` : ""}`;
+    this.note.title = this.note.textContent;
     const roofs = this.roofs.filter((/** @type {any} */ r) => r.unit === "op"), memory = this.roofs.find((/** @type {any} */ r) => r.name === (this.from === "bytes" ? "HBM" : "L2"));
     if (!memory) return;
     const xs = known.map((d) => d.k.ops / d.bytes), most = Math.max(...roofs.map((/** @type {any} */ r) => r.per_second));
@@ -71,7 +72,7 @@ export class RooflineView {
     const r = d3.scaleSqrt([0, this.app.model.latency], [2.5, 68]);
     const dots = [...shown].sort((a, b) => b.k.us - a.k.us);
     svg.append("g").selectAll("circle").data(dots).join("circle").attr("class", (/** @type {any} */ d) => `dot ${d.k === this.chosen ? "chosen" : ""}`)
-      .attr("cx", (/** @type {any} */ d) => (d.bytes > 0 ? x(d.k.ops / d.bytes) : width - EDGE)).attr("cy", (/** @type {any} */ d) => y(Math.max(d.y, y.domain()[0])))
+      .attr("cx", (/** @type {any} */ d) => (d.bytes > 0 ? x(d.k.ops / d.bytes) : width - Math.max(EDGE, r(d.k.us) + 2))).attr("cy", (/** @type {any} */ d) => y(Math.max(d.y, y.domain()[0])))
       .attr("r", (/** @type {any} */ d) => r(d.k.us)).attr("fill", (/** @type {any} */ d) => `var(--${d.k.engine})`)
       .on("mousemove", (/** @type {MouseEvent} */ e, /** @type {any} */ d) => tip(e, ...this.describe(d))).on("mouseleave", () => tip(null))
       .on("click", (/** @type {MouseEvent} */ e, /** @type {any} */ d) => this.pick(d.k));

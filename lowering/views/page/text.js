@@ -82,6 +82,10 @@ export function table(columns, rows, pick) {
   return h("table", {}, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, body));
 }
 
+/** A text in a row of controls, cut where they need the room; a pointer shows it whole.
+ * @param {string} text @param {string} [more] shown to a pointer too */
+export function says(text, more) { return h("span", { class: "says note", title: more ? `${text}. ${more}` : text }, text); }
+
 /** A bar of a share between 0 and 1. @param {number} part @param {string} [color] */
 export function bar(part, color) {
   const width = `width:${(100 * Math.min(Math.max(part, 0), 1)).toFixed(1)}%`;
@@ -91,6 +95,15 @@ export function bar(part, color) {
 /** @param {string} name @param {...any} content */
 export function card(name, ...content) {
   return h("section", { class: "card" }, name ? h("h2", {}, name) : null, content);
+}
+
+const canvas = document.createElement("canvas").getContext("2d");
+
+/** The width of a text in pixels. @param {string} text @param {string} font its weight and size, as in a style */
+export function widthOf(text, font) {
+  if (!canvas) return 7 * text.length;
+  canvas.font = `${font} ${getComputedStyle(document.body).fontFamily}`;
+  return canvas.measureText(text).width;
 }
 
 /** What is shown beside the pointer. @param {MouseEvent | null} event @param {...any} content */

@@ -1,7 +1,7 @@
 // When tasks run: rows of engines with what they wait for, and of streams.
 
 import { Plot, color } from "views/plot";
-import { bytes, cause, h, rate, share, short, time } from "views/text";
+import { bytes, cause, h, rate, says, share, short, time } from "views/text";
 
 const LEFT = 118, TOP = 30, ROW = 24, GAP = 6, IDLE = 8;
 const CAUSES = /** @type {Record<string, string>} */ ({ compute: "other engine", memory: "copies", schedule: "launches", sync: "host" });
@@ -22,7 +22,7 @@ export class TimelineView {
     const act = (/** @type {string} */ name, /** @type {() => void} */ f) => h("button", { class: "act", type: "button", onclick: f }, name);
     this.element = h("div", { class: "stage" },
       h("div", { class: "tools" }, h("label", {}, box, "critical path only"), h("span", { class: "space" }),
-        h("span", { class: "note" }, "wheel: zoom · drag: move · shift + wheel: down"),
+        says("wheel: zoom · drag: move · shift + wheel: down"),
         act("Longest task", () => this.longest()), act("All", () => this.plot.reset())),
       this.plot.element);
     this.plot.element.append(this.legend());
@@ -73,6 +73,7 @@ export class TimelineView {
         plot.bar(task, task.start_us, end, row.y - down, row.height, fill, this.path && !task.critical ? "" : task.name);
       }
     }
+    plot.beside();
     this.arrows(plot);
     this.traffic(plot);
     c.restore();
