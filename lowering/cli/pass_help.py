@@ -80,15 +80,16 @@ def options_of(cls: type[ModulePass]) -> list[PassOption]:
             continue
         default = "required"
         if field.default is not dataclasses.MISSING:
-            default = f"default {_default_text(field.default)}"
+            default = f"default {default_text(field.default)}"
         elif field.default_factory is not dataclasses.MISSING:
-            default = f"default {_default_text(field.default_factory())}"
+            default = f"default {default_text(field.default_factory())}"
         kind = type_text(types[field.name])
         options.append(PassOption(field.name, kind, default, docs.get(field.name, "")))
     return options
 
 
-def _default_text(value: Any) -> str:
+def default_text(value: Any) -> str:
+    """Return the default of an option as a user would write it; `none` where it is not set."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):

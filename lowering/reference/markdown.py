@@ -40,12 +40,12 @@ def from_docstring(doc: str | None) -> str:
             if indented != in_code and lines and lines[-1]:
                 lines.append("")
             in_code = indented
-        lines.append(line if in_code else _plain(line))
+        lines.append(line if in_code else escaped(line))
     return "\n".join(lines)
 
 
-def _plain(line: str) -> str:
-    """A line of prose in which `<` begins no HTML, but for what is code already."""
+def escaped(line: str) -> str:
+    """Return prose in which `<` begins no HTML, except in what is code already."""
     parts = re.split(r"(`[^`]*`)", line)
     return "".join(p if p.startswith("`") else p.replace("<", "&lt;") for p in parts)
 

@@ -47,7 +47,10 @@ def pass_section(cls: type[ModulePass]) -> str:
     facts = [("Level", level_of_pass(cls)), ("Statistics", ", ".join(map(code, rules_of(cls))))]
     if (relation := numbers_of(cls)) is not None:
         facts.insert(1, ("Numbers", relation))
-    options = [(code(o.name), o.type, o.default, o.help) for o in options_of(cls)]
+    options = [
+        (code(o.name), code(o.type), code(o.default.removeprefix("default ")), o.help)
+        for o in options_of(cls)
+    ]
     above, own = from_docstring(module.__doc__), from_docstring(cls.__doc__)
     return paragraphs(
         f"### {cls.name}",

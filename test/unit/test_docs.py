@@ -2,6 +2,7 @@
 and print what is shown, and the reference says all that the code has."""
 
 import re
+import subprocess
 import sys
 import tomllib
 from dataclasses import fields
@@ -11,8 +12,11 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+from pygments.lexers import get_lexer_by_name
+from pygments.token import Token
 
 sys.path.insert(0, str(Path(__file__).parent))
+from chromium import Browser, chromium
 from documents import ROOT, Run, anchors, blocks, check_page, links, put, run
 
 from ge.dialects.targets.target import Target
@@ -165,6 +169,42 @@ def test_the_site_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "argv", ["docs", "--site-dir", str(tmp_path)])
     assert docs.main() == 0
     assert (tmp_path / "reference/passes.html").exists()
+
+
+def test_the_colours_of_mlir_text_are_known_everywhere(pages: dict[str, str]):
+    """The lexer has a rule for every character of the pages' modules, and ops have their colour."""
+    lexer = get_lexer_by_name("mlir")
+    texts = [b.body for page in pages.values() for b in blocks(page) if b.kind == "mlir"]
+    assert len(texts) > 100
+    for text in texts:
+        tokens = list(lexer.get_tokens(text))
+        assert not [v for kind, v in tokens if kind in (Token.Error, Token.Text) and v.strip()]
+    (op,) = [v for kind, v in lexer.get_tokens("%0 = graph.relu %x") if kind is Token.Name.Builtin]
+    assert op == "graph.relu"
+
+
+@pytest.mark.soak
+def test_the_site_searches_from_disk_without_a_network(tmp_path: Path):
+    pytest.importorskip("mkdocs")
+    if (program := chromium()) is None:
+        pytest.skip("no Chromium: name one in CHROMIUM")
+    from ge.tools import docs
+
+    command = [sys.executable, docs.__file__, "--site-dir", str(tmp_path)]
+    assert subprocess.run(command, check=False).returncode == 0
+    with Browser(program) as browser:
+        browser.load((tmp_path / "reference/options.html").as_uri())
+        browser.wait("document.querySelector('.md-search__input').offsetWidth > 0")
+        browser.evaluate("document.querySelector('.md-search__input').focus()")
+        browser.write_text("bufferize")
+        browser.wait("document.querySelectorAll('.md-search-result__item').length > 0")
+        broken = (
+            "[...document.querySelectorAll('td code')].filter(c => c.getClientRects().length > 1)"
+        )
+        assert browser.evaluate(f"{broken}.map(c => c.textContent)") == []
+        schemes = "document.querySelectorAll('[data-md-color-media]').length"
+        assert browser.evaluate(schemes) >= 3
+        assert browser.errors == []
 
 
 @pytest.mark.soak
