@@ -77,6 +77,10 @@ class Picking(Movement, OneResultOp, ABC):
     indices = operand_def()
     assembly_format = f"$input `,` $indices (`axis` $axis^)? {TYPES}"
 
+    @abstractmethod
+    def indexed_axes(self) -> Collection[int]:
+        """The axes of the input that indices are along."""
+
 
 @irdl_op_definition
 class GatherOp(Picking, ShapeComputation):
@@ -97,6 +101,9 @@ class GatherOp(Picking, ShapeComputation):
         check_indices(self.indices, "indices")
         result = (*shape[:axis], *shape_of(self.indices), *shape[axis + 1 :])
         return (tensor(result, element_type(self.input)),)
+
+    def indexed_axes(self) -> Collection[int]:
+        return (element_axis(self.axis.value.data, rank_of(self.input)),)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         shape, rank = shape_of(self.input), rank_of(self.indices)
@@ -131,6 +138,9 @@ class GatherElementsOp(Picking):
         check_indices(self.indices, "indices")
         check_inside(shape_of(self.indices), shape_of(self.input), axis)
         return (tensor(shape_of(self.indices), element_type(self.input)),)
+
+    def indexed_axes(self) -> Collection[int]:
+        return (element_axis(self.axis.value.data, rank_of(self.input)),)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         axis = element_axis(self.axis.value.data, len(box.sizes))
@@ -173,6 +183,10 @@ class GatherNdOp(Picking):
         check_depth(depth, len(shape) - batch)
         return (tensor((*common, *indices[batch:-1], *shape[batch + depth :]), element),)
 
+    def indexed_axes(self) -> Collection[int]:
+        batch = self.batch_dims.value.data
+        return range(batch, batch + shape_of(self.indices)[-1])
+
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         shape, indices = shape_of(self.input), shape_of(self.indices)
         batch, depth, places = self.batch_dims.value.data, indices[-1], len(indices) - 1
@@ -210,6 +224,9 @@ class Placing(Movement, OneResultOp, ABC):
 
     def counts_size(self, axis: int, result: int = 0) -> bool:
         return axis in self.indexed_axes() and not from_front(self.indices)
+
+    def index_operands(self) -> Sequence[SSAValue]:
+        return (self.indices,)
 
     def check_operands(self) -> None:
         check_indices(self.indices, "indices")

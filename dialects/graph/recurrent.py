@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DenseArrayBase, FloatAttr, f64
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -90,6 +90,9 @@ class Recurrent(GraphOp, ABC):
     @property
     def hidden(self) -> int:
         return shape_of(self.recurrence)[-1]
+
+    def index_operands(self) -> Sequence[SSAValue]:
+        return () if self.lengths is None else (self.lengths,)
 
     def can_fail(self) -> bool:
         return self.lengths is not None or super().can_fail()

@@ -9,11 +9,10 @@ boxes that the op states: then what lies behind them (the padding of a gear) doe
 Shapes are static, as for boxes.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box, BoxInterface, Unknown
+from ge.dialects.support.boxes import Box, BoxInterface, Span, Unknown
 from ge.dialects.support.types import shape_of
 
 Axes = frozenset[int]
@@ -48,17 +47,27 @@ def each_axes(op: BoxInterface, axis: int, result: int = 0) -> tuple[Axes, ...] 
 
 def prefix_axes(op: BoxInterface, axis: int, result: int = 0) -> tuple[Axes, ...] | None:
     """As `each_axes`, for what the first n elements of the result need, whatever n is: the axes
-    along which it is the first n elements of the operand, or fewer of them. Asks for as many boxes
-    as the axis has elements."""
+    along which it is the first n elements of the operand, or fewer of them. Where the axis of the
+    result is k times as long as all of these (an image is enlarged), it is so for the first k * n.
+    Asks for as many boxes as the axis has elements."""
     if not says_boxes(op) or op.counts_size(axis, result):
         return None
+    size = shape_of(op.results[result])[axis]
+    lengths = {d for v in op.operands for d in shape_of(v) if d > 1 and size % d == 0}
+    found = (_prefix_axes(op, axis, result, d) for d in sorted(lengths, reverse=True))
+    return next((axes for axes in found if axes is not None), None)
+
+
+def _prefix_axes(op: BoxInterface, axis: int, result: int, length: int) -> tuple[Axes, ...] | None:
+    """`prefix_axes` for axes of operands of one length."""
     shape = shape_of(op.results[result])
-    needs = [[_Needs(d, d == shape[axis]) for d in shape_of(v)] for v in op.operands]
-    for n in range(1, shape[axis] + 1):
-        box = Box.part(shape, {axis: (0, n)})
+    times = shape[axis] // length
+    needs = [[_Needs(d, d == length) for d in shape_of(v)] for v in op.operands]
+    for n in range(1, length + 1):
+        box = Box.part(shape, {axis: (0, n * times)})
         for i, own in enumerate(needs):
-            spans = _spans(op, i, box, result)
-            if not all([need.see(span, n) for need, span in zip(own, spans, strict=True)]):
+            needed = op.operand_box(i, box, result) or Box.whole(shape_of(op.operands[i]))
+            if not all([need.see(s, n) for need, s in zip(own, needed.spans, strict=True)]):
                 return None
     found = [frozenset(a for a, need in enumerate(own) if not need.same) for own in needs]
     return tuple(found) if any(found) else None
@@ -66,23 +75,18 @@ def prefix_axes(op: BoxInterface, axis: int, result: int = 0) -> tuple[Axes, ...
 
 @dataclass(slots=True)
 class _Needs:
-    """What the first n elements need of an operand along one of its axes, for the n so far."""
+    """What the first elements need of an operand along one of its axes, for all n so far."""
 
     size: int
     prefix: bool
     same: bool = True
-    first: tuple[int, int] | None = None
+    first: Span | None = None
 
-    def see(self, span: tuple[int, int], n: int) -> bool:
-        """Takes what the first n need. Returns whether it is the same for each n, or a prefix."""
+    def see(self, span: Span, n: int) -> bool:
+        """Takes what is needed for n. Returns whether it is the same for each n, or the first n."""
         low, high = max(span[0], 0), min(span[0] + span[1], self.size)
         own = (low, max(high, low))
         self.first = self.first or own
         self.same = self.same and own == self.first
         self.prefix = self.prefix and own[1] <= n
         return self.same or self.prefix
-
-
-def _spans(op: BoxInterface, index: int, box: Box, result: int) -> Sequence[tuple[int, int]]:
-    shape = shape_of(op.operands[index])
-    return (op.operand_box(index, box, result) or Box.whole(shape)).spans

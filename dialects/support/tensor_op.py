@@ -4,15 +4,17 @@
 An op is added by writing one class (here), one kernel (`runtime/kernels`) and one test.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
 
 from ge.dialects.support.access import MOVING
-from ge.dialects.support.element_types import check_computed
+from ge.dialects.support.element_types import check_computed, is_integer
 from ge.dialects.support.in_place import InPlaceInterface
 from ge.dialects.support.inference import InferenceInterface
-from ge.dialects.support.types import is_static, shape_of
+from ge.dialects.support.types import element_type, is_static, shape_of
 
 
 class TensorOp(InferenceInterface, InPlaceInterface):
@@ -44,6 +46,12 @@ class TensorOp(InferenceInterface, InPlaceInterface):
             return
         for value in self.operands:
             check_computed(getattr(value.type, "element_type", value.type))
+
+    def index_operands(self) -> Sequence[SSAValue]:
+        """The operands that are indices or numbers of elements, which the kernel refuses where they
+        are out of range."""
+        others = self.operands[1:] if self.TAKES_INDICES else ()
+        return [v for v in others if is_integer(element_type(v))]
 
     def can_fail(self) -> bool:
         """Whether the kernel may refuse values that are known only at run time. Such an op must

@@ -203,6 +203,53 @@ SAFE = {
   %1 = graph.tanh %0 : (T) -> T
   func.return %1 : T
 """,
+    "a running sum of zeros from the end": """
+  %0 = graph.cumulative "sum" %x axis 1 {reverse = true} : T -> T
+  func.return %0 : T
+""",
+    "states of steps that go forward": """
+  %w = graph.constant dense<0.25> : tensor<1x32x8xf32>
+  %r = graph.constant dense<0.5> : tensor<1x32x8xf32>
+  %0 = graph.transpose %x permutation [1, 0, 2] : T -> T
+  %1, %2, %3 = graph.lstm %0, %w, %r : T, tensor<1x32x8xf32>, tensor<1x32x8xf32>
+      -> tensor<?x1x?x8xf32>, tensor<1x?x8xf32>, tensor<1x?x8xf32>
+  %4 = graph.squeeze %1 axes [1] : tensor<?x1x?x8xf32> -> T
+  %5 = graph.transpose %4 permutation [1, 0, 2] : T -> T
+  %6 = graph.add %x, %5 : (T, T) -> T
+  func.return %6 : T
+""",
+    "windows over what came before": """
+  %k = graph.constant dense<0.25> : tensor<8x8x3xf32>
+  %0 = graph.transpose %x permutation [0, 2, 1] : T -> tensor<?x8x?xf32>
+  %1 = graph.conv %0, %k pads [2, 0]
+      : (tensor<?x8x?xf32>, tensor<8x8x3xf32>) -> tensor<?x8x?xf32>
+  %2 = graph.transpose %1 permutation [0, 2, 1] : tensor<?x8x?xf32> -> T
+  func.return %2 : T
+""",
+    "elements added to rows, repeated and taken by size": """
+  %0 = graph.pad %x pads [0, 0, 1, 0, 0, 2] : T -> tensor<?x?x11xf32>
+  %1 = graph.tile %0 repeats [1, 1, 2] : tensor<?x?x11xf32> -> tensor<?x?x22xf32>
+  %2, %3 = graph.top_k %1 k 8 : tensor<?x?x22xf32> -> T, tensor<?x?x8xi64>
+  %4 = graph.arg_reduce "max" %1 {axis = 2 : i64} : (tensor<?x?x22xf32>)
+      -> tensor<?x?x1xi64>
+  %5 = graph.cast %3 to f32 : (tensor<?x?x8xi64>) -> T
+  %6 = graph.cast %4 to f32 : (tensor<?x?x1xi64>) -> tensor<?x?x1xf32>
+  %7 = graph.add %2, %5 : (T, T) -> T
+  %8 = graph.add %7, %6 : (T, tensor<?x?x1xf32>) -> T
+  func.return %8 : T
+""",
+    "tokens that are counted, as positions in a table": """
+  %t = graph.constant dense<0.25> : tensor<12x8xf32>
+  %one = graph.constant dense<1> : tensor<i64>
+  %0 = graph.compare "ne" %m, %one : (tensor<?x?xi64>, tensor<i64>) -> tensor<?x?xi1>
+  %1 = graph.cast %0 to i64 : (tensor<?x?xi1>) -> tensor<?x?xi64>
+  %2 = graph.cumulative "sum" %1 axis 1 : tensor<?x?xi64> -> tensor<?x?xi64>
+  %3 = graph.mul %2, %1 : (tensor<?x?xi64>, tensor<?x?xi64>) -> tensor<?x?xi64>
+  %4 = graph.add %3, %one : (tensor<?x?xi64>, tensor<i64>) -> tensor<?x?xi64>
+  %5 = graph.gather %t, %4 : (tensor<12x8xf32>, tensor<?x?xi64>) -> T
+  %6 = graph.add %x, %5 : (T, T) -> T
+  func.return %6 : T
+""",
     "pairs within rows": """
   %c = graph.constant dense<0.5> : tensor<4xf32>
   %0 = graph.rotary_embedding %x, %c, %c {interleaved = true} : (T, tensor<4xf32>, tensor<4xf32>)
@@ -261,8 +308,36 @@ UNSAFE = {
   func.return %1 : T
 """,
     "graph.cumulative": """
-  %0 = graph.cumulative "sum" %x axis 1 {reverse = true} : T -> T
-  func.return %0 : T
+  %0 = graph.cos %x : (T) -> T
+  %1 = graph.cumulative "sum" %0 axis 1 {reverse = true} : T -> T
+  func.return %1 : T
+""",
+    "graph.lstm": """
+  %w = graph.constant dense<0.25> : tensor<1x8x8xf32>
+  %r = graph.constant dense<0.5> : tensor<1x8x2xf32>
+  %0 = graph.transpose %x permutation [1, 0, 2] : T -> T
+  %1, %2, %3 = graph.lstm %0, %w, %r : T, tensor<1x8x8xf32>, tensor<1x8x2xf32>
+      -> tensor<?x1x?x2xf32>, tensor<1x?x2xf32>, tensor<1x?x2xf32>
+  %4 = graph.squeeze %2 axes [0] : tensor<1x?x2xf32> -> tensor<?x2xf32>
+  %5 = graph.unsqueeze %4 axes [1] : tensor<?x2xf32> -> tensor<?x1x2xf32>
+  %6 = graph.tile %5 repeats [1, 1, 4] : tensor<?x1x2xf32> -> tensor<?x1x8xf32>
+  %7 = graph.add %x, %6 : (T, tensor<?x1x8xf32>) -> T
+  func.return %7 : T
+""",
+    "graph.conv": """
+  %k = graph.constant dense<0.25> : tensor<8x8x3xf32>
+  %0 = graph.transpose %x permutation [0, 2, 1] : T -> tensor<?x8x?xf32>
+  %1 = graph.conv %0, %k pads [1, 1]
+      : (tensor<?x8x?xf32>, tensor<8x8x3xf32>) -> tensor<?x8x?xf32>
+  %2 = graph.transpose %1 permutation [0, 2, 1] : tensor<?x8x?xf32> -> T
+  func.return %2 : T
+""",
+    "nothing is known of how graph.compress": """
+  %k = graph.constant dense<[true, false, true, true, true, true, true, true]> : tensor<8xi1>
+  %0 = graph.compress %x, %k axis 2 : (T, tensor<8xi1>) -> tensor<?x?x?xf32>
+  %1 = graph.reduce "sum" %0 axes [2] : tensor<?x?x?xf32> -> tensor<?x?x1xf32>
+  %2 = graph.add %x, %1 : (T, tensor<?x?x1xf32>) -> T
+  func.return %2 : T
 """,
     "graph.gather_elements": """
   %k = graph.constant dense<0> : tensor<1x12xi64>

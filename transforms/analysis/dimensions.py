@@ -47,6 +47,7 @@ from ge.dialects.graph.shape import (
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp, slice_bounds
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.operation import all_ops
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     array_ints,
@@ -58,6 +59,7 @@ from ge.dialects.support.types import (
     rank_of,
     shape_of,
 )
+from ge.transforms.analysis.stand_ins import STEP, stand_in
 
 MOST_STEPS = 16  # of a chain of shape computations
 MOST_ELEMENTS = 16
@@ -232,8 +234,25 @@ class Dimensions:
                 if target is None:
                     return None
                 return self.broadcast([self.of(op.input), target], rank_of(value))
+            case TensorOp() if not op.regions:
+                return self.inferred(op, op.results.index(value))
             case _:
                 return None
+
+    def inferred(self, op: TensorOp, result: int) -> Sequence[Size | None] | None:
+        """The sizes that a result has from operands, by its type for two choices of numbers."""
+        found: list[list[Size | None]] = []
+        for first in (7, 1009):
+            numbers: dict[Size, int] = {}
+
+            def number(value: SSAValue, axis: int) -> int:
+                return numbers.setdefault(self.of(value)[axis], (first + len(numbers)) * STEP)
+
+            if (static := stand_in(op, number)) is None:
+                return None
+            sizes = {n: size for size, n in numbers.items()}
+            found.append([sizes.get(d) for d in shape_of(static.results[result])])
+        return [a if a == b else None for a, b in zip(*found, strict=True)]
 
     def broadcast(
         self, operands: Sequence[Sequence[Size | None]], rank: int

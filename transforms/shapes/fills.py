@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph import activation as act
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph.elementwise import Elementwise
+from ge.dialects.graph.shape import BroadcastToOp, View
 from ge.dialects.graph.trigonometry import CosOp, SinOp
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.errors import GeError
@@ -26,6 +27,7 @@ class Kind(Enum):
 
     LOW = "so low that its weight in a softmax is exactly zero, or minus infinity"
     INDEX = "the index along the axis"
+    COUNT = "how many elements hold something, as in an input of that size: an index, if that is"
     COPY = "what all elements along the axis hold"
     SHARED = "what a program of the larger size has there, of no input"
     FINITE = "some finite value"
@@ -76,8 +78,14 @@ def is_mask(fill: Fill) -> bool:
     return is_finite(fill) or fill in (Kind.LOW, Kind.MASK) or _low(fill)
 
 
+def is_count(fill: Fill) -> bool:
+    return fill is Kind.COUNT or (isinstance(fill, float) and fill >= 0)
+
+
 def everywhere(value: SSAValue) -> Fill:
     """What a value that is not padded holds. Weights and inputs are taken to be finite."""
+    while isinstance(op := value.owner, View | BroadcastToOp):
+        value = op.input
     if (dense := constant_value(value)) is None:
         return Kind.COPY
     array = array_of(dense)
@@ -110,8 +118,10 @@ def computed(op: TensorOp, fills: Sequence[Fill]) -> Fill:
             return selected(fills)
         case e.ExpOp() if fills[0] is Kind.LOW:
             return 0.0
-        case e.CastOp() if fills[0] in (Kind.INDEX, Kind.LOW, Kind.COPY):
+        case e.CastOp() if fills[0] in (Kind.INDEX, Kind.COUNT, Kind.LOW, Kind.COPY):
             return fills[0]
+        case e.AddOp() | e.MulOp() if all(map(is_count, fills)):
+            return Kind.COUNT
         case e.AddOp() if any(map(is_low, fills, op.operands)):
             kept = (is_low(f, v) or is_ordinary(f, v) or f is Kind.MASK
                     for f, v in zip(fills, op.operands, strict=True))  # fmt: skip

@@ -53,7 +53,8 @@ def paddings(func: FuncOp, gears: Gears) -> Mapping[str, "str | list[tuple[int, 
             padding.block(body)
             result[name] = cut_axes(body, padding)
         except Mixes as mixes:
-            result[name] = f"{named(mixes.args[0])} mixes its elements"
+            owner, why = mixes.args
+            result[name] = why.format(named(owner))
     return result
 
 

@@ -3,22 +3,23 @@ is: then a gear takes smaller sizes too.
 
 For one dimension at a time, each value has the axes that are padded, and what the padded elements
 hold (`fills.py`). The valid elements of a result must not depend on padded ones:
-- along an axis that the op can be split along (`SplitInterface`), part i needs part i alone;
+- the first elements of a result along an axis need the first ones of operands alone, as the op says
+  of itself (`support/prefixes.py`);
 - a sum along a padded axis is of zeros there (a matmul, where one operand is zero and the other
   finite), a softmax of scores so low that weights are exactly zero (the padded keys of attention,
   behind a mask that is false or very low there);
 - a size of the result is that of the padded axis itself, or does not follow from it;
-- a running sum or product goes from the front;
 - indices count along the axis, or are constants from the front.
 
-All else mixes, and so does what computes with the size itself (a mean).
+All else mixes, and so does what computes with the size itself (a mean). Of an op that says nothing
+of the elements that it needs, nothing is known.
 
 Taken for granted: elements of weights are finite, and what ops make of finite elements
 (`fills.FINITE`) stays finite; scores that a mask is added to are under 4e29 (2e4 in f16); each
 valid query has a key that its mask leaves. Inputs are finite: those that are padded are looked at.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import i1
@@ -26,24 +27,28 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.creation import FillOp, RangeOp
-from ge.dialects.graph.elementwise import ClampOp, Elementwise
-from ge.dialects.graph.indexing import GatherElementsOp, GatherNdOp, GatherOp
+from ge.dialects.graph.elementwise import CastOp, ClampOp, Elementwise
+from ge.dialects.graph.indexing import GatherNdOp, Picking, from_front
 from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.normalization import BatchNormOp, SoftmaxOp
+from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ShapeOfOp, View, is_shape_arithmetic
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
-from ge.dialects.support.access import MOVING, Access, aligned_axes
-from ge.dialects.support.interfaces import split_axes
+from ge.dialects.support.access import MOVING, Access
+from ge.dialects.support.boxes import BoxInterface
+from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.operation import operands_of, ops_of
+from ge.dialects.support.prefixes import each_axes, prefix_axes, says_boxes
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import constant_ints, normalize_axis, rank_of
+from ge.dialects.support.types import element_type, normalize_axis, rank_of
 from ge.transforms.analysis.dimensions import Dimensions, Size, volume
+from ge.transforms.analysis.stand_ins import STEP, stand_in
 from ge.transforms.shapes.fills import (
     Fill,
     Kind,
     computed,
     everywhere,
+    is_count,
     is_finite,
     is_low,
     is_mask,
@@ -51,20 +56,27 @@ from ge.transforms.shapes.fills import (
 )
 
 Axes = dict[int, Fill]  # padded axis -> what is there
-Apart = Sequence[int | None] | None  # see `SplitInterface.split_axes`
-Parts = dict[tuple[Operation, int], Apart]
+Needed = tuple[frozenset[int], ...]  # for each operand the axes that go with one of a result
+Asked = Callable[[BoxInterface, int, int], Needed | None]
+Parts = dict[tuple[Operation, int, int, Asked], Needed]
+
+FOLLOWS = "{} has valid elements that follow from padded ones"
+UNKNOWN = "nothing is known of how {} uses its elements"
 
 FAR = 1 << 31  # an end of a slice beyond any axis
 
 
 class Mixes(Exception):
-    """An op whose valid results depend on padded elements, or on the size."""
+    """An op whose valid results depend on padded elements, or on the size; and in words why, with
+    "{}" where its name goes."""
+
+    def __init__(self, owner: object, why: str = FOLLOWS):
+        super().__init__(owner, why)
 
 
 def is_index(fill: Fill) -> bool:
     """Whether what is padded is an index of an element, as those that count along an axis are."""
-    counts = fill in (Kind.INDEX, Kind.COPY, Kind.SHARED)
-    return counts or (isinstance(fill, float) and fill >= 0)
+    return fill in (Kind.INDEX, Kind.COPY, Kind.SHARED) or is_count(fill)
 
 
 @dataclass
@@ -77,8 +89,11 @@ class Padding:
     sizes: set[SSAValue] = field(default_factory=set[SSAValue])  # values that follow from the size
     # Views that have no axis for a padded one of the value that they look at: a view of them may
     folded: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    # Op and axis -> how it comes apart there, which is the same for all dimensions
-    parts: Parts = field(default_factory=dict[tuple[Operation, int], Apart])
+    # Axes of results -> those of operands that go with them
+    parts: Parts = field(default_factory=Parts)
+    static: dict[Operation, TensorOp | None] = field(
+        default_factory=dict[Operation, TensorOp | None]
+    )
     # What values hold that are not padded, which is so for all dimensions too
     others: dict[SSAValue, Fill] = field(default_factory=dict[SSAValue, Fill])
 
@@ -112,8 +127,10 @@ class Padding:
                 if touched or self.is_touched(op):
                     raise Mixes(op)
                 continue
-            axes = self.result(op)
-            for result in op.results:
+            for number, result in enumerate(op.results):
+                if result.first_use is None:
+                    continue
+                axes = self.result(op, number)
                 if not self.sizes.isdisjoint(operands) and result not in self.sizes:
                     self.check_sizes(result, axes)
                 if axes:
@@ -133,8 +150,8 @@ class Padding:
     def is_touched(self, op: Operation) -> bool:
         return any(self.is_known(v) for inner in op.walk() for v in inner.operands)
 
-    def result(self, op: TensorOp) -> Axes:
-        """The padded axes of the results. Raises Mixes."""
+    def result(self, op: TensorOp, number: int) -> Axes:
+        """The padded axes of a result. Raises Mixes."""
         if isinstance(op, ShapeOfOp):
             if any(map(self.depends, self.dims.of(op.input)[op.bounds()])):
                 self.sizes.add(op.result)
@@ -164,59 +181,82 @@ class Padding:
                 return self.normalized(op)
             case AttentionOp():
                 return self.attended(op)
-            case CumulativeOp():
-                return self.accumulated(op)
             case SplitOp():
                 return self.cut_apart(op)
-            case GatherOp():
+            case CumulativeOp():
+                return self.accumulated(op)
+            case Picking():
                 return self.gathered(op)
-            case GatherElementsOp():
-                return self.gathered_elements(op)
-            case GatherNdOp():
-                return self.gathered_vectors(op)
             case _:
-                return self.split(op)
+                return self.split(op, number)
 
     # ---- axes that stay apart
 
-    def split(self, op: TensorOp, done: Sequence[tuple[int, int]] = ()) -> Axes:
-        """By the axes along which the op comes apart; those in `done`, of operands, are no
-        matter."""
+    def split(self, op: TensorOp, number: int = 0, done: Sequence[tuple[int, int]] = ()) -> Axes:
+        """By the axes of which the first elements need the first ones of operands alone; padded
+        axes in `done`, of operands, are no matter."""
+        if not says_boxes(op):
+            raise Mixes(op, UNKNOWN)
+        self.check_indices(op)
         left = {(i, a) for i, v in enumerate(operands_of(op)) for a in self.along(v)} - set(done)
         result: Axes = {}
-        for axis in range(rank_of(op.results[0])):
-            if not left:
-                break
-            if (op, axis) not in self.parts:
-                self.parts[op, axis] = self.needed(op, axis)
-            needed = self.parts[op, axis]
-            if needed is None:
-                continue
-            covered = {(i, a) for i, a in enumerate(needed) if a is not None and (i, a) in left}
-            if covered:
-                left -= covered
-                result[axis] = self.made(op, needed)
+        for asked in (each_axes, prefix_axes):
+            for axis in range(rank_of(op.results[number])):
+                if not left:
+                    return result
+                needed = self.needed(op, axis, number, asked)
+                if covered := {p for p in left if p[1] in needed[p[0]]}:
+                    left -= covered
+                    result[axis] = self.made(op, needed, number)
         if left:
-            raise Mixes(op)
+            index, axis = min(left)
+            raise Mixes(op, f"{{}} needs all elements along axis {axis} of operand {index}")
         return result
 
-    def needed(self, op: TensorOp, axis: int) -> Apart:
-        if isinstance(op, ClampOp):
-            return aligned_axes(axis, rank_of(op.results[0]), op.operands)
-        if op.ACCESS is Access.WINDOW or isinstance(op, BatchNormOp):
-            batch = axis == 0 and len(op.results) == 1
-            parts = split_axes(op, axis)
-            return (0, *(None for _ in op.operands[1:])) if batch else parts
-        return split_axes(op, axis)
+    def check_indices(self, op: TensorOp) -> None:
+        """Raises Mixes where what is padded is an index of no element: the kernel refuses it."""
+        for value in op.index_operands():
+            if not all(map(is_index, self.along(value).values())):
+                raise Mixes(op, "{} has indices that are padded with what is no index")
 
-    def made(self, op: TensorOp, needed: Sequence[int | None]) -> Fill:
-        """What the padded part of the result holds."""
-        fills = [self.fill(v, a) for v, a in zip(op.operands, needed, strict=True)]
+    def needed(self, op: TensorOp, axis: int, number: int, asked: Asked) -> Needed:
+        """For each operand the axes that go with one of a result."""
+        key = op, axis, number, asked
+        if key not in self.parts:
+            if op.ACCESS is not Access.POINTWISE and op not in self.static:
+                self.static[op] = self.with_numbers(op)
+            static = self.static.get(op, op)
+            needed = None if static is None else asked(static, axis, number)
+            self.parts[key] = needed or (frozenset(),) * len(operands_of(op))
+        return self.parts[key]
+
+    def with_numbers(self, op: TensorOp) -> TensorOp | None:
+        """The op with one number for each size; where it does not take these, with one for all."""
+        numbers = {self.size: STEP}
+
+        def apart(value: SSAValue, axis: int) -> int:
+            return numbers.setdefault(self.dims.of(value)[axis], (len(numbers) + 1) * STEP)
+
+        def alike(value: SSAValue, axis: int) -> int:
+            return STEP
+
+        return stand_in(op, apart) or stand_in(op, alike)
+
+    def made(self, op: TensorOp, needed: Needed, number: int) -> Fill:
+        """What the padded part of a result holds."""
+        fills = [
+            self.fill(v, next(iter(axes), None))
+            for v, axes in zip(op.operands, needed, strict=True)
+        ]
         if isinstance(op, Elementwise | ClampOp):
             return computed(op, fills)
-        padded = [f for f, a in zip(fills, needed, strict=True) if a is not None]
-        if op.ACCESS in MOVING:
-            return joined(padded)
+        padded = [f for f, axes in zip(fills, needed, strict=True) if axes]
+        if op.ACCESS is Access.LOOKUP:
+            data = op.operands[0]
+            every = joined([fills[0], self.fill(data, None), *self.along(data).values()])
+            return fills[0] if not any(needed[1:]) else Kind.FINITE if every is Kind.COPY else every
+        if op.ACCESS in MOVING:  # some put in elements of their own, such as zeros
+            return joined(padded if isinstance(op, SplitInterface) else [*padded, Kind.FINITE])
         if isinstance(op, MatmulOp) and 0.0 in padded and all(map(is_finite, fills)):
             return 0.0
         return Kind.FINITE if all(map(is_finite, fills)) else Kind.ANY
@@ -307,7 +347,7 @@ class Padding:
             return self.split(op)
         if a is None or b is None or 0.0 not in (a, b) or not (is_finite(a) and is_finite(b)):
             raise Mixes(op)
-        return self.split(op, [(0, k[0]), (1, k[1])])
+        return self.split(op, done=[(0, k[0]), (1, k[1])])
 
     def reduced(self, op: ReduceOp) -> Axes:
         axes, own = op.reduced_axes(), self.along(op.input)
@@ -335,12 +375,15 @@ class Padding:
         }
 
     def accumulated(self, op: CumulativeOp) -> Axes:
-        """What is padded lies behind what is valid, which does not meet it from the front."""
-        rows, axes = op.row_axes(), self.along(op.input)
-        if rows is None or (op.reverse.value.data and not axes.keys().isdisjoint(rows)):
-            raise Mixes(op)
-        is_sum = op.kind.data == "sum"
-        return {a: Kind.FINITE if is_sum and is_finite(f) else Kind.ANY for a, f in axes.items()}
+        """From the end, zeros add nothing to a running sum, and ones nothing to a product. A sum of
+        zeros and ones counts."""
+        neutral = {"sum": 0.0, "prod": 1.0}[op.kind.data]
+        rows = op.row_axes() if op.reverse.value.data else None
+        own = {a: f for a, f in self.along(op.input).items() if a in (rows or ()) and f == neutral}
+        axes = {**self.split(op, done=[(0, a) for a in own]), **own}
+        cast = op.input.owner
+        ones = isinstance(cast, CastOp) and element_type(cast.input) == i1
+        return dict.fromkeys(axes, Kind.COUNT) if ones and op.kind.data == "sum" else axes
 
     def normalized(self, op: SoftmaxOp) -> Axes:
         last = normalize_axis(op.axis.value.data, rank_of(op.input))
@@ -349,7 +392,7 @@ class Padding:
             return self.split(op)
         if not is_low(fill, op.input):
             raise Mixes(op)
-        return {**self.split(op, [(0, last)]), last: 0.0}
+        return {**self.split(op, done=[(0, last)]), last: 0.0}
 
     def attended(self, op: AttentionOp) -> Axes:
         """Keys that are padded have no weight; batch, heads and queries stay apart."""
@@ -397,30 +440,14 @@ class Padding:
 
     # ---- indices
 
-    def gathered(self, op: GatherOp) -> Axes:
-        data, indices = op.operands
-        axis, count = normalize_axis(op.axis.value.data, rank_of(data)), rank_of(indices)
-        known, own, of_indices = constant_ints(indices), self.along(data), self.along(indices)
-        result: Axes = {}
-        if axis in own and (known is None or min(known, default=0) < 0):
-            raise Mixes(op)
-        for i, fill in of_indices.items():
-            if not is_index(fill):
-                raise Mixes(op)
-            result[axis + i] = Kind.FINITE
-        for i, fill in own.items():
-            if i != axis:
-                result[i if i < axis else i + count - 1] = fill
-        return result
-
-    def gathered_elements(self, op: GatherElementsOp) -> Axes:
-        """An element of the result is one of the elements at its place along the other axes."""
-        data, indices = op.operands
-        own, of_indices = self.along(data), self.along(indices)
-        axis = normalize_axis(op.axis.value.data, rank_of(data))
-        if axis in own or own.keys() - of_indices or not all(map(is_index, of_indices.values())):
-            raise Mixes(op)
-        return dict.fromkeys(of_indices, Kind.FINITE)
+    def gathered(self, op: Picking) -> Axes:
+        """Constant indices from the front name valid elements."""
+        indexed = op.indexed_axes()
+        if from_front(op.indices):
+            return self.split(op, done=[(0, a) for a in indexed])
+        if isinstance(op, GatherNdOp) and not self.along(op.input).keys().isdisjoint(indexed):
+            return self.gathered_vectors(op)
+        return self.split(op)
 
     def gathered_vectors(self, op: GatherNdOp) -> Axes:
         """Indices that count along the axes of the data, in vectors that a concatenation makes."""
