@@ -33,8 +33,8 @@ def build_parser() -> ArgumentParser:
         help="samples; several files are taken one after the other")  # fmt: skip
     add("-o", "--output", default="-", metavar="T.toml", help="the table (default: standard "
         "output)")  # fmt: skip
-    add("--sensitivity", action="store_true", help="print what noise each layer makes, the most "
-        "first")  # fmt: skip
+    add("--sensitivity", action="store_true", help="print the noise that each layer adds, "
+        "the largest first")  # fmt: skip
     add_options(parser, "ge-calibrate")
     return parser
 

@@ -64,7 +64,7 @@ def prove(args: argparse.Namespace) -> int:
     options = options_from(args)
     dims, shapes = parse_dims(options.dim), parse_shapes(options.shape)
     if args.every_size and not (dims or shapes):
-        raise GeError("--every-size: of which ranges is not said", hint="add --dim NAME=1..N")
+        raise GeError("--every-size needs a range of sizes", hint="add --dim NAME=1..N")
     source = read_source(None if args.program == "-" else args.program)
     ctx = context()
     module = parse_module(ctx, source)
@@ -183,7 +183,7 @@ def prove_at(
     planned, text = planned_for(module, ranges)
     if (proof := prove_one(planned)).problems:
         return False, f"at all sizes of {names}: {proof.summary}"
-    which = "bound to sizes it is proved at the ends, and nothing between"
+    which = "proved as bound programs at the ends of the ranges only"
     return True, f"{text} at all {count} sizes of {names}; {which}: {arena}"
 
 

@@ -59,11 +59,11 @@ def check_explain_flags(args: argparse.Namespace) -> None:
     from ge.dialects.support.errors import GeError
 
     if args.explain_variants is not None and not args.explain:
-        raise GeError("--explain-variants is of --explain", hint="add --explain")
+        raise GeError("--explain-variants needs --explain", hint="add --explain")
     if args.model is not None and not (args.explain or args.what_if_recompile):
-        raise GeError("--model is of --explain and --what-if-recompile", hint="add one of them")
+        raise GeError("--model needs --explain or --what-if-recompile", hint="add one of them")
     if args.explain and args.dispatch:
-        raise GeError("--explain is of sunk programs", hint="drop --dispatch")
+        raise GeError("--explain needs a sunk program", hint="drop --dispatch")
 
 
 @dataclass
@@ -279,7 +279,7 @@ def model_of(
     model = source.reload()
     if level_of(model.module) is Level.GRAPH:
         if args.model:
-            raise GeError("--model is of a program, and this is a model", args.input)
+            raise GeError("--model goes with a program, and this is a model", args.input)
         return model
     if not args.model:
         why = "they are made to the model, which a program does not have: give --model MODEL"

@@ -24,7 +24,7 @@ EPILOG = """examples:
 def build_parser() -> ArgumentParser:
     parser = ArgumentParser("ge-lsp", __doc__, EPILOG)
     parser.add_argument("--stdio", action="store_true",
-        help="accepted, for editors that pass it: there is no other way")  # fmt: skip
+        help="for editors that pass it; standard input and output are always used")  # fmt: skip
     parser.add_argument("--load-plugin", action="append", default=[], metavar="FILE.py",
         help="dialects of a file, beside those of packages and of GE_CUSTOM_PASS")  # fmt: skip
     parser.add_argument("--target", default="", metavar="NAME|FILE.toml",

@@ -91,11 +91,11 @@ class Driver:
         if (listed := self.listed()) is not None:
             print_result(listed)
             return 0
-        if self.args.output_file in (None, "-") and self.args.bisect is None:
-            set_holds_file(True)
         if self.args.show_dialects:
             print_result(f"Available Dialects: {','.join(sorted(self.known.all_dialects))}")
             return 0
+        if self.args.output_file in (None, "-") and self.args.bisect is None:
+            set_holds_file(True)
         if self.args.disable_verify:
             Attribute.__post_init__ = lambda self: None
         self.source = read_source(self.args.input_file)

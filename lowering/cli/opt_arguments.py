@@ -35,9 +35,9 @@ OPTIONS = {
     "-f --frontend FORMAT": "format of the input: mlir (default)",
     "--split-input-file [=MARKER]": """treat the parts between lines that begin with a marker
         (default `// -----`) one by one""",
-    "--output-split-marker MARKER": "what stands between the parts printed (default `// -----`)",
+    "--output-split-marker MARKER": "the line between the parts of the output (default `// -----`)",
     "--allow-unregistered-dialect": "take ops of dialects that nobody knows",
-    "--no-implicit-module": "put no module around what has none",
+    "--no-implicit-module": "do not wrap the input in a module",
     "--load-plugin FILE.py": "add its dialects and passes",
     "-p --passes --pass-pipeline PIPELINE": "run passes: 'a,b{x=1}' or 'builtin.module(a,b{x=1})'",
     "--verify-each [=BOOL]": "verify after each pass (default true); the input is always verified",

@@ -29,8 +29,8 @@ def build_parser() -> ArgumentParser:
     what = "a .mlir of any level, a .onnx, or a folder of dumps"
     parser.add_argument("input", metavar="FILE", nargs="?", help=what)
     parser.add_argument("--diff", nargs=2, metavar=("A", "B"),
-        help="what became of the ops of A in B: two levels, dumps or models; exit status 0 if "
-        "nothing differs, else 1")  # fmt: skip
+        help="report what happened to each op of A in B (two levels, dumps or models); exit "
+        "status 0 if nothing differs, else 1")  # fmt: skip
     parser.add_argument("--target", metavar="NAME|FILE.toml", default="",
         help="whose times are shown; of a program, by default, the one that it names")  # fmt: skip
     parser.add_argument("--most", metavar="N", type=argument(whole(1)), default=20,

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from ge.runtime.data.weights import Payload
 
 EPILOG = """the test:
-  It is run as `SCRIPT ARG... FILE` with a module in FILE (and its weights beside it), and says by
-  its status what it is, as of mlir-reduce: 0, not interesting; 1 (to 125), interesting. llvm-reduce
-  has it the other way round. What it prints is dropped. A script for a crash of ge-opt:
+  It is run as `SCRIPT ARG... FILE` with a module in FILE (and its weights beside it). It ends with
+  status 0 if the module is not interesting and with 1 (to 125) if it is, as for mlir-reduce; for
+  llvm-reduce it is the other way round. Its output is dropped. A script for a crash of ge-opt:
     #!/bin/sh
     ge-opt "$1" --fuse-region 2>&1 | grep -q 'internal error' && exit 1
     exit 0
-  All that is tried verifies. What goes: functions, ops, operands, attributes, unused arguments and
-  results, constants' numbers, sizes of tensors.
+  Every module that is tried verifies. Removed or made smaller are functions, ops, operands,
+  attributes, unused arguments and results, constants' numbers, sizes of tensors.
 examples:
   ge-reduce model.mlir --test ./crashes.sh -o small.mlir
   ge-reduce model.onnx --test ./differs.sh -o small.mlir --shape x=1x3x64x64

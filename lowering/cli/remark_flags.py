@@ -16,9 +16,9 @@ FLAGS = {
         "FORM", "print what each rule did, or why it did not; --remarks alone, or --remarks=FORM: "
         "text, yaml (as LLVM writes remarks), or summary (by rule, with microseconds won and lost)"
     ),
-    "--remarks-pass": ("REGEX", "remarks of the passes and rules whose names it is found in"),
+    "--remarks-pass": ("REGEX", "only remarks of passes and rules whose names match"),
     "--remarks-kind": ("KIND,...", "remarks of these kinds: passed, missed, analysis"),
-    "--remarks-text": ("REGEX", "remarks in whose text, or place, it is found"),
+    "--remarks-text": ("REGEX", "only remarks whose text or place matches"),
     "--remarks-output": ("FILE", "where remarks go (default: standard error)"),
 }  # fmt: skip
 

@@ -179,6 +179,6 @@ def summary_lines(found: Sequence[Diagnostic]) -> Iterator[str]:
         yield s.line(name, of)
     yield total.line("all", "")
     yield (
-        "note: microseconds are estimates of launches alone; of what was missed some excludes "
-        "other, or was done by another rule after all"
+        "note: microseconds are estimates of launches alone; some missed chances exclude "
+        "each other, or were taken by another rule"
     )

@@ -243,7 +243,7 @@ def check_flags(args: argparse.Namespace) -> None:
     check_dispatch_flags(args)
     check_explain_flags(args)
     if args.prefetch and not args.runs:
-        raise GeError("--prefetch is of runs that overlap", hint="add --runs 64")
+        raise GeError("--prefetch needs runs that overlap", hint="add --runs 64")
     numeric = {
         "--outputs": args.outputs, "--poison": args.poison,
         "--load-state": args.load_state, "--save-state": args.save_state,

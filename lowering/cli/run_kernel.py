@@ -59,7 +59,7 @@ def run_kernel(args: argparse.Namespace, source: "Source", asked: str) -> "dict[
     for name in OF_PROGRAMS:
         if getattr(args, name, None) or flag_value(args, name):
             flag = f"--{name.replace('_', '-')}"
-            raise GeError(f"{flag} is of programs, and this is a kernel", args.input, "drop it")
+            raise GeError(f"{flag} needs a program, and this is a kernel", args.input, "drop it")
     op = read_kernel(source)
     module = op.parent_op()
     assert module is not None
@@ -126,7 +126,7 @@ def compute(
             for name, array in kernel.run(inputs, args.seed + number).items():
                 if array.tobytes() != outputs[name].tobytes():
                     problem = f"output '{name}' has other bits in the random order of seed"
-                    hint = "a flag is missing: ge-check tells which instructions race"
+                    hint = "a flag is missing: ge-check names the instructions that race"
                     if kernel.adds:
                         hint += "; where none do, it is sums added in another order"
                     raise GeError(f"{problem} {args.seed + number}", args.input, hint)

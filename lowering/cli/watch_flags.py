@@ -1,4 +1,4 @@
-"""The flags of mlir-opt that say how modules are printed, and what is told of passes that run: one
+"""The flags of mlir-opt that say how modules are printed, and reports about passes that run: one
 table for all tools that have them."""
 
 import argparse
@@ -10,7 +10,7 @@ from ge.lowering.pipeline.displays import StatisticsDisplay, TimeDisplay, TimeFo
 from ge.lowering.text.look import Look
 from ge.lowering.text.values import names, whole
 
-PRINTED, WATCHED = "how modules are printed", "what is told of passes"  # titles of groups of flags
+PRINTED, WATCHED = "how modules are printed", "reports about passes"  # titles of groups of flags
 
 # Flags, and metavar (none: a switch) -> help
 PRINTING = {
@@ -22,7 +22,7 @@ PRINTING = {
         aliases: no effect, it is always so""",
     "--mlir-print-skip-regions": "print {...} for the regions of ops",
     "--mlir-print-unique-ssa-ids": "number the values of all functions in one row",
-    "--mlir-print-value-users": "tell in comments which ops use a value",
+    "--mlir-print-value-users": "print the users of each value in comments",
     "--mlir-use-nameloc-as-prefix": """call values as their locations do: as the nodes of the ONNX
         model""",
     "--mlir-elide-elementsattrs-if-larger N": "leave out constants of more than N elements",
@@ -43,7 +43,7 @@ WATCHING = {
     "--mlir-timing": "time and ops per pass, on stderr",
     "--mlir-timing-display HOW": "list (by name, the longest first) or tree (default)",
     "--mlir-output-format FORM": "of the times: text (default) or json",
-    "--mlir-pass-statistics": "tell on stderr what each pass did, in numbers: ops and rules",
+    "--mlir-pass-statistics": "print statistics of each pass on stderr: ops and rules",
     "--mlir-pass-statistics-display HOW": "list (by name) or pipeline (default)",
     "--dump-pass-pipeline": "print the passes that are run, on stderr",
     "--mlir-generate-reproducer FILE": "write the input, with what `ge-opt FILE` does to it again",

@@ -37,7 +37,7 @@ def check_changes(args: argparse.Namespace, target: "Target", module: "ModuleOp"
     from ge.lowering.levels.level import Level, level_of
 
     if args.what_if_recompile and not args.what_if:
-        raise GeError("--what-if-recompile is of --what-if", hint="add --what-if cube=2x")
+        raise GeError("--what-if-recompile needs --what-if", hint="add --what-if cube=2x")
     if args.what_if_recompile and not args.model and level_of(module) is not Level.GRAPH:
         hint = "give --model MODEL, or the model in place of the program"
         raise GeError("--what-if-recompile compiles a model, and this is none", args.input, hint)

@@ -201,7 +201,7 @@ def make_arguments(infos: Sequence[ValueInfoProto], fixed: Fixed) -> Arguments:
     for name in dict.fromkeys(names):
         others = {n: size for n, size in fixed.dims.items() if n != name}
         if (size := size_of(name, others)) is not None and fixed.size(name) != size:
-            raise GeError(f"dimension '{name}' is {fixed.size(name)}, and follows to be {size}")
+            raise GeError(f"dimension '{name}' is {fixed.size(name)}, but others make it {size}")
     if both := [n for n in fixed.ranges if size_of(n, fixed.dims) is not None]:
         size = size_of(both[0], fixed.dims)
         if size not in fixed.ranges[both[0]]:

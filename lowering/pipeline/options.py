@@ -38,7 +38,7 @@ LAUNCHES = "the target and its launches"
 MEMORY = "memory"
 QUANTIZATION = "quantization and precision"
 MODEL = "the model"
-TOLD = "what is told, and checked"  # titles of groups of flags
+TOLD = "reports and checks"  # titles of groups of flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +125,10 @@ class Options:
     )  # fmt: skip
     engine: tuple[str, ...] = option(
         (),
-        "engines chosen by hand: a regular expression that is found in the name of a node of the "
-        "model or of an op (graph.gelu), and cube, vector or host (or AI_CORE, AI_VECTOR_CORE, "
-        "AI_CPU); what multiplies shares no launch with what is for vector cores. The report says "
-        "what that costs",
+        "engines chosen by hand: a regular expression that matches the name of a node of "
+        "the model or of an op (graph.gelu), and cube, vector or host (or AI_CORE, AI_VECTOR_CORE, "
+        "AI_CPU); ops for vector cores leave launches that multiply. The report states the "
+        "cost",
         variable="GE_ENGINE", metavar="REGEX=ENGINE,...", tools=(COMPILE, RUN), group=LAUNCHES,
     )  # fmt: skip
     quantize: str = option(
@@ -155,9 +155,9 @@ class Options:
     )  # fmt: skip
     ranges: str = option(
         SEARCH,
-        "how the range of an activation follows from samples: search (min-max times the factor "
-        "that layers are most exact with), minmax, or, where layers are no less exact with it, "
-        "average, kl or percentile:99.99",
+        "how the range of an activation follows from samples: search (min-max times the "
+        "factor with which layers are most exact), minmax, or average, kl or "
+        "percentile:99.99, which hold only where layers are no less exact with them",
         variable="GE_RANGES", metavar="METHOD", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
         read=ranges,
     )  # fmt: skip
@@ -176,8 +176,8 @@ class Options:
     )  # fmt: skip
     precision: str = option(
         ORIGIN,
-        "what f32 is computed in: origin (f32), fp16 or bf16 (what does not fit stays f32, by the "
-        "calibration or a run on random inputs: see --remarks), mixed (f16 for matmuls, "
+        "the type that replaces f32: origin (f32), fp16 or bf16 (values that do not fit stay f32, "
+        "by the calibration or a run on random inputs: see --remarks), mixed (f16 for matmuls, "
         "convolutions and attention, f32 for norms, sums and softmax), mixed_bf16, or one of GE's "
         "names (force_fp16, allow_mix_precision)",
         variable="GE_PRECISION", metavar="MODE", tools=(COMPILE, RUN, CALIBRATE, BENCH),
@@ -185,8 +185,8 @@ class Options:
     )  # fmt: skip
     precision_clip: bool = option(
         False,
-        "clip constants that f16 does not hold to its largest number, where else what uses them "
-        "would stay f32",
+        "clip constants beyond the range of f16 to its largest number; without this, ops "
+        "that use them stay f32",
         variable="GE_PRECISION_CLIP", tools=(COMPILE, RUN), group=QUANTIZATION,
     )  # fmt: skip
     keep_dtype: tuple[str, ...] = option(
@@ -198,8 +198,9 @@ class Options:
     )  # fmt: skip
     accuracy: str = option(
         "",
-        "what the outputs shall keep on the samples (snr>=25 dB, cos>=0.999): the fewest and "
-        "cheapest layers that takes stay in 16 bits or in floats; a table has them written down",
+        "the accuracy that outputs keep on the samples (snr>=25 dB, cos>=0.999): as few and "
+        "as cheap layers as possible stay in 16 bits or in floats; ge-calibrate's table "
+        "lists them",
         variable="GE_ACCURACY", metavar="BOUND", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
         read=bound,
     )  # fmt: skip
@@ -299,7 +300,7 @@ class Options:
     gear_histogram: str = option(
         "",
         "gears: a .csv file with a column for each dynamic dimension, and one of counts: the "
-        "report says what the gears waste, and which, as many, would waste least",
+        "report states what the gears waste, and which gears of the same number would waste least",
         metavar="SIZES.csv", group=MODEL,
     )  # fmt: skip
     cache_dir: str = option(
@@ -332,7 +333,7 @@ class Options:
         tools=(IMPORT, OPT, COMPILE, RUN, CALIBRATE, BENCH), group=LAUNCHES, adds=True,
     )  # fmt: skip
     packages_off: tuple[str, ...] = option(
-        (), "installed packages that take no part, by name (`all`: none does)",
+        (), "installed packages to ignore, by name (`all`: every one)",
         variable="GE_PACKAGES_OFF", metavar="NAME,...", tools=(), in_program=False,
     )  # fmt: skip
     outputs: tuple[str, ...] = option(
@@ -359,10 +360,10 @@ class Options:
     )  # fmt: skip
     tile_tunings: str = option(
         "",
-        "file of ge-tune with cuts of kernels that are faster than those that estimates choose",
+        "file of ge-tune with cuts of kernels that are faster than the estimated ones",
         variable="GE_TILE_TUNINGS", metavar="FILE", group=LAUNCHES,
     )  # fmt: skip
-    drop_unused_inputs: bool = option(False, "no inputs that nothing depends on", group=MODEL)
+    drop_unused_inputs: bool = option(False, "remove inputs that no output depends on", group=MODEL)
     verify: bool = option(True, "check that each level is legal where it begins", tools=())
     sanitize: bool = option(
         False,

@@ -2,7 +2,7 @@
 
 `check_streams(module, target)` reports
 
-- stream: a task or event on no stream; an event that is none of those that the program states;
+- stream: a task or event on no stream; an event that is not among those that the program states;
   more streams or events than the target has;
 - lost wake-up: a wait for an event that is recorded never, or only later;
 - deadlock: streams that wait for each other in a circle;
@@ -141,7 +141,7 @@ class StreamChecker:
         stated = figure(self.func, "events")
         for event, op in events.items():
             if event < 0 or (stated is not None and event >= stated):
-                text = f"event {event} is none of those that the program states"
+                text = f"event {event} is not among those that the program states"
                 self.problems.append(Problem("stream", text, op))
         for what, count, limit in (
             ("streams", self.order.stated, self.target.max_streams),

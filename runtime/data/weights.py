@@ -104,7 +104,7 @@ class SafetensorsPayload(Mapping[str, Array]):
         header = self._bytes[8 : 8 + size]
         if header_hash and sha256(header).hexdigest() != header_hash:
             hint = f"compile anew, or remove {HASH} from the text to take these"
-            raise GeError("these are other weights than the program's", str(path), hint)
+            raise GeError("these weights are not the program's", str(path), hint)
         self._header: dict[str, dict[str, Any]] = json.loads(header)
         hashes = self._header.pop("__metadata__", {})
         self._unchecked = {k.removeprefix(SHA256): h for k, h in hashes.items() if header_hash}

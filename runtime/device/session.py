@@ -363,7 +363,7 @@ class Session:
                 if got.tobytes() != want[name]:
                     raise GeError(
                         f"output '{name}' has other bits in random timing {number} of seed {seed}",
-                        hint="--sanitize tells which tasks race",
+                        hint="--sanitize names the tasks that race",
                     )
             self.seed.run = first
 

@@ -64,7 +64,9 @@ def explained(kernels: Sequence[Opened], timeline: Timeline) -> tuple[str, list[
     """Which pipe bounds each kernel, and what its pipes wait for."""
     lines, report = list[str](), list[dict[str, Any]]()
     if not kernels:
-        lines.append("no kernel has a tile program: --tiles writes them")
+        lines.append(
+            "no kernel has a tile program, so pipes are not shown (--tiles writes programs)"
+        )
     for kernel in kernels:
         time, part = kernel.time(timeline), kernel.total_us / (timeline.latency_us or 1.0)
         lines += [

@@ -292,7 +292,7 @@ def test_one_token_of_each_row_is_read_where_it_lies_at_any_sizes(b: int, s: int
         ({}, "the sizes of 'n', 'p' are not known"),
         ({"n": 2}, "the sizes of 'p' are not known"),
         ({"n": 2, "p": 3, "q": 1}, "there is no dimension 'q'"),
-        ({"n": 2, "p": 3, "p + 1": 5}, "dimension 'p \\+ 1' is 5, and follows to be 4"),
+        ({"n": 2, "p": 3, "p + 1": 5}, "dimension 'p \\+ 1' is 5, but others make it 4"),
     ],
 )
 def test_bad_sizes_are_named(dims: dict[str, int], message: str):

@@ -60,7 +60,7 @@ def test_steps_of_growing_size(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["--dispatch", "sunken"], "no dispatch mode 'sunken'; did you mean 'sunk'"),
         (["--steps", "3"], "add --dispatch all"),
         (["--calls", "3", "--tiling-ring", "4"], "--calls, --tiling-ring: of a host"),
-        (["--prefetch", "2"], "--prefetch is of runs that overlap; add --runs 64"),
+        (["--prefetch", "2"], "--prefetch needs runs that overlap; add --runs 64"),
         (["--dispatch", "graph", "--calls", "3", "--steps", "2"], "--calls and --steps both say"),
         (["--dispatch", "captured", "--runs", "3"], "--runs is of a program that no host feeds"),
         (["--dispatch", "graph", "--what-if", "cube=2x"], "--what-if is of a program that no host"),

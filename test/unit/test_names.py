@@ -95,7 +95,7 @@ def test_weights_of_another_program_are_refused(tmp_path: Path, capfd: pytest.Ca
     file.write_bytes((tmp_path / "b.safetensors").read_bytes())
     assert ge_run.main([str(tmp_path / "a.mlir")]) == 1
     line = capfd.readouterr().err.splitlines()[-1]
-    assert f"{file}: error: these are other weights than the program's; compile anew" in line
+    assert f"{file}: error: these weights are not the program's; compile anew" in line
     file.write_bytes(own[:-1] + bytes([own[-1] ^ 1]))  # one bit of the data
     assert ge_run.main([str(tmp_path / "a.mlir"), "--timing-only"]) == 0
     assert ge_run.main([str(tmp_path / "a.mlir")]) == 1

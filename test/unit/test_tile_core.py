@@ -456,7 +456,7 @@ def test_ge_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main([file, *arguments]) == 1
         return capsys.readouterr().err
 
-    assert "--runs is of programs, and this is a kernel" in refused("--runs", "2")
+    assert "--runs needs a program, and this is a kernel" in refused("--runs", "2")
     assert "the target does not state 'gm_to_ub_rate'" in refused("--target", "910_merged")
     Path(file).write_text(f'module attributes {{npu_task.target = "910b3"}} {{{EXP}}}', "utf-8")
     assert main([file, "--timing-only"]) == 0

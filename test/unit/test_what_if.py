@@ -95,7 +95,7 @@ def test_changes_that_cannot_be_tried_are_told_in_a_line(
     program = str(tmp_path / "p.mlir")
     assert not ge_compile.main([model, "-o", program])
     for arguments, text in (
-        ([model, "--what-if-recompile"], "--what-if-recompile is of --what-if"),
+        ([model, "--what-if-recompile"], "--what-if-recompile needs --what-if"),
         ([program, "--what-if", "cube=2x", "--what-if-recompile"], "give --model MODEL"),
         ([model, "--what-if", "cube=2x,cubes=2x"], "has no 'cubes'; did you mean cube?"),
         ([model, "--what-if", "l1_bytes=2x"], "--what-if-recompile compiles the model"),

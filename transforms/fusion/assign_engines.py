@@ -85,8 +85,8 @@ class AssignEnginesPass(ModulePass):
     name = "assign-engines"
 
     choices: tuple[str, ...] = ()
-    """NAME=ENGINE: a regular expression that is found in the name of a node of the model or of an
-    op (graph.relu), and cube, vector or host. The first one that fits an op counts."""
+    """NAME=ENGINE: a regular expression that matches the name of a node of the model or of an op
+    (graph.relu), and cube, vector or host. The first one that fits an op counts."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         ops, matched = list(computing(op)), set[str]()

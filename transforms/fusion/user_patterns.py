@@ -161,7 +161,7 @@ class Pattern:
         """The match in which one op, which all of `ops` read, is op `index` of the pattern."""
         read_by_all = [p for p in producers(ops[0]) if all(p in producers(op) for op in ops)]
         if len(ops) > 1 and not read_by_all:
-            miss.note(ops[0], "all of them read no one op", after.ops)
+            miss.note(ops[0], "they do not all read the same op", after.ops)
         for producer in read_by_all:
             found = self._match((producer,), index, miss, after)
             if found is not None and self._is_free(producer, index, ops, miss, after.ops):

@@ -52,7 +52,7 @@ def argument_shapes(
     for name in names:
         if (computed := size_of(name, {n: s for n, s in sizes.items() if n != name})) is not None:
             if sizes.setdefault(name, computed) != computed:
-                raise GeError(f"dimension '{name}' is {sizes[name]}, and follows to be {computed}")
+                raise GeError(f"dimension '{name}' is {sizes[name]}, but others make it {computed}")
     missing = [n for n in names if n not in sizes]
     if missing:
         needed = dict.fromkeys(s for n in missing for s in symbols(n) if s not in sizes)

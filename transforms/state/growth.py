@@ -320,7 +320,7 @@ class Growth:
         )
 
     def refused_op(self, op: Operation, why: str) -> GeError:
-        hint = "state with a capacity needs a model of which each op keeps rows apart"
+        hint = "state with a capacity needs a model whose ops all keep rows apart"
         return error_at(op, f"{op.name} {why}", hint)
 
     def refused(self, value: SSAValue, why: str) -> GeError:

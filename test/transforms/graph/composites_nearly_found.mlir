@@ -43,7 +43,7 @@ func.func @gelu(%x: tensor<64x256xf32>) -> (tensor<64x256xf32>, tensor<64x256xf3
   %a = graph.constant dense<1.41421354> : tensor<f32>
   %b = graph.constant dense<1.0> : tensor<f32>
   %0 = graph.div %x, %a : (tensor<64x256xf32>, tensor<f32>) -> tensor<64x256xf32>
-  // expected-remark@+1 {{find-gelu missed: what graph.erf leads to is another function (about}}
+  // expected-remark@+1 {{find-gelu missed: the ops from graph.erf on compute another function (about}}
   %1 = graph.erf %0 : (tensor<64x256xf32>) -> tensor<64x256xf32>
   %2 = graph.add %1, %b : (tensor<64x256xf32>, tensor<f32>) -> tensor<64x256xf32>
   %3 = graph.mul %2, %x : (tensor<64x256xf32>, tensor<64x256xf32>) -> tensor<64x256xf32>

@@ -14,8 +14,8 @@
 // OPEN-NOT: optimal
 // OPEN:     nothing is proved of the memory of {{[0-9]+}} tensors whose size is known at run time
 // RANGE:    proved at all 2 sizes of batch=1..2: arena of at most {{[0-9]+}} bytes
-// MANY:     proved unbound (--no-static-shape): {{[0-9]+}} tensors lie in {{[0-9]+}} bytes at all 2000 sizes of batch=1..2000; bound to sizes it is proved at the ends, and nothing between: arena
-// WHICH:    error: --every-size: of which ranges is not said
+// MANY:     proved unbound (--no-static-shape): {{[0-9]+}} tensors lie in {{[0-9]+}} bytes at all 2000 sizes of batch=1..2000; proved as bound programs at the ends of the ranges only: arena
+// WHICH:    error: --every-size needs a range of sizes
 // NAME:     error: there is no dimension 'rows'; the program has 'batch'
 
 // A shape that is computed: its kernel goes, and views and matmul take static types. The batch is

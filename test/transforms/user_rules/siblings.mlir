@@ -100,7 +100,7 @@ func.func @not_of_all(%x: tensor<8x8xf32>) -> tensor<8x16xf32> {
   %3 = graph.concat %1, %2 axis 1 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x16xf32>
   func.return %3 : tensor<8x16xf32>
 }
-// NORM:        3 of 4 ops match, then all of them read no one op
+// NORM:        3 of 4 ops match, then they do not all read the same op
 // NORM:        func.func @not_of_all(
 // NORM-NOT:     fused_op
 // NORM:         func.return

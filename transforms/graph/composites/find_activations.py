@@ -241,7 +241,7 @@ class FindActivation(Search):
             return
         ends = poly.reachable(result)
         nearest: Composite | None = None
-        why = f"what {op.name} leads to is another function"
+        why = f"the ops from {op.name} on compute another function"
         for x, wanted, composite in self.candidates(op):
             nearest = nearest or composite
             (t,) = poly.atoms(wanted) - {x}
