@@ -305,12 +305,11 @@ def read_again(args: argparse.Namespace, model: "Program", variant: "Variant") -
 
 
 def device_bytes(module: "ModuleOp") -> int:
-    """What a program holds in the memory of the device: all segments, and workspaces."""
-    from ge.dialects.tile.workspace import workspace_bytes
-    from ge.runtime.check.figures import footprint
+    """What a program holds in the memory of the device."""
+    from ge.runtime.check.figures import taken_bytes
     from ge.runtime.device.session import main_of
 
-    return footprint(main_of(module)) + workspace_bytes(module)
+    return sum(taken_bytes(module, main_of(module)).values())
 
 
 def us_of(kernel: "Kernel", timed: "Timed") -> float | None:

@@ -2,21 +2,21 @@
 
 `check_figures(module, target)` reports attributes of @main of the wrong type, an alignment that is
 not the target's or a multiple of it, segments and sums of sizes that are not as stated, more bytes
-of arena, inputs and outputs, weights and workspaces together than the target has, and slots that
-are kept apart (`npu_task.pinned`) although `npu_task.no_reuse` does not ask for it, or that share
-bytes. Of buffers whose size is known only at run time the places count that they have. How
-constants lie in memory is trusted (`Target.constants_bytes`).
+of arena, inputs and outputs, weights, workspaces and buffers outside of slots together than the
+target has, and slots that are kept apart (`npu_task.pinned`) although `npu_task.no_reuse` does not
+ask for it, or that share bytes. Of buffers whose size is known only at run time the places count
+that they have. How constants lie in memory is trusted (`Target.constants_bytes`).
 """
 
 from collections.abc import Iterator
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ge.dialects.graph.constant import WeightAttr
-from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.npu_task.attributes import HBM, data_type, is_dynamic
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, SlotOp
 from ge.dialects.npu_task.program_info import FIGURES, NO_REUSE, PINNED, figure, type_errors
@@ -24,7 +24,7 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.workspace import workspace_bytes
-from ge.runtime.check.problems import Problem
+from ge.runtime.check.problems import Problem, name_of
 
 
 def slots(func: FuncOp, segment: str) -> list[SlotOp]:
@@ -34,11 +34,6 @@ def slots(func: FuncOp, segment: str) -> list[SlotOp]:
 SEGMENTS = ("arena", "io", "weight", "state", "dynamic")
 
 
-def footprint(func: FuncOp) -> int:
-    """Of all segments, without workspaces."""
-    return sum(figure(func, f"{name}_bytes") or 0 for name in SEGMENTS)
-
-
 def check_figures(module: ModuleOp, target: Target) -> list[Problem]:
     """What is not true in the figures of a program; nothing if they are proved."""
     if (main := main_function(module)) is None:
@@ -46,13 +41,51 @@ def check_figures(module: ModuleOp, target: Target) -> list[Problem]:
     if problems := [Problem("figure", text, main) for text in _types(main)]:
         return problems
     problems += [Problem("figure", text, main) for text in _sums(main, target)]
-    workspace = workspace_bytes(module)
-    if (total := footprint(main) + workspace) > target.hbm_bytes:
-        parts = ", ".join(f"{n} {figure(main, f'{n}_bytes') or 0}" for n in SEGMENTS)
-        parts += f", workspace {workspace}" if workspace else ""
+    return [*problems, *_capacity(module, main, target), *_weights(main), *_pinned(module, main)]
+
+
+def without_slots(main: FuncOp) -> dict[SSAValue, int]:
+    """The bytes of each buffer on the device that has no place in a segment, where they are known:
+    what transfers, branches and loops make, and what is allocated."""
+    found: dict[SSAValue, int] = {}
+    for value in _values(main):
+        if isinstance(value.type, MemRefType) and value.type.memory_space == HBM:
+            owner = value.owner
+            if not (isinstance(owner, SlotOp | ConstantOp) or is_dynamic(value.type)):
+                if owner_of(value) is value:
+                    found[value] = byte_size(value.type)
+    return found
+
+
+def _values(main: FuncOp) -> Iterator[SSAValue]:
+    for op in main.walk():
+        yield from op.results
+        for region in op.regions:
+            for block in region.blocks:
+                yield from block.args
+
+
+def taken_bytes(module: ModuleOp, main: FuncOp) -> dict[str, int]:
+    """All bytes of the device that a program takes at most, by what they are for."""
+    taken = {name: figure(main, f"{name}_bytes") or 0 for name in SEGMENTS}
+    extra = {
+        "workspace": workspace_bytes(module),
+        "outside of slots": sum(without_slots(main).values()),
+    }
+    return taken | {name: size for name, size in extra.items() if size}
+
+
+def _capacity(module: ModuleOp, main: FuncOp, target: Target) -> Iterator[Problem]:
+    taken = taken_bytes(module, main)
+    if (total := sum(taken.values())) > target.hbm_bytes:
+        parts = ", ".join(f"{name} {size}" for name, size in taken.items())
         text = f"the program takes {total} bytes ({parts}), {target.name} has {target.hbm_bytes}"
-        problems.append(Problem("capacity", text, main))
-    return [*problems, *_weights(main), *_pinned(module, main)]
+        sizes = without_slots(main)
+        largest = max(sizes, key=lambda v: sizes[v], default=None)
+        at = main if largest is None or not isinstance(largest.owner, Operation) else largest.owner
+        if at is not main:
+            text += f": {name_of(at)} makes a buffer of {sizes[largest]} outside of slots"
+        yield Problem("capacity", text, at)
 
 
 def _types(main: FuncOp) -> Iterator[str]:

@@ -25,15 +25,15 @@ from xdsl.dialects.func import FuncOp
 from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.npu_task.attributes import HOST, is_dynamic, space_of
 from ge.dialects.npu_task.memory import Task
-from ge.dialects.npu_task.ops import SlotOp
+from ge.dialects.npu_task.ops import KernelOp, SlotOp
 from ge.dialects.npu_task.program_info import CAP, figure
 from ge.dialects.npu_task.sizes import placed_results
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
-from ge.dialects.tile.workspace import workspace_bytes
 from ge.runtime.check.certificate import CertificateProof, prove_certificate
 from ge.runtime.check.cores import prove_core_plans
-from ge.runtime.check.figures import check_figures, footprint
+from ge.runtime.check.dynamic_sizes import DynamicSizes
+from ge.runtime.check.figures import check_figures, taken_bytes
 from ge.runtime.check.happens_before import HappensBefore
 from ge.runtime.check.memory import check_plan
 from ge.runtime.check.problems import Problem
@@ -70,16 +70,20 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
     schedule = check_streams(module, target, order)
     certificate = prove_certificate(main)
     cores = prove_core_plans(module, target)
+    kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+    sizes = DynamicSizes(main, kernels)
+    sizes.check()
     problems = [
         *plan,
         *(p for p in schedule if not plan or p.kind not in SAID_BY_THE_PLAN),
         *check_figures(module, target),
         *certificate.problems,
+        *sizes.problems.values(),
         *cores.problems,
     ]
     if problems:
         return Proof(problems)
-    ops, workspace = list(main.walk()), workspace_bytes(module)
+    ops = list(main.walk())
     tasks = sum(isinstance(op, Task) for op in ops)
     dynamic = sum(is_dynamic(v.type) and space_of(v.type) != HOST for op in ops for v in op.results)
     ranges = dim_ranges(main)
@@ -91,7 +95,7 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
         f"{arena} for the {known} tensors of known size" if dynamic else arena,
         *([] if dynamic else [_optimality(main, certificate)]),
         f"{len(cast(DenseArrayBase, certificate.claims['live']))} tensors live at the peak",
-        f"{footprint(main) + workspace} of {target.hbm_bytes} bytes of {target.name}",
+        f"{sum(taken_bytes(module, main).values())} of {target.hbm_bytes} bytes of {target.name}",
     ]
     if placed:
         sizes = ", ".join(f"{name}={r}" for name, r in ranges.items())

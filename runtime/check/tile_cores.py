@@ -3,14 +3,15 @@
 Nothing orders cores but barriers. Between two of them, in a phase, no core touches what another one
 writes, but for sums that all of them add to. What was written in a phase before is there.
 
-The elements of a workspace are unwritten when a launch begins: what is read of them was stored
-before a barrier by any core, or by the same program before it reads (that these two are in order is
-for the replay of the core to find).
+The elements of a workspace and of results are unwritten when a launch begins: what is read of them,
+or added to, was stored before a barrier by any core, or by the same program before it reads (that
+these two are in order is for the replay of the core to find). All elements of a result are stored.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import groupby
+from math import prod
 from operator import attrgetter
 
 import numpy as np
@@ -18,7 +19,8 @@ from numpy.typing import NDArray
 from xdsl.ir import BlockArgument, SSAValue
 
 from ge.dialects.support.types import Shape
-from ge.runtime.check.problems import Problems
+from ge.dialects.tile.buffers import memref_shape
+from ge.runtime.check.problems import Problems, name_of
 from ge.runtime.check.tile_device import Access, Device, DeviceGrid, name
 from ge.runtime.check.tile_history import Span
 
@@ -36,17 +38,10 @@ def ordered_memory(
     for core in cores:
         for access in core:
             touched.setdefault(device.home(access.region), []).append(access)
-    return {
-        home
-        for home, rows in touched.items()
-        if (any(a.is_write for a in rows) or is_workspace(device, home))
-        and compare_cores(device, home, rows, problems)
-    }
-
-
-def is_workspace(device: Device, home: SSAValue) -> bool:
-    """Whether a memref is the kernel's own."""
-    return home in device.kernel.workspace
+    for result in device.results:
+        if prod(memref_shape(result)):
+            touched.setdefault(device.homes[result], [])
+    return {home for home, rows in touched.items() if compare_cores(device, home, rows, problems)}
 
 
 def compare_cores(
@@ -54,19 +49,22 @@ def compare_cores(
 ) -> bool:
     """Find what is wrong between cores, and elements of a result that nothing stores; whether a
     core touches cells twice, one time writing."""
+    fresh = {a for a, h in device.homes.items() if h is home and device.is_fresh(a)}
+    if not fresh and not any(a.is_write for a in rows):
+        return False
     boxes = [device.boxes(a.region) for a in rows]
     grid = DeviceGrid.of([box for found in boxes for box in found], device.shapes[home])
     places = [(a, grid.spans(box)) for a, found in zip(rows, boxes, strict=True) for box in found]
     places.sort(key=lambda place: place[0].step.phase)
-    all_phases = Phases(grid.shape, is_workspace(device, home), problems)
+    read = {a.region.memref for a in rows if a.adds or not a.is_write} & fresh
+    all_phases = Phases(grid.shape, read, problems)
     for _, phase in groupby(places, key=lambda place: place[0].step.phase):
         all_phases.add([*phase])
     stored = {a.region.memref: a.step.op for a in rows if a.is_write}
-    is_read = any(a.region.memref in stored for a in rows if not (a.is_write or a.adds))
-    if not (is_read or all_phases.is_workspace or all_phases.summed):
-        result, op = next(iter(stored.items()))
-        if text := what_is_missing(device, grid, all_phases.owner != NONE, result):
-            problems.add("unwritten", text, op)
+    for result in fresh & {*device.results}:
+        there = all_phases.owner == result.index
+        if text := what_is_missing(device, grid, there, result):
+            problems.add("unwritten", text, stored.get(result, device.kernel))
     return all_phases.twice
 
 
@@ -74,13 +72,16 @@ def what_is_missing(
     device: Device, grid: DeviceGrid, stored: NDArray[np.bool_], result: BlockArgument
 ) -> str:
     """What is wrong with the cells that cores store of a result; empty: nothing."""
-    over = sum(h is device.homes[result] for h in device.homes.values()) > 1
-    if over and (wanted := device.in_part.get(result.index)) is not None:
+    wanted = None if device.is_alone(result) else device.in_part.get(result.index)
+    if wanted is not None:
         count = int((stored * grid.elements).sum())
         text = f"{count} elements of {name(result)} are stored over an operand, not {wanted}"
         return "" if count == wanted else text
     if stored.all():
         return ""
+    if result in device.idle:
+        text = f"nothing reads {name(result)} or stores to it"
+        return f"{text}: store to it if it is a result, drop it if it is an operand"
     where = np.argwhere(~stored)[0]
     first = [edges[int(i)] for edges, i in zip(grid.borders, where, strict=True)]
     return f"elements of {name(result)}, from {first} on, are stored by no core"
@@ -89,13 +90,13 @@ def what_is_missing(
 @dataclass
 class Phases:
     """What was found of one memref, or of those that are the same elements, in the phases so far.
-    `owner`: the number of the argument that each cell was written as last."""
+    `fresh`: those that are read or added to and hold nothing at first; `owner`: the number of the
+    argument that each cell was written as last."""
 
     shape: Shape
-    is_workspace: bool
+    fresh: Set[SSAValue]
     problems: Problems
     owner: NDArray[np.int64] = field(init=False)
-    summed: bool = False  # whether sums are added to a cell that nothing else writes
     twice: bool = False  # whether a core touches a cell twice, one time writing
 
     def __post_init__(self) -> None:
@@ -113,12 +114,11 @@ class Phases:
         for access, at in places:
             if not access.is_write:
                 self._read(access, writer[at], several[at], self.owner[at])
-        if self.is_workspace:
+        if self.fresh:
             self._find_unwritten(places)
         for access, at in places:
             if access.is_write:
                 self.owner[at] = access.region.memref.index
-        self.summed |= bool(summed.any())
 
     def _write(
         self,
@@ -158,14 +158,16 @@ class Phases:
     def _find_unwritten(self, places: Sequence[Touched]) -> None:
         """Cells that are read, or added to, before anything is stored there."""
         for _, own in groupby(sorted(places, key=_program), key=_program):
-            here = self.owner != NONE
+            here = self.owner.copy()
             for access, at in sorted(own, key=lambda place: place[0].step.number):
+                memref, op = access.region.memref, access.step.op
                 if access.is_write and not access.adds:
-                    here[at] = True
-                elif not here[at].all():
-                    text = f"elements of {name(access.region.memref)} are read that nothing stored"
+                    here[at] = memref.index
+                elif memref in self.fresh and (here[at] != memref.index).any():
+                    does = "adds to" if access.adds else "reads"
+                    text = f"{name_of(op)} {does} elements of {name(memref)} that nothing stored"
                     text = f"{text} before a barrier, or before in the same program"
-                    self.problems.add("unwritten", text, access.step.op)
+                    self.problems.add("unwritten", text, op)
 
 
 def _program(place: Touched) -> tuple[int, int]:

@@ -3,9 +3,13 @@
 Launches may write a result over an operand: then both arguments are the same elements, one by one,
 in the shapes that the program gives them (`Sharing`). Their boxes are compared as those of one
 memref, in a shape whose dimensions are parts of those of both.
+
+Results hold nothing when a launch begins: the launches of a program say which arguments they are
+(`tile_sharing.py`). Of a kernel alone they are those that it stores to, and those that it does
+nothing with. What is only added to holds values then, which the summary says.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 from math import prod
@@ -18,8 +22,8 @@ from xdsl.ir import BlockArgument, SSAValue
 from ge.dialects.support.types import Shape
 from ge.dialects.tile.buffers import box_of, memref_shape
 from ge.dialects.tile.kernel import KernelOp
-from ge.dialects.tile.reading import reads_of
-from ge.dialects.tile.transfers import StoreOp
+from ge.dialects.tile.reading import ReadOp, reads_of
+from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.runtime.check.problems import Problems
 from ge.runtime.check.tile_history import Grains, Span, cells
 from ge.runtime.check.tile_program import Region, Step
@@ -73,11 +77,15 @@ def name(value: SSAValue) -> str:
 @dataclass
 class Device:
     """The arguments of a kernel. `homes`: for each that shares its elements, one of those that
-    do; `shapes`: in which they are compared."""
+    do; `shapes`: in which they are compared. `numbers`: of its results, None for a kernel alone."""
 
     kernel: KernelOp
     sharing: Sharing = NOTHING
     in_part: InPart = field(default_factory=dict[int, int])
+    numbers: Collection[int] | None = None
+    results: tuple[BlockArgument, ...] = ()
+    added: tuple[BlockArgument, ...] = ()  # what a kernel alone adds to, and does not store to
+    idle: tuple[BlockArgument, ...] = ()  # what it does nothing with
     homes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     shapes: dict[SSAValue, Shape] = field(default_factory=dict[SSAValue, Shape])
 
@@ -90,6 +98,30 @@ class Device:
         for arg, group in groups.items():
             self.homes[arg] = home = min(group, key=lambda a: a.index)
             self.shapes[home] = common_shape([tuple(memref_shape(a)) for a in group])
+        self.find_results()
+
+    def find_results(self) -> None:
+        args = self.kernel.arguments
+        if self.numbers is not None:
+            self.results = tuple(args[i] for i in self.numbers)
+            return
+        read, stored, added = set[SSAValue](), set[SSAValue](), set[SSAValue]()
+        for op in self.kernel.walk():
+            if isinstance(op, LoadOp | ReadOp):
+                read.add(op.source if isinstance(op, ReadOp) else box_of(op.source).source)
+            elif isinstance(op, StoreOp):
+                (added if op.is_atomic else stored).add(box_of(op.target).source)
+        self.idle = tuple(a for a in args if a not in read | stored | added)
+        self.results = *(a for a in args if a in stored), *self.idle
+        self.added = tuple(a for a in args if a in added - stored)
+
+    def is_fresh(self, memref: BlockArgument) -> bool:
+        """Whether a memref holds nothing when a launch begins."""
+        return memref in self.results or memref in self.kernel.workspace
+
+    def is_alone(self, memref: BlockArgument) -> bool:
+        """Whether a memref shares its elements with no other one."""
+        return sum(home is self.homes[memref] for home in self.homes.values()) == 1
 
     def home(self, region: Region) -> SSAValue:
         return self.homes[region.memref]
@@ -124,14 +156,9 @@ def common_shape(shapes: Sequence[Shape]) -> Shape:
 
 
 def boxes_in(shape: Shape, bounds: Bounds, own: Sequence[int]) -> list[Bounds]:
-    """The boxes of `shape` that a box of the same elements in another shape is. Where `shape` is a
-    row, one from its first to its last element."""
+    """The boxes of `shape` that a box of the same elements in another shape is."""
     if len(shape) == 1:
-        strides = [prod(own[i + 1 :]) for i in range(len(own))]
-        low, last = (
-            sum(s * (b[end] - end) for s, b in zip(strides, bounds, strict=True)) for end in (0, 1)
-        )
-        return [((low, last + 1),)]
+        return runs_in(bounds, own)
     parts, left = list[list[Bounds]](), list(shape)
     for extent, (low, high) in zip(own, bounds, strict=True):
         dims = list[int]()
@@ -139,6 +166,22 @@ def boxes_in(shape: Shape, bounds: Bounds, own: Sequence[int]) -> list[Bounds]:
             dims.append(left.pop(0))
         parts.append(cut(low, high, dims))
     return [sum(boxes, ()) for boxes in product(*parts)]
+
+
+def runs_in(bounds: Bounds, own: Sequence[int]) -> list[Bounds]:
+    """The stretches of a row that a box of the same elements in another shape is."""
+    inner, size = len(own), 1  # dimensions of which a stretch has all, and their elements
+    while inner and bounds[inner - 1] == (0, own[inner - 1]):
+        inner -= 1
+        size *= own[inner]
+    if not inner:
+        return [((0, size),)]
+    *outer, (low, high) = bounds[:inner]
+    found, stride = [0], size * own[inner - 1]
+    for (a, b), extent in zip(reversed(outer), reversed(own[: inner - 1]), strict=True):
+        found = [i * stride + at for i in range(a, b) for at in found]
+        stride *= extent
+    return [((at + low * size, at + high * size),) for at in found]
 
 
 def cut(low: int, high: int, dims: Sequence[int]) -> list[Bounds]:

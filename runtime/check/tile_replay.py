@@ -7,13 +7,12 @@ from typing import cast
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from ge.dialects.support.diagnostics import location_of
 from ge.dialects.tile.buffers import FifoOp
 from ge.dialects.tile.compute import SetOp, WaitOp
 from ge.dialects.tile.kernel import BarrierOp, KernelOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import Memory, Pipe
-from ge.runtime.check.problems import Problems
+from ge.runtime.check.problems import Problems, placed
 from ge.runtime.check.tile_device import (
     Access,
     Bounds,
@@ -75,12 +74,6 @@ class Core:
             if (home := device.home(access.region)) in grids
         ]
         return tuple(steps), tuple(cells)
-
-
-def said(op: Operation) -> str:
-    """An op, and where the kernel's source has it."""
-    place = str(location_of(op))
-    return f"{op.name} ({place})" if place else op.name
 
 
 # ---- the order on one core ----
@@ -279,15 +272,19 @@ class Replay:
         owners = history.owner[at]
         if (others := owners[(owners != UNWRITTEN) & (owners != region.memref.index)]).size:
             args = self.device.kernel.body.block.args
-            text = f"{said(step.op)} reads elements of {name(region.memref)} that"
+            text = f"{placed(step.op)} reads elements of {name(region.memref)} that"
             text = f"{text} {name(args[int(others[0])])} was written over"
             self.problems.add("overwritten", text, step.op)
 
     def check_sum(self, step: Step, history: History, at: Grains, region: Region) -> None:
         """What is added to is 0, or was stored by the same name."""
-        is_alone = list(self.device.homes.values()).count(self.device.home(region)) == 1
-        if not is_alone and (history.owner[at] != region.memref.index).any():
-            text = f"{said(step.op)} adds to elements of {name(region.memref)} that hold an operand"
+        if (
+            not self.device.is_alone(region.memref)
+            and (history.owner[at] != region.memref.index).any()
+        ):
+            text = (
+                f"{placed(step.op)} adds to elements of {name(region.memref)} that hold an operand"
+            )
             self.problems.add("overwritten", text, step.op)
 
     def check_read(self, step: Step, history: History, at: Grains, clock: Clock, a: Bytes) -> None:
@@ -297,16 +294,18 @@ class Replay:
         if late or (owners == a.owner).all():
             return
         if (owners == UNWRITTEN).any():
-            text = f"{said(step.op)} reads bytes of {a.memory} that nothing wrote"
+            text = f"{placed(step.op)} reads bytes of {a.memory} that nothing wrote"
             self.problems.add("unwritten", text, step.op)
         elif (owners == LEFT).any():
             text = (
-                f"{said(step.op)} reads bytes of {a.memory} that an earlier load wrote: the last "
+                f"{placed(step.op)} reads bytes of {a.memory} that an earlier load wrote: the last "
             )
             text += "one passed its memref, and had less for them; load with `pad`"
             self.problems.add("left", text, step.op)
         else:
-            text = f"{said(step.op)} reads a buffer in {a.memory} that another one was written over"
+            text = (
+                f"{placed(step.op)} reads a buffer in {a.memory} that another one was written over"
+            )
             self.problems.add("overwritten", text, step.op)
 
     def order_write(self, step: Step, history: History, at: Grains, clock: Clock) -> None:
@@ -320,7 +319,7 @@ class Replay:
         for q, number in late:
             first = self.core.queues[self.queues[q]][number - 1]
             before = first.op
-            text = f"{said(step.op)} on {step.pipe} {how} what {said(before)} on {first.pipe}"
+            text = f"{placed(step.op)} on {step.pipe} {how} what {placed(before)} on {first.pipe}"
             text = f"{text} {other}, and no flag orders them"
             self.problems.add("race", text, step.op, before)
 
@@ -332,7 +331,7 @@ class Replay:
             if done[q] < len(self.core.queues[queue])
         ]
         if stuck:
-            waiting = ", ".join(f"{said(s.op)} on {s.pipe}" for s in stuck)
+            waiting = ", ".join(f"{placed(s.op)} on {s.pipe}" for s in stuck)
             text = f"core {self.core.number} stands still: {waiting} wait for each other or in vain"
             self.problems.add("deadlock", text, stuck[0].op)
             return
@@ -345,7 +344,7 @@ class Replay:
                 self.problems.add("deadlock", f"{count} tiles are left in the fifo", fifo)
             else:
                 last = self.last_set(key)
-                self.problems.add("event", f"the flag of {said(last)} is left set", last)
+                self.problems.add("event", f"the flag of {placed(last)} is left set", last)
 
     def last_set(self, key: object) -> Operation:
         for (program, _), steps in self.core.queues.items():

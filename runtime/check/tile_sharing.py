@@ -1,4 +1,5 @@
-"""Which results a program's launches write over operands, as its memory plan has it."""
+"""What a program says of the arguments of its tile programs: which are results, and which of these
+its launches write over operands, as its memory plan has it."""
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -19,6 +20,16 @@ def sharings_of(module: ModuleOp) -> dict[str, set[Sharing]]:
         if isinstance(launch, LaunchOp) and (kernel := kernels.get(launch.callee)) is not None:
             if kernel.tiles is not None:
                 found.setdefault(kernel.tiles.data, set()).add(sharing_of(launch, kernel))
+    return found
+
+
+def results_of(module: ModuleOp) -> dict[str, frozenset[int]]:
+    """For each tile program that kernels name: which of its arguments are results."""
+    found: dict[str, frozenset[int]] = {}
+    for kernel in (k for k in module.ops if isinstance(k, KernelOp) and k.tiles is not None):
+        first = len(kernel.input_types) + len(kernel.constants)
+        own = frozenset(range(first, first + len(kernel.output_types)))
+        found[kernel.tiles.data] = found.get(kernel.tiles.data, own) | own
     return found
 
 

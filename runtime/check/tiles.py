@@ -12,8 +12,9 @@ instructions touch the same bytes of their memories are replayed once. Sums that
 pipes add to are the same but for rounding. What is looked for:
 
     race        two accesses of the same bytes of a core's memory, or of device memory, in no order
-    unwritten   a read of bytes that nothing wrote, of a workspace that nothing stored to before a
-                barrier, an element of a result that nothing stores
+    unwritten   a read of bytes that nothing wrote, of a workspace or result that nothing stored to
+                before a barrier, or a sum that is added to it; an element of a result that nothing
+                stores
     left        a read of bytes that a load brought, of a tile that the last load did not fill as
                 its box passed its memref: a tail without a mask
     overwritten a read of a buffer in whose place another one was written, or of an operand's
@@ -35,12 +36,12 @@ is a condition. An emulated run refuses others; a device does not look.
 Not proved: that numbers are right, nor that what pads a tile is right for what is computed of it: a
 load without `pad` leaves what was computed or filled in before, and is right where that pads. Tiles
 lie in memory row by row here, not in the fractals of L1 and L0, which matters only where buffers
-overlap in parts. Elements that nothing stores are not looked for in a memref that is also read, or
-added to. Of a result that a launch stores in part over an operand (`graph.append`), as many
-elements are stored as the op says; not proved is which.
+overlap in parts. Of a result that a launch stores in part over an operand (`graph.append`), as many
+elements are stored as the op says; not proved is which. What a proof relies on stands in its
+summary: "provided that".
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -66,7 +67,7 @@ from ge.runtime.check.tile_device import (
 )
 from ge.runtime.check.tile_program import Facts, WalkError
 from ge.runtime.check.tile_replay import Core, replay
-from ge.runtime.check.tile_sharing import in_part_of, sharings_of
+from ge.runtime.check.tile_sharing import in_part_of, results_of, sharings_of
 
 WHOLE: InPart = MappingProxyType({})
 
@@ -82,7 +83,7 @@ class KernelProof:
     # Whether more than the place of loads depends on numbers that the kernel reads
     for_some_numbers: bool = False
     over: str = ""  # the results that launches write over operands
-    distinct: str = ""  # the memrefs whose elements have to be distinct
+    provided: tuple[str, ...] = ()  # what the proof relies on
 
     @property
     def summary(self) -> str:
@@ -92,8 +93,8 @@ class KernelProof:
         text += self.over
         if self.for_some_numbers:
             text += ", for the least and the largest of each number that it reads, not for all"
-        if self.distinct:
-            text += f", provided that no two elements of {self.distinct} are the same"
+        if self.provided:
+            text += f", provided that {', that '.join(self.provided)}"
         return f"@{self.name}: proved, {text}"
 
 
@@ -101,8 +102,11 @@ def check_kernels(module: ModuleOp, target: Target | None = None) -> list[Kernel
     """The proofs of all tile programs of a module, on the target, or on the default one, for the
     sharing of their launches."""
     target, sharings, in_part = target or Target.load(), sharings_of(module), in_part_of(module)
+    results = results_of(module)
     return [
-        check_kernel(k, target, sharings.get(name, (NOTHING,)), in_part.get(name, {}))
+        check_kernel(
+            k, target, sharings.get(name, (NOTHING,)), in_part.get(name, {}), results.get(name)
+        )
         for k in module.walk()
         if isinstance(k, KernelOp)
         for name in (k.sym_name.data,)
@@ -114,13 +118,14 @@ def check_kernel(
     target: Target,
     sharings: Collection[Sharing] = (NOTHING,),
     in_part: InPart = WHOLE,
+    results: Collection[int] | None = None,
 ) -> KernelProof:
     """The proof of one tile program, on a target, where its arguments share elements in one of
-    these ways."""
+    these ways, and those with these numbers are its results."""
     problems = Problems()
     reads = [op for op in kernel.walk() if isinstance(op, ReadOp)]
     check_memories(kernel, target, problems)
-    devices = [Device(kernel, sharing, in_part) for sharing in sharings]
+    devices = [Device(kernel, sharing, in_part, results) for sharing in sharings]
     for device in devices:
         device.check(problems)
     both = (True, False) if reads else (True,)
@@ -129,7 +134,6 @@ def check_kernel(
     pairs = sorted({pair for sharing in sharings for pair in sharing})
     over = ", ".join(f"{name(args[r])} over {name(args[i])}" for r, i in pairs)
     also = "also " * (NOTHING in sharings)
-    distinct = dict.fromkeys(name(op.source) for op in reads if op.distinct is not None)
     return KernelProof(
         kernel.sym_name.data,
         kernel.core_count,
@@ -137,8 +141,22 @@ def check_kernel(
         tuple(problems.found.values()),
         not all(only_chooses_boxes(op, device) for op in reads for device in devices),
         f", {also}with {over}" if over else "",
-        ", ".join(distinct),
+        tuple(assumptions(reads, devices)),
     )
+
+
+def assumptions(reads: Sequence[ReadOp], devices: Sequence[Device]) -> Iterator[str]:
+    """What the proof of a kernel relies on, each as a clause."""
+    if numbers := dict.fromkeys(name(op.source) for op in reads):
+        yield f"the numbers of {', '.join(numbers)} are in the ranges that it states"
+    if distinct := dict.fromkeys(name(op.source) for op in reads if op.distinct is not None):
+        yield f"no two elements of {', '.join(distinct)} are the same"
+    for arg in dict.fromkeys(a for device in devices for a in device.added):
+        yield f"{name(arg)} holds what its sums are added to"
+    part = {result for device in devices for result in device.in_part}
+    args = devices[0].kernel.body.block.args if devices else ()
+    for result in sorted(part):
+        yield f"it stores the elements of {name(args[result])} that its op appends"
 
 
 def check_cores(

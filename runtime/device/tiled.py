@@ -17,6 +17,7 @@ from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.runtime.data.arrays import Array, float_limits, kind_of
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.interpreter import Kernel, KernelCode, Translator
+from ge.runtime.tiles.arguments import unwritten
 from ge.runtime.tiles.kernel import TileKernel
 
 SAMPLE = "sample:"
@@ -109,6 +110,9 @@ class TiledCode:
             argument.name: array.reshape(data_type(argument.memref.type)[1])
             for argument, array in zip(self.arguments, arrays, strict=False)
         }
+        for argument in self.arguments[len(arrays) :]:  # which no launch clears
+            if argument.is_added_to:
+                given[argument.name] = unwritten(argument.memref)
         seed = None if self.random is None else self.random.getrandbits(32)
         masks: dict[str, Array] | None = None if stored is None else {}
         try:

@@ -103,7 +103,8 @@ def test_what_takes_more_than_it_states_is_refused(program: Program):
     module = program.module.clone()
     first = next(op for op in body(module).walk() if isinstance(op, TransferOp))
     state_bytes(first, ["4 * n"])
-    assert not check_program(module).problems  # taken on trust, but a run sees it
+    (problem,) = check_program(module).problems
+    assert "states '4 * n' bytes for a result that takes 10240 at n=40, not 160" in problem.message
     with pytest.raises(GeError, match=r"a tensor has 2560 bytes, and its place 160"):
         Session(module).run(values(10))
 

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.kernel import KernelOp
 from ge.lowering.driver.compiler import context
 from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.tiles import api as tile
 from ge.lowering.tiles.api import Tensor
 from ge.runtime.check import tile_program
-from ge.runtime.check.tiles import KernelProof, check_kernels
+from ge.runtime.check.tiles import KernelProof, check_kernel, check_kernels
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tile_texts import SPLIT
@@ -152,8 +153,9 @@ def test_columns_of_few_bits_and_places_of_sub_tiles(kind: str, store: str, sour
 
 def test_not_of_a_condition():
     """True is kept as -1: what is not true is false."""
-    assert not proof_of(VECTOR.replace("BODY", NOT)).problems
-    (problem,) = proof_of(VECTOR.replace("BODY", NOT.replace("eq,", "ne,"))).problems
+    alone = VECTOR.replace(", %z: memref<64x1xi4>", "")
+    assert not proof_of(alone.replace("BODY", NOT)).problems
+    (problem,) = proof_of(alone.replace("BODY", NOT.replace("eq,", "ne,"))).problems
     assert "reads bytes of ub that nothing wrote" in problem.message
 
 
@@ -258,3 +260,54 @@ def test_sums_are_added_in_any_order() -> None:
     assert not kinds()
     assert kinds(add=False) == {"race"}
     assert kinds(reads=True) == {"race"}
+
+
+STORED_RESULTS = """
+tile.kernel @k(%x: memref<64x64xf32>, %y: memref<64x64xf32>) cores 4 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  tile.vector {
+    %t = tile.alloc at [0] : !tile.tile<16x64xf32, ub>
+    %me = tile.core
+    scf.for %i = %c0 to %c1 step %c1 {
+      %row = arith.muli %me, %c16 : index
+      %in = tile.view %x[%row, %c0] : memref<64x64xf32> -> !tile.box<16x64xf32>
+      tile.load %in to %t
+      tile.set mte2 -> mte3 [%c0]
+      tile.wait mte2 -> mte3 [%c0]
+      %out = tile.view %y[%row, %c0] : memref<64x64xf32> -> !tile.box<16x64xf32>
+      tile.store %t to %out
+    }
+  }
+}
+"""
+STORE = "tile.store %t to %out"
+BRANCH = f"%is = arith.cmpi eq, %me, %c16 : index\n scf.if %is {{\n {STORE}\n }}"
+MISSING = [
+    ("%i = %c0", "%i = %c1", "elements of %y, from [0, 0] on, are stored by no core"),
+    ("cores 4", "cores 3", "elements of %y, from [48, 0] on, are stored by no core"),
+    ("tile.core\n", "tile.cores\n", "elements of %y, from [0, 0] on, are stored by no core"),
+    (STORE, BRANCH, "elements of %y, from [0, 0] on, are stored by no core"),
+    (STORE, "", "nothing reads %y or stores to it: store to it if it is a result"),
+    ("view %x[", "view %y[", "reads elements of %y that nothing stored before a barrier"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "text"), MISSING)
+def test_every_element_of_a_result_is_stored_and_not_read_before(old: str, new: str, text: str):
+    assert not proof_of(STORED_RESULTS).problems
+    found = proof_of(STORED_RESULTS.replace(old, new)).problems
+    assert ("unwritten", True) in {(p.kind, text in p.message) for p in found}
+
+
+def test_sums_are_added_to_what_was_stored():
+    """A kernel alone may be given what it adds to; a launch's result holds nothing at first."""
+    added = STORED_RESULTS.replace(STORE, f"{STORE} add")
+    assert proof_of(added).summary.endswith("provided that %y holds what its sums are added to")
+    module = parse_module(context(), Source("added.mlir", added))
+    (kernel,) = (op for op in module.ops if isinstance(op, KernelOp))
+    (problem,) = check_kernel(kernel, Target.load(), results={1}).problems
+    assert "adds to elements of %y that nothing stored" in problem.message
+    cleared = STORED_RESULTS.replace(STORE, f"{STORE}\n {STORE} add")
+    assert {p.kind for p in proof_of(cleared).problems} <= {"race"}
