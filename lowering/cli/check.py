@@ -1,6 +1,7 @@
-"""ge-check: prove the memory plan, the schedule (streams, events, the limits of its target) and the
-certificate of a program from its text; of tile programs, that no order of the pipes changes a
-result."""
+"""ge-check: prove the memory plan, the schedule (streams, events, the limits of its target), the
+figures and the certificate of a program from its text; of tile programs, that no order of the pipes
+changes a result, and that every element of a result is stored. What a proof relies on is printed
+with it: "provided that"."""
 
 import argparse
 import itertools
@@ -68,9 +69,7 @@ def prove(args: argparse.Namespace) -> int:
     source = read_source(None if args.program == "-" else args.program)
     ctx = context()
     module = parse_module(ctx, source)
-    if (holds_kernels := any(op.name == "tile.kernel" for op in module.ops)) and (
-        main_function(module) is None
-    ):
+    if main_function(module) is None and any(op.name == "tile.kernel" for op in module.ops):
         return prove_kernels(module, args.target)
     if (level := level_of(module)) is not Level.PROGRAM:
         raise GeError(f"the module is at the {level} level", args.program, "compile it first")
@@ -95,8 +94,9 @@ def prove(args: argparse.Namespace) -> int:
     elif is_proved and is_open(module):
         summary += "; they are planned, and proved, at given sizes: --dim NAME=N, or NAME=1..N"
     print_result(f"{args.program}: {summary}")
-    status = 0 if is_proved else 1
-    return max(status, prove_kernels(module, args.target)) if holds_kernels else status
+    for tiles in proof.tiles:
+        print_result(tiles.summary)
+    return 0 if is_proved else 1
 
 
 def report(problems: "Sequence[Problem]") -> None:
@@ -131,13 +131,13 @@ def prove_overlap(module: "ModuleOp", target: "Target | None", prefetch: int) ->
 
 
 def prove_kernels(module: "ModuleOp", target: str) -> int:
-    """Prove the tile programs of a module, on the target or else on the one that it names."""
-    from ge.dialects.support.functions import main_function
+    """Prove the tile programs of a module without a program, on the target or else on the one that
+    it names."""
     from ge.dialects.targets.target import target_for
     from ge.runtime.check.tiles import check_kernels
 
     module.verify()
-    proofs = check_kernels(module, target_for(main_function(module) or module, target))
+    proofs = check_kernels(module, target_for(module, target))
     for proof in proofs:
         report(proof.problems)
         print_result(proof.summary)
@@ -179,12 +179,12 @@ def prove_at(
         return True, f"at {names}: {proof.summary}"
     arena = f"arena of at most {peak} bytes"
     if each:
-        return True, f"proved at all {count} sizes of {names}: {arena}"
+        return True, f"proved at all {count} sizes of {names}: {arena}{proof.condition}"
     planned, text = planned_for(module, ranges)
     if (proof := prove_one(planned)).problems:
         return False, f"at all sizes of {names}: {proof.summary}"
     which = "proved as bound programs at the ends of the ranges only"
-    return True, f"{text} at all {count} sizes of {names}; {which}: {arena}"
+    return True, f"{text} at all {count} sizes of {names}; {which}: {arena}{proof.condition}"
 
 
 def listed(sizes: "Mapping[str, int]") -> str:

@@ -336,10 +336,10 @@ def compute(
     if args.fuzz_schedule:
         numerics["random_timings"] = args.fuzz_schedule
         print_result(f"{args.fuzz_schedule} random timings: the same bits")
-    if sanitize:
+    if session.proved:
         for note in useless_events(module):
             print(f"note: {note}", file=sys.stderr)
-        print_result("memory plan and schedule are safe")
+        print_result(session.proved)
     return outputs, session, numerics
 
 

@@ -367,8 +367,8 @@ class Options:
     verify: bool = option(True, "check that each level is legal where it begins", tools=())
     sanitize: bool = option(
         False,
-        "prove memory plan and schedule of a program before it runs: races, unwritten and recycled "
-        "bytes, events; and fill memory that holds no value with garbage",
+        "prove a program before it runs, as ge-check does (memory plan, schedule, figures, "
+        "capacity, tile programs), and fill memory that holds no value with garbage",
         variable="GE_SANITIZE", tools=(RUN,), group="checks", in_program=False,
     )  # fmt: skip
     debug: bool = option(

@@ -1,7 +1,8 @@
-"""The proof of a program: its plan, schedule, figures, certificate, and the plans of its kernels.
+"""The proof of a program: its plan, schedule, figures, certificate, and the plans and tile programs
+of its kernels.
 
 What is proved holds for each run on the target, whatever the time that tasks take and whatever the
-inputs. Taken on trust are
+inputs. A summary says what it relies on of this program: "provided that". Taken on trust are
 
 - what memrefs are views of, what ops read and write, and what kernels may overwrite (the dialect's
   word, and the emulator's);
@@ -16,6 +17,7 @@ inputs. Taken on trust are
 - that the kernels, and their order, compute what the model asks for.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -24,9 +26,10 @@ from xdsl.dialects.func import FuncOp
 
 from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.npu_task.attributes import HOST, is_dynamic, space_of
+from ge.dialects.npu_task.control import LoopOp
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import KernelOp, SlotOp
-from ge.dialects.npu_task.program_info import CAP, figure
+from ge.dialects.npu_task.program_info import CAP, CERTIFICATE, GROWS, figure
 from ge.dialects.npu_task.sizes import placed_results
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
@@ -36,8 +39,9 @@ from ge.runtime.check.dynamic_sizes import DynamicSizes
 from ge.runtime.check.figures import check_figures, taken_bytes
 from ge.runtime.check.happens_before import HappensBefore
 from ge.runtime.check.memory import check_plan
-from ge.runtime.check.problems import Problem
+from ge.runtime.check.problems import Problem, require_none
 from ge.runtime.check.schedule import check_streams
+from ge.runtime.check.tiles import KernelProof, check_kernels
 
 # Problems of a schedule that the plan's check has as well
 SAID_BY_THE_PLAN = {"stream", "lost wake-up"}
@@ -49,12 +53,18 @@ class Proof:
 
     problems: list[Problem]
     proved: str = ""
+    provided: Sequence[str] = ()  # what the proof relies on
+    tiles: Sequence[KernelProof] = ()  # of its tile programs
 
     @property
     def summary(self) -> str:
         if count := len(self.problems):
             return f"not proved, {count} problem{'s' if count > 1 else ''}"
-        return f"proved, {self.proved}"
+        return f"proved, {self.proved}{self.condition}"
+
+    @property
+    def condition(self) -> str:
+        return f", provided that {', that '.join(self.provided)}"
 
 
 def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
@@ -71,18 +81,20 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
     certificate = prove_certificate(main)
     cores = prove_core_plans(module, target)
     kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
-    sizes = DynamicSizes(main, kernels)
-    sizes.check()
+    dynamic_sizes = DynamicSizes(main, kernels)
+    dynamic_sizes.check()
+    tiles = check_kernels(module, target)
     problems = [
         *plan,
         *(p for p in schedule if not plan or p.kind not in SAID_BY_THE_PLAN),
         *check_figures(module, target),
         *certificate.problems,
-        *sizes.problems.values(),
+        *dynamic_sizes.problems.values(),
         *cores.problems,
+        *(p for kernel in tiles for p in kernel.problems),
     ]
     if problems:
-        return Proof(problems)
+        return Proof(problems, tiles=tiles)
     ops = list(main.walk())
     tasks = sum(isinstance(op, Task) for op in ops)
     dynamic = sum(is_dynamic(v.type) and space_of(v.type) != HOST for op in ops for v in op.results)
@@ -101,15 +113,45 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
         sizes = ", ".join(f"{name}={r}" for name, r in ranges.items())
         place = f"{placed} of unknown size lie in {figure(main, 'dynamic_bytes')} bytes more"
         parts.append(f"{place}, at all sizes of {sizes}" if sizes else f"{place}, at the most")
-    if dynamic > placed:
-        count = f"{dynamic - placed} tensors whose size is known at run time"
-        parts.append(f"nothing is proved of the memory of {count}")
     if CAP in main.attributes:
         parts.append(
             f"at most {figure(main, 'cap_bytes')} bytes live outside of branches and loops "
             "when one stream runs ahead of the others"
         )
-    return Proof([], ", ".join([*parts, cores.summary]))
+    if dynamic > placed:
+        count = f"{dynamic - placed} tensors whose size is known at run time"
+        parts.append(f"nothing is proved of the memory of {count}")
+    provided = assumptions(main, len(dynamic_sizes.trusted), dynamic - placed)
+    return Proof([], ", ".join([*parts, cores.summary]), [*provided], tiles)
+
+
+def assumptions(main: FuncOp, stated: int, allocated: int) -> Iterator[str]:
+    """What the proof of a program relies on, each as a clause. `stated`: tensors of whose size
+    nothing follows from types; `allocated`: those that have no place in the plan."""
+    ops = list(main.walk())
+    if any(isinstance(op, LoopOp) and op.condition is not None for op in ops):
+        yield "loops with a condition end"
+    if stated:
+        yield f"{stated} tensors take no more bytes than they state (a run refuses those that do)"
+    if allocated:
+        yield f"what the device allocates for {allocated} tensors fits beside the rest"
+    if any(GROWS in op.attributes for op in ops):
+        yield "the session counts the rows of states that grow, and attention reads no others"
+    yield "its kernels, in this order, compute what the model asks for"
+
+
+def require_proved(module: ModuleOp) -> str:
+    """Raises GeError that lists what is wrong with a program, if anything is. Of one that states no
+    figures (written by hand) only plan, schedule and tile programs are proved. Says what is."""
+    main = main_function(module)
+    if main is None or CERTIFICATE in main.attributes:
+        require_none(check_program(module).problems, "program")
+        return "the program is proved, as by ge-check"
+    order, target = HappensBefore(main), target_for(main)
+    plan, schedule = check_plan(module, order), check_streams(module, target, order)
+    tiles = (p for kernel in check_kernels(module, target) for p in kernel.problems)
+    require_none([*plan, *schedule, *tiles], "program")
+    return "plan, schedule and tile programs are proved; figures and capacity are not stated"
 
 
 def _optimality(main: FuncOp, certificate: CertificateProof) -> str:

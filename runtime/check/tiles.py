@@ -147,10 +147,10 @@ def check_kernel(
 
 def assumptions(reads: Sequence[ReadOp], devices: Sequence[Device]) -> Iterator[str]:
     """What the proof of a kernel relies on, each as a clause."""
-    if numbers := dict.fromkeys(name(op.source) for op in reads):
-        yield f"the numbers of {', '.join(numbers)} are in the ranges that it states"
     if distinct := dict.fromkeys(name(op.source) for op in reads if op.distinct is not None):
         yield f"no two elements of {', '.join(distinct)} are the same"
+    if numbers := dict.fromkeys(name(op.source) for op in reads):
+        yield f"the numbers of {', '.join(numbers)} are in the ranges that it states"
     for arg in dict.fromkeys(a for device in devices for a in device.added):
         yield f"{name(arg)} holds what its sums are added to"
     part = {result for device in devices for result in device.in_part}

@@ -25,8 +25,7 @@ from ge.dialects.support.functions import functions
 from ge.dialects.support.types import DYNAMIC, Shape
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
-from ge.runtime.check.memory import require_safe
-from ge.runtime.check.schedule import require_schedule
+from ge.runtime.check.proof import require_proved
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.binding import Binding
@@ -80,8 +79,8 @@ class Prepared:
 
 class Session:
     """A loaded module. With `poison`, device memory that holds no live value is garbage, so that
-    a wrong memory plan gives wrong numbers. With `sanitize`, the program's plan and schedule are
-    proved first (`runtime/check`), and memory is poisoned; None: as GE_SANITIZE says. `state`:
+    a wrong memory plan gives wrong numbers. With `sanitize`, the program is proved first, as by
+    ge-check (`runtime/check`), and memory is poisoned; None: as GE_SANITIZE says. `state`:
     names of inputs (regular expressions) and of the outputs that they are in the next run; the
     session keeps them, as it keeps what the module says is state. With `cast_inputs`, inputs of
     other floats or integers than the module's are converted. `bind` gives the program for shapes of
@@ -92,6 +91,7 @@ class Session:
     cannot be run, or is not safe."""
 
     absent: frozenset[Operation] = frozenset()  # no task is left out
+    proved: str = ""  # what `sanitize` proved, as a sentence
     # The program for shapes of inputs by name, where the module leaves them open and runs all the
     # same: what profiles are of
     module_at: Callable[[Mapping[str, Sequence[int]]], ModuleOp] | None = None
@@ -115,8 +115,7 @@ class Session:
         if sanitize is None:
             sanitize = switch("GE_SANITIZE") and planned
         if sanitize and planned:  # before the program level there is no plan to be proved
-            require_safe(module)
-            require_schedule(module, with_races=False)  # which the plan's proof has looked for
+            self.proved = require_proved(module)
         self.module = module
         self.target = Target.load(target) if isinstance(target, str) else target
         arguments, results = input_ports(main), output_ports(main)

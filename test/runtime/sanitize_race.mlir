@@ -1,7 +1,7 @@
 // The copy does not wait for the launch before it: --sanitize names both, and in some timings the
 // result has other bits.
 // RUN: not ge-run %s --sanitize 2>&1 | filecheck %s
-// CHECK: sanitize_race.mlir:{{[0-9]+}}:3: error: the plan is not safe: npu_task.copy reads what
+// CHECK: sanitize_race.mlir:{{[0-9]+}}:3: error: the program is not safe: npu_task.copy reads what
 // CHECK-SAME: launch of @double ({{.*}}sanitize_race.mlir:{{[0-9]+}}:3) may still be writing
 // RUN: env GE_SANITIZE=0 not ge-run %s --fuzz-schedule 50 2>&1 | filecheck %s --check-prefix=FUZZ
 // FUZZ: error: output 'y' has other bits in random timing {{[0-9]+}} of seed 0; --sanitize tells

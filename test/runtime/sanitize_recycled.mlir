@@ -1,6 +1,6 @@
 // The bytes of %1 are given away while it is still to be read.
 // RUN: not ge-run %s --sanitize 2>&1 | filecheck %s
-// CHECK: sanitize_recycled.mlir:{{[0-9]+}}:3: error: the plan is not safe: launch of @double reads bytes
+// CHECK: sanitize_recycled.mlir:{{[0-9]+}}:3: error: the program is not safe: launch of @double reads bytes
 // CHECK-SAME: that launch of @double ({{.*}}sanitize_recycled.mlir:{{[0-9]+}}:3) has overwritten
 npu_task.kernel @double on vector {
 ^bb0(%x: tensor<2xf32>):

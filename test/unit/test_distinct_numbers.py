@@ -41,8 +41,8 @@ def test_proved_for_distinct_numbers() -> None:
     assert not found.problems
     assert found.summary.endswith(
         ", for the least and the largest of each number that it reads, not for all, "
-        "provided that the numbers of %table are in the ranges that it states, that no two "
-        "elements of %table are the same"
+        "provided that no two elements of %table are the same, that the numbers of %table are in "
+        "the ranges that it states"
     )
 
 

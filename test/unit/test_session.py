@@ -234,7 +234,7 @@ def test_the_environment_has_programs_sanitized(
     moved, other = slots(module)[:2]
     moved.properties["offset"] = IntegerAttr(other.offset.value.data, i64)
     if unsafe:
-        with pytest.raises(GeError, match="the plan is not safe"):
+        with pytest.raises(GeError, match="the program is not safe"):
             Session(module, payload)
     else:
         Session(module, payload)

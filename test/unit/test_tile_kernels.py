@@ -122,7 +122,10 @@ def test_numbers_that_are_read():
     """Proved for all of them, or it is said for which; those out of range are refused."""
     arrays, _ = grouped_case()
     program = examples.grouped_gemm.on(*arrays, cores=2)
-    assert program.check().summary.endswith("in any order of the pipes")
+    assert program.check().summary.endswith(
+        "in any order of the pipes, provided that the numbers of %expert are in the ranges that it "
+        "states"
+    )
     arrays[2][1] = 4
     with pytest.raises(GeError, match=r"the number read at \[1\] is 4, not at least 0 and below 4"):
         program.run(*arrays)
