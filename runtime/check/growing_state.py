@@ -1,39 +1,51 @@
 """Proof that a program keeps to one count of rows for all states that grow (`npu_task.grows`).
 
 The arguments of @main tell how many rows a run appends, and of how many rows each block is that
-the table places. Of every state that grows these have to be the sizes; a launch that appends to one
-has that many rows, and a launch that appends or attends to one by a length takes the table where
-there is one, and none where there is none.
+the table places. Of every state that grows these have to be the sizes; a launch that appends to a
+state, or attends to the first rows of one, does it to one that grows along that axis; it appends
+that many rows, and takes the table where there is one, and none where there is none.
 
-Followed from a state's slot into its launches' kernels and no further: what another launch has
+An argument with a dimension that follows from the number of rows (a mask, of `past + 1`) has as
+many elements as attention reads of it. From the argument it is followed through copies and kernels
+(`moved_axes.py`), along axes of which each element of a result needs the one at its place alone.
+
+A state is followed from its slot into its launches' kernels and no further: what another launch has
 computed from a state (a dequantized cache) is not. That lengths and tables arrive unchanged, and
 what kernels do with them, is trusted; `--validate` compares the numbers run by run.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
-from ge.dialects.graph.state import BLOCK, STEP
+from ge.dialects.graph.ports import argument_attributes, dims_of
+from ge.dialects.graph.ports import name_of as port_name
+from ge.dialects.graph.state import BLOCK, LENGTH, STEP, growing_symbol, steps_beyond
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import GROWS
-from ge.dialects.support.types import numel, shape_of
-from ge.runtime.check.problems import Problem
+from ge.dialects.support.dims import symbols
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import numel, rank_of, shape_of
+from ge.runtime.check.moved_axes import Digit, Key, Marks, MovedAxes, Source
+from ge.runtime.check.problems import Problem, name_of
 from ge.runtime.check.state import SEGMENT, name_of_state, states_of
 
 
 def check_growing(func: FuncOp, kernels: Mapping[str, KernelOp]) -> Iterator[Problem]:
     """What is wrong with the states that grow, with their counters and their tables of blocks."""
-    axes: dict[SSAValue, int] = {}
+    axes: dict[SSAValue, int | None] = {}
     step, blocks = numbers(func, STEP), numbers(func, BLOCK)
     rows = next((n * numel(shape_of(arg)) for arg, n in blocks.items()), None)
+    yield from check_counters(func, step)
     for op in states_of(func):
+        axes[op.result] = None
         if not isinstance(grows := op.attributes.get(GROWS), IntegerAttr):
             continue
         axis, shape = grows.value.data, shape_of(op.result)
@@ -45,14 +57,47 @@ def check_growing(func: FuncOp, kernels: Mapping[str, KernelOp]) -> Iterator[Pro
         if rows not in (None, shape[axis]):
             text = f"a table of {rows} rows, for {shape[axis]} of state '{name_of_state(op)}'"
             yield Problem(SEGMENT, text, op)
+    appended = set[SSAValue]()
     for op in func.walk():
         if not isinstance(op, LaunchOp) or (kernel := kernels.get(op.callee)) is None:
             continue
         for value, arg in zip(op.ins, kernel.body.block.args, strict=False):
             owner = (state := owner_of(value)).owner
             if state in axes and isinstance(owner, Operation):
-                for text in wrong(arg, axes[state], {*step.values()}, rows is not None):
-                    yield Problem(SEGMENT, f"{text} state '{name_of_state(owner)}'", op)
+                use = CacheUse(axes[state], {*step.values()}, rows is not None)
+                for text in use.wrong(arg, f"state '{name_of_state(owner)}'"):
+                    yield Problem(SEGMENT, f"{name_of(op)}: {text}", op)
+                if use.appends:
+                    appended.add(state)
+    for state, axis in axes.items():
+        if axis is not None and state not in appended and isinstance(state.owner, Operation):
+            text = f"state '{name_of_state(state.owner)}' grows along axis {axis}, and no launch"
+            yield Problem(SEGMENT, f"{text} appends to it", state.owner)
+    if (symbol := growing_symbol(func)) and step:
+        masks = Masks(kernels, symbol=symbol, step=min(step.values()))
+        masks.check(func)
+        yield from masks.problems
+
+
+def check_counters(func: FuncOp, step: Mapping[SSAValue, int]) -> Iterator[Problem]:
+    """An argument that counts rows says how many a run appends; others have as many elements as the
+    rows that hold values then."""
+    symbol = growing_symbol(func)
+    for arg in func.args:
+        table = argument_attributes(func, arg.index)
+        name = port_name(table) or f"arg{arg.index}"
+        if (LENGTH in table) != (STEP in table):
+            text = f"argument '{name}' counts rows of states, and does not say how many a run"
+            text = f"{text} appends" if LENGTH in table else f"argument '{name}' counts no rows"
+            yield Problem(SEGMENT, f"{text} ({LENGTH}, {STEP})", func)
+        elif LENGTH in table and (
+            not isinstance(table[LENGTH], StringAttr) or step.get(arg, 0) < 1
+        ):
+            yield Problem(SEGMENT, f"argument '{name}' counts {step.get(arg)} rows a run", func)
+        for dim in dims_of(table, rank_of(arg)):
+            if symbol and symbol in symbols(dim) and steps_beyond(dim, symbol) is None:
+                text = f"argument '{name}' has {dim} elements, which is no number of rows beyond"
+                yield Problem(SEGMENT, f"{text} '{symbol}'", func)
 
 
 def numbers(func: FuncOp, name: str) -> dict[SSAValue, int]:
@@ -62,16 +107,83 @@ def numbers(func: FuncOp, name: str) -> dict[SSAValue, int]:
     return {arg: n.value.data for arg, n in found if isinstance(n, IntegerAttr)}
 
 
-def wrong(cache: SSAValue, axis: int, steps: set[int], in_blocks: bool) -> Iterator[str]:
-    """What a kernel does wrong with a cache, one of its values."""
-    for use in cache.uses:
-        op = use.operation
-        if isinstance(op, FusedOp):
-            yield from wrong(op.block.args[use.index], axis, steps, in_blocks)
-        if isinstance(op, AppendOp) and op.cache is cache:
-            if (count := shape_of(op.rows)[axis]) not in steps:
-                yield f"{count} rows, not {min(steps)}, are appended to"
-        elif not isinstance(op, AttentionOp) or op.length is None:
-            continue
-        if (op.table is not None) != in_blocks:
-            yield "no table comes with" if in_blocks else "a table comes with"
+@dataclass
+class CacheUse:
+    """What a kernel does with a state, one of its values, that grows along an axis (None: it does
+    not say that it grows)."""
+
+    axis: int | None
+    steps: set[int]
+    in_blocks: bool
+    appends: bool = False
+
+    def wrong(self, cache: SSAValue, state: str) -> Iterator[str]:
+        """What is wrong of it."""
+        for use in cache.uses:
+            op = use.operation
+            if isinstance(op, FusedOp):
+                yield from self.wrong(op.block.args[use.index], state)
+            if isinstance(op, AppendOp) and op.cache is cache:
+                self.appends = True
+                axis = op.axis.value.data % rank_of(cache)
+                if axis != self.axis:
+                    yield f"rows are appended to {state}, which does not grow along axis {axis}"
+                elif (count := shape_of(op.rows)[axis]) not in self.steps:
+                    yield f"{count} rows, not {min(self.steps)}, are appended to {state}"
+            elif not isinstance(op, AttentionOp) or op.length is None:
+                continue
+            elif self.axis is None:
+                yield f"attention reads the first rows of {state}, which does not grow"
+            if (op.table is not None) != self.in_blocks:
+                yield f"{'no' if self.in_blocks else 'a'} table comes with {state}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """So many elements of an argument, beyond the rows that states have before a run."""
+
+    beyond: int
+    name: str
+
+
+@dataclass
+class Masks(MovedAxes[Rows]):
+    """Follows arguments that have an element for each row to the masks of attention."""
+
+    symbol: str = ""
+    step: int = 0
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+    def check(self, func: FuncOp) -> None:
+        for arg in func.args:
+            table, shape = argument_attributes(func, arg.index), shape_of(arg)
+            name = port_name(table) or f"arg{arg.index}"
+            for axis, dim in enumerate(dims_of(table, len(shape))):
+                if (beyond := steps_beyond(dim, self.symbol)) is not None:
+                    row = Rows(beyond, name)
+                    self.axes.setdefault(arg, {})[axis, Digit(1, shape[axis])] = row
+        for op in func.walk():
+            self.task(op)
+
+    def made(self, op: TensorOp, key: Key, sources: Sequence[tuple[Source, Rows]]) -> Rows:
+        rows = sources[0][1]
+        if isinstance(op, AppendOp) and key[0] == op.axis.value.data % rank_of(op.cache):
+            return replace(rows, beyond=rows.beyond + shape_of(op.rows)[key[0]])
+        return rows
+
+    def result(self, op: TensorOp, index: int, known: Sequence[Marks[Rows]]) -> Marks[Rows]:
+        if isinstance(op, AttentionOp) and op.length is not None:
+            for mask, marks in zip(op.operands, known, strict=True):
+                if mask in op.masks:
+                    self.compare(rank_of(mask) - 1, marks)
+        return super().result(op, index, known)
+
+    def compare(self, last: int, marks: Marks[Rows]) -> None:
+        for (axis, _), rows in marks.items():
+            if axis == last and rows.beyond != self.step and self.launched is not None:
+                own, read = (
+                    f"{self.symbol} + {n}" if n else self.symbol for n in (rows.beyond, self.step)
+                )
+                text = f"input '{rows.name}' has {own} elements, of which attention reads {read}"
+                text = f"{name_of(self.launched)}: {text}"
+                self.problems.append(Problem(SEGMENT, text, self.launched))

@@ -39,6 +39,7 @@ from ge.runtime.check.dynamic_sizes import DynamicSizes
 from ge.runtime.check.figures import check_figures, taken_bytes
 from ge.runtime.check.happens_before import HappensBefore
 from ge.runtime.check.memory import check_plan
+from ge.runtime.check.padding import check_padding
 from ge.runtime.check.problems import Problem, require_none
 from ge.runtime.check.schedule import check_streams
 from ge.runtime.check.tiles import KernelProof, check_kernels
@@ -84,12 +85,14 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
     dynamic_sizes = DynamicSizes(main, kernels)
     dynamic_sizes.check()
     tiles = check_kernels(module, target)
+    padding, relied = check_padding(module, main)
     problems = [
         *plan,
         *(p for p in schedule if not plan or p.kind not in SAID_BY_THE_PLAN),
         *check_figures(module, target),
         *certificate.problems,
         *dynamic_sizes.problems.values(),
+        *padding,
         *cores.problems,
         *(p for kernel in tiles for p in kernel.problems),
     ]
@@ -122,7 +125,7 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
         count = f"{dynamic - placed} tensors whose size is known at run time"
         parts.append(f"nothing is proved of the memory of {count}")
     provided = assumptions(main, len(dynamic_sizes.trusted), dynamic - placed)
-    return Proof([], ", ".join([*parts, cores.summary]), [*provided], tiles)
+    return Proof([], ", ".join([*parts, cores.summary]), [*relied, *provided], tiles)
 
 
 def assumptions(main: FuncOp, stated: int, allocated: int) -> Iterator[str]:
