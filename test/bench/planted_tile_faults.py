@@ -10,10 +10,13 @@ A case is one of the example kernels (`lowering/tiles/examples.py`) or one that 
 wrote, some with a result over an operand. It must pass the checker (`ge.runtime.check.tiles`), and
 then gets one fault: a flag's set, its wait or both are dropped, or the padding of a load; a flag
 gets another number, a buffer another offset, a slot, a box or a ring's copies another number;
-operands trade places; an instruction or a barrier is dropped or moved. Then it runs on the emulated
-cores in random legal orders of the pipes. Where an order fails, or two orders differ, the checker
-must have reported the fault. A fault that gives other numbers in all orders alike (the wrong box,
-say) is not the checker's: it is counted as such, as is what the checker reports although no order
+operands trade places; an instruction or a barrier is dropped or moved; a loop begins later, ends
+sooner or takes two steps at once, a core is another one or left out, a condition is never true, a
+box is of another memref or beyond its own, a store adds. Then it runs on the emulated cores in
+random legal orders of the pipes, and over memory with other garbage. Where an order fails, or two
+orders or what nothing wrote give other results, the checker must have reported the fault. A fault
+that gives other numbers in all orders alike (the wrong box, say) is another program, which no
+checker of one program can see: it is counted as such, as is what is reported although no order
 that was tried showed it, where that is a read of bytes that nothing wrote by itself: these may
 reach no result. Of other reports that no order shows, those that were looked into read what is out
 of order, and the result is the same for one of four reasons: it is multiplied by 0 (what attention
@@ -31,6 +34,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -42,8 +46,18 @@ from typing import Any
 import numpy as np
 from ml_dtypes import int4
 from xdsl.context import Context
-from xdsl.dialects.arith import AddiOp, ConstantOp
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, ModuleOp, i64
+from xdsl.dialects.arith import AddiOp, CmpiOp, ConstantOp, SubiOp
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    UnitAttr,
+    i1,
+    i64,
+)
+from xdsl.dialects.scf import ForOp, IfOp, YieldOp
 from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
@@ -57,8 +71,9 @@ from ge.dialects.targets.target import Target, record_target
 from ge.dialects.tile.buffers import AllocOp, SlotOp, ViewOp
 from ge.dialects.tile.compute import FlagOp, SetOp, WaitOp
 from ge.dialects.tile.instruction import Instruction
-from ge.dialects.tile.kernel import BarrierOp, KernelOp
-from ge.dialects.tile.transfers import LoadOp
+from ge.dialects.tile.kernel import BarrierOp, CoreOp, CoresOp, KernelOp
+from ge.dialects.tile.transfers import LoadOp, StoreOp
+from ge.dialects.tile.types import Memory
 from ge.lowering.driver.compiler import context
 from ge.lowering.kernels.lower_kernels import LowerKernelsPass
 from ge.lowering.text.reading import Source, parse_module
@@ -69,7 +84,8 @@ from ge.runtime.check.problems import Problem
 from ge.runtime.check.tile_device import NOTHING, Sharing
 from ge.runtime.check.tiles import check_kernel
 from ge.runtime.device.random_inputs import random_array
-from ge.runtime.tiles.arguments import arguments_of
+from ge.runtime.tiles import memory
+from ge.runtime.tiles.arguments import arguments_of, unwritten
 from ge.runtime.tiles.kernel import TileKernel
 
 TARGET = Target.load("910b2")
@@ -79,11 +95,13 @@ Arrays = dict[str, Any]
 
 @dataclass(frozen=True)
 class Right:
-    """A kernel without a fault, its inputs by name, and which arguments share elements."""
+    """A kernel without a fault, its inputs by name, which arguments share elements, and those that
+    are its results (None: what it stores to)."""
 
     program: TileProgram
     inputs: Arrays
     sharing: Sharing = NOTHING
+    results: frozenset[int] | None = None
 
     @property
     def name(self) -> str:
@@ -94,11 +112,12 @@ class Right:
         return self.program.mlir
 
     def problems(self, kernel: KernelOp) -> tuple[Problem, ...]:
-        return check_kernel(kernel, TARGET, [self.sharing]).problems
+        return check_kernel(kernel, TARGET, [self.sharing], results=self.results).problems
 
     def outcomes(self, kernel: KernelOp, seeds: Iterable[int | None]) -> Iterator[bytes]:
         """The results of random orders; where one fails, what it says."""
-        names = [argument.name for argument in arguments_of(kernel)]
+        arguments = arguments_of(kernel)
+        names = [argument.name for argument in arguments]
         over = {names[result]: names[operand] for result, operand in self.sharing}
         try:
             cores = TileKernel(kernel, TARGET)
@@ -106,11 +125,26 @@ class Right:
             yield f"error: {e}".encode()
             return
         for seed in seeds:
+            given = self.inputs | {
+                a.name: unwritten(a.memref)  # not 0 where a launch adds to it
+                for i, a in enumerate(arguments)
+                if self.results is not None and i in self.results and a.name not in over
+            }
             try:
-                result = cores.run(self.inputs, seed, over=over)
+                result = cores.run(given, seed, over=over)
                 yield b"".join(array.tobytes() for array in result.values())
             except GeError as e:
                 yield f"error with seed {seed}: {e}".encode()
+
+
+@contextmanager
+def garbage(value: int) -> Iterator[None]:
+    """Memory that nothing wrote holds such bytes."""
+    memory.POISON, before = value, memory.POISON
+    try:
+        yield
+    finally:
+        memory.POISON = before
 
 
 def normal(*shape: int, seed: int = 0) -> Any:
@@ -137,11 +171,13 @@ def of_the_compiler() -> Iterable[Right]:
         finish(alone)
         program, task = TileProgram(alone, written, TARGET), tasks[written.sym_name.data]
         inputs, pairs = inputs_of(written), sorted(task.in_place_pairs())
-        yield Right(program, inputs)
+        count = len(written.arguments)
+        first = count - len(task.output_types)
+        results = frozenset(range(first, count))
+        yield Right(program, inputs, NOTHING, results)
         if pairs:
-            (result, operand), first = pairs[0], len(written.arguments)
-            first -= len(task.output_types)
-            yield Right(program, inputs, frozenset({(first + result, operand)}))
+            result, operand = pairs[0]
+            yield Right(program, inputs, frozenset({(first + result, operand)}), results)
 
 
 BOUNDS = {"gather_tiles": 9, "lengths_tiles": 41, "scatter_tiles": 9}
@@ -339,6 +375,114 @@ def move_barrier(kernel: KernelOp, rng: random.Random) -> None:
             block.insert_op_after(first, second)
 
 
+# ---- what is not stored, or stored to the wrong place ----
+
+
+def constant(value: int, before: Operation) -> Any:
+    op = ConstantOp(IntegerAttr(value, IndexType()))
+    Rewriter.insert_op(op, InsertPoint.before(before))
+    return op.result
+
+
+def change_loop(kernel: KernelOp, rng: random.Random) -> None:
+    """A loop begins later, ends sooner, or takes several steps at once."""
+    if not (loops := ops_of(kernel, ForOp)):
+        return
+    op = rng.choice(loops)
+    i = rng.randrange(3)  # first, end, step
+    by = constant(rng.choice((-1, 1, 1, 2)) if i < 2 else rng.choice((1, 2)), op)
+    kind = SubiOp if i == 1 and rng.random() < 0.7 else AddiOp
+    Rewriter.insert_op(moved := kind(op.operands[i], by), InsertPoint.before(op))
+    op.operands[i] = moved.result
+
+
+def change_core(kernel: KernelOp, rng: random.Random) -> None:
+    """A core takes itself for another one, or for their number."""
+    if not (cores := ops_of(kernel, CoreOp) + ops_of(kernel, CoresOp)):
+        return
+    op = rng.choice(cores)
+    new = rng.choice((CoresOp, CoreOp))() if rng.random() < 0.5 else None
+    if new is not None:
+        Rewriter.insert_op(new, InsertPoint.before(op))
+        op.results[0].replace_all_uses_with(new.results[0])
+        return
+    by = constant(rng.choice((-1, 1)), op.next_op)
+    Rewriter.insert_op(moved := AddiOp(op.results[0], by), InsertPoint.after(by.owner))
+    op.results[0].replace_uses_with_if(moved.result, lambda use: use.operation is not moved)
+
+
+def change_cores(kernel: KernelOp, rng: random.Random) -> None:
+    """The kernel runs on more or fewer cores."""
+    count = max(kernel.core_count + rng.choice((-1, 1)), 1)
+    kernel.properties["cores"] = IntegerAttr(count, i64)
+
+
+def change_condition(kernel: KernelOp, rng: random.Random) -> None:
+    """A condition is another one, or never true."""
+    if branches := ops_of(kernel, IfOp):
+        op = rng.choice(branches)
+        false = ConstantOp(IntegerAttr(rng.choice((0, 0, 1)), i1))
+        Rewriter.insert_op(false, InsertPoint.before(op))
+        op.operands[0] = false.result
+    elif stores := ops_of(kernel, StoreOp):  # or an instruction gets one
+        op = rng.choice(stores)
+        last = constant(kernel.core_count - rng.choice((0, 1)), op)
+        me = CoreOp()
+        Rewriter.insert_op(me, InsertPoint.before(op))
+        Rewriter.insert_op(
+            is_last := CmpiOp(me.result, last, rng.choice(("eq", "ne"))), InsertPoint.before(op)
+        )
+        block = op.parent_block()
+        assert block is not None
+        branch = IfOp(is_last.result, [], [YieldOp()])
+        block.insert_op_before(branch, op)
+        op.detach()
+        body = branch.true_region.block
+        assert body.last_op is not None
+        body.insert_op_before(op, body.last_op)
+
+
+def box_elsewhere(kernel: KernelOp, rng: random.Random) -> None:
+    """A box is of another memref of the type: what is loaded or stored is."""
+    boxes = [v for v in ops_of(kernel, ViewOp) if isinstance(v.source.type, MemRefType)]
+    pairs = [
+        (view, arg)
+        for view in boxes
+        for arg in kernel.body.block.args
+        if arg.type == view.source.type and arg is not view.source
+    ]
+    if pairs:
+        view, arg = rng.choice(pairs)
+        view.operands[0] = arg
+
+
+def box_beyond(kernel: KernelOp, rng: random.Random) -> None:
+    """A box of some cores is beyond its memref, or before it."""
+    boxes = [v for v in ops_of(kernel, ViewOp) if isinstance(v.source.type, MemRefType)]
+    view = rng.choice(boxes)
+    i = rng.randrange(len(view.offsets))
+    size = view.source.type.get_shape()[i]
+    by = constant(rng.choice((size, size, -size, max(size // 2, 1))), view)
+    Rewriter.insert_op(moved := AddiOp(view.offsets[i], by), InsertPoint.before(view))
+    view.operands[1 + i] = moved.result
+
+
+def add_or_store(kernel: KernelOp, rng: random.Random) -> None:
+    """A store adds to what is there, or one that adds does not."""
+    if stores := ops_of(kernel, StoreOp):
+        op = rng.choice(stores)
+        if op.properties.pop("add", None) is None:
+            op.properties["add"] = UnitAttr()
+
+
+def load_own_result(kernel: KernelOp, rng: random.Random) -> None:
+    """What a store is of is loaded from its own box before."""
+    stores = [s for s in ops_of(kernel, StoreOp) if s.source.type.space is Memory.UB]
+    if stores:
+        op = rng.choice(stores)
+        Rewriter.insert_op(LoadOp(op.target, op.source), InsertPoint.before(op))
+
+
 Fault = Callable[[KernelOp, random.Random], None]
 
 FAULTS: list[Fault] = [
@@ -355,6 +499,17 @@ FAULTS: list[Fault] = [
     shift_box,
 ]
 
+UNSTORED: list[Fault] = [
+    change_loop,
+    change_core,
+    change_cores,
+    change_condition,
+    box_elsewhere,
+    box_beyond,
+    add_or_store,
+    load_own_result,
+]
+
 OF_BARRIERS: list[Fault] = [drop_barrier, move_barrier]
 
 
@@ -365,7 +520,8 @@ def judge(right: Right, expected: bytes, rng: random.Random, orders: int) -> str
     """What becomes of one fault."""
     module = right.program.module.clone()
     kernel = next(op for op in module.ops if isinstance(op, KernelOp))
-    fault = rng.choice(FAULTS + 2 * OF_BARRIERS if kernel.barriers else FAULTS)
+    faults = FAULTS + UNSTORED
+    fault = rng.choice(faults + 2 * OF_BARRIERS if kernel.barriers else faults)
     fault(kernel, rng)
     try:
         module.verify()
@@ -375,6 +531,8 @@ def judge(right: Right, expected: bytes, rng: random.Random, orders: int) -> str
         return "no fault"
     problems = right.problems(kernel)
     found, seed = set[bytes](), rng.randrange(1 << 30)
+    with garbage(0x5B):
+        found |= set(right.outcomes(kernel, [None]))
     for outcome in right.outcomes(kernel, [None, *range(seed, seed + orders - 1)]):
         found.add(outcome)
         if len(found) > 1 or outcome.startswith(b"error"):

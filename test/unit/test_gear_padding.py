@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, ModuleOp, f32, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, SSAValue
 
@@ -21,13 +21,15 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.elementwise import AddOp, Elementwise, MulOp, SelectOp, SubOp
 from ge.dialects.graph.gears import AssumeShapeOp
+from ge.dialects.graph.ports import PADDING
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Dense, shape_of, tensor
 from ge.lowering.debugging.validation import Validation
 from ge.lowering.driver.compiler import context
 from ge.lowering.pipeline.pass_manager import PassManager
+from ge.runtime.check.padding import check_padding
 from ge.runtime.data.arrays import Array, array_of
-from ge.runtime.device.session import Session
+from ge.runtime.device.session import Session, main_of
 from ge.runtime.device.trials import Trials
 from ge.runtime.kernels import evaluate
 from ge.transforms.analysis.dimensions import Dimensions
@@ -587,6 +589,7 @@ def test_what_does_not_mix_is_padded(text: str, tmp_path: Path):
     values = inputs(3, 5)
     want = Session(ge.load(str(tmp_path / "m.mlir")).module).run(values)["y"]
     np.testing.assert_allclose(gears.run(values)["y"], want, rtol=2e-5, atol=2e-5)
+    assert not check_padding(gears.module, main_of(gears.module))[0]
 
 
 @pytest.mark.parametrize("name", UNSAFE)
@@ -595,3 +598,40 @@ def test_what_mixes_is_refused_by_name(name: str, tmp_path: Path):
     assert gears.run(inputs(4, 9))["y"].shape == (4, 9, 8)
     with pytest.raises(GeError, match=f"'length' cannot be padded: {re.escape(name)}"):
         gears.run(inputs(4, 5))
+    if name != "graph.gather_elements":  # whose padded indices are those of elements all the same
+        (problem,) = problems_where(gears.module, batch={"y": [0]}, length={"y": [1]})
+        assert name in problem or "has numbers that follow from" in problem
+
+
+def problems_where(module: ModuleOp, **claims: dict[str, list[int]]) -> list[str]:
+    """What is wrong with a program that says this of its padding."""
+    clone = module.clone()
+    main_of(clone).attributes[PADDING] = DictionaryAttr({
+        name: DictionaryAttr({y: DenseArrayBase.from_list(i64, axes) for y, axes in cut.items()})
+        for name, cut in claims.items()
+    })  # fmt: skip
+    return [p.message for p in check_padding(clone, main_of(clone))[0]]
+
+
+@pytest.mark.parametrize(
+    ("claims", "text"),
+    [
+        ({"batch": {"y": [1]}}, "'y' is not cut along axis 0, along which it is padded with"),
+        ({"batch": {}}, "'y' is not cut along axis 0"),
+        ({"batch": {"y": [0, 2]}}, "'y' is cut along axis 2, which does not grow with 'batch'"),
+        ({"batch": {"y": [0, 7]}}, "'y' is cut along axis 7, which does not grow with 'batch'"),
+        ({"rows": {"y": [0]}}, "names 'rows', which is no dimension of the gears"),
+        ({"length": {"y": [0]}}, "'y' is not cut along axis 1"),
+    ],
+)
+def test_outputs_are_cut_where_they_are_padded(
+    claims: dict[str, Any], text: str, both: tuple[Session, Session]
+):
+    module = both[0].module
+    assert not problems_where(module, batch={"y": [0]}, length={"y": [1]})
+    assert any(text in problem for problem in problems_where(module, **claims))
+
+
+def test_a_claim_about_no_gears_is_refused(both: tuple[Session, Session]):
+    (problem,) = problems_where(both[1].module, batch={"y": [0]})
+    assert "there is no branch for sizes of inputs" in problem

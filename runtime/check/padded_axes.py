@@ -1,0 +1,183 @@
+"""One gear whose inputs are padded along one dimension, followed op by op (`padding.py` says what
+is proved of it)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import (
+    i1,
+)
+from xdsl.ir import Operation, SSAValue
+
+from ge.dialects.graph import elementwise as e
+from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.normalization import SoftmaxOp
+from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.slicing import SliceOp
+from ge.dialects.npu_task.attributes import is_dynamic
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp
+from ge.dialects.support.access import MOVING
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import (
+    element_type,
+    rank_of,
+    shape_of,
+)
+from ge.runtime.check.moved_axes import Key, Marks, MovedAxes, Source
+from ge.runtime.check.padded_fills import Fill, Held, computed, is_finite, is_low, joined
+
+NEUTRAL = {"sum": 0.0, "l1": 0.0, "l2": 0.0, "sum_square": 0.0, "prod": 1.0}
+
+
+class Mixes(Exception):
+    """Valid elements of an op's result need padded ones."""
+
+    def __init__(self, op: Operation) -> None:
+        super().__init__(op.name)
+        self.op = op
+
+
+@dataclass
+class PaddedAxes(MovedAxes[Fill]):
+    """One gear, whose inputs are padded along one dimension. `by_indices`: ops that pick elements
+    by indices that the program computes."""
+
+    by_indices: list[Operation] = field(default_factory=list[Operation])
+
+    def everywhere(self, value: SSAValue) -> Fill:
+        """What a value holds that is not padded."""
+        if (dense := self.constant(value)) is not None and len(numbers := dense.get_values()) == 1:
+            return float(numbers[0])
+        return Held.FINITE
+
+    def lost(self, op: Operation) -> None:
+        raise Mixes(op)
+
+    def joined(self, a: Fill, b: Fill) -> Fill:
+        return joined((a, b))
+
+    def launch(self, op: LaunchOp, kernel: KernelOp) -> None:
+        if any(self.read(v, op) for v in op.ins):
+            if any(map(is_dynamic, (*kernel.input_types, *kernel.output_types))):
+                raise Mixes(op)
+        super().launch(op, kernel)
+
+    def made(self, op: TensorOp, key: Key, sources: Sequence[tuple[Source, Fill]]) -> Fill:
+        padded = {i: fill for (i, _), fill in sources}
+        if op.TAKES_INDICES and any(
+            i and not (isinstance(f, float) and f >= 0) for i, f in padded.items()
+        ):
+            self.by_indices.append(op)
+        fills = [padded.get(i, self.everywhere(v)) for i, v in enumerate(op.operands)]
+        if isinstance(op, e.Elementwise | e.ClampOp):
+            return computed(op, fills)
+        if op.ACCESS in MOVING:
+            return joined([*padded.values()])
+        if isinstance(op, AttentionOp) and op.undefined.data != "nan":
+            masks = (is_finite(f) or f is not Held.ANY for f in fills)
+            return Held.FINITE if all(masks) else Held.ANY
+        if isinstance(op, MatmulOp) and 0.0 in padded.values() and all(map(is_finite, fills)):
+            return 0.0
+        return Held.FINITE if all(map(is_finite, fills)) else Held.ANY
+
+    def crossed(
+        self, op: TensorOp, result: int, left: set[Source], known: Sequence[Marks[Fill]]
+    ) -> Marks[Fill]:
+        """Raises Mixes where what is padded may count in valid elements."""
+        fills = {source: known[source[0]][source[1]] for source in left}
+        found = Marks[Fill]()
+        match op:
+            case MatmulOp():
+                fits = self.adds_nothing(op, left, known)
+            case ReduceOp():
+                fits = all(neutral_in(op, key, fill) for (_, key), fill in fills.items())
+            case SoftmaxOp() if not op.flatten.value.data:
+                last = op.axis.value.data % rank_of(op.input)
+                fits = all(k[0] == last and is_low(f, op.input) for (_, k), f in fills.items())
+                found = {key: 0.0 for _, key in left}
+            case AttentionOp():
+                fits = attends_to_none(op, left, known)
+            case SliceOp():
+                fits = all(self.keeps_first(op, key) for _, key in left)
+            case _ if op.TAKES_INDICES and all(self.picked(op, source) for source in left):
+                fits = True
+            case _:
+                fits = False
+        if not fits:
+            raise Mixes(op)
+        return found
+
+    def adds_nothing(self, op: MatmulOp, left: set[Source], known: Sequence[Marks[Fill]]) -> bool:
+        """Whether padded terms of sums are zeros times something finite."""
+        a, b = rank_of(op.lhs), rank_of(op.rhs)
+        k = (a - (2 if op.transpose_lhs.value.data else 1),
+             b - (1 if op.transpose_rhs.value.data else 2))  # fmt: skip
+        if any(axis != k[i] for i, (axis, _) in left):
+            return False
+        for digit in {digit for _, (_, digit) in left}:
+            terms = [
+                m.get((k[i], digit), self.everywhere(op.operands[i])) for i, m in enumerate(known)
+            ]
+            if 0.0 not in terms or not all(map(is_finite, terms)):
+                return False
+        return True
+
+    def keeps_first(self, op: SliceOp, key: Key) -> bool:
+        """Whether a slice has the first elements along a padded axis, whatever its size."""
+        bounds, (axis, digit) = op.bounds(), key
+        if digit.unit * digit.count != shape_of(op.input)[axis]:
+            return False
+        return bounds is not None and all(
+            a != axis or (start == 0 and step == 1) for a, start, _, step in bounds
+        )
+
+    def picked(self, op: TensorOp, source: Source) -> bool:
+        """Whether constant indices are counted from the front, or others are relied upon."""
+        if isinstance(op, GatherOp) and source[0] == 0:
+            if (dense := self.constant(op.operands[1])) is not None:
+                return all(number >= 0 for number in dense.get_values())
+        self.by_indices.append(op)
+        return True
+
+
+def neutral_in(op: ReduceOp, key: Key, fill: Fill) -> bool:
+    """Whether what is padded along a reduced axis changes no sum, product or largest element."""
+    kind = op.kind.data
+    if key[0] not in (op.reduced_axes() or ()):
+        return False
+    if kind == "max":
+        return fill == float("-inf") or is_low(fill, op.input)
+    return kind in NEUTRAL and fill == NEUTRAL[kind]
+
+
+def attends_to_none(op: AttentionOp, left: set[Source], known: Sequence[Marks[Fill]]) -> bool:
+    """Whether valid queries have no weight for padded keys: a mask leaves them out, or positions,
+    where queries are padded as well."""
+    operands, masks = list(op.operands), list(op.masks)
+    keyed = {i: op.dimension(name, 2) for i, name in ((1, "key"), (2, "value"))}
+    places = keyed | {i: rank_of(v) - 1 for i, v in enumerate(operands) if v in masks}
+    if any(places.get(i) != axis for i, (axis, _) in left):
+        return False
+    for digit in {digit for _, (_, digit) in left}:
+        held = [known[i].get((axis, digit)) for i, axis in keyed.items()]
+        if any(fill is not None and not is_finite(fill) for fill in held):
+            return False
+        out = any(
+            is_left_out(op, v, known[i][rank_of(v) - 1, digit])
+            for i, v in enumerate(operands)
+            if v in masks and (rank_of(v) - 1, digit) in known[i]
+        )
+        plain = op.key_lengths is None and op.offset_value is None
+        plain = plain and op.ints("offset") in (None, (0,))
+        causal = bool(op.causal.value.data) and plain
+        if not out and not (causal and (op.dimension("query", 2), digit) in known[0]):
+            return False
+    return True
+
+
+def is_left_out(op: AttentionOp, mask: SSAValue, fill: Fill) -> bool:
+    if element_type(mask) == i1:
+        return fill == 0.0 and is_low(float(op.fill.value.data), op.query)
+    return is_low(fill, mask)
