@@ -15,6 +15,7 @@ whose types a size stays unknown (a reshape to numbers that a loop computes) not
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, product
+from typing import cast
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
 from xdsl.dialects.func import FuncOp
@@ -32,7 +33,7 @@ from ge.dialects.npu_task.program_info import OFFSETS
 from ge.dialects.npu_task.sizes import expression_of, stated_bytes, unknown_results
 from ge.dialects.support.dims import Range, size_of, value_of
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import DYNAMIC, byte_size, numel, set_type, shape_of, tensor
+from ge.dialects.support.types import DYNAMIC, Dense, byte_size, numel, set_type, shape_of, tensor
 from ge.runtime.check.problems import Problem, name_of
 
 MOST_SIZES = 9  # at which types are followed
@@ -115,8 +116,9 @@ class TypesAt:
                 self.values[op.result] = self.of(op.source)
             case CopyOp() if owner_of(op.target) is op.target:
                 self.values[op.target] = self.of(op.source)
-            case ConstantOp() if isinstance(value := op.value, DenseIntOrFPElementsAttr):
+            case ConstantOp() if isinstance(op.properties["value"], DenseIntOrFPElementsAttr):
                 element, shape = data_type(op.result.type)
+                value = cast(Dense, op.properties["value"])
                 constant = GraphConstantOp.make(value, tensor(shape, element))
                 self.values[op.result] = constant.result
             case LaunchOp() if op.callee in self.kernels:
@@ -127,7 +129,7 @@ class TypesAt:
 
     def launch(self, op: LaunchOp, kernel: KernelOp) -> None:
         body = kernel.body.block
-        found = {a: self.of(v) for a, v in zip(body.args, op.ins, strict=False)}
+        found: dict[SSAValue, SSAValue] = dict(zip(body.args, map(self.of, op.ins), strict=False))
         try:
             for member in body.ops:
                 infer(member, found)
@@ -167,9 +169,9 @@ def narrowed(op: Operation, declared: Attribute, found: Attribute) -> Attribute:
     """An inferred type with the sizes that the text says, or that data allow at most."""
     if not is_dynamic(found) or not isinstance(found, TensorType):
         return found
-    (element, own), (_, sizes) = data_type(found), data_type(declared)
+    (element, own), (_, sizes) = data_type(cast(Attribute, found)), data_type(declared)
     if len(own) != len(sizes):
-        return found
+        return cast(Attribute, found)
     dims = [m if m != DYNAMIC else n for m, n in zip(own, sizes, strict=True)]
     if isinstance(op, AT_MOST_ITS_INPUT) and not is_dynamic(op.input.type):
         shape, axis = shape_of(op.input), None if isinstance(op, NonZeroOp) else op.axis

@@ -16,7 +16,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ge.dialects.graph.constant import WeightAttr
-from ge.dialects.npu_task.attributes import HBM, data_type, is_dynamic
+from ge.dialects.npu_task.attributes import HBM, data_type, is_dynamic, space_of
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, SlotOp
 from ge.dialects.npu_task.program_info import FIGURES, NO_REUSE, PINNED, figure, type_errors
@@ -49,12 +49,14 @@ def without_slots(main: FuncOp) -> dict[SSAValue, int]:
     what transfers, branches and loops make, and what is allocated."""
     found: dict[SSAValue, int] = {}
     for value in _values(main):
-        if isinstance(value.type, MemRefType) and value.type.memory_space == HBM:
-            owner = value.owner
-            if not (isinstance(owner, SlotOp | ConstantOp) or is_dynamic(value.type)):
-                if owner_of(value) is value:
-                    found[value] = byte_size(value.type)
+        if is_buffer(value) and space_of(value.type) == HBM and not is_dynamic(value.type):
+            if not isinstance(value.owner, SlotOp | ConstantOp) and owner_of(value) is value:
+                found[value] = byte_size(value.type)
     return found
+
+
+def is_buffer(value: SSAValue) -> bool:
+    return isinstance(value.type, MemRefType)
 
 
 def _values(main: FuncOp) -> Iterator[SSAValue]:
@@ -83,7 +85,7 @@ def _capacity(module: ModuleOp, main: FuncOp, target: Target) -> Iterator[Proble
         sizes = without_slots(main)
         largest = max(sizes, key=lambda v: sizes[v], default=None)
         at = main if largest is None or not isinstance(largest.owner, Operation) else largest.owner
-        if at is not main:
+        if at is not main and largest is not None:
             text += f": {name_of(at)} makes a buffer of {sizes[largest]} outside of slots"
         yield Problem("capacity", text, at)
 

@@ -13,7 +13,7 @@ What else an op does is for the classes that follow something (`growing_state.py
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar, cast
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -110,7 +110,8 @@ class MovedAxes(Generic[T]):
         if isinstance(value, BlockArgument) and self.launched is not None:
             value = self.launched.ins[value.index]
         if isinstance(op := value.owner, ConstantOp):
-            return op.value if isinstance(op.value, DenseIntOrFPElementsAttr) else None
+            is_dense = isinstance(op.value, DenseIntOrFPElementsAttr)
+            return cast(Dense, op.value) if is_dense else None
         return constant_value(value)
 
     # ---- buffers
@@ -161,7 +162,9 @@ class MovedAxes(Generic[T]):
 
     def launch(self, op: LaunchOp, kernel: KernelOp) -> None:
         self.launched, body = op, kernel.body.block
-        marks = {a: self.read(v, op) for a, v in zip(body.args, op.ins, strict=False)}
+        marks: dict[SSAValue, Marks[T]] = {
+            a: self.read(v, op) for a, v in zip(body.args, op.ins, strict=False)
+        }
         self.block(body, marks)
         outs, results = iter(op.outs), iter(op.results)
         for value in () if body.last_op is None else body.last_op.operands:

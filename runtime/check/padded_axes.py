@@ -96,7 +96,7 @@ class PaddedAxes(MovedAxes[Fill]):
             case SoftmaxOp() if not op.flatten.value.data:
                 last = op.axis.value.data % rank_of(op.input)
                 fits = all(k[0] == last and is_low(f, op.input) for (_, k), f in fills.items())
-                found = {key: 0.0 for _, key in left}
+                found = Marks[Fill]({key: 0.0 for _, key in left})
             case AttentionOp():
                 fits = attends_to_none(op, left, known)
             case SliceOp():

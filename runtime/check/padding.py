@@ -37,11 +37,12 @@ from ge.dialects.graph.ports import PADDING, argument_attributes, dims_of, name_
 from ge.dialects.graph.slicing import SliceOp
 from ge.dialects.npu_task.control import CaseOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.memory import Task
-from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp
+from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, TransferOp
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.dims import symbols
 from ge.dialects.support.types import (
     DYNAMIC,
+    Dense,
     array_ints,
     numel,
     rank_of,
@@ -105,6 +106,7 @@ class Gears:
                 marks = {(a, Digit(1, row[column])): 0.0 for a, d in enumerate(dims) if d == name}
                 if marks and row[column] > 1:
                     gear.axes[arg] = dict(marks)
+            at: Operation = self.case
             try:
                 for op in (*before(self.case), *region.block.ops):
                     at = op
@@ -217,9 +219,8 @@ def follows(name: str, other: str) -> bool:
 
 def source_shape(value: SSAValue) -> Sequence[int]:
     """The shape of what a value of unknown size is copied from."""
-    source = getattr(value.owner, "source", None)
-    if DYNAMIC in shape_of(value) and isinstance(source, SSAValue):
-        return shape_of(source)
+    if DYNAMIC in shape_of(value) and isinstance(value.owner, TransferOp):
+        return shape_of(value.owner.source)
     return shape_of(value)
 
 
@@ -229,14 +230,13 @@ def same_numbers(op: Operation, other: Operation) -> bool:
     if isinstance(op, SliceOp) and isinstance(other, SliceOp):
         return op.ints("starts") == other.ints("starts")
     a, b = (o.properties.get("value") for o in (op, other))
-    if not (isinstance(a, DenseIntOrFPElementsAttr) and isinstance(b, DenseIntOrFPElementsAttr)):
+    if a == b or not all(isinstance(v, DenseIntOrFPElementsAttr) for v in (a, b)):
         return True
-    return a == b or begins_with(a, b, shape_of(op.results[0]), shape_of(other.results[0]))
+    shapes = shape_of(op.results[0]), shape_of(other.results[0])
+    return begins_with(cast(Dense, a), cast(Dense, b), *shapes)
 
 
-def begins_with(
-    a: DenseIntOrFPElementsAttr, b: DenseIntOrFPElementsAttr, m: Sequence[int], n: Sequence[int]
-) -> bool:
+def begins_with(a: Dense, b: Dense, m: Sequence[int], n: Sequence[int]) -> bool:
     """Whether elements of one constant are the first ones of another along each axis."""
     x, y = a.get_values(), b.get_values()
     if len(x) == 1 and numel(tuple(m)) != 1 and len(y) == 1:

@@ -49,7 +49,8 @@ def compare_cores(
 ) -> bool:
     """Find what is wrong between cores, and elements of a result that nothing stores; whether a
     core touches cells twice, one time writing."""
-    fresh = {a for a, h in device.homes.items() if h is home and device.is_fresh(a)}
+    args = device.kernel.body.block.args
+    fresh = {a for a in args if device.homes[a] is home and device.is_fresh(a)}
     if not fresh and not any(a.is_write for a in rows):
         return False
     boxes = [device.boxes(a.region) for a in rows]
@@ -94,7 +95,7 @@ class Phases:
     argument that each cell was written as last."""
 
     shape: Shape
-    fresh: Set[SSAValue]
+    fresh: Set[BlockArgument]
     problems: Problems
     owner: NDArray[np.int64] = field(init=False)
     twice: bool = False  # whether a core touches a cell twice, one time writing

@@ -26,10 +26,11 @@ def sharings_of(module: ModuleOp) -> dict[str, set[Sharing]]:
 def results_of(module: ModuleOp) -> dict[str, frozenset[int]]:
     """For each tile program that kernels name: which of its arguments are results."""
     found: dict[str, frozenset[int]] = {}
-    for kernel in (k for k in module.ops if isinstance(k, KernelOp) and k.tiles is not None):
-        first = len(kernel.input_types) + len(kernel.constants)
-        own = frozenset(range(first, first + len(kernel.output_types)))
-        found[kernel.tiles.data] = found.get(kernel.tiles.data, own) | own
+    for kernel in module.ops:
+        if isinstance(kernel, KernelOp) and kernel.tiles is not None:
+            first = len(kernel.input_types) + len(kernel.constants)
+            own = frozenset(range(first, first + len(kernel.output_types)))
+            found[kernel.tiles.data] = found.get(kernel.tiles.data, own) | own
     return found
 
 
