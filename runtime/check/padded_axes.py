@@ -3,6 +3,7 @@ is proved of it)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from xdsl.dialects.builtin import (
     i1,
@@ -14,9 +15,10 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
-from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.slicing import SliceOp
 from ge.dialects.npu_task.attributes import is_dynamic
+from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.support.access import MOVING
 from ge.dialects.support.tensor_op import TensorOp
@@ -25,7 +27,7 @@ from ge.dialects.support.types import (
     rank_of,
     shape_of,
 )
-from ge.runtime.check.moved_axes import Key, Marks, MovedAxes, Source
+from ge.runtime.check.moved_axes import Digit, Key, Marks, MovedAxes, Source
 from ge.runtime.check.padded_fills import Fill, Held, computed, is_finite, is_low, joined
 
 NEUTRAL = {"sum": 0.0, "l1": 0.0, "l2": 0.0, "sum_square": 0.0, "prod": 1.0}
@@ -39,12 +41,27 @@ class Mixes(Exception):
         self.op = op
 
 
+MIXED: Key = (-1, Digit(1, 1))  # of what follows from padded elements
+
+
+def mixed(mixes: Mixes) -> Marks[Fill]:
+    """What is known of what follows from padded elements."""
+    return {MIXED: cast(Fill, mixes)}
+
+
+def mixes_in(marks: Marks[Fill]) -> Mixes | None:
+    what: object = marks.get(MIXED)
+    return what if isinstance(what, Mixes) else None
+
+
 @dataclass
 class PaddedAxes(MovedAxes[Fill]):
     """One gear, whose inputs are padded along one dimension. `by_indices`: ops that pick elements
     by indices that the program computes."""
 
     by_indices: list[Operation] = field(default_factory=list[Operation])
+    # Buffers and values whose valid elements need padded ones, and where: of no matter if unread
+    wrong: dict[SSAValue, Mixes] = field(default_factory=dict[SSAValue, Mixes])
 
     def everywhere(self, value: SSAValue) -> Fill:
         """What a value holds that is not padded."""
@@ -58,11 +75,39 @@ class PaddedAxes(MovedAxes[Fill]):
     def joined(self, a: Fill, b: Fill) -> Fill:
         return joined((a, b))
 
+    def read(self, value: SSAValue, op: Operation) -> Marks[Fill]:
+        if (mixes := self.wrong.get(owner_of(value))) is not None:
+            return mixed(mixes)
+        try:
+            return super().read(value, op)
+        except Mixes as mixes:
+            return mixed(mixes)
+
+    def write(self, value: SSAValue, marks: Marks[Fill]) -> None:
+        owner = owner_of(value)
+        if (mixes := mixes_in(marks)) is not None:
+            self.wrong[owner] = mixes
+        else:
+            if value.type == owner.type:
+                self.wrong.pop(owner, None)
+            super().write(value, marks)
+
     def launch(self, op: LaunchOp, kernel: KernelOp) -> None:
-        if any(self.read(v, op) for v in op.ins):
-            if any(map(is_dynamic, (*kernel.input_types, *kernel.output_types))):
-                raise Mixes(op)
+        if any(map(is_dynamic, (*kernel.input_types, *kernel.output_types))):
+            if any(self.read(v, op) for v in op.ins):
+                for value in (*op.outs, *op.results):
+                    self.write(value, mixed(Mixes(op)))
+            return
         super().launch(op, kernel)
+
+    def result(self, op: TensorOp, index: int, known: Sequence[Marks[Fill]]) -> Marks[Fill]:
+        for marks in known:
+            if MIXED in marks:
+                return Marks[Fill]({MIXED: marks[MIXED]})
+        try:
+            return super().result(op, index, known)
+        except Mixes as mixes:
+            return mixed(mixes)
 
     def made(self, op: TensorOp, key: Key, sources: Sequence[tuple[Source, Fill]]) -> Fill:
         padded = {i: fill for (i, _), fill in sources}
@@ -99,6 +144,13 @@ class PaddedAxes(MovedAxes[Fill]):
                 found = Marks[Fill]({key: 0.0 for _, key in left})
             case AttentionOp():
                 fits = attends_to_none(op, left, known)
+            case CumulativeOp():  # from the end
+                neutral = NEUTRAL[op.kind.data]
+                fits = op.ints("axis") is not None and all(
+                    key[0] == (op.ints("axis") or (0,))[0] % rank_of(op.input) and f == neutral
+                    for (_, key), f in fills.items()
+                )
+                found = Marks[Fill](dict.fromkeys((key for _, key in left), neutral))
             case SliceOp():
                 fits = all(self.keeps_first(op, key) for _, key in left)
             case _ if op.TAKES_INDICES and all(self.picked(op, source) for source in left):

@@ -38,7 +38,6 @@ from ge.dialects.graph.slicing import SliceOp
 from ge.dialects.npu_task.control import CaseOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, TransferOp
-from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.dims import symbols
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -49,7 +48,7 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.runtime.check.moved_axes import Digit
-from ge.runtime.check.padded_axes import Mixes, PaddedAxes
+from ge.runtime.check.padded_axes import PaddedAxes, mixes_in
 from ge.runtime.check.problems import Problem
 from ge.runtime.check.problems import name_of as op_name
 
@@ -106,18 +105,9 @@ class Gears:
                 marks = {(a, Digit(1, row[column])): 0.0 for a, d in enumerate(dims) if d == name}
                 if marks and row[column] > 1:
                     gear.axes[arg] = dict(marks)
-            at: Operation = self.case
-            try:
-                for op in (*before(self.case), *region.block.ops):
-                    at = op
-                    if isinstance(op, Task):
-                        gear.task(op)
-            except Mixes as mixes:
-                text = f"{op_name(at)} mixes padded elements along '{name}' into valid ones"
-                place = str(location_of(mixes.op))
-                text += f": {mixes.op.name}" + f" ({place})" * bool(place)
-                self.report(f"{text}; {PADDING} says that it may be padded", at)
-                return
+            for op in (*before(self.case), *region.block.ops):
+                if isinstance(op, Task):
+                    gear.task(op)
             for op in gear.by_indices:
                 self.relied[f"indices of {op.name} are not those of padded elements"] = None
             self.check_outputs(name, row, region.block, gear, claim)
@@ -135,6 +125,11 @@ class Gears:
         for output, value in self.outputs(block):
             cut = {*claim.get(output, ())}
             marks = gear.read(value, block.last_op or self.case)
+            if (mixes := mixes_in(marks)) is not None:
+                text = op_name(mixes.op)
+                text = f"{text} mixes padded elements along '{name}' into valid ones of output"
+                self.report(f"{text} '{output}': {PADDING} says that it may be padded", mixes.op)
+                return
             shape = shape_of(value)
             for (axis, digit), _ in marks.items():
                 whole = source_shape(value)[axis]
