@@ -4,7 +4,7 @@
 // CHECK: sanitize_race.mlir:{{[0-9]+}}:3: error: the program is not safe: npu_task.copy reads what
 // CHECK-SAME: launch of @double ({{.*}}sanitize_race.mlir:{{[0-9]+}}:3) may still be writing
 // RUN: env GE_SANITIZE=0 not ge-run %s --fuzz-schedule 50 2>&1 | filecheck %s --check-prefix=FUZZ
-// FUZZ: error: output 'y' has other bits in random timing {{[0-9]+}} of seed 0; --sanitize tells
+// FUZZ: error: output 'y' has other bits in random timing {{[0-9]+}} of seed 0; --sanitize names
 npu_task.kernel @double on vector {
 ^bb0(%x: tensor<2xf32>):
   %0 = graph.add %x, %x : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>

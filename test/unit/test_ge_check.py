@@ -149,7 +149,7 @@ FAULTS = {
         "npu_task.record 1 on 1\n",
         "deadlock: stream 0 waits before the end for event 1, which stream 1 records",
     ),
-    "event that is not stated": ("events = 2", "events = 0", "event 0 is none of those"),
+    "event that is not stated": ("events = 2", "events = 0", "event 0 is not among those"),
     "more streams than the target": ("streams = 2", "streams = 2000", "910_merged has 1984"),
     "cap exceeded": (
         "npu_task.events = 2 : i64",
