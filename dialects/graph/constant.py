@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, DenseResourceAttr
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.irdl import irdl_attr_definition, irdl_op_definition, prop_def, result_def, traits_def
@@ -24,6 +24,10 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.dialects.support.work import Work
+
+# What stands for the elements of a constant in a text that leaves them out: such a constant is read
+# as a weight that nothing has
+ELIDED = "__elided__"
 
 # Constants up to this size stand in the text; larger ones are keyed into the payload
 INLINE_BYTES = 1024
@@ -85,6 +89,10 @@ class ConstantOp(TensorOp, LineOp, HasFolderInterface):
         value = parser.parse_attribute()
         if isinstance(value, DenseIntOrFPElementsAttr):
             t = cast(DenseIntOrFPElementsAttr[Any], value).type
+        elif isinstance(value, DenseResourceAttr) and value.resource_handle.data.startswith(
+            ELIDED  # the reader makes handles unique
+        ):
+            t, value = value.type, WeightAttr(ELIDED)
         else:
             parser.parse_punctuation(":")
             t = parser.parse_type()

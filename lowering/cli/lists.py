@@ -12,6 +12,7 @@ from xdsl.irdl import IRDLOperation
 from xdsl.passes import ModulePass
 from xdsl.universe import XDSL_UNIVERSE, Universe
 
+from ge.dialects.graph.support.op_names import nearest_name, short_name
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.packages import installed, left_out
 from ge.lowering.cli.pass_help import pass_help
@@ -128,12 +129,16 @@ def list_ops(what: str, known: Universe) -> str:
     """All ops of ge, packages and plug-ins, those of a dialect, or of `all`; or one of them in
     full. Raises GeError for a name that nothing has."""
     of = owners("dialects")
+    what = named_op(what, known)
     dialect = what.partition(".")[0]
     if what in ("", ALL):
         chosen = [name for name in known.all_dialects if what == ALL or of(name) != "xdsl"]
     elif dialect in known.all_dialects:
         chosen = [dialect]
     else:
+        known_ops = [op.name for op in known.all_dialects["graph"]().operations]
+        if "." not in what and (near := nearest_name(what, known_ops)):
+            raise GeError(f"there is no dialect or op '{what}'", hint=near)
         hint = did_you_mean(dialect, tuple(known.all_dialects), "; --list-dialects lists them")
         raise GeError(f"there is no dialect '{dialect}'{hint}")
     if len(chosen) == 1 and what:  # what cannot be loaded is an error then
@@ -147,6 +152,15 @@ def list_ops(what: str, known: Universe) -> str:
         hint = did_you_mean(what, tuple(ops), f"; --list-ops={dialect} lists them")
         raise GeError(f"there is no op '{what}'{hint}")
     return op_help(ops[what], of(dialect))
+
+
+def named_op(what: str, known: Universe) -> str:
+    """The graph op that a word stands for which names neither a dialect nor an op in full: its own
+    name (`matmul`), or that of a framework's op (`BatchMatMul`)."""
+    if what in ("", ALL) or "." in what or what in known.all_dialects:
+        return what
+    graph = known.all_dialects["graph"]()
+    return next((o.name for o in graph.operations if short_name(o.name) == short_name(what)), what)
 
 
 def _dialect(op: str) -> str:

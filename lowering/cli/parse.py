@@ -26,7 +26,7 @@ EPILOG = """examples:
 
 def build_parser() -> ArgumentParser:
     parser = ArgumentParser("ge-parser", __doc__, EPILOG)
-    what = "a .mlir of any level, a .onnx, or a folder of dumps"
+    what = "a .mlir of any level, a .onnx, a dump in GE's text form (.pbtxt), or a folder of dumps"
     parser.add_argument("input", metavar="FILE", nargs="?", help=what)
     parser.add_argument("--diff", nargs=2, metavar=("A", "B"),
         help="report what happened to each op of A in B (two levels, dumps or models); exit "
@@ -58,11 +58,13 @@ def describe(args: argparse.Namespace) -> int:
     from ge.dialects.support.errors import GeError
     from ge.dialects.targets.target import target_for
     from ge.lowering.driver.compiler import load
-    from ge.lowering.views.data import plain
     from ge.lowering.views.facts import facts_of
+    from ge.lowering.views.ge_dumps import ge_level, is_ge_text
     from ge.lowering.views.model import model_level
 
     about: dict[str, Any] = {"file": args.input}
+    if is_ge_text(args.input):
+        return show_about(args, about | {"nodes": counts(ge_level(args.input))})
     if is_onnx := args.input.endswith(".onnx"):
         level, _ = model_level(args.input)
         about["nodes"] = counts(level)
@@ -76,6 +78,13 @@ def describe(args: argparse.Namespace) -> int:
         main = next(iter(module.ops), module)
         facts = facts_of(module, target_for(main, args.target))
         about["facts"] = facts
+    return show_about(args, about)
+
+
+def show_about(args: argparse.Namespace, about: dict[str, Any]) -> int:
+    """Print what is known of a file."""
+    from ge.lowering.views.data import plain
+
     if args.json:
         print_result(json.dumps(plain(about), indent=2))
     else:
@@ -96,7 +105,8 @@ def lines(about: dict[str, Any], most: int) -> list[str]:
     found: list[str] = []
     if nodes := about.get("nodes"):
         listed = ", ".join(f"{n} {op}" for op, n in list(nodes.items())[:most])
-        found.append(f"ONNX: {sum(nodes.values())} nodes: {listed}")
+        what = "ONNX" if about["file"].endswith(".onnx") else "graph"
+        found.append(f"{what}: {sum(nodes.values())} nodes: {listed}")
     if why := about.get("not read as a graph"):
         found.append(f"not read as a graph: {why}")
     if (facts := about.get("facts")) is not None:
@@ -157,9 +167,12 @@ def level_of_file(path: str, as_nodes: bool = False) -> "LevelGraph":
     from ge.dialects.support.errors import GeError
     from ge.lowering.driver.compiler import load
     from ge.lowering.levels.level import level_of
+    from ge.lowering.views.ge_dumps import ge_level, is_ge_text
     from ge.lowering.views.levels import level_graph
     from ge.lowering.views.model import model_level
 
+    if is_ge_text(path):
+        return ge_level(path)
     is_onnx = path.endswith(".onnx")
     if is_onnx and as_nodes:
         return model_level(path)[0]

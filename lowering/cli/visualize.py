@@ -6,8 +6,10 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ge.dialects.support.streams import print_result
 from ge.lowering.cli.arguments import add_options, fixed_of, options_from
 from ge.lowering.cli.command_line import ArgumentParser
 
@@ -21,18 +23,19 @@ EPILOG = """A model or a module is compiled as by ge-compile, with the same opti
 examples:
   ge-visualizer model.onnx -o model.html
   ge-visualizer program.mlir -o program.html     (the program level alone)
-  ge-visualizer ge_dump -o model.html            (the folder of GE_DUMP_GRAPH=1)
+  ge-visualizer ge_dump                          (a folder of GE_DUMP_GRAPH; ge_dump.html)
 """
 
 
 def build_parser() -> ArgumentParser:
     parser = ArgumentParser("ge-visualizer", __doc__, EPILOG)
     parser.add_argument(
-        "input", metavar="IN", help="a .onnx model, a .mlir module of any level, or a folder of "
-        "dumps",
+        "input", metavar="IN", help="a .onnx model, a .mlir module of any level, a folder of "
+        "dumps, or a dump in GE's text form (.pbtxt)",
     )  # fmt: skip
     add = parser.section("what comes out")
-    add("-o", "--output", metavar="OUT.html", required=True, help="the page")
+    add("-o", "--output", metavar="OUT.html",
+        help="the page (default: NAME.html in this folder, after the input)")  # fmt: skip
     add_options(parser, "ge-compile")
     return parser
 
@@ -42,21 +45,32 @@ def run(arguments: Sequence[str]) -> int:
     from ge.lowering.cli.run import check_writable
     from ge.lowering.text.files import Outputs
     from ge.lowering.views.dumps import seen_in
+    from ge.lowering.views.ge_dumps import is_ge_text
     from ge.lowering.views.show import watching, write_page
 
     args = build_parser().parse_args(arguments)
+    if is_named := args.output is None:
+        args.output = f"{Path(os.path.abspath(args.input)).stem}.html"
     options = replace(options_from(args), cache_dir="")
     inputs = [options.target, *options.plugins, *options.read_files]
-    if os.path.isdir(args.input):
+    if os.path.isdir(args.input) or is_ge_text(args.input):
         with Outputs(inputs) as out:
             write_page(out, args.output, seen_in(args.input, options))
+        name_page(args.output, is_named)
         return 0
     check_writable([args.output], [args.input, *inputs])
     with watching(args.input, args.output, inputs, told) as watcher:
         program = compiled(args, options, watcher)
     write_compiled(args.output, program, options, watcher, [args.input, *inputs])
     print(program.summary(os.path.basename(args.input)), file=sys.stderr)
+    name_page(args.output, is_named)
     return 0
+
+
+def name_page(path: str, is_named: bool) -> None:
+    """Print the path of a page that the user did not name."""
+    if is_named:
+        print_result(path)
 
 
 def compiled(args: argparse.Namespace, options: "Options", watcher: "Watcher") -> "Program":

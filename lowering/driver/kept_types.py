@@ -1,11 +1,12 @@
 """Which nodes of a model keep their element type: what `keep_dtype` names. A type is one that ONNX
-nodes of the model have (OpType::Gemm), else one of the graph level (OpType::layer_norm); capitals
-and underscores do not count. Nodes are named as in the model, so that what several of them become
-together is found too."""
+nodes of the model have (OpType::Gemm), else one of the graph level by ge's name or a framework's
+(OpType::layer_norm, OpType::BatchMatMul); capitals and underscores do not count. Nodes are named as
+in the model, so that what several of them become together is found too."""
 
 from collections.abc import Sequence
 
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.support.op_names import plain, short_name
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
@@ -14,10 +15,6 @@ from ge.lowering.text.values import did_you_mean
 from ge.transforms.quantization.layers import all_names
 
 TYPE = "OpType::"
-
-
-def plain(kind: str) -> str:
-    return kind.lower().replace("_", "")
 
 
 def kept_names(program: Program, entries: Sequence[str]) -> frozenset[str]:
@@ -40,8 +37,9 @@ def kept_names(program: Program, entries: Sequence[str]) -> frozenset[str]:
     kept: set[str] = set()
     for entry in entries:
         kind = entry.removeprefix(TYPE)
-        if kind != entry and plain(kind) in by_type:
-            kept |= by_type[plain(kind)]
+        named = plain(kind) if plain(kind) in by_type else short_name(kind)
+        if kind != entry and named in by_type:
+            kept |= by_type[named]
         elif kind == entry and entry in names:
             kept.add(entry)
         else:

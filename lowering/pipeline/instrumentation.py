@@ -17,7 +17,7 @@ from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.text.files import Outputs, write_text
 from ge.lowering.text.printing import dump_text, op_text
 
-ONNX = "onnx"  # form of dumps
+ONNX, PBTXT = "onnx", "pbtxt"  # forms of dumps
 
 
 # ---- records ---------------------------------------------------------------------------------
@@ -86,8 +86,8 @@ class Between(Instrumentation):
 @dataclass
 class Dumps(Instrumentation):
     """Writes the module after each pass to a file of its own, `NUMBER-PASS.mlir`, or, at the graph
-    and the fused level where `form` is onnx, `NUMBER-PASS.onnx`. Raises GeError where that cannot
-    be done."""
+    and the fused level where `form` is onnx, `NUMBER-PASS.onnx`; where it is pbtxt, beside the
+    module `graph_NUMBER.pbtxt`, in GE's text form. Raises GeError where that cannot be done."""
 
     folder: Path
     detail: int  # see `Options.dump_graph`
@@ -108,6 +108,11 @@ class Dumps(Instrumentation):
             self._write_onnx(stem, module)
         else:
             write_text(self.folder / f"{stem}.mlir", dump_text(module, self.detail))
+        if self.form == PBTXT:
+            from ge.lowering.onnx.export.ge_text import proto_text
+
+            file = self.folder / f"graph_{self.number - 1}.pbtxt"
+            write_text(file, proto_text(module, stem))
 
     def _write_onnx(self, stem: str, module: ModuleOp) -> None:
         from ge.lowering.onnx.export.dump import dump_model

@@ -30,7 +30,7 @@ T = TypeVar("T")
 FUSION_MODES = ("off", "conservative", "default", "aggressive")
 MEMORY_LEVELS = range(4)
 
-DUMP_FORMS = ("mlir", "onnx")
+DUMP_FORMS = ("mlir", "onnx", "pbtxt")
 IMPORT, OPT, COMPILE, RUN, CHECK = "ge-import", "ge-opt", "ge-compile", "ge-run", "ge-check"
 CALIBRATE, BENCH = "ge-calibrate", "ge-bench"
 
@@ -289,7 +289,8 @@ class Options:
     dynamic_dims: str = option(
         "",
         "gears: sizes of all other dynamic dimensions, in the order of the inputs, one for each "
-        'name or one for each -1 ("1,256;1,512")',
+        'name or one for each -1 ("1,256;1,512"); of a dimension that another gear option sizes '
+        "there may be a placeholder, 1 or -1",
         variable="GE_DYNAMIC_DIMS", metavar="N,...;...", tools=(COMPILE, RUN), group=MODEL,
     )  # fmt: skip
     dynamic_fallback: bool = option(
@@ -310,7 +311,7 @@ class Options:
     dump_graph: int = option(
         0,
         "write the module after each pass: 1 (true) in full, 2 without the elements of large "
-        "constants, 3 a line for each op; 0 (false): not at all; ge-opt takes the variable",
+        "constants, 3 without those of any; 0 (false): not at all; ge-opt takes the variable",
         variable="GE_DUMP_GRAPH", metavar="DETAIL", tools=(COMPILE, RUN, CALIBRATE), read=detail,
         choices=range(4), in_program=False,
     )  # fmt: skip
@@ -321,7 +322,8 @@ class Options:
     dump_graph_format: str = option(
         "mlir",
         "of what --dump-graph writes: mlir, or onnx: the graph and the fused level as ONNX "
-        "(fused ops are functions, from 2 on weights are inputs), all else as mlir",
+        "(fused ops are functions, from 2 on weights are inputs), all else as mlir; or pbtxt: as "
+        "mlir, and beside it as graph_N.pbtxt in GE's text form",
         variable="GE_DUMP_GRAPH_FORMAT", metavar="FORM", tools=(COMPILE, RUN, CALIBRATE),
         choices=DUMP_FORMS, in_program=False,
     )  # fmt: skip

@@ -18,6 +18,7 @@ PARSERS: Mapping[str, str] = {
     "ge-parser": "parse",
     "ge-reduce": "reduce",
     "ge-run": "run",
+    "ge-shims": "shims",
     "ge-tune": "tune",
     "ge-visualizer": "visualize",
 }

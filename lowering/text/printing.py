@@ -47,12 +47,13 @@ def op_text(
     return out.getvalue()
 
 
+ELIDED = {1: None, 2: 16, 3: 0}  # of what number of elements on they are left out, by detail
+
+
 def dump_text(module: ModuleOp, detail: int) -> str:
-    """A module for `GE_DUMP_GRAPH`: 1 in full, with locations, 2 without them and the elements of
-    large constants, 3 a line for each op of each function."""
-    if detail < 3:
-        return op_text(module, elide=16 if detail == 2 else None, debuginfo=detail == 1)
-    return "\n".join(map(head_text, module.walk()))
+    """A module for `GE_DUMP_GRAPH`, to be read again: 1 in full, with locations, 2 without them and
+    the elements of large constants, 3 without the elements of any."""
+    return op_text(module, elide=ELIDED[detail], debuginfo=detail == 1)
 
 
 def head_text(op: Operation, elide: int = 16) -> str:

@@ -20,6 +20,7 @@ def model_level(path: str) -> tuple[LevelGraph, list[Sourced]]:
 
 
 def graph_of(model: ModelProto) -> LevelGraph:
+    """The nodes of the main graph of a model."""
     graph, level = model.graph, LevelGraph("model", "nodes of the ONNX file", 0)
     weights = {i.name for i in graph.initializer}
     types = {v.name: type_of(v) for v in (*graph.input, *graph.output, *graph.value_info)}

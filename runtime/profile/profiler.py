@@ -6,8 +6,8 @@ session.run(inputs)
 profiler.stop()
 for event in profiler.report().timeline_events:
     print(event.name, event.duration)               # in ms
-for kind, stats in profiler.operator_stats().items():
-    print(kind, stats.count, stats.total_time)      # the most time first
+for kind, time in sorted(profiler.operator_stats().items(), key=lambda x: x[1], reverse=True):
+    print(f"{kind}: {time:.2f} ms", time.count)     # a number that knows more: mean, share, ...
 profiler.report()["per_run"]                        # shapes and time of each run, in order
 
 The times are those of the emulated machine, `seconds` is what the emulation took.
@@ -18,8 +18,9 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 
+from ge.dialects.graph.support.op_names import nearest_name, short_name
 from ge.dialects.support.context import setting
 from ge.dialects.support.errors import GeError
 from ge.runtime.profile.requested import requested
@@ -95,21 +96,36 @@ class TimelineEvent:
     run: int
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorStats:
-    """The launches of one kind of op, times in milliseconds."""
+class OperatorStats(float):
+    """The time of all launches of one kind of op in milliseconds, as a number, and what else is
+    known of them: how many there are, mean, least and most time, and the share of the time of all
+    ops, 0 to 1."""
 
     count: int
     total_time: float
     avg_time: float
     min_time: float
     max_time: float
-    ratio: float  # of the time of all, 0 to 1
+    ratio: float
+
+    def __new__(cls, count: int, total: float, least: float, most: float, ratio: float) -> Self:
+        new = super().__new__(cls, total)
+        new.count, new.total_time, new.avg_time = count, total, total / count
+        new.min_time, new.max_time, new.ratio = least, most, ratio
+        return new
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self.count, self.total_time, self.min_time, self.max_time, self.ratio
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"OperatorStats({values})"
 
 
 class StatsTable(list[dict[str, Any]]):
     """The rows of the op statistic (msprof's columns, one for each kind of op and engine), the most
-    time first; `items()` has one `OperatorStats` for each kind of op."""
+    time first; `items()` has one `OperatorStats` for each kind of op, and so has an index that is
+    a name of one: `stats["MatMul"]`, "fused_op.linear" or "BatchMatMul"."""
 
     @cached_property
     def kinds(self) -> dict[str, OperatorStats]:
@@ -119,6 +135,31 @@ class StatsTable(list[dict[str, Any]]):
         }
         stats = {kind: _stats(rows, total) for kind, rows in groups.items()}
         return dict(sorted(stats.items(), key=lambda item: -item[1].total_time))
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> list[dict[str, Any]]: ...
+
+    @overload
+    def __getitem__(self, key: str) -> OperatorStats: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        """Raises GeError for a name of an op that was not launched."""
+        if not isinstance(key, str):
+            rows: Any = super().__getitem__(key)
+            return rows
+        if key in self.kinds:
+            return self.kinds[key]
+        short = short_name(key)
+        rows = [row for row in self if short_name(row["OP Type"]) == short]
+        if not rows:
+            near = nearest_name(key, self.kinds)
+            raise GeError(
+                f"no op '{key}' was launched", hint=near or f"ops: {', '.join(self.kinds)}"
+            )
+        return _stats(rows, sum(row["Total Time(us)"] for row in self) or 1.0)
 
     def items(self) -> Sequence[tuple[str, OperatorStats]]:
         return list(self.kinds.items())
@@ -133,7 +174,7 @@ class StatsTable(list[dict[str, Any]]):
 def _stats(rows: Sequence[Mapping[str, Any]], total_us: float) -> OperatorStats:
     count, us = sum(r["Count"] for r in rows), sum(r["Total Time(us)"] for r in rows)
     least, most = min(r["Min Time(us)"] for r in rows), max(r["Max Time(us)"] for r in rows)
-    return OperatorStats(count, us / 1e3, us / count / 1e3, least / 1e3, most / 1e3, us / total_us)
+    return OperatorStats(count, us / 1e3, least / 1e3, most / 1e3, us / total_us)
 
 
 class Report(dict[str, Any]):

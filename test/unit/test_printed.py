@@ -60,6 +60,7 @@ SAID = {
     "ge-run m.mlir --timing-only --what-if launch_us=2x": ("launch_us=2x", "note: "),
     "ge-run p.mlir --sanitize --fuzz-schedule 2": ("2 random timings", ""),
     "ge-run m.mlir --timing-only --tiles --target 910b2": ("latency", ""),
+    "ge-shims install --folder .": ("import ascend_npu is import ge", ""),
     "ge-tune tiled.mlir --limit 2": ("kernels are faster", ""),
     "ge-visualizer m.mlir -o p.html": ("", "m.mlir: "),
 }  # fmt: skip

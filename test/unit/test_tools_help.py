@@ -19,6 +19,7 @@ from ge.lowering.cli import (
     parse,
     reduce,
     run,
+    shims,
     tune,
     visualize,
 )
@@ -33,6 +34,7 @@ from ge.tools import (
     ge_parser,
     ge_reduce,
     ge_run,
+    ge_shims,
     ge_tune,
     ge_visualizer,
 )
@@ -50,6 +52,7 @@ PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "ge-parser": parse.build_parser,
     "ge-reduce": reduce.build_parser,
     "ge-run": run.build_parser,
+    "ge-shims": shims.build_parser,
     "ge-tune": tune.build_parser,
     "ge-visualizer": visualize.build_parser,
 }
@@ -64,6 +67,7 @@ TOOLS: dict[str, Main] = {
     "ge-lsp": ge_lsp.main,
     "ge-opt": ge_opt.main,
     "ge-parser": ge_parser.main,
+    "ge-shims": ge_shims.main,
     "ge-tune": ge_tune.main,
     "ge-visualizer": ge_visualizer.main,
 }

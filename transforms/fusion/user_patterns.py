@@ -11,13 +11,13 @@ products of products here.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from typing import Any, overload
 
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph import Graph as GraphDialect
+from ge.dialects.graph.support.op_names import framework_op, nearest_name, plain
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.inference import Param
 from ge.dialects.support.tensor_op import TensorOp
@@ -28,7 +28,7 @@ from ge.transforms.rewriting.matching import Bound, Match, Miss, Op, Predicate
 def op_names() -> dict[str, type[Operation]]:
     """Name of a graph op, in small letters without underscores -> its class."""
     return {
-        op.name.partition(".")[2].replace("_", ""): op
+        plain(op.name.partition(".")[2]): op
         for op in GraphDialect.operations
         if issubclass(op, TensorOp)
     }
@@ -36,8 +36,9 @@ def op_names() -> dict[str, type[Operation]]:
 
 @dataclass(frozen=True)
 class OpType:
-    """One op of a pattern, by its name: "MatMul", "matmul" and "graph.matmul" are the same; or by
-    its class, where it is of a dialect of one's own.
+    """One op of a pattern, by its name: "MatMul", "matmul" and "graph.matmul" are the same, and
+    names of frameworks ("BatchMatMul", "ReduceMean") stand for ops of the graph level (see
+    `op_names.py`); or by its class, where it is of a dialect of one's own.
 
     `where` is a predicate on the op, `attributes` the Python values of some of its properties,
     `name` its name in the match. With `shared`, other ops may use its result (it is then computed
@@ -57,18 +58,25 @@ class OpType:
     def kind(self) -> type[Operation]:
         if not isinstance(self.op, str):
             return self.op
-        plain = self.op.removeprefix("graph.").lower().replace("_", "")
         known = op_names()
-        if plain not in known:
-            near = get_close_matches(plain, known, 1)
-            hint = f"did you mean {known[near[0]].name}?" if near else ""
-            raise GeError(f"there is no graph op '{self.op}'", hint=hint)
-        return known[plain]
+        name = plain(self.op.removeprefix("graph."))
+        if name not in known and (named := framework_op(name)) is not None:
+            name = plain(named.op)
+        if name not in known:
+            near = nearest_name(self.op, [op.name for op in known.values()])
+            raise GeError(f"there is no graph op '{self.op}'", hint=near)
+        return known[name]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Values of properties that its name or `attributes` ask for."""
+        own = isinstance(self.op, str) and plain(self.op.removeprefix("graph.")) not in op_names()
+        named = framework_op(str(self.op)) if own else None
+        return {**({} if named is None else named.values), **dict(self.attributes)}
 
     def match(self, op: Operation, miss: Miss) -> Match | None:
         """The op alone, whatever its operands."""
-        attributes: dict[str, Any] = dict(self.attributes)
-        return Op(self.kind, ..., name=self.name, where=self.where, **attributes).match(op, miss)
+        return Op(self.kind, ..., name=self.name, where=self.where, **self.values).match(op, miss)
 
 
 class Nodes(Match):

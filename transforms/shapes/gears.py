@@ -94,8 +94,11 @@ def follows(name: str, names: Collection[str]) -> bool:
 # ---- what users write ------------------------------------------------------------------------
 
 
-def read_gears(text: str, option: str, between: str, inside: str) -> list[tuple[int, ...]]:
-    """The sizes of each gear of an option. Raises GeError for what is no list of them."""
+def read_gears(
+    text: str, option: str, between: str, inside: str, least: int = 1
+) -> list[tuple[int, ...]]:
+    """The sizes of each gear of an option, some of which may be -1 where that is `least`. Raises
+    GeError for what is no list of them."""
     rows: list[tuple[int, ...]] = []
     for position, part in enumerate(text.split(between), 1):
         where = f"gear {position} of {option}"
@@ -107,7 +110,7 @@ def read_gears(text: str, option: str, between: str, inside: str) -> list[tuple[
                 raise fail(
                     10002, f"{where} has '{value.strip()}', where a whole number is expected"
                 )
-            if int(value) <= 0:
+            if int(value) < least or int(value) == 0:
                 raise fail(10038, f"{where} has {int(value)}; sizes are at least 1")
             values.append(int(value))
         rows.append(tuple(values))
@@ -226,9 +229,12 @@ def named_dims(
 ) -> tuple[list[Axis], list[tuple[int, ...]]]:
     """The dimensions of --dynamic-dims, and the rows of sizes."""
     option = "--dynamic-dims"
-    rows = read_gears(text, option, ";", ",")
-    check_rows(rows, option)
     sized = {n for axis in before for n in axis.names}
+    columns = [i for i, n in enumerate(free) if n in sized]
+    rows = without_placeholders(read_gears(text, option, ";", ",", -1), columns, len(free))
+    if any(size < 1 for row in rows for size in row):
+        read_gears(text, option, ";", ",")  # says where
+    check_rows(rows, option)
     rest = [n for n in free if n not in sized]
     axes = [Axis(option, (n,)) for n in rest]
     count, places = len(rows[0]), [(p, n) for n in dims for p in dims[n]]
@@ -258,6 +264,19 @@ def named_dims(
                            f"{size} there")  # fmt: skip
         sizes.append(tuple(own.values()))
     return axes, sizes
+
+
+def without_placeholders(
+    rows: list[tuple[int, ...]], columns: Sequence[int], count: int
+) -> list[tuple[int, ...]]:
+    """The rows of --dynamic-dims without the sizes of dimensions that another option sizes, where
+    each row has a size for all `count` dimensions, and at these `columns` 1 or -1 in every one:
+    "1,256;1,512" beside a --dynamic-batch is 256;512."""
+    if any(len(row) != count for row in rows) or any(
+        row[i] not in (1, -1) for row in rows for i in columns
+    ):
+        return rows
+    return [tuple(size for i, size in enumerate(row) if i not in columns) for row in rows]
 
 
 def check_covered(axes: Sequence[Axis], free: Mapping[str, object]) -> None:
