@@ -55,6 +55,7 @@ soak: $(VENV)/.check $(VENV)/.docs  ## what takes hours; SEED=, CASES= and FOLDE
 	$(BIN)/python -m pytest -q -m soak
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -q $(RANDOM:%=test/unit/test_%.py)
 	$(BIN)/python test/bench/planted_edits.py $(call cases,5000)
+	$(BIN)/python test/bench/planted_claims.py $(call cases,750)
 	$(BIN)/python test/bench/planted_faults.py $(call cases,10000)
 	$(BIN)/python test/bench/planted_rewrites.py $(call cases,1000)
 	$(BIN)/python test/bench/planted_tile_faults.py $(call cases,5000)

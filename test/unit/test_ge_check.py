@@ -149,6 +149,11 @@ FAULTS = {
         "npu_task.record 1 on 1\n",
         "deadlock: stream 0 waits before the end for event 1, which stream 1 records",
     ),
+    "buffer outside of slots": (
+        "    func.return",
+        "    %big = memref.alloc() : memref<20000000000xf32, #npu_task<space hbm>>\n    func.return",
+        "memref.alloc makes a buffer of 80000000000 outside of slots",
+    ),
     "event that is not stated": ("events = 2", "events = 0", "event 0 is not among those"),
     "more streams than the target": ("streams = 2", "streams = 2000", "910_merged has 1984"),
     "cap exceeded": (

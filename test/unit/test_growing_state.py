@@ -1,7 +1,7 @@
 """State with a capacity: many steps of decoding agree with the program without state, bit by bit,
 and with one prefill; what has no room, or is of another size, is refused."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -11,16 +11,22 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.ir import Attribute
 
 import ge
+from ge.dialects.graph.ports import DIMS
+from ge.dialects.graph.state import LENGTH
+from ge.dialects.npu_task.program_info import GROWS
 from ge.lowering.driver.compiler import load, lower
 from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
 from ge.runtime.check.proof import check_program
+from ge.runtime.check.state import states_of
 from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.runs import simulate_runs
-from ge.runtime.device.session import Session
+from ge.runtime.device.session import Session, main_of
 from ge.runtime.kernels.cache import in_blocks
 from ge.tools import ge_compile, ge_run
 
@@ -254,3 +260,66 @@ def test_programs_are_run_and_timed_at_numbers_of_rows(
         assert f"note: attention reads {rows} of 8 rows of 'past'" in capsys.readouterr().out
     assert ge_run.main([program, "--timing-only", "--dim", "pst=5"]) == 1
     assert "it takes no --dim and no --shape; but --dim past=N" in capsys.readouterr().err
+
+
+def dropped(module: ModuleOp) -> None:
+    for op in states_of(main_of(module)):
+        del op.attributes[GROWS]
+
+
+def another_axis(module: ModuleOp) -> None:
+    states_of(main_of(module))[0].attributes[GROWS] = IntegerAttr(1, i64)
+
+
+def argument(**changes: Attribute | None) -> Callable[[ModuleOp], None]:
+    """Attributes of the counter of rows are others, or missing."""
+
+    def change(module: ModuleOp) -> None:
+        tables = [dict(table.data) for table in main_of(module).arg_attrs or ()]
+        (counter,) = (table for table in tables if LENGTH in table)
+        for name, value in changes.items():
+            counter.pop(f"graph.{name}", None)
+            if value is not None:
+                counter[f"graph.{name}"] = value
+        main_of(module).arg_attrs = ArrayAttr(map(DictionaryAttr, tables))
+
+    return change
+
+
+def mask_of(dim: str) -> Callable[[ModuleOp], None]:
+    def change(module: ModuleOp) -> None:
+        tables = [dict(table.data) for table in main_of(module).arg_attrs or ()]
+        for table in tables:
+            if "past + 1" in str(table.get(DIMS)):
+                table[DIMS] = ArrayAttr([StringAttr(""), StringAttr(dim)])
+        main_of(module).arg_attrs = ArrayAttr(map(DictionaryAttr, tables))
+
+    return change
+
+
+@cache
+def growing() -> ModuleOp:
+    return compiled(str(MODELS / "gpt2_decode.dynamic.onnx"), STEPS).module
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (dropped, "rows are appended to state 'past_key_values.0.key', which does not grow along"),
+        (dropped, "attention reads the first rows of state 'past_key_values.0.key', which does"),
+        (another_axis, "to state 'past_key_values.0.key', which does not grow along axis 2"),
+        (argument(step=None), "which nobody counts"),
+        (argument(step=None), "does not say how many a run appends"),
+        (argument(step=IntegerAttr(2, i64)), "1 rows, not 2, are appended to state"),
+        (argument(length=None), "counts no rows"),
+        (mask_of("past"), "'attention_mask' has past elements, of which attention reads past + 1"),
+        (mask_of("past + 2"), "has past + 2 elements, of which attention reads past + 1"),
+        (mask_of("2*past"), "has 2*past elements, which is no number of rows beyond 'past'"),
+    ],
+)
+def test_what_states_say_of_growth_is_proved(
+    fault: Callable[[ModuleOp], None], message: str
+) -> None:
+    module = growing().clone()
+    fault(module)
+    assert message in "\n".join(p.message for p in check_program(module).problems)

@@ -1,6 +1,6 @@
 """Faults in random programs are reported, and edits of program texts refused where they do harm
-(`planted_faults.py`, `planted_edits.py` and `planted_tile_faults.py` of `test/bench` plant more);
-random timings of what the compiler makes give the same bits."""
+(`planted_faults.py`, `planted_edits.py`, `planted_claims.py` and `planted_tile_faults.py` of
+`test/bench` plant more); random timings of what the compiler makes give the same bits."""
 
 import sys
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 
+import planted_claims
 import planted_edits
 import planted_faults
 import planted_tile_faults
@@ -46,6 +47,16 @@ def test_edits_that_do_harm_are_refused() -> None:
     assert tally.wrong == []
     assert tally.refused.total() > 4
     assert tally.harmless.total() > 0
+
+
+@pytest.mark.parametrize(
+    "cases", [range(103, 109), pytest.param(range(60), marks=pytest.mark.soak)], ids=len
+)
+def test_edits_of_states_gears_and_dynamic_plans_are_refused(cases: Sequence[int]) -> None:
+    counts = planted_claims.run_cases(cases)
+    verdicts = {verdict for verdict, _ in counts}
+    assert "MISSED" not in verdicts
+    assert "harm, refused" in verdicts
 
 
 @pytest.mark.parametrize(
