@@ -151,7 +151,7 @@ FAULTS = {
     ),
     "buffer outside of slots": (
         "    func.return",
-        "    %big = memref.alloc() : memref<20000000000xf32, #npu_task<space hbm>>\n    func.return",
+        "    %z = memref.alloc() : memref<20000000000xf32, #npu_task<space hbm>>\n    func.return",
         "memref.alloc makes a buffer of 80000000000 outside of slots",
     ),
     "event that is not stated": ("events = 2", "events = 0", "event 0 is not among those"),
