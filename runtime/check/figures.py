@@ -67,12 +67,15 @@ def _values(main: FuncOp) -> Iterator[SSAValue]:
                 yield from block.args
 
 
+OUTSIDE = "outside of slots"  # with inputs and outputs in memory of the caller
+
+
 def taken_bytes(module: ModuleOp, main: FuncOp) -> dict[str, int]:
     """All bytes of the device that a program takes at most, by what they are for."""
     taken = {name: figure(main, f"{name}_bytes") or 0 for name in SEGMENTS}
     extra = {
         "workspace": workspace_bytes(module),
-        "outside of slots": sum(without_slots(main).values()),
+        OUTSIDE: sum(without_slots(main).values()),
     }
     return taken | {name: size for name, size in extra.items() if size}
 
