@@ -28,8 +28,9 @@ from tile_lowering import compare
 TOKENS, EXPERTS, PICKED, SIZE, INNER = 6, 4, 2, 32, 48
 
 
-def mixture(path: Path) -> None:
-    """A layer as transformers exports it, where experts are not sorted: one matrix a token."""
+def mixture(path: Path, picking: str) -> None:
+    """A layer as transformers exports it, where experts are not sorted: one matrix a token, which
+    Gather picks, or GatherND as in exports of `weights[experts]`."""
     rng = np.random.default_rng(0)
     weights = {
         "router": rng.normal(size=(SIZE, EXPERTS)),
@@ -38,14 +39,16 @@ def mixture(path: Path) -> None:
     }
     ints = {"picked": [PICKED], "flat": [-1], "last": [-1], "three": [TOKENS, PICKED, SIZE]}
     ints |= {"tokens": np.repeat(np.arange(TOKENS), PICKED), "one": [1], "halves": [INNER, INNER]}
+    places = "ids" if picking == "Gather" else "vectors"
     nodes = [
         ("MatMul", ["x", "router"], ["scores"], {}),
         ("Softmax", ["scores"], ["shares"], {"axis": -1}),
         ("TopK", ["shares", "picked"], ["share", "expert"], {}),
         ("Reshape", ["expert", "flat"], ["ids"], {}),
+        ("Unsqueeze", ["ids", "last"], ["vectors"], {}),
         ("Gather", ["x", "tokens"], ["rows"], {}),
         ("Unsqueeze", ["rows", "last"], ["columns"], {}),
-        ("Gather", ["gate_up", "ids"], ["w1"], {}),
+        (picking, ["gate_up", places], ["w1"], {}),
         ("MatMul", ["w1", "columns"], ["h0"], {}),
         ("Squeeze", ["h0", "last"], ["h1"], {}),
         ("Split", ["h1", "halves"], ["gate", "up"], {"axis": 1}),
@@ -53,7 +56,7 @@ def mixture(path: Path) -> None:
         ("Mul", ["gate", "open"], ["silu"], {}),
         ("Mul", ["silu", "up"], ["h2"], {}),
         ("Unsqueeze", ["h2", "one"], ["h3"], {}),
-        ("Gather", ["down", "ids"], ["w2"], {}),
+        (picking, ["down", places], ["w2"], {}),
         ("Transpose", ["w2"], ["w2t"], {"perm": [0, 2, 1]}),
         ("MatMul", ["h3", "w2t"], ["h4"], {}),
         ("Reshape", ["h4", "three"], ["h5"], {}),
@@ -72,8 +75,9 @@ def mixture(path: Path) -> None:
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
 
 
-def test_a_layer_of_experts(tmp_path: Path) -> None:
-    mixture(path := tmp_path / "mixture.onnx")
+@pytest.mark.parametrize("picking", ["Gather", "GatherND"])
+def test_a_layer_of_experts(tmp_path: Path, picking: str) -> None:
+    mixture(path := tmp_path / "mixture.onnx", picking)
     x = np.random.default_rng(1).normal(size=(TOKENS, SIZE)).astype(np.float32)
     plain = ge.compile(str(path), fusion="off").session().run({"x": x})["y"]
     program = ge.compile(str(path), target="910b2", tiles=True, tile_cache="off")

@@ -21,7 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.creation import RangeOp
-from ge.dialects.graph.indexing import GatherNdOp
+from ge.dialects.graph.indexing import GatherNdOp, GatherOp
 from ge.dialects.graph.ports import name_of
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, ShapeOfOp, SqueezeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp
@@ -227,7 +227,7 @@ class Growth:
                 continue
             inside = [v for v in grown if v in found]
             is_state = isinstance(op, ReturnOp) and grown
-            if (inside or is_state) and (len(inside) < len(grown) or isinstance(op, GatherNdOp)):
+            if (inside or is_state) and (len(inside) < len(grown) or self.picks_by_number(op)):
                 raise self.refused_op(op, "reads rows in blocks beside others, or by their number")
             if inside:
                 found.update(r for r in op.results if r in self.rows)
@@ -258,7 +258,7 @@ class Growth:
                 shape = shape_of(op.input)
                 axis = rows.axis - len(shape_of(op.result)) + len(shape)
                 return self.rows.get(op.input) == Rows(axis, rows.beyond)
-            case GatherNdOp():
+            case GatherNdOp() | GatherOp() if self.picks_by_number(op):
                 return self.picks(op, rows)
             case _:
                 axes = split_axes(self.static[op], rows.axis)
@@ -294,22 +294,35 @@ class Growth:
             for m in op.masks
         )
 
-    def picks(self, op: GatherNdOp, rows: Rows) -> bool:
+    def picks_by_number(self, op: Operation) -> bool:
+        """Whether an op picks rows by indices of which there are more at each step."""
+        return isinstance(op, GatherNdOp) or (isinstance(op, GatherOp) and op.indices in self.rows)
+
+    def picks(self, op: GatherOp | GatherNdOp, rows: Rows) -> bool:
         """Whether each row of the result is picked from rows that are valid where it is: indices
         follow from sizes alone, and those of row i name no row behind it."""
         taken, indices = self.rows.get(op.input), self.rows.get(op.indices)
-        if indices is None or indices.axis == len(shape_of(op.indices)) - 1:
+        if indices is None:
             return False
+        if isinstance(op, GatherOp):  # each index a vector of one; they stand where the axis was
+            first = normalize_axis(op.axis.value.data, len(shape_of(op.input)))
+            axis = first + indices.axis
+        elif indices.axis == len(shape_of(op.indices)) - 1:
+            return False
+        else:
+            first, axis = op.batch_dims.value.data, indices.axis
         place = values_of(self.main).index(op.indices)
         clone = clone_at(self.main, self.beyond, max(self.most, 1))
         values = values_of(clone)
         numbers = {values[i] for i, v in enumerate(values_of(self.main)) if v in self.numbers}
         array = closed_value(values[place], numbers.__contains__)
-        if array is None or rows != Rows(indices.axis, indices.beyond):
+        if array is None or rows != Rows(axis, indices.beyond):
             return False
         if taken is None:
             return True
-        index = taken.axis - op.batch_dims.value.data
+        if isinstance(op, GatherOp):
+            array = array[..., None]
+        index = taken.axis - first
         if not 0 <= index < array.shape[-1] or taken.beyond != rows.beyond:
             return False
         picked: Array = np.moveaxis(array[..., index], indices.axis, -1)

@@ -242,6 +242,27 @@ func.func @gathers(%x: tensor<2x6xf32>) -> (tensor<2xf32>, tensor<2x3xf32>, tens
 
 // -----
 
+// Vectors of one index are indices of a gather; those of two, and those of several batches, are not.
+func.func @one_index(%x: tensor<8x6x4xf32>, %i: tensor<3x5xi64>, %j: tensor<?x1xi64>, %b: tensor<1x7x1xi64>, %y: tensor<1x9x4xf32>, %c: tensor<8x7x1xi64>, %d: tensor<3x2xi64>) -> (tensor<3x5x6x4xf32>, tensor<?x6x4xf32>, tensor<1x7x4xf32>, tensor<8x7x4xf32>, tensor<3x4xf32>) {
+  %0 = graph.unsqueeze %i axes [-1] : tensor<3x5xi64> -> tensor<3x5x1xi64>
+  %1 = graph.gather_nd %x, %0 : (tensor<8x6x4xf32>, tensor<3x5x1xi64>) -> tensor<3x5x6x4xf32>
+  %2 = graph.gather_nd %x, %j : (tensor<8x6x4xf32>, tensor<?x1xi64>) -> tensor<?x6x4xf32>
+  %3 = graph.gather_nd %y, %b batch_dims 1 : (tensor<1x9x4xf32>, tensor<1x7x1xi64>) -> tensor<1x7x4xf32>
+  %4 = graph.gather_nd %x, %c batch_dims 1 : (tensor<8x6x4xf32>, tensor<8x7x1xi64>) -> tensor<8x7x4xf32>
+  %5 = graph.gather_nd %x, %d : (tensor<8x6x4xf32>, tensor<3x2xi64>) -> tensor<3x4xf32>
+  func.return %1, %2, %3, %4, %5 : tensor<3x5x6x4xf32>, tensor<?x6x4xf32>, tensor<1x7x4xf32>, tensor<8x7x4xf32>, tensor<3x4xf32>
+}
+// CHECK-LABEL: func.func @one_index(
+// CHECK-NEXT:    graph.gather %x, %i : (tensor<8x6x4xf32>, tensor<3x5xi64>)
+// CHECK-NEXT:    %[[J:.*]] = graph.squeeze %j axes [1]
+// CHECK-NEXT:    graph.gather %x, %[[J]] : (tensor<8x6x4xf32>, tensor<?xi64>)
+// CHECK-NEXT:    %[[B:.*]] = graph.squeeze %b axes [0, 2]
+// CHECK-NEXT:    graph.gather %y, %[[B]] axis 1
+// CHECK-NEXT:    graph.gather_nd %x, %c batch_dims 1
+// CHECK-NEXT:    graph.gather_nd %x, %d
+
+// -----
+
 // A value again and again, times ones: a broadcast or a tile, and nothing of other numbers.
 func.func @repeated(%x: tensor<2x1x4xf32>, %y: tensor<2x3x4xf32>) -> (tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<2x6x4xf32>, tensor<2x3x4xf32>) {
   %o = graph.constant dense<1.0> : tensor<1x3x1xf32>

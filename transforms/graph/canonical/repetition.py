@@ -6,7 +6,7 @@ from math import prod
 from ge.dialects.graph.elementwise import MulOp
 from ge.dialects.graph.indexing import GatherNdOp, GatherOp
 from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TileOp
+from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, SqueezeOp, TileOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.graph.support.elementwise_bases import Binary, Elementwise, Unary
 from ge.dialects.graph.support.folding import splat
@@ -145,6 +145,16 @@ def gather_in_order(op: GatherNdOp, make: Make) -> Replacement:
         return None
     flat = make(ReshapeOp, op.input, shape=(prod(indexed), *rest), allow_zero=0 in rest)
     return reshaped(make, sliced_along(make, flat, 0, picked), shape_of(op.result))
+
+
+@rule(GatherNdOp)
+def gather_by_one_index(op: GatherNdOp, make: Make) -> Replacement:
+    """Vectors of one index name slices of the first axis behind batches of one place: gather."""
+    batch, indices = op.batch_dims.value.data, shape_of(op.indices)
+    if indices[-1] != 1 or any(d != 1 for d in (*indices[:batch], *shape_of(op.input)[:batch])):
+        return None
+    places = make(SqueezeOp, op.indices, axes=[*range(batch), len(indices) - 1])
+    return make(GatherOp, op.input, places, axis=batch)
 
 
 def offsets(numbers: tuple[int, ...], shape: Shape) -> tuple[int, ...]:
