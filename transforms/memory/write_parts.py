@@ -231,17 +231,26 @@ def geometry(value: SSAValue) -> tuple[int, Sequence[int], Sequence[int]]:
 
 
 def reserve(joining: Joining, graph: TaskGraph, profile: LiveProfile) -> None:
-    """Move only those operands for which there is room from their first write on: from the last one
-    on, since each begins the lifetime of the result earlier."""
-    total, end = byte_size(joining.result.type), joining.position
-    first = {i: graph.first_use(alloc.memref) for i, alloc in joining.moved.items()}
-    moved: dict[int, AllocOp] = {}
-    for i in sorted(first, key=lambda i: first[i], reverse=True):
-        near = joining.position - first[i] <= NEAR
-        if not near or not profile.reserve(first[i], end, total - joining.size(i)):
-            break
-        moved[i], end = joining.moved[i], first[i]
-    joining.moved = moved
+    """Move only those operands for which there is room from the first write to one of them on: the
+    last ones, as many as may be, since each begins the lifetime of the result earlier. From its own
+    first write on an operand that moves takes no room but its part of the result."""
+    total = byte_size(joining.result.type)
+    first = {i: max(graph.first_use(alloc.memref), 0) for i, alloc in joining.moved.items()}
+    near = [i for i in first if joining.position - first[i] <= NEAR]
+    order = sorted(near, key=lambda i: first[i])
+    written = list(accumulate(map(joining.size, order), initial=0))  # bytes before each of `order`
+    most, step, begin = 0, joining.position, len(order)
+    for k in reversed(range(len(order))):
+        while step > first[order[k]]:
+            step -= 1
+            most = max(most, profile.bytes[step] + total - written[k + 1])
+        if most + written[k] <= profile.peak:
+            begin = k
+    end = joining.position
+    for k in reversed(range(begin, len(order))):
+        profile.reserve(first[order[k]], end, total - (written[k + 1] - written[begin]))
+        end = first[order[k]]
+    joining.moved = {i: joining.moved[i] for i in order[begin:]}
 
 
 def join(joining: Joining, graph: TaskGraph, positions: dict[AllocOp, int]) -> None:

@@ -128,3 +128,20 @@ func.func @main(%a: tensor<2x3x65xf32>, %b: tensor<2x5x65xf32>) -> tensor<2x8x65
   func.return %2 : tensor<2x8x65xi4>
 }
 // CHECK:       npu_task.launch @concat_0
+
+// -----
+
+// All four are live before the concatenation, and with it as parts of it: the peak stays.
+func.func @main(%x: tensor<2x16xf32>) -> tensor<2x64xf32> {
+  %a = graph.exp %x : (tensor<2x16xf32>) -> tensor<2x16xf32>
+  %b = graph.tanh %x : (tensor<2x16xf32>) -> tensor<2x16xf32>
+  %c = graph.neg %x : (tensor<2x16xf32>) -> tensor<2x16xf32>
+  %d = graph.sin %x : (tensor<2x16xf32>) -> tensor<2x16xf32>
+  %e = graph.concat %a, %b, %c, %d axis 1 : (tensor<2x16xf32>, tensor<2x16xf32>, tensor<2x16xf32>, tensor<2x16xf32>) -> tensor<2x64xf32>
+  %f = graph.softmax %e : (tensor<2x64xf32>) -> tensor<2x64xf32>
+  func.return %f : tensor<2x64xf32>
+}
+// CHECK:         [[E:%.*]] = memref.alloc() : memref<2x64xf32
+// CHECK-COUNT-4: memref.reinterpret_cast [[E]]
+// CHECK-NOT:     @concat_0
+// CHECK:         npu_task.launch @softmax_0
