@@ -78,7 +78,8 @@ class Pooling(WindowedOp, ABC):
         return Box.of([*box.spans[:2], *window.read(box.spans[2:])])
 
     def static_work(self) -> Work:
-        elements = numel(shape_of(self.results[0])) * prod(self.window().kernel)
+        shape = shape_of(self.input)
+        elements = prod(shape[:2]) * self.window().meetings(spatial_dims(shape))
         return Work(0, elements, *self.traffic())
 
 
@@ -201,8 +202,10 @@ class LrnOp(OneResultOp):
         return Box.of([batch, window_span(channels, 1, -((size - 1) // 2), size), *rest])
 
     def static_work(self) -> Work:
-        elements = numel(shape_of(self.input))
-        return Work(0, elements * (self.size.value.data + 12), *self.traffic())
+        shape, size = shape_of(self.input), self.size.value.data
+        around = Window((size,), (1,), (1,), ((size - 1) // 2, size // 2))
+        elements = numel(shape) // max(shape[1], 1) * around.meetings(shape[1:2])
+        return Work(0, elements + 12 * numel(shape), *self.traffic())
 
 
 class RegionPooling(OneResultOp, ABC):

@@ -147,7 +147,7 @@ class Needs:
         along the first spatial dimension."""
         inside, outside = shape_of(op.operands[0]), shape_of(op.results[0])
         window = op.window().resolved(inside[2:])
-        rows = window.extent(0) * prod(inside[3:])
+        rows = min(window.extent(0), inside[2]) * prod(inside[3:])
         if self.share(numel(inside)) < rows:
             self.streamed[op] = None
             return 0

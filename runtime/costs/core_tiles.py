@@ -461,7 +461,7 @@ def halo(op: TensorOp) -> int:
     if not isinstance(op, Pooling):
         return 2 * prod(shape[3:])
     window = op.window()
-    return window.extent(0) * prod(shape[len(shape) - window.rank + 1 :])
+    return min(window.extent(0), shape[2]) * prod(shape[3:])
 
 
 def shared_leading(small: Shape, large: Shape) -> int:

@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons, choices and conversions in their simplest form.
+"""Arithmetic, comparisons, choices, conversions and pooling in their simplest form.
 
     %0 = graph.neg %y
     %1 = graph.add %x, %0                     %1 = graph.sub %x, %y
@@ -10,7 +10,14 @@ every result, -0 and nan included; without it also those that round in another p
 factors that become one).
 """
 
-from ge.transforms.graph.canonical import arithmetic, conversion, limits, logic, reassociation
+from ge.transforms.graph.canonical import (
+    arithmetic,
+    conversion,
+    limits,
+    logic,
+    pooling,
+    reassociation,
+)
 from ge.transforms.graph.canonical.simplify import SimplifyPass
 
 
@@ -19,4 +26,4 @@ class SimplifyAlgebraPass(SimplifyPass):
     `exact`: only by rules that keep every bit."""
 
     name = "simplify-algebra"
-    families = (arithmetic, conversion, limits, logic, reassociation)
+    families = (arithmetic, conversion, limits, logic, pooling, reassociation)

@@ -7,6 +7,7 @@ A window with kernel k and dilation d spans (k - 1) * d + 1 input elements; it s
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from xdsl.irdl import opt_prop_def
 from xdsl.utils.exceptions import VerifyException
@@ -77,6 +78,26 @@ class Window:
             for i, span in enumerate(spans)
         ]
 
+    def meetings(self, spatial: Shape) -> int:
+        """How many pairs there are of a position and an element of the input under the window
+        there: padding, and what lies beyond the last element, is none."""
+        window = self.resolved(spatial)
+        sizes = zip(spatial, window.output(spatial), strict=True)
+        return prod(window._meetings(i, size, count) for i, (size, count) in enumerate(sizes))
+
+    def _meetings(self, i: int, size: int, count: int) -> int:
+        kernel, positions = (self.kernel[i], self.dilations[i]), (count, self.strides[i])
+        (few, far), (many, near) = sorted((kernel, positions))
+        begin = -self.pads[i]
+        return sum(times_inside(begin + n * far, near, many, size) for n in range(few))
+
+    def covers(self, spatial: Shape) -> bool:
+        """Whether there is one position, and every element of the input is under the window."""
+        window = self.resolved(spatial)
+        return all(n == 1 for n in window.output(spatial)) and all(
+            window._meetings(i, size, 1) == size for i, size in enumerate(spatial)
+        )
+
     def reaching(self, spans: Sequence[Span], counts: Shape) -> list[Span]:
         """The positions, so many along each dimension, whose windows reach elements of spans."""
         triples = enumerate(zip(spans, counts, strict=True))
@@ -109,6 +130,11 @@ class Window:
                 f"{size} elements, pads {begin} and {end}"
             )
         return count
+
+
+def times_inside(start: int, step: int, count: int, size: int) -> int:
+    """How many of `count` numbers, from `start` on a step apart, are indices of `size` elements."""
+    return max(min(count, (size - 1 - start) // step + 1) - max(0, -(start // step)), 0)
 
 
 class WindowedOp(GraphOp, ABC):

@@ -272,3 +272,26 @@ func.func @kept_apart(%x: tensor<4xui8>, %y: tensor<4x1xf32>) -> (tensor<4xui8>,
 // CHECK-LABEL: func.func @kept_apart(
 // CHECK-NEXT: %[[N:.*]] = graph.neg
 // LOOSE-NEXT: func.return %[[N]], %y
+
+// -----
+
+// A window over the whole image: a reduction, with padding that does not count. One that leaves an
+// element out, or has gaps, or counts padding, or has several places, stays.
+func.func @whole_image(%x: tensor<1x2x7x7xf32>) -> (tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x2x1xf32>) {
+  %0 = graph.pool "average" %x kernel [1280, 1280] pads [0, 0, 1273, 1273] : (tensor<1x2x7x7xf32>) -> tensor<1x2x1x1xf32>
+  %1 = graph.pool "max" %x kernel [7, 9] pads [0, 1, 0, 1] : (tensor<1x2x7x7xf32>) -> tensor<1x2x1x1xf32>
+  %2 = graph.pool "lp" %x kernel [7, 7] : (tensor<1x2x7x7xf32>) -> tensor<1x2x1x1xf32>
+  %3 = graph.pool "average" %x kernel [7, 6] strides [1, 2] : (tensor<1x2x7x7xf32>) -> tensor<1x2x1x1xf32>
+  %4 = graph.pool "average" %x kernel [7, 9] pads [0, 1, 0, 1] {count_include_pad = true} : (tensor<1x2x7x7xf32>) -> tensor<1x2x1x1xf32>
+  %5 = graph.pool "max" %x kernel [4, 7] dilations [2, 1] : (tensor<1x2x7x7xf32>) -> tensor<1x2x1x1xf32>
+  %6 = graph.pool "max" %x kernel [8, 7] pads [1, 0, 1, 0] : (tensor<1x2x7x7xf32>) -> tensor<1x2x2x1xf32>
+  func.return %0, %1, %2, %3, %4, %5, %6 : tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x2x1xf32>
+}
+// CHECK-LABEL: func.func @whole_image(
+// LOOSE-NEXT:    graph.reduce "mean" %x axes [2, 3]
+// LOOSE-NEXT:    graph.reduce "max" %x axes [2, 3]
+// LOOSE-NEXT:    graph.reduce "l2" %x axes [2, 3]
+// CHECK:         graph.pool "average" %x kernel [7, 6]
+// CHECK-NEXT:    graph.pool "average" %x kernel [7, 9] pads
+// CHECK-NEXT:    graph.pool "max" %x kernel [4, 7]
+// CHECK-NEXT:    graph.pool "max" %x kernel [8, 7]
