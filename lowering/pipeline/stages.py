@@ -47,6 +47,7 @@ from ge.transforms.graph.share_equal_weights import ShareEqualWeightsPass
 from ge.transforms.graph.simplify_algebra import SimplifyAlgebraPass
 from ge.transforms.graph.simplify_control_flow import SimplifyControlFlowPass
 from ge.transforms.graph.simplify_movement import SimplifyMovementPass
+from ge.transforms.graph.split_pointwise_convs import SplitPointwiseConvsPass
 from ge.transforms.graph.turn_weights import TurnWeightsPass
 from ge.transforms.memory.extract_concats import ExtractConcatsPass
 from ge.transforms.memory.merge_copies import MergeCopiesPass
@@ -291,6 +292,7 @@ def clean_up(options: Options) -> Passes:
         ShareCommonSubexpressionsPass(),
         AbsorbTransposesPass(exact=exact),
         FoldBatchNormPass(exact=exact),
+        *([] if exact else [SplitPointwiseConvsPass()]),
     ]
 
 

@@ -30,7 +30,7 @@ PASSES = {
         fold-constants infer-shapes inline-vectors move-transposes prepare-weights prune-outputs
         resolve-shapes
         share-common-subexpressions share-equal-weights simplify-algebra simplify-control-flow
-        simplify-movement turn-weights
+        simplify-movement split-pointwise-convs turn-weights
     """,
     "transforms.graph.composites": """
         absorb-attention-layout find-activations find-attention find-grouped-matmul find-norms

@@ -1,0 +1,70 @@
+"""1 x 1 convolutions before what enlarges their input: numbers stay, in every mode of a resize."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.image import ResizeOp
+from ge.dialects.graph.slicing import ConcatOp
+from ge.dialects.support.types import shape_of
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.levels.level import Level
+from ge.lowering.pipeline.options import Options
+from ge.transforms.graph.split_pointwise_convs import SplitPointwiseConvsPass
+
+sys.path.insert(0, str(Path(__file__).parent))
+from writing import Expr, Tensor, run, written
+
+RNG = np.random.default_rng(0)
+WEIGHT = RNG.normal(size=(6, 16, 1, 1)).astype(np.float32)
+BIAS = RNG.normal(size=6).astype(np.float32)
+MODES: list[dict[str, Any]] = [
+    {"mode": mode, "coordinates": coordinates}
+    for mode in ("nearest", "linear", "cubic")
+    for coordinates in ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
+]
+MODES += [{"mode": "cubic", "exclude_outside": True}, {"mode": "linear", "antialias": True}]
+
+
+def decoder(**mode: Any) -> ModuleOp:
+    """Maps of three sizes, joined: enlarged by sizes, as they are, enlarged by scales."""
+
+    def formula(x: Expr, y: Expr, z: Expr) -> Expr:
+        sizes = {"sizes": (1, 6, 9, 12)}
+        large = x.op(ResizeOp, x, None, None, None, **sizes, **mode)
+        scaled = z.op(ResizeOp, z, None, None, None, scales=(1.0, 1.0, 4.5, 3.0), **mode)
+        joined = x.op(ConcatOp, [large, y, scaled], axis=1)
+        return x.op(ConvOp, joined, WEIGHT, BIAS)
+
+    return written(formula, Tensor(1, 6, 4, 5), Tensor(1, 3, 9, 12), Tensor(1, 7, 2, 4))
+
+
+def of_kind(module: ModuleOp, *kinds: type[Operation]) -> list[Any]:
+    return [op for op in module.walk() if isinstance(op, kinds)]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda m: "-".join(map(str, m.values())))
+def test_numbers_stay(mode: dict[str, Any]) -> None:
+    inputs = [
+        RNG.normal(size=s).astype(np.float32) for s in ((1, 6, 4, 5), (1, 3, 9, 12), (1, 7, 2, 4))
+    ]
+    module = decoder(**mode)
+    expected = run(module, *inputs)
+    SplitPointwiseConvsPass().apply(context(), module)
+    module.verify()
+    assert not of_kind(module, ConcatOp)
+    assert len(of_kind(module, ConvOp)) == 3
+    np.testing.assert_allclose(run(module, *inputs), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("fusion", ["off", "conservative", "default"])
+def test_only_where_sums_may_be_taken_in_another_order(fusion: str) -> None:
+    lower(module := decoder(), Options(fusion=fusion), until=Level.GRAPH)
+    sizes = {shape_of(op.input)[2:] for op in of_kind(module, ConvOp)}
+    assert sizes == ({(9, 12), (4, 5), (2, 4)} if fusion == "default" else {(9, 12)})
