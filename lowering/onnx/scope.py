@@ -1,7 +1,7 @@
 """The names visible in one ONNX graph while it is imported, and the block its ops go to."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -107,7 +107,8 @@ class Scope:
         self.prefix: str = parent.prefix if parent else ""
         self.location: LocationAttr | None = parent.location if parent else None
         self.caller: Scope | None = parent
-        self.rest: Sequence[NodeProto] = ()  # the nodes after the one that is imported
+        self.nodes: Sequence[NodeProto] = ()  # of the graph, each behind what it reads
+        self.node_number = -1  # of the one that is imported
         self.on_trial: bool = parent.on_trial if parent else False
         self.round_number: SSAValue | None = None
         self._seed: SSAValue | None = None
@@ -270,11 +271,15 @@ class Scope:
         return self.import_nodes(graph.node, [o.name for o in graph.output])
 
     def import_nodes(self, nodes: Sequence[NodeProto], outputs: Iterable[str]) -> list[Value]:
-        order = in_order(nodes)
-        for i, node in enumerate(order):
-            self.rest = order[i + 1 :]
+        self.nodes = in_order(nodes)
+        for i, node in enumerate(self.nodes):
+            self.node_number = i
             self.import_node(node)
         return [self.lookup(name) for name in outputs]
+
+    def rest(self) -> Iterator[NodeProto]:
+        """The nodes after the one that is imported."""
+        return map(self.nodes.__getitem__, range(self.node_number + 1, len(self.nodes)))
 
     def import_node(self, proto: NodeProto) -> None:
         self.importer.count_node()

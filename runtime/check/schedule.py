@@ -16,7 +16,6 @@ for the same bytes.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -84,8 +83,9 @@ class RunAhead:
 
     def head(self, stream: int) -> Item | None:
         """The next task or blocked wait of a stream. Records and other waits take no time."""
-        for item in islice(self.streams[stream], self.position[stream], None):
-            record = item.record
+        items = self.streams[stream]
+        while (place := self.position[stream]) < len(items):
+            item, record = items[place], items[place].record
             if item.is_task or (record and self.position[record.stream] < record.number):
                 return item
             self.position[stream] += 1

@@ -130,7 +130,8 @@ def problems_after(n: Node, scope: Scope, tried: Attempt) -> list[ImportProblem]
     start = scope.importer.mark()
     after = scope.on_trial_with(dict(zip(n.proto.output, tried.values, strict=False)))
     with scope.importer.trial() as problems, suppress(Undecided):
-        after.import_nodes(scope.rest, ())
+        for node in scope.rest():
+            after.import_node(node)
     scope.importer.reset(start)
     return problems
 
