@@ -105,7 +105,7 @@ class Feeding:
         result: list[tuple[HostProgram, dict[str, Array] | None]] = []
         for step in range(count):
             sizes = dims | {name: dims.get(name, 1) + step for name in names}
-            result.append(self._program(binder.at(sizes, shapes)))
+            result.append(self._program(binder.at(sizes, shapes), is_new=True))
         return result
 
     def _with_state(
@@ -148,7 +148,9 @@ class Feeding:
         if self.args.load_state:
             state.load(self.args.load_state)
 
-    def _program(self, loaded: "Program") -> "tuple[HostProgram, dict[str, Array] | None]":
+    def _program(
+        self, loaded: "Program", is_new: bool = False
+    ) -> "tuple[HostProgram, dict[str, Array] | None]":
         from ge.runtime.device.gears import GearTable
         from ge.runtime.device.random_inputs import random_inputs
         from ge.runtime.device.session import Session, main_of
@@ -162,9 +164,9 @@ class Feeding:
         if gears is not None and inputs is not None:
             gear = gears.chosen({name: array.shape for name, array in inputs.items()}, {})
         if self.args.timing_only:
-            return HostProgram(module, self.target, gear=gear), None
+            return HostProgram(module, self.target, gear=gear, is_new=is_new), None
         session = Session(module, loaded.payload, self.target, seed=self.args.seed)
-        return HostProgram(module, self.target, session, gear), inputs
+        return HostProgram(module, self.target, session, gear, is_new=is_new), inputs
 
     def _check_names(self, loaded: "Program", names: Iterable[str]) -> None:
         from ge.dialects.support.errors import GeError

@@ -180,6 +180,7 @@ def run(arguments: Sequence[str]) -> int:
         report["dispatch"], timeline = feed(args, fed, options, target, inputs)
     rows = rows_of(options, loaded.module) if session is None else session.rows
     timeline = timeline or time_of(args, loaded.module, options, inputs, rows)
+    note_first_run(timeline, loaded, growing)
     with Outputs([*sources, *files_of(loaded.payload)]) as out:
         if args.outputs:
             out.npz(args.outputs, outputs)
@@ -341,6 +342,15 @@ def compute(
             print(f"note: {note}", file=sys.stderr)
         print_result(session.proved)
     return outputs, session, numerics
+
+
+def note_first_run(timeline: "Timeline | None", program: "Program", source: "Program") -> None:
+    """State what the host does before the first run of a program that was bound to sizes, if the
+    source, which leaves them open, is another one."""
+    from ge.runtime.host.first_run import first_run_us
+
+    if timeline is not None and program is not source:
+        timeline.first_us = sum(first_run_us(program.module, timeline.target).values())
 
 
 def time_of(

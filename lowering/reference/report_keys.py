@@ -111,6 +111,7 @@ KEYS: Mapping[str, str] = {
     "numerics.tiles.others.[].us": "their time",
     # time, of ge-run
     "time.latency_us": "from the first task to the end of the last one",
+    "time.first_us": "of the host, before the first run at sizes that a program is bound to",
     "time.lower_bound_us": "what the busiest engine and the longest chain of tasks take at least",
     "time.engines.*.busy_us": "time in which an engine works",
     "time.engines.*.utilization": "that, as a share of the latency",

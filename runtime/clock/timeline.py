@@ -81,6 +81,7 @@ class Timeline:
     tasks: list[Task] = field(default_factory=list[Task])
     latency_us: float = 0.0
     lower_bound_us: float = 0.0  # no schedule of these tasks takes less (see `bounds.py`)
+    first_us: float = 0.0  # of the host, before the first run at sizes that a program is bound to
     path_us: float = 0.0  # the longest chain of tasks of which each needs the one before
     # Time in which at least one task of the engine ran
     busy_us: dict[str, float] = field(default_factory=lambda: dict.fromkeys(ENGINES, 0.0))

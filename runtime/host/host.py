@@ -1,7 +1,7 @@
 """A host that calls programs in one of the modes: numbers, time, and what the call came to."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -21,6 +21,7 @@ from ge.runtime.device.session import Session, main_of
 from ge.runtime.host.captured import CapturedCall, CapturedTasks
 from ge.runtime.host.context import Context
 from ge.runtime.host.dispatch import Call, Counts
+from ge.runtime.host.first_run import first_run_us
 from ge.runtime.host.host_clock import (
     CAUSES,
     HOST_CAUSES,
@@ -33,7 +34,7 @@ from ge.runtime.host.kernel_cache import KernelCaches
 from ge.runtime.host.modes import ALL, SUNK, Mode, modes
 from ge.runtime.host.options import DEFAULTS, HostOptions
 from ge.runtime.host.program import Leaves, Operations, Unit, mark_growing
-from ge.runtime.host.schedule import Schedule
+from ge.runtime.host.schedule import Kind, Schedule
 
 
 class HostProgram:
@@ -46,11 +47,13 @@ class HostProgram:
         session: Session | None = None,
         gear: int | None = None,
         rows: int | None = None,
+        is_new: bool = False,
     ) -> None:
         """`gear`: the number of the one that is timed; None: the longest. `rows`: how many are read
-        of states that grow, where no session tells; None: all."""
+        of states that grow, where no session tells; None: all. `is_new`: it has been bound to sizes
+        that no call had before."""
         self.module, self.target, self.session = module, target, session
-        self.gear, self.rows = gear, rows
+        self.gear, self.rows, self.is_new = gear, rows, is_new
         self.leaves = Leaves(module)
         self.block = main_of(module).body.block
 
@@ -63,11 +66,19 @@ class Called:
     timeline: Timeline | None
     schedules: list[Schedule]
     counts: Counts  # of this call
+    binding_us: Mapping[Kind, float] = field(default_factory=dict[Kind, float])
+    """Of a sunk program at new sizes: the host's time before it, by what the host does."""
+
+    @property
+    def latency_us(self) -> float:
+        """Until the call ends, where it was timed."""
+        device_us = 0.0 if self.timeline is None else self.timeline.latency_us
+        return device_us + sum(self.binding_us.values())
 
     @property
     def host_us(self) -> dict[str, float]:
         """The time of all threads by what they do, where the call was timed."""
-        total = dict.fromkeys(HOST_CAUSES, 0.0)
+        total = dict.fromkeys(HOST_CAUSES, 0.0) | {str(k): us for k, us in self.binding_us.items()}
         for task in self.timeline.tasks if self.timeline else ():
             if not task.on_device:
                 total[cause_of(task)] += task.time.total_us * task.runs
@@ -76,7 +87,7 @@ class Called:
     @property
     def idle_us(self) -> dict[str, float]:
         """The device's idle time before each launch by cause."""
-        idle = dict.fromkeys(CAUSES, 0.0)
+        idle = dict.fromkeys(CAUSES, 0.0) | {str(k): us for k, us in self.binding_us.items()}
         for gap in idle_gaps(self.timeline) if self.timeline else ():
             idle[gap.cause] += gap.end_us - gap.start_us
         return idle
@@ -89,7 +100,8 @@ class Called:
             return 0.0
         first = first_launch(self.timeline)
         gaps = [g for g in idle_gaps(self.timeline) if g.cause in HOST_CAUSES]
-        return sum(g.end_us - g.start_us for g in gaps if g.end_us <= first)
+        before = sum(g.end_us - g.start_us for g in gaps if g.end_us <= first)
+        return before + sum(self.binding_us.values())
 
 
 @dataclass
@@ -131,12 +143,15 @@ class Host:
         rows = program.rows if program.session is None else program.session.rows
         if self.mode.name == SUNK:
             timeline = simulate(program.module, self.target, program.gear, rows=rows)
+            if program.is_new:
+                call.binding_us = first_run_us(program.module, self.target)
+                timeline.first_us = sum(call.binding_us.values())
         else:
             clock = HostClock(program.module, self.target, call.plan)
             clock.taken, clock.rows = program.gear, rows
             timeline = clock.main(program.module)
             timeline.host_threads = self.mode.threads
-        return Called(outputs, timeline, call.schedules, call.counts)
+        return Called(outputs, timeline, call.schedules, call.counts, call.binding_us)
 
     def expect_growth(self, small: HostProgram, large: HostProgram) -> None:
         """State that calls differ in size as these two programs do: what differs is no part of the
@@ -163,6 +178,7 @@ class _ProgramCall:
         self.host, self.program = host, program
         self.counts = Counts()
         self.schedules: list[Schedule] = []
+        self.binding_us: Mapping[Kind, float] = {}
         self._known: dict[Operation, Schedule] = {}
 
     def drive(self, run_until: Callable[[Operation | None], None]) -> None:

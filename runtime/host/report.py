@@ -12,7 +12,7 @@ def call_figures(called: Called) -> dict[str, Any]:
     the host has a part before the first launch, and the rest is between launches."""
     counts, idle = called.counts, called.idle_us
     return {
-        "latency_us": 0.0 if called.timeline is None else called.timeline.latency_us,
+        "latency_us": called.latency_us,
         "host_us": called.host_us,
         "idle_us": idle,
         "idle_for_host_us": sum(idle[cause] for cause in HOST_CAUSES),

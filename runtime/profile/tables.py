@@ -22,6 +22,7 @@ def time_report(timeline: Timeline) -> dict[str, Any]:
     latency = timeline.latency_us
     report: dict[str, Any] = {
         "latency_us": latency,
+        "first_us": timeline.first_us,
         "lower_bound_us": timeline.lower_bound_us,
         "engines": {
             engine: {"busy_us": busy, "utilization": busy / latency if latency else 0.0}
@@ -56,6 +57,8 @@ def summary_table(
         for engine, row in report["engines"].items()
         if row["busy_us"]
     ]
+    if first := report["first_us"]:
+        lines.insert(1, f"the first run at these sizes: {first:,.1f} us of the host before it")
     idle = ", ".join(f"{cause} {us:,.1f}" for cause, us in report["idle"].items() if us)
     lines.append(f"idle us of the busiest: {idle or 'none'}")
     path = report["critical_path"]

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from ge.dialects.targets import DEFAULT_TARGET
+from ge.dialects.targets.target import Target
 from ge.tools.ge_compile import main as ge_compile_main
 from ge.tools.ge_run import main as ge_run_main
 
@@ -46,6 +48,12 @@ def test_steps_of_growing_size(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert (steps["captured"]["captures"], steps["captured"]["refused"]) == (4, 3)
     assert (steps["updated"]["captures"], steps["updated"]["refused"]) == (1, 3)
     assert steps["updated"]["updates"] > 0
+    # a sunk program is bound to each size: that takes as long as what capturing does
+    assert (
+        steps["sunk"]["host_us"]["setup"]
+        == 4 * launches * Target.load(DEFAULT_TARGET).host_setup_us
+    )
+    assert steps["sunk"]["latency_us"] > sum(steps["sunk"]["host_us"].values()) > 0
     # capturing loses where shapes change
     assert steps["captured"]["tokens_per_s"] < steps["updated"]["tokens_per_s"]
     assert steps["captured"]["tokens_per_s"] < steps["two-stage"]["tokens_per_s"]
