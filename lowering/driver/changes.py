@@ -14,7 +14,6 @@ FIXED: dict[str, tuple[dict[str, Any], str]] = {
     "dynamic": ({"quantize": "dynamic"}, INTEGERS),
     "w8a16": ({"quantize": "w8a16"}, INTEGERS),
     "w4a16": ({"quantize": "w4a16"}, INTEGERS),
-    "aggressive": ({"fusion": "aggressive"}, FLOATS),
     "memory3": ({"memory": 3}, SAME),
     "share-io": ({"share_io": True}, SAME),
     "merge-io": ({"merge_io": True}, SAME),

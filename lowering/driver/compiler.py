@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute
 
 from ge.dialects.npu_task.attributes import is_dynamic
-from ge.dialects.support.diagnostics import warning, warning_handler
+from ge.dialects.support.diagnostics import Severity, emit, warning, warning_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
@@ -137,6 +137,7 @@ def lower_verified(
     has_program = last is Level.PROGRAM
     by_hand = options.engine and Level.FUSED in levels and has_program
     unmarked = module.clone() if by_hand else None
+    note_fusion(module, options, levels)
     check_switches(options, universe(*options.plugins).all_passes)
     watching = list(instrumentations)
     watching += dumps_for(options)
@@ -171,6 +172,13 @@ def lower_verified(
     if unmarked is not None:
         compilation.engines = cost_of_engines(module, unmarked, options, payload)
     return compilation
+
+
+def note_fusion(module: ModuleOp, options: Options, levels: Sequence[Level]) -> None:
+    """Say what to expect of a mode of fusion."""
+    if options.fusion == "aggressive" and Level.FUSED in levels:
+        text = "fusion 'aggressive' does not search yet: most networks keep the launches of"
+        emit(Severity.NOTE, module, f"{text} 'default'")
 
 
 def timed_gears(gears: GearReport, stepper: Stepper) -> GearReport:

@@ -115,7 +115,8 @@ class Options:
         "off (one launch for each graph op), conservative (the numbers keep every bit), default "
         "(what mathematics allows, within the ULPs that each pass states) or aggressive (also "
         "computes cheap values again in each launch that uses them, for less traffic and memory "
-        "at the peak, and trusts exp not to overflow; most networks give it nothing to do)",
+        "at the peak, and trusts exp not to overflow. It does not search yet: most networks keep "
+        "the launches of default, and --explain does not try it)",
         variable="GE_GRAPH_FUSION", metavar="MODE", tools=(COMPILE, CALIBRATE), group=LAUNCHES,
         choices=FUSION_MODES,
     )  # fmt: skip
