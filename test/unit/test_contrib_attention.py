@@ -132,6 +132,85 @@ def test_cross_attention_takes_heads_as_they_are(sizes: tuple[int, int, int, int
     agree("MultiHeadAttention", inputs, num_heads=heads)
 
 
+@pytest.mark.parametrize(("sizes", "past", "constant"), spread(SIZES, [0, 3], [0, 1], count=6))
+def test_heads_as_they_are_with_a_past_and_a_bias(
+    sizes: tuple[int, int, int, int], past: int, constant: int
+) -> None:
+    """As onnxruntime's own decoder of Whisper has it: the bias is for the query alone."""
+    batch, length, heads, size = sizes
+    inputs: dict[str, Any] = {"q": normal(batch, length, heads * size)}
+    inputs |= {name: normal(batch, heads, length, size, seed=i) for i, name in enumerate("kv", 1)}
+    inputs |= {"b": normal(3 * heads * size, seed=3), "mask": None, "bias": None}
+    if past:
+        inputs |= {f"p{name}": normal(batch, heads, past, size, seed=7) for name in "kv"}
+    outputs = ("y", "present_k", "present_v")
+    agree("MultiHeadAttention", inputs, outputs, ["b"] if constant else [], num_heads=heads)
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+def test_the_last_query_of_causal_cross_attention_sees_all_keys(rank: int) -> None:
+    inputs = {"q": normal(2, 3, 8)}
+    shape = (2, 6, 8) if rank == 3 else (2, 2, 6, 4)
+    inputs |= {name: normal(*shape, seed=i) for i, name in enumerate("kv", 1)}
+    agree("MultiHeadAttention", inputs, num_heads=2, unidirectional=1)
+
+
+@pytest.mark.parametrize("op", ["Attention", "MultiHeadAttention"])
+def test_ends_with_starts_of_a_packed_batch(op: str) -> None:
+    mask = np.int32([2, 5, 0, 5, 10, 0, 2, 7])
+    if op == "Attention":
+        inputs: dict[str, Any] = {"x": normal(2, 5, 6), **projections(6, 24), "mask": mask}
+    else:
+        inputs = of_heads((2, 5, 2, 4), 5, 4) | {"b": None, "mask": mask}
+    agree(op, inputs, num_heads=2)
+
+
+def in_buffers(length: int, mask: Array | None, bias: Array | None, used: int) -> dict[str, Any]:
+    inputs = of_heads((2, length, 2, 4), length, 4)
+    buffers = {f"p{name}": normal(2, 2, 8, 4, seed=i) for i, name in enumerate("kv", 5)}
+    return inputs | {"mask": mask, "bias": bias} | buffers | {"used": np.int32([used])}
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_past_in_a_buffer(causal: int, constant: bool) -> None:
+    inputs = in_buffers(3, integers(2, 6, limit=2), normal(1, 2, 3, 6, seed=9), 3)
+    inputs = {**dict(list(inputs.items())[:3]), "b": normal(24, seed=4), **inputs}
+    outputs, known = ("y", "present_k", "present_v"), ["used"] if constant else []
+    agree("MultiHeadAttention", inputs, outputs, known, num_heads=2, unidirectional=causal)
+
+
+MASKED = {"num_heads": 2, "past_present_share_buffer": 1}
+
+
+@pytest.mark.parametrize("mask", [False, True])
+@pytest.mark.parametrize("bias", [(), (1, 2), (2, 2)])
+@pytest.mark.parametrize("constant", [False, True])
+def test_decoder_masked_attention(mask: bool, bias: tuple[int, ...], constant: bool) -> None:
+    scores = normal(*bias, 1, 4, seed=9) if bias else None
+    inputs = in_buffers(1, integers(2, 4, limit=2) if mask else None, scores, 3)
+    inputs |= {"width": None, "beams": None, "b": normal(24, seed=4)}
+    outputs, known = ("y", "present_k", "present_v", "scores"), ["used"] if constant else []
+    agree("DecoderMaskedMultiHeadAttention", inputs, outputs, known, output_qk=1, **MASKED)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_beams_of_decoder_masked_attention(count: int) -> None:
+    beams = integers(2 // count, count, 8, limit=count)
+    inputs = in_buffers(1, None, None, 3) | {"width": np.int32([count]), "beams": beams}
+    outputs = ("y", "present_k", "present_v")
+    agree("DecoderMaskedMultiHeadAttention", inputs, outputs, **MASKED)
+
+
+@pytest.mark.parametrize("mask", [False, True])
+def test_decoder_masked_cross_attention(mask: bool) -> None:
+    inputs: dict[str, Any] = {"q": normal(2, 1, 8)}
+    inputs |= {name: normal(2, 2, 6, 4, seed=i) for i, name in enumerate("kv", 1)}
+    inputs["mask"] = integers(2, 6, limit=2) if mask else None
+    inputs |= dict.fromkeys(("bias", "pk", "pv", "used", "width", "beams")) | {"b": normal(24)}
+    agree("DecoderMaskedMultiHeadAttention", inputs, num_heads=2)
+
+
 @pytest.mark.parametrize("sizes", SIZES)
 def test_packed_query_key_and_value(sizes: tuple[int, int, int, int]) -> None:
     """Forms that onnxruntime has on GPUs only: the same as three tensors."""
@@ -184,6 +263,12 @@ def test_rotary_embedding_of_a_part(sizes: tuple[int, int, int, int]) -> None:
     ids = integers(batch, length, limit=9).astype(np.int64)
     inputs = {"x": normal(batch, length, heads * size), "ids": ids, **tables(9, size // 4)}
     agree("RotaryEmbedding", inputs, num_heads=heads, rotary_embedding_dim=size // 2)
+
+
+@pytest.mark.parametrize("attributes", [{"scale": 0.5}, {"is_packed_batching": 1}])
+def test_rotary_embedding_of_sequences_one_after_another(attributes: dict[str, Any]) -> None:
+    ids = np.int64([[0, 1, 2, 0, 1]])
+    agree("RotaryEmbedding", {"x": normal(1, 5, 16), "ids": ids, **tables(9, 4)}, **attributes)
 
 
 def test_what_attention_does_not_take_is_listed_at_once() -> None:

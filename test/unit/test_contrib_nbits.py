@@ -67,6 +67,15 @@ def test_bias(size: tuple[int, int, int], bits: int) -> None:
     agree("MatMulNBits", inputs, constants=("b", "s", "bias"), **flags(size, bits))
 
 
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_vector(bits: int, biased: bool) -> None:
+    size = SIZES[0]
+    bias = {"bias": normal(size[0], seed=4)} if biased else {}
+    inputs = inputs_of(size, bits, **bias) | {"a": normal(size[1])}
+    agree("MatMulNBits", inputs, constants=("b", "s", *bias), **flags(size, bits))
+
+
 def indexed(kind: str) -> tuple[dict[str, Any], list[str]]:
     indices = np.random.default_rng(5).integers(0, 4, 64).astype(np.int32)
     size = (6, 64, 16)

@@ -1,4 +1,4 @@
-"""onnxruntime's Attention and MultiHeadAttention.
+"""onnxruntime's Attention, MultiHeadAttention and DecoderMaskedMultiHeadAttention.
 
 Sizes: B batch, N heads, S queries, P keys of the past, T keys in all, H elements of a head. What a
 mask leaves out gets `mask_filter_value` added to its score, as onnxruntime does, and is not left
@@ -13,15 +13,16 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph.attention import AttentionOp, AttentionScoresOp
+from ge.dialects.graph.indexing import GatherElementsOp, TensorScatterOp
 from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.shape import ReshapeOp, ShapeOfOp, SqueezeOp, UnsqueezeOp
+from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, ShapeOfOp, SqueezeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
 from ge.dialects.support.inference import Param
 from ge.dialects.support.types import DYNAMIC, rank_of, shape_of, shape_text
 from ge.lowering.onnx.contrib import ANY, contrib_op
 from ge.lowering.onnx.ops.attention import split_heads, swap_heads
 from ge.lowering.onnx.ops.contrib_activation import plus
-from ge.lowering.onnx.ops.contrib_positions import counted, size_of
+from ge.lowering.onnx.ops.contrib_positions import as_i64, counted, size_of
 from ge.lowering.onnx.registry import Node, Unsupported
 
 
@@ -62,9 +63,11 @@ def with_past(n: Node, heads: Heads, key: SSAValue, value: SSAValue) -> Heads:
 
 def _within(n: Node, mask: SSAValue, heads: Heads) -> SSAValue:
     """Which keys [B, T] lie before an end, and at or after a start, that `mask` has for each
-    sequence: [B] ends, or [2 B] ends and then starts."""
+    sequence: [B] ends, [2 B] ends and then starts, or [3 B + 2] of which the ends count."""
     batch, count = shape_of(heads.query)[0], shape_of(mask)[0]
     places = counted(n, heads.key, 2, i32)
+    if count == 3 * batch + 2 > 2:  # the ends, then where sequences begin in a packed batch
+        mask, count = n.emit(SliceOp, mask, starts=(0,), ends=(batch,), axes=(0,)), batch
     if DYNAMIC in (batch, count) or count == batch:
         return n.emit(e.CompareOp, places, n.emit(UnsqueezeOp, mask, axes=(1,)), predicate="lt")
     if count != 2 * batch:
@@ -119,13 +122,28 @@ def _offset(n: Node, heads: Heads) -> tuple[SSAValue | None, int | None]:
     return None, length
 
 
+def _last_sees_all(n: Node, heads: Heads) -> SSAValue:
+    """Which keys each query of a cross attention [S, T] sees in order: the last one all."""
+    queries, keys = counted(n, heads.query, 2), counted(n, heads.key, 2)
+    rows = n.emit(UnsqueezeOp, queries, axes=(1,))
+    before = n.emit(e.CompareOp, keys, rows, predicate="le")
+    last = n.emit(e.SubOp, size_of(n, heads.query, 2), n.const([1]))
+    return n.emit(e.OrOp, before, n.emit(e.CompareOp, rows, last, predicate="eq"))
+
+
 def attended(n: Node, heads: Heads, mask: int, bias: int, scores: int) -> Sequence[SSAValue | None]:
     """The result [B, S, N * H] and, if output `scores` is wanted, what softmax is applied to. The
     inputs `mask` and `bias` change the scores."""
     found = (n.get(bias), padding_mask(n, mask, heads))
     masks = tuple(m for m in found if m is not None)
     # As onnxruntime has it, one query sees all keys: it is the last of them
-    causal = bool(n.int("unidirectional")) and shape_of(heads.query)[2] != 1
+    queries, keys = shape_of(heads.query)[2], shape_of(heads.key)[2]
+    causal = bool(n.int("unidirectional")) and queries != 1
+    if causal and heads.past is None and queries != keys:
+        seen = _last_sees_all(n, heads)
+        low = n.like(float("-inf"), heads.query)
+        masks = (*masks, n.emit(e.SelectOp, seen, n.like(0, heads.query), low))
+        causal = False
     offset_value, offset = _offset(n, heads) if causal else (None, None)
     params: dict[str, Param] = {
         "causal": causal,
@@ -202,10 +220,13 @@ def _flat(n: Node) -> Sequence[SSAValue]:
 
 
 def _biased(n: Node, flat: Sequence[SSAValue], bias: SSAValue | None) -> Sequence[SSAValue]:
+    """With a bias for all three; key and value [B, N, T, H], which come out of a cache, have it."""
     if bias is None:
         return flat
     if rank_of(flat[1]) == 4:
-        raise Unsupported("input 3 'bias' with key and value [B, N, T, H] is not supported")
+        size = shape_of(flat[0])[-1]
+        own = n.emit(SliceOp, bias, starts=(0,), ends=(size,), axes=(0,))
+        return [n.emit(e.AddOp, flat[0], own), *flat[1:]]
     sizes = [shape_of(x)[-1] for x in flat]
     if DYNAMIC in sizes:
         raise Unsupported("a bias for hidden sizes that are known only at run time")
@@ -213,25 +234,94 @@ def _biased(n: Node, flat: Sequence[SSAValue], bias: SSAValue | None) -> Sequenc
     return [n.emit(e.AddOp, x, b) for x, b in zip(flat, split, strict=True)]
 
 
+def _in_buffer(
+    n: Node, heads: Heads, past: int, length: SSAValue
+) -> tuple[Heads, Sequence[SSAValue]]:
+    """New keys and values behind the first `length` (one number) of buffers, which are the inputs
+    `past` and the next; and the buffers with them."""
+    first = n.emit(BroadcastToOp, as_i64(n, length), size_of(n, heads.query, 0))
+    end = n.emit(e.AddOp, as_i64(n, length), size_of(n, heads.key, 2))
+    buffers = [
+        n.emit(TensorScatterOp, n[past + i], new, first)
+        for i, new in enumerate((heads.key, heads.value))
+    ]
+    begin, *both = (
+        n.emit(SliceOp, x, None, to, starts=(0,), axes=(2,))
+        for x, to in ((n[past], as_i64(n, length)), *((b, end) for b in buffers))
+    )
+    return Heads(heads.query, *both, begin), buffers
+
+
 @contrib_op(
     "MultiHeadAttention",
-    absent={8: "past_sequence_length", 9: "cache_indirection"},
+    absent={9: "cache_indirection"},
     ranks={0: (3, 5), 1: (3, 4, 5), 2: (3, 4), 3: (1,), 5: (4,), 6: (4,), 7: (4,)},
     mask_filter_value=ANY, num_heads=ANY, scale=ANY, unidirectional=ANY,
 )  # fmt: skip
 def multi_head_attention(n: Node) -> Sequence[SSAValue | None]:
     flat = _biased(n, _flat(n), n.get(3))
     heads = Heads(*(x if rank_of(x) == 4 else heads_first(n, x) for x in flat))
-    if (past := n.get(6)) is not None:
+    past, presents = n.get(6), None
+    if past is not None and (length := n.get(8)) is not None:
+        heads, presents = _in_buffer(n, heads, 6, length)
+    elif past is not None:
         heads = with_past(n, heads, past, n[7])
     mask = n.get(4)
     known = () if mask is None else shape_of(mask)
     if len(known) == 2 and past is not None and _are_new(n, known[1], heads):
         raise Unsupported("a mask of the new keys alone, beside a past, is not supported")
     y, scores = attended(n, heads, mask=4, bias=5, scores=3)
-    return y, heads.key, heads.value, scores
+    return y, *(presents or (heads.key, heads.value)), scores
 
 
 def _are_new(n: Node, count: int, heads: Heads) -> bool:
     keys = shape_of(heads.key)[2]
     return DYNAMIC not in (count, keys) and count not in (1, keys)
+
+
+# ---- DecoderMaskedMultiHeadAttention -----------------------------------------------------------
+
+
+def _of_beams(n: Node, heads: Heads, beams: SSAValue) -> Heads:
+    """Keys and values of the past from the beam that `beams` [B / beams, beams, M] has for each
+    of them, among those of the same sequence."""
+    count = shape_of(beams)[1]
+    if count == DYNAMIC or heads.past is None:
+        raise Unsupported("the number of beams is known only at run time")
+    rows = counted(n, heads.query, 0)
+    column = n.emit(UnsqueezeOp, rows, axes=(1,))
+    leader = n.emit(e.SubOp, column, n.emit(e.ModOp, column, n.const(count)))
+    shape = n.emit(ConcatOp, [size_of(n, heads.query, 0), n.const([-1])], axis=0)
+    chosen = n.emit(ReshapeOp, as_i64(n, beams), shape)
+    chosen = n.emit(SliceOp, chosen, None, size_of(n, heads.key, 2), starts=(0,), axes=(1,))
+    is_new = n.emit(
+        e.CompareOp, counted(n, heads.key, 2), size_of(n, heads.past, 2), predicate="ge"
+    )
+    source = n.emit(e.SelectOp, is_new, column, n.emit(e.AddOp, leader, chosen))
+    source = n.emit(UnsqueezeOp, source, axes=(1, 3))
+
+    def gathered(x: SSAValue) -> SSAValue:
+        shape = n.emit(ConcatOp, [size_of(n, x, i) for i in range(4)], axis=0)
+        return n.emit(GatherElementsOp, x, n.emit(BroadcastToOp, source, shape), axis=0)
+
+    return Heads(heads.query, gathered(heads.key), gathered(heads.value), heads.past)
+
+
+@contrib_op(
+    "DecoderMaskedMultiHeadAttention",
+    ranks={0: (3,), 1: (3, 4), 2: (3, 4), 3: (2,), 4: (4,), 5: (4,), 6: (4,), 9: (3,), 10: (1,)},
+    mask_filter_value=ANY, num_heads=ANY, output_qk=ANY, past_present_share_buffer=ANY, scale=ANY,
+)  # fmt: skip
+def decoder_masked_attention(n: Node) -> Sequence[SSAValue | None]:
+    """Of one new token: beside the keys of a buffer, or of another sequence (cross attention)."""
+    flat = _biased(n, (n[0], n[1], n[2]), n.get(10))
+    heads = Heads(*(x if rank_of(x) == 4 else heads_first(n, x) for x in flat))
+    presents: Sequence[SSAValue] = heads.key, heads.value
+    if rank_of(flat[1]) == 3:
+        if not n.int("past_present_share_buffer") or n.get(5) is None or n.get(7) is None:
+            raise Unsupported("a past is supported in a buffer, with its 'past_sequence_length'")
+        heads, presents = _in_buffer(n, heads, 5, n[7])
+        if (beams := n.get(9)) is not None and shape_of(beams)[1] != 1:
+            heads = _of_beams(n, heads, beams)
+    y, scores = attended(n, heads, mask=3, bias=4, scores=3)
+    return y, *presents, scores

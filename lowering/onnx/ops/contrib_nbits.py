@@ -14,7 +14,6 @@ from xdsl.ir import Attribute, SSAValue
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.indexing import GatherOp
-from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.shape import ReshapeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
@@ -22,6 +21,7 @@ from ge.dialects.support.element_types import i2, i4, is_float, ui2, ui4, ui8
 from ge.dialects.support.types import element_type, tensor
 from ge.lowering.onnx.contrib import ANY, contrib_op
 from ge.lowering.onnx.ops.contrib_activation import plus
+from ge.lowering.onnx.ops.linear import multiply
 from ge.lowering.onnx.order import node_name
 from ge.lowering.onnx.registry import Node, Unsupported
 from ge.runtime.data.arrays import Array, dtype_of
@@ -185,4 +185,4 @@ def _weight(n: Node, codes: Codes) -> SSAValue:
 def matmul_nbits(n: Node) -> SSAValue:
     """A B^T + bias. `accuracy_level` allows onnxruntime to round A; here it stays as it is."""
     weight = _weight(n, Codes.of(n))
-    return plus(n, n.emit(MatmulOp, n[0], weight, transpose_rhs=True), n.get(5))
+    return plus(n, multiply(n, n[0], weight, transpose_rhs=True), n.get(5))

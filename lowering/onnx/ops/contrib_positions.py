@@ -73,10 +73,11 @@ def _heads(n: Node) -> int:
 @contrib_op(
     "RotaryEmbedding",
     ranks={0: (3, 4), 1: (1, 2), 2: (2,), 3: (2,)},
-    interleaved=ANY, is_packed_batching=0, num_heads=ANY, rotary_embedding_dim=ANY, scale=1.0,
+    interleaved=ANY, is_packed_batching=ANY, num_heads=ANY, rotary_embedding_dim=ANY, scale=ANY,
 )  # fmt: skip
 def rotary_embedding(n: Node) -> SSAValue:
-    """Of [B, S, N * H], or [B, N, S, H]."""
+    """Of [B, S, N * H], or [B, N, S, H]. onnxruntime reads `scale` and `is_packed_batching`, and
+    computes the same with them."""
     flat = n.rank(0) == 3
     cos, sin = _tables(n, 1 if flat else 2)
     x = split_heads(n, n[0], _heads(n)) if flat else n[0]

@@ -19,14 +19,14 @@ def matmul(n: Node) -> SSAValue:
     return multiply(n, n[0], n[1])
 
 
-def multiply(n: Node, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+def multiply(n: Node, lhs: SSAValue, rhs: SSAValue, transpose_rhs: bool = False) -> SSAValue:
     """numpy's matmul: a vector is a row on the left, a column on the right."""
     vectors: list[int] = []
     if rank_of(lhs) == 1:
         lhs, vectors = n.emit(UnsqueezeOp, lhs, axes=[0]), [-2]
     if rank_of(rhs) == 1:
         rhs, vectors = n.emit(UnsqueezeOp, rhs, axes=[1]), [*vectors, -1]
-    result = n.emit(MatmulOp, lhs, rhs)
+    result = n.emit(MatmulOp, lhs, rhs, transpose_rhs=transpose_rhs)
     return n.emit(SqueezeOp, result, axes=vectors) if vectors else result
 
 
