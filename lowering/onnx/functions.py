@@ -34,8 +34,8 @@ class Function:
 
 
 def versions(opsets: Iterable[OperatorSetIdProto]) -> dict[str, int]:
-    """The opset version of each domain; "" is ONNX's own, which has two spellings."""
-    return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in opsets}
+    """The version of each domain that states one; "" is ONNX's own, which has two spellings."""
+    return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in opsets if o.version}
 
 
 def local_function(proto: FunctionProto) -> Function:

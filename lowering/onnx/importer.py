@@ -8,7 +8,7 @@ from typing import TypeAlias
 from zlib import crc32
 
 import onnx
-from onnx import ModelProto, NodeProto
+from onnx import ModelProto, NodeProto, ValueInfoProto
 from onnx.defs import onnx_opset_version
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -67,15 +67,33 @@ class Importer:
         self._seed: SSAValue | None = None
         self.computed: dict[SSAValue, Array] = {}
         self.problems: list[ImportProblem] = []
+        self.warnings: dict[str, None] = {}  # in order, each once
         unstated = onnx_opset_version() if model.ir_version >= 3 else 1
         self.opsets = {"": unstated, **versions(model.opset_import)}
+        if model.ir_version >= 3 and all(not o.version for o in model.opset_import):
+            self.warn(f"the model states no opset; its nodes are read as those of opset {unstated}")
         self.functions = {f.key: f for f in map(local_function, model.functions)}
         self.has_tried = False
         self.nodes = 0
         self.progress = progress
         initialized = {i.name for i in model.graph.initializer}
         inputs = [i for i in model.graph.input if i.name not in initialized]
-        self.arguments = make_arguments(inputs, fixed)
+        self.arguments = make_arguments(self.without_repeats(inputs, "input"), fixed)
+
+    def warn(self, text: str) -> None:
+        """Of what a file should not say, and has one meaning."""
+        self.warnings[text] = None
+
+    def without_repeats(
+        self, infos: Sequence[ValueInfoProto], what: str
+    ) -> Sequence[ValueInfoProto]:
+        """Inputs or outputs without those that say the same again as one before."""
+        kept: dict[tuple[str, bytes], ValueInfoProto] = {}
+        for info in infos:
+            key = info.name, info.SerializeToString(deterministic=True)
+            if kept.setdefault(key, info) is not info:
+                self.warn(f"{what} '{info.name}' is named twice")
+        return list(kept.values())
 
     # ---- what scopes ask for
 
@@ -186,10 +204,11 @@ class Importer:
             raise GeError(problems_text(self.problems))
         results: list[SSAValue] = []
         attributes: list[DictionaryAttr] = []
-        if len({info.name for info in graph.output}) < len(graph.output):
-            raise GeError("two outputs have the same name", hint="give each a name of its own")
-        for info, value in zip(graph.output, outputs, strict=True):
-            for v, attrs in output_values(info.name, value):
+        by_name = {i.name: v for i, v in zip(graph.output, outputs, strict=True)}
+        if len(by_name) < len(outputs):
+            self.warn("an output is named twice, and returned once")
+        for name, value in by_name.items():
+            for v, attrs in output_values(name, value):
                 results.append(v)
                 attributes.append(DictionaryAttr(attrs))
         inputs.block.add_op(ReturnOp(*results))
@@ -203,6 +222,8 @@ class Importer:
         if self.has_tried:
             drop_strays(func)
             warn_of_asserts(func)
+        for text in self.warnings:
+            warning(func, text)
         if self.fixed.ranges:
             state_ranges(func, self.fixed.ranges)
         self.payload.files = self.tensors.external_files()

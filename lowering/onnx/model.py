@@ -74,14 +74,11 @@ def read_model(path: str | Path) -> ModelProto:
 
 
 def check_header(model: ModelProto, where: str) -> None:
-    stated = model.opset_import or model.ir_version < 3  # else it is opset 1
-    if not model.HasField("graph") or not stated or not model.graph.output:
-        raise GeError(
-            "this is not an ONNX model, or it is damaged: no graph with outputs and opset", where
-        )
+    if not model.HasField("graph") or not model.graph.output:
+        raise GeError("this is not an ONNX model, or it is damaged: no graph with outputs", where)
     newest = onnx_opset_version()
     for opset in model.opset_import:
-        if opset.domain in ("", "ai.onnx") and not 1 <= opset.version <= newest:
+        if opset.domain in ("", "ai.onnx") and not 0 <= opset.version <= newest:
             raise GeError(
                 f"opset {opset.version} is not known", where, f"export with one up to {newest}"
             )

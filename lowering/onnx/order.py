@@ -44,13 +44,17 @@ def captures(graph: GraphProto) -> Iterator[str]:
     yield from (o.name for o in graph.output if o.name not in own)
 
 
+def is_constant(node: NodeProto) -> bool:
+    return node.op_type == "Constant" and not domain_of(node)
+
+
 def in_order(nodes: Sequence[NodeProto]) -> Sequence[NodeProto]:
     """The nodes sorted so that each follows what it reads; as they are if that holds already.
-    Raises GeError for a name with two producers and for a cycle."""
+    Raises GeError for a name with two producers, other than constants, and for a cycle."""
     producer: dict[str, int] = {}
     for i, node in enumerate(nodes):
         for name in node.output:
-            if name in producer:
+            if name in producer and not is_constant(node):  # those may be equal
                 first = nodes[producer[name]]
                 raise GeError(
                     f"'{name}' is the output of both {describe(first)} and {describe(node)}"

@@ -24,6 +24,7 @@ from ge.dialects.support.inference import Operand, Param, name_loc
 from ge.dialects.support.packages import Installed, installed, left_out, way_out
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_value, element_type, rank_of, shape_of
+from ge.lowering.onnx.order import node_name
 from ge.runtime.data.arrays import Array, array_of, dense, type_of
 
 # What an ONNX name stands for: a tensor, a sequence of tensors, or an empty optional
@@ -119,6 +120,14 @@ def _package_of(handler: Handler) -> Installed | None:
     return next((p for p in installed() if p.module.partition(".")[0] == top), None)
 
 
+def check_attributes(proto: NodeProto) -> None:
+    """Raises Unsupported for an attribute that a node has twice with different values."""
+    first: dict[str, AttributeProto] = {}
+    for attribute in proto.attribute:
+        if first.setdefault(attribute.name, attribute) != attribute:
+            raise Unsupported(f"attribute '{attribute.name}' is given twice, and differs")
+
+
 class Node:
     """An ONNX node during import: its inputs as values, its attributes as Python values.
 
@@ -132,8 +141,9 @@ class Node:
         self.proto, self.inputs, self.opset, self.block = proto, inputs, opset, block
         self.scope = scope  # the importer's scope, for handlers that import subgraphs
         self.attributes = {a.name: a for a in proto.attribute}
-        name = proto.name or next((o for o in proto.output if o), proto.op_type)
-        self.location: LocationAttr = name_loc(name)
+        if len(self.attributes) < len(proto.attribute):
+            check_attributes(proto)
+        self.location: LocationAttr = name_loc(node_name(proto))
 
     @property
     def op_type(self) -> str:
@@ -239,6 +249,15 @@ class Node:
         if attribute is None or attribute.type != AttributeProto.GRAPH:
             raise Unsupported(f"attribute '{name}' is missing or not a graph")
         return attribute.g
+
+    def distinct(self, axes: tuple[Int, ...]) -> tuple[Int, ...]:
+        """Axes of input 0 of which none comes twice, for an op to which that says nothing more."""
+        rank = self.rank(0)
+        kept = {a + rank if a < 0 else a: a for a in reversed(axes)}
+        if len(kept) == len(axes):
+            return axes
+        self.scope.importer.warn(f"{self.op_type} '{node_name(self.proto)}' names an axis twice")
+        return tuple(reversed(kept.values()))
 
     # ---- random numbers
 

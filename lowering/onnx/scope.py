@@ -142,9 +142,20 @@ class Scope:
         raise Unsupported(f"'{name}' is not defined by any input, initializer or node")
 
     def define(self, name: str, value: Value) -> None:
-        if name in self.values:
+        if name not in self.values:
+            self.values[name] = value
+        elif self.is_same_constant(self.values[name], value):
+            self.importer.warn(f"the name '{name}' is defined twice, by equal constants")
+        else:
             raise GeError(f"the name '{name}' is defined twice")
-        self.values[name] = value
+
+    def is_same_constant(self, first: Value, second: Value) -> bool:
+        if not (isinstance(first, SSAValue) and isinstance(second, SSAValue)):
+            return False
+        a, b = self.known(first), self.known(second)
+        if a is None or b is None or first.type != second.type:
+            return False
+        return a.shape == b.shape and a.tobytes() == b.tobytes()
 
     def place(self, name: str) -> LocationAttr:
         if self.location is not None:
@@ -254,7 +265,7 @@ class Scope:
         check_names(graph)
         own = {i.name for i in graph.initializer}
         arguments = list(arguments)
-        inputs = [i.name for i in graph.input]
+        inputs = list(dict.fromkeys(i.name for i in graph.input))
         if len(inputs) > len(arguments):
             inputs = [name for name in inputs if name not in own]
         if len(inputs) != len(arguments):

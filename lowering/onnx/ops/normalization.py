@@ -150,7 +150,7 @@ def lp_norm(n: Node) -> SSAValue:
 
 @onnx_op("MeanVarianceNormalization")
 def mean_variance_norm(n: Node) -> SSAValue:
-    return mean_variance_normalized(n, n.ints("axes", (0, 2, 3)))
+    return mean_variance_normalized(n, n.distinct(n.ints("axes", (0, 2, 3))))
 
 
 def mean_variance_normalized(n: Node, axes: tuple[int, ...], divides: bool = True) -> SSAValue:

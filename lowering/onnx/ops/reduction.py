@@ -30,7 +30,7 @@ def reduce(n: Node) -> SSAValue:
         return n.emit(ReduceOp, n[0], run_time_axes, kind=kind, keep_dims=keep_dims)
     if not axes and n.int("noop_with_empty_axes"):
         return of_one_element(n, kind)
-    return n.emit(ReduceOp, n[0], kind=kind, axes=axes or None, keep_dims=keep_dims)
+    return n.emit(ReduceOp, n[0], kind=kind, axes=n.distinct(axes) or None, keep_dims=keep_dims)
 
 
 def axes_of(n: Node) -> tuple[tuple[int, ...] | None, SSAValue | None]:

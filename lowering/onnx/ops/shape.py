@@ -90,6 +90,7 @@ def squeeze(n: Node) -> SSAValue:
         if DYNAMIC in n.shape(0):
             raise Unsupported("which dimensions are 1 is known only at run time; give the axes")
         axes = tuple(i for i, d in enumerate(n.shape(0)) if d == 1)
+    axes = None if axes is None else n.distinct(axes)
     return n.emit(g.SqueezeOp, n[0], operand, axes=axes)
 
 
