@@ -25,7 +25,7 @@ from ge.lowering.onnx.functions import Function, local_function, local_key, vers
 from ge.lowering.onnx.inputs import Fixed, make_arguments
 from ge.lowering.onnx.model import Tensors, read_model
 from ge.lowering.onnx.order import subgraphs
-from ge.lowering.onnx.registry import Unsupported, Value
+from ge.lowering.onnx.registry import Parts, Unsupported, Value
 from ge.lowering.onnx.scope import Failed, ImportProblem, Scope, TooLarge
 from ge.lowering.onnx.traces import line_of
 from ge.lowering.text.values import Shapes, Sizes
@@ -250,8 +250,9 @@ def output_values(name: str, value: Value) -> list[tuple[SSAValue, dict[str, Att
     """An output as results of the main function: one, or one for each member of a sequence."""
     if isinstance(value, SSAValue):
         return [(value, {NAME: StringAttr(name)})]
-    if value is None:
-        raise GeError(f"output '{name}' is an empty optional, which a program cannot return")
+    if value is None or isinstance(value, Parts):
+        what = "an empty optional" if value is None else "a sequence of a length known at run time"
+        raise GeError(f"output '{name}' is {what}, which a program cannot return")
     return [
         (v, {NAME: StringAttr(f"{name}.{i}"), SEQUENCE: StringAttr(name)})
         for i, v in enumerate(value)

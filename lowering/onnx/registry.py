@@ -11,6 +11,7 @@ a tuple of tensors. It raises `Unsupported` with the reason when it cannot.
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -28,7 +29,21 @@ from ge.lowering.onnx.order import node_name
 from ge.runtime.data.arrays import Array, array_of, dense, type_of
 
 # What an ONNX name stands for: a tensor, a sequence of tensors, or an empty optional
-Value: TypeAlias = SSAValue | tuple[SSAValue, ...] | None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A sequence of which the number of tensors is known only at run time: the parts of a tensor
+    along an axis, of `size` elements each (the last may be smaller), without it unless
+    `keeps_axis`."""
+
+    whole: SSAValue
+    axis: int
+    size: int
+    keeps_axis: bool
+
+
+Value: TypeAlias = SSAValue | tuple[SSAValue, ...] | Parts | None
 Handler: TypeAlias = Callable[["Node"], Any]
 OpT = TypeVar("OpT", bound=TensorOp)
 
@@ -153,7 +168,7 @@ class Node:
 
     def get(self, index: int) -> SSAValue | None:
         value = self.inputs[index] if index < len(self.inputs) else None
-        if isinstance(value, tuple):
+        if isinstance(value, tuple | Parts):
             raise Unsupported(f"input {index} is a sequence where a tensor is expected")
         return value
 
@@ -165,6 +180,8 @@ class Node:
 
     def sequence(self, index: int) -> tuple[SSAValue, ...]:
         value = self.inputs[index] if index < len(self.inputs) else None
+        if isinstance(value, Parts):
+            raise Unsupported(f"the length of sequence {index} is known only at run time")
         if not isinstance(value, tuple):
             raise Unsupported(f"input {index} is not a sequence known at import")
         return value

@@ -40,7 +40,7 @@ from ge.lowering.onnx.contrib import advice
 from ge.lowering.onnx.functions import Function, find_function
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_names
 from ge.lowering.onnx.order import domain_of, in_order, node_name
-from ge.lowering.onnx.registry import Node, Unsupported, Value, find
+from ge.lowering.onnx.registry import Node, Parts, Unsupported, Value, find
 from ge.runtime import kernels
 from ge.runtime.data.arrays import Array, array_of, dense, type_of
 
@@ -405,6 +405,8 @@ def _outputs(result: object) -> list[Value]:
 def _tensors(value: Value) -> tuple[SSAValue, ...]:
     if value is None:
         return ()
+    if isinstance(value, Parts):
+        return (value.whole,)
     return value if isinstance(value, tuple) else (value,)
 
 

@@ -10,21 +10,22 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.compiler import lower
-from ge.lowering.onnx.importer import import_model
+from ge.lowering.onnx.importer import Imported, import_model
 from ge.lowering.pipeline.options import Options
+from ge.runtime.device.session import Session
 
 F32, F16, I64 = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64
 
 
-def text_of(
+def imported(
     op_type: str,
     inputs: dict[str, tuple[Any, ...]],
     outputs: Sequence[str] = ("y",),
     opset: int = 21,
     constants: dict[str, Any] | None = None,
     **attributes: Any,
-) -> str:
-    """The imported module's text for one node. `inputs` maps a name to element type and shape;
+) -> Imported:
+    """What one node becomes. `inputs` maps a name to element type and shape;
     a name that ends in "-" is an absent input, and only outputs that are named are returned."""
     names = ["" if name.endswith("-") else name for name in inputs]
     node = helper.make_node(op_type, [*names, *(constants or {})], outputs, **attributes)
@@ -36,9 +37,14 @@ def text_of(
         [numpy_helper.from_array(np.asarray(v), k) for k, v in (constants or {}).items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-    module = import_model(model).module
-    module.verify()
-    return str(module)
+    result = import_model(model)
+    result.module.verify()
+    return result
+
+
+def text_of(op_type: str, inputs: dict[str, tuple[Any, ...]], *others: Any, **more: Any) -> str:
+    """The imported module's text for one node."""
+    return str(imported(op_type, inputs, *others, **more).module)
 
 
 def test_old_softmax_normalizes_all_axes_from_one_on() -> None:
@@ -59,9 +65,31 @@ def test_old_group_norm_has_scale_by_group() -> None:
 def test_instance_norm_is_a_group_norm_of_single_channels() -> None:
     inputs = {"x": (F32, 2, 6, 5), "s": (F32, 6), "b": (F32, 6)}
     assert "graph.group_norm %x, %s, %b {groups = 6" in text_of("InstanceNormalization", inputs)
-    inputs = {"x": (F32, 2, "c", 5), "s": (F32, "c"), "b": (F32, "c")}
-    with pytest.raises(GeError, match="channels is known only at run time"):
-        text_of("InstanceNormalization", inputs)
+
+
+@pytest.mark.parametrize(
+    ("op", "opset", "count", "attributes"),
+    [
+        ("GroupNormalization", 18, 2, {"num_groups": 2}),
+        ("GroupNormalization", 21, 6, {"num_groups": 2}),
+        ("InstanceNormalization", 18, 6, {}),
+    ],
+)
+def test_norms_of_channels_whose_number_is_open(
+    op: str, opset: int, count: int, attributes: dict[str, int]
+) -> None:
+    rng = np.random.default_rng(0)
+    x, s, b = (rng.standard_normal(d).astype(np.float32) for d in ((2, 6, 5), count, count))
+    sizes = (count,) if count == 2 else ("c",)
+    inputs = {"x": (F32, 2, "c", "w"), "s": (F32, *sizes), "b": (F32, *sizes)}
+    open_, fixed = (
+        imported(op, kinds, opset=opset, **attributes)
+        for kinds in (inputs, {"x": (F32, *x.shape), "s": (F32, count), "b": (F32, count)})
+    )
+    got, want = (
+        Session(m.module, m.payload).run({"x": x, "s": s, "b": b})["y"] for m in (open_, fixed)
+    )
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
 def test_old_batch_norm_trains_where_it_names_outputs_of_training() -> None:

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Region, SSAValue
 from ge.dialects.graph.control import CONDITION, ITERATION, AssertOp, IfOp, LoopOp, YieldOp, join
 from ge.dialects.support.types import DYNAMIC, is_ranked, normalize_axis, rank_of, shape_of
 from ge.lowering.onnx.order import node_name
-from ge.lowering.onnx.registry import Node, Unsupported, Value, onnx_op
+from ge.lowering.onnx.registry import Node, Parts, Unsupported, Value, onnx_op
 from ge.lowering.onnx.scope import Failed, ImportProblem, Scope, Undecided
 
 OPSET = 18  # the opset of nodes that this file makes itself
@@ -37,6 +37,8 @@ def sizes(values: Sequence[Value]) -> list[int | None]:
     """How each value is made of tensors: None for one tensor, else the length of a sequence."""
     if any(v is None for v in values):
         raise Unsupported("an empty optional cannot pass control flow")
+    if any(isinstance(v, Parts) for v in values):
+        raise Unsupported("a sequence of a length known only at run time cannot pass control flow")
     return [len(v) if isinstance(v, tuple) else None for v in values]
 
 
@@ -340,7 +342,10 @@ def batched_scan(n: Node) -> list[Value]:
 
 @onnx_op("SequenceMap")
 def sequence_map(n: Node) -> list[Value]:
-    scope, first = cast(Scope, n.scope), n.sequence(0)
+    scope = cast(Scope, n.scope)
+    if isinstance(n.inputs[0], Parts):
+        return mapped(n, scope, n.inputs[0])
+    first = n.sequence(0)
     results: list[list[Value]] = []
     for i in range(len(first)):
         members: list[Value] = []
@@ -352,6 +357,22 @@ def sequence_map(n: Node) -> list[Value]:
     if not results:
         return [() for _ in n.proto.output]
     return [tuple(flat(column)) for column in zip(*results, strict=True)]
+
+
+def mapped(n: Node, scope: Scope, first: Parts) -> list[Value]:
+    """The body for each part, in a loop, of which the results are stacked."""
+
+    def body(inner: Scope, args: Sequence[Value]) -> list[Value]:
+        own = [member(n, inner, v, args[0]) if isinstance(v, Parts) else v for v in n.inputs]
+        return [args[1], *inner.import_graph(n.subgraph("body"), own)]
+
+    def member(n: Node, inner: Scope, sequence: Parts, place: Value) -> Value:
+        proto = helper.make_node("SequenceAt", ["", ""], ["member"])
+        return inner.call(proto, [sequence, place], OPSET)[0]
+
+    rounds = cast(SSAValue, scope.call(helper.make_node("SequenceLength", [""], [""]), [first])[0])
+    stacked = make_loop(n, rounds, None, (), body)
+    return [Parts(cast(SSAValue, v), 0, 1, keeps_axis=False) for v in stacked]
 
 
 @onnx_op("Optional")

@@ -7,7 +7,7 @@ from xdsl.ir import Attribute, SSAValue
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph import normalization as g
 from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp
+from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, ShapeOfOp
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import DYNAMIC, element_type, normalize_axis
 from ge.lowering.onnx.model import element_of_onnx
@@ -82,8 +82,6 @@ def _by_channel(n: Node, index: int, groups: int) -> SSAValue:
     value, channels = n[index], _channels(n)
     if n.opset >= 21 or channels == groups:
         return value
-    if channels == DYNAMIC:
-        raise Unsupported("the number of channels is known only at run time")
     column = n.emit(ReshapeOp, value, shape=(groups, 1))
     spread = n.emit(BroadcastToOp, column, shape=(groups, channels // groups))
     return n.emit(ReshapeOp, spread, shape=(channels,))
@@ -91,19 +89,23 @@ def _by_channel(n: Node, index: int, groups: int) -> SSAValue:
 
 @onnx_op("GroupNormalization")
 def group_norm(n: Node) -> SSAValue:
-    groups = n.int("num_groups")
+    groups, epsilon = n.int("num_groups"), n.float("epsilon", 1e-5)
+    if n.opset < 21 and _channels(n) == DYNAMIC:  # what each group has is one channel of it
+        x = n.emit(ReshapeOp, n[0], shape=(0, groups, -1))
+        y = n.emit(g.GroupNormOp, x, n[1], n[2], groups=groups, epsilon=epsilon)
+        return n.emit(ReshapeOp, y, n.emit(ShapeOfOp, n[0]))
     scale, bias = (_by_channel(n, i, groups) for i in (1, 2))
-    return n.emit(g.GroupNormOp, n[0], scale, bias, groups=groups, epsilon=n.float("epsilon", 1e-5))
+    return n.emit(g.GroupNormOp, n[0], scale, bias, groups=groups, epsilon=epsilon)
 
 
 @onnx_op("InstanceNormalization")
 def instance_norm(n: Node) -> SSAValue:
-    channels = max(_channels(n), *n.shape(1))
+    channels, epsilon = max(_channels(n), *n.shape(1)), n.float("epsilon", 1e-5)
     if channels == DYNAMIC:
-        raise Unsupported("the number of channels is known only at run time")
-    return n.emit(
-        g.GroupNormOp, n[0], n[1], n[2], groups=channels, epsilon=n.float("epsilon", 1e-5)
-    )
+        ones = (1,) * (n.rank(0) - 2)
+        scale, bias = (n.emit(ReshapeOp, n[i], shape=(-1, *ones)) for i in (1, 2))
+        return n.emit(g.LayerNormOp, n[0], scale, bias, axis=2, epsilon=epsilon)
+    return n.emit(g.GroupNormOp, n[0], n[1], n[2], groups=channels, epsilon=epsilon)
 
 
 @onnx_op("BatchNormalization")
