@@ -126,6 +126,7 @@ def bind(
     """A program of unknown shapes at those of its inputs, or at the sizes given (unless
     GE_STATIC_SHAPE=0), with the inputs."""
     from ge.dialects.graph.state import growing_symbol
+    from ge.dialects.support.dims import symbols
     from ge.dialects.support.errors import GeError
     from ge.lowering.driver.binding import Binder, check_sizes, is_open
     from ge.runtime.device.ports import caller_ports
@@ -134,6 +135,10 @@ def bind(
 
     shapes, dims = fixed_of(options)
     ports = caller_ports(main_of(loaded.module))
+    if args.input.endswith(".onnx"):  # the import has taken the sizes that are not here any more
+        left = {d or f"{p.name}[{i}]" for p in ports for i, d in enumerate(p.dims)}
+        left |= {s for d in left for s in symbols(d)}
+        dims = {name: size for name, size in dims.items() if name in left}
     if inputs is not None and any(size < 0 for p in ports for size in p.shape):
         given = {name: array.shape for name, array in inputs.items()}
         check_sizes(main_of(loaded.module), dims, shapes, given)

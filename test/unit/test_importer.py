@@ -254,13 +254,18 @@ def test_if_with_branches_of_different_shape() -> None:
     assert str(ops(imported, IfOp)[0].outputs[0].type) == "tensor<?x3xf32>"
 
 
-def squeezed(*after: onnx.NodeProto) -> onnx.ModelProto:
+SIZE = node("Shape", ["x"], ["size"], start=1, end=2)
+SIZE_IS_ONE = (SIZE, node("Equal", ["size", "one"], ["c"]))
+
+
+def squeezed(
+    *after: onnx.NodeProto, condition: Sequence[onnx.NodeProto] = SIZE_IS_ONE
+) -> onnx.ModelProto:
     """A squeeze of axis 1 as exporters write it, for a size that is known at run time only."""
     then = graph([node("Squeeze", ["x", "one"], ["t"])], [], [value("t", shape=None)])
     other = graph([node("Identity", ["x"], ["e"])], [], [value("e", shape=None)])
     nodes = [
-        node("Shape", ["x"], ["size"], start=1, end=2),
-        node("Equal", ["size", "one"], ["c"]),
+        *condition,
         node("If", ["c"], ["z"], "squeeze", then_branch=then, else_branch=other),
         *after,
     ]
@@ -300,8 +305,47 @@ def test_what_trials_import_is_gone() -> None:
 
 
 def test_rank_that_follows_from_a_condition_is_named() -> None:
+    after = node("Softmax", ["z"], ["s"], "s"), node("Neg", ["s"], ["y"])
+    by_value = (
+        node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        node("Cast", ["sum"], ["c"], to=TensorProto.BOOL),
+    )
     with pytest.raises(GeError, match=r"Softmax 's'.*; how many dimensions 'squeeze' has"):
-        import_model(squeezed(node("Softmax", ["z"], ["s"], "s"), node("Neg", ["s"], ["y"])))
+        import_model(squeezed(*after, condition=by_value))
+
+
+USUALLY_FALSE = {
+    "equal": SIZE_IS_ONE,
+    "less": (SIZE, node("LessOrEqual", ["size", "one"], ["c"])),
+    "not greater": (SIZE, node("Less", ["one", "size"], ["g"]), node("Not", ["g"], ["c"])),
+    "and": (SIZE, node("Equal", ["size", "one"], ["a"]), node("And", ["a", "a"], ["c"])),
+}
+
+
+@pytest.mark.parametrize("condition", USUALLY_FALSE.values(), ids=list(USUALLY_FALSE))
+@pytest.mark.parametrize("followed", [False, True])
+def test_a_condition_on_sizes_is_taken_for_most_of_them(
+    condition: Sequence[onnx.NodeProto], followed: bool
+) -> None:
+    """Both branches fit what follows, and differ in rank: a program has one of them."""
+    after = [node("Softmax", ["z"], ["s"])] if followed else []
+    proto = squeezed(*after, node("Neg", ["s" if followed else "z"], ["y"]), condition=condition)
+    exps = np.exp(X - X.max(1, keepdims=True))
+    want = -exps / exps.sum(1, keepdims=True) if followed else -X
+    imported = check(proto, {"x": X}, [want])
+    assert not ops(imported, IfOp)
+    with pytest.raises(GeError, match="takes its then branch, whose result has another number"):
+        run(imported, {"x": X.reshape(6, 1)})
+    fixed = import_model(proto, dims={"n": 6, "m": 1})
+    assert run(fixed, {"x": X.reshape(6, 1)})["y"].shape == (6,)
+
+
+def test_a_condition_that_splits_ordinary_sizes_is_not_guessed() -> None:
+    condition = (SIZE, node("Less", ["size", "many"], ["c"]))
+    proto = squeezed(node("Softmax", ["z"], ["y"]), condition=condition)
+    proto.graph.initializer.append(numpy_helper.from_array(np.array([512]), "many"))
+    with pytest.raises(GeError, match="how many dimensions 'squeeze' has"):
+        import_model(proto)
 
 
 def test_branch_that_cannot_run_is_an_error_of_the_run() -> None:

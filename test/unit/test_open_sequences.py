@@ -14,6 +14,7 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.importer import import_model
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
+from ge.tools.ge_run import main
 
 node = helper.make_node
 X = np.arange(24, dtype=np.float32).reshape(6, 4)
@@ -114,3 +115,11 @@ def test_a_program_takes_any_size(tmp_path: Path):
     for rows in (6, 3):
         y = session.run({"x": X[:rows], "i": np.array(-1)})["y"]
         np.testing.assert_array_equal(y, X[:rows][(rows - 1) // 2 * 2 :])
+
+
+def test_ge_run_takes_some_sizes_of_a_model(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    """The import takes them, the program has the others."""
+    nodes = [split(2, 0), node("SequenceAt", ["s", "i"], ["y"])]
+    onnx.save(model_of(nodes, 2), path := tmp_path / "m.onnx")
+    assert main(["--dim", "n=4", str(path)]) == 0
+    assert "y: float32[2, 1]" in capfd.readouterr().out

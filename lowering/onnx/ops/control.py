@@ -20,6 +20,7 @@ from ge.dialects.support.types import DYNAMIC, is_ranked, normalize_axis, rank_o
 from ge.lowering.onnx.order import node_name
 from ge.lowering.onnx.registry import Node, Parts, Unsupported, Value, onnx_op
 from ge.lowering.onnx.scope import Failed, ImportProblem, Scope, Undecided
+from ge.lowering.onnx.size_conditions import usual
 
 OPSET = 18  # the opset of nodes that this file makes itself
 
@@ -68,6 +69,11 @@ def end(scope: Scope, values: Sequence[SSAValue]) -> Region:
 
 BRANCHES = ("then_branch", "else_branch")
 
+OTHER_SIZES = (
+    ", whose result has another number of dimensions: compile for the sizes that take it, "
+    "with --dim or --shape"
+)
+
 
 @onnx_op("If")
 def branch(n: Node) -> list[Value]:
@@ -78,17 +84,21 @@ def branch(n: Node) -> list[Value]:
     start = scope.importer.mark()
     tried = [attempt(scope, n.subgraph(name)) for name in BRANCHES]
     problems = [t.problems for t in tried]
-    if not any(problems) and ranks_differ(tried):
+    differ = not any(problems) and ranks_differ(tried)
+    if differ:
         if scope.on_trial:
             raise Undecided
         problems = [problems_after(n, scope, t) for t in tried]
     for taken, other in ((0, 1), (1, 0)):
         if not problems[taken] and is_mismatch(problems[other]):
             scope.importer.reset(start)
-            return asserted(n, scope, taken, problems[other][0])
+            return asserted(n, scope, taken, failure(problems[other][0]))
     if any(t.problems for t in tried):
         scope.importer.problems.extend(p for t in tried for p in t.problems)
         raise Failed
+    if differ and (is_usual := usual(n[0])) is not None:
+        scope.importer.reset(start)
+        return asserted(n, scope, 0 if is_usual else 1, OTHER_SIZES)
     return conditional(n, tried)
 
 
@@ -147,15 +157,16 @@ def conditional(n: Node, tried: Sequence[Attempt]) -> list[Value]:
     return grouped(n.build(IfOp, n[0], regions=regions, results=count).results, forms[0])
 
 
-def asserted(n: Node, scope: Scope, taken: int, problem: ImportProblem) -> list[Value]:
+def failure(problem: ImportProblem) -> str:
+    return f", with which {problem.op_type} {problem} fails: {problem.reason}"
+
+
+def asserted(n: Node, scope: Scope, taken: int, why: str) -> list[Value]:
     """The values of the branch `taken`; a run in which it is not stops with an error."""
     condition = n[0] if taken == 0 else apply(n, scope, "Not", n[0])
     values = scope.inline(n.subgraph(BRANCHES[taken]))
     name, other = node_name(n.proto), BRANCHES[1 - taken].replace("_", " ")
-    message = StringAttr(
-        f"If '{name}' takes its {other}, with which {problem.op_type} {problem} fails: "
-        f"{problem.reason}"
-    )
+    message = StringAttr(f"If '{name}' takes its {other}{why}")
     tensors = [n.emit(AssertOp, v, condition, message=message) for v in flat(values)]
     return grouped(tensors, sizes(values))
 
