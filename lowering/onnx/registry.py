@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.inference import Operand, Param, name_loc
+from ge.dialects.support.once import Once
 from ge.dialects.support.packages import Installed, installed, left_out, way_out
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_value, element_type, rank_of, shape_of
@@ -57,7 +58,6 @@ Str: TypeAlias = str
 _HANDLERS: dict[tuple[str, str], Handler] = {}
 _OLD: dict[tuple[str, str], tuple[int, Handler]] = {}  # with the last opset that it is for
 _ADDED: dict[tuple[str, str], Handler] = {}  # of plugin files and of packages, for all opsets
-_loaded: list[bool] = []
 
 
 class Unsupported(Exception):
@@ -84,12 +84,15 @@ def onnx_op(
 
 def own_handlers() -> Mapping[tuple[str, str], Handler]:
     """ge's own handlers, by domain and op type. The first call imports all modules of `ops`."""
-    if not _loaded:
-        _loaded.append(True)
-        package = __name__.rpartition(".")[0] + ".ops"
-        for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-            importlib.import_module(f"{package}.{module.name}")
+    _import_handlers()
     return _HANDLERS
+
+
+@Once
+def _import_handlers() -> None:
+    package = __name__.rpartition(".")[0] + ".ops"
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        importlib.import_module(f"{package}.{module.name}")
 
 
 def find(domain: str, op_type: str, opset: int) -> Handler | None:
@@ -241,8 +244,12 @@ class Node:
         return default if value is None else value
 
     def float(self, name: Str, default: Float = 0.0) -> Float:
-        value = self._typed(name, float)
+        value = self.given_float(name)
         return default if value is None else value
+
+    def given_float(self, name: Str) -> Float | None:
+        """A float attribute; None where it is absent, which is not 0."""
+        return self._typed(name, float)
 
     def str(self, name: Str, default: Str = "") -> Str:
         value = self._typed(name, str)

@@ -79,9 +79,11 @@ def shrink(op: g.ShrinkOp) -> Fn:
     bias, lambd = op.bias.value.data, op.lambd.value.data
 
     def run(x: Array) -> Array:
-        zero, step = np.zeros((), x.dtype), np.asarray(bias).astype(x.dtype)
-        low = np.where(x < -lambd, x + step, zero)
-        return np.where(x > lambd, x - step, low)
+        """Integers are moved by a fraction, and truncated."""
+        wide = x.astype(np.float64) if x.dtype.kind in "iu" else x
+        step = wide.dtype.type(bias)
+        high = np.where(wide > lambd, wide - step, wide.dtype.type(0))
+        return np.where(wide < -lambd, wide + step, high).astype(x.dtype)
 
     return run
 

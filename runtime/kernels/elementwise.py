@@ -106,7 +106,10 @@ def power(x: Array, y: Array, out: Array | None = None) -> Array:
         wrapped = np.power(x.astype(np.uint64), y.astype(np.uint64))
         return store(wrapped.astype(x.dtype), out)
     wide = np.float64 if x.dtype.itemsize > 4 or x.dtype.kind in "iu" else np.float32
-    return store(np.power(x.astype(wide), y.astype(wide)).astype(x.dtype), out)
+    base = x.astype(wide)
+    if (y == 0.5).any():  # where numpy takes a root: that of -0.0 is -0.0, of -inf nan
+        base = np.where((y == 0.5) & ((base == 0) | (base == -np.inf)), np.abs(base), base)
+    return store(np.power(base, y.astype(wide)).astype(x.dtype), out)
 
 
 @kernel(g.ShiftOp, into=True)

@@ -152,9 +152,11 @@ class Border:
         return (0.0, size - 1.0) if self.align_corners else (-0.5, size - 0.5)
 
     def coordinate(self, x: Array, size: int) -> Array:
+        """Where the taps lie around, and how far from it: a border is what taps are clipped to, not
+        the point (all taps of a point two elements away are at the border)."""
         if self.mode == "zeros":
             return x
-        return np.clip(x, 0, size - 1) if self.mode == "border" else reflect(x, *self.edges(size))
+        return np.clip(x, -2, size + 1) if self.mode == "border" else reflect(x, *self.edges(size))
 
     def element(self, index: Array, size: int) -> tuple[Array, Array]:
         inside = (index >= 0) & (index < size)

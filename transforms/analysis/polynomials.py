@@ -12,6 +12,7 @@ and the rule has to check the shape of the result.
 """
 
 from collections.abc import Collection, Mapping
+from math import isfinite, log2
 from typing import TypeAlias
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -105,7 +106,8 @@ class Expansion:
             self.ops[op] = None
             result = self.expand(op)
             if result is not None and len(result) <= MOST_TERMS:
-                return result
+                if all(map(isfinite, result.values())):
+                    return result
         return {monomial({value: 1}): 1.0}
 
     def uses_all(self, value: SSAValue, end: SSAValue) -> bool:
@@ -126,7 +128,9 @@ class Expansion:
         if not is_float(element_type(value)):
             return None
         number = number_of(value)
-        if number is None or self.splats or numel(shape_of(value)) == 1:
+        if number is None or not isfinite(number):
+            return None
+        if self.splats or numel(shape_of(value)) == 1:
             return number
         return None
 
@@ -150,7 +154,9 @@ class Expansion:
                 return self.power(first, 0.5)
             case _:
                 exponent = number_of(rest[0])
-                return None if exponent is None else self.power(first, exponent)
+                if exponent is None or not isfinite(exponent):
+                    return None
+                return self.power(first, exponent)
 
     def power(self, value: SSAValue, exponent: float) -> Polynomial:
         """value ^ exponent: expanded for 2, 3 and 4, by factor for integer exponents of products,
@@ -159,7 +165,7 @@ class Expansion:
         base = self.of(value) if whole else self.root(value)
         if len(base) == 1:
             ((key, factor),) = base.items()
-            if factor > 0 or whole:
+            if (factor > 0 or whole) and abs(log2(abs(factor)) * exponent) < 1000:
                 return {monomial({v: p * exponent for v, p in key}): factor**exponent}
         if exponent in (2, 3, 4) and len(base) ** exponent <= MOST_TERMS * 4:
             result = base

@@ -29,6 +29,7 @@ Matching backtracks, so it finds a match where there is one, in time that depend
 alone.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -166,7 +167,7 @@ class State:
 
 
 def number_of(value: SSAValue) -> float | None:
-    """The number of a splat constant in the IR."""
+    """The number of a splat constant in the IR; None where it is nan, which equals no number."""
     attr = constant_value(value)
     return None if attr is None else _number(attr)
 
@@ -179,7 +180,7 @@ def _number(attr: DenseIntOrFPElementsAttr) -> float | None:
     first = elements.flat[0]
     if elements.size > 1 and any(elements.strides) and not (elements == first).all():
         return None
-    return float(first)
+    return None if math.isnan(number := float(first)) else number
 
 
 def tolerance(element: Attribute) -> float:
@@ -192,7 +193,7 @@ def tolerance(element: Attribute) -> float:
 
 
 def near(a: float, b: float, relative: float) -> bool:
-    return a == b or abs(a - b) <= relative * max(abs(a), abs(b))
+    return a == b or abs(a - b) <= relative * max(abs(a), abs(b)) < math.inf
 
 
 # ---- patterns --------------------------------------------------------------------------------
@@ -252,7 +253,7 @@ class Number(Pattern):
             state.fail(_owner(operand), "a constant number is expected")
             return
         if self.value is not None:
-            exact = self.value == int(self.value)
+            exact = float(self.value).is_integer()
             element = cast(Attribute, attr.get_element_type())
             if not near(number, self.value, 0.0 if exact else tolerance(element)):
                 state.fail(_owner(operand), "the constant is %g, not %g", number, self.value)

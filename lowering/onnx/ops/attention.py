@@ -80,7 +80,7 @@ def attention(n: Node) -> SSAValue | tuple[SSAValue | None, ...]:
     params: dict[str, Param] = {
         **_positions(n),
         "offset": offset,
-        "scale": n.float("scale") or None,
+        "scale": n.given_float("scale"),
         "softcap": n.float("softcap"),
     }
     masks = () if mask is None else (mask,)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import f32, i32
+from xdsl.dialects.builtin import f32, f64, i32
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph import elementwise as e
@@ -10,6 +10,7 @@ from ge.dialects.graph.linear import DetOp, EinsumOp, MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import SqueezeOp, UnsqueezeOp
+from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import DYNAMIC, element_type, is_static, numel, rank_of, shape_of
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 
@@ -41,14 +42,21 @@ def gemm(n: Node) -> SSAValue:
         transpose_rhs=bool(n.int("transB")),
     )
     result = scaled(n, result, n.float("alpha", 1.0))
-    addend = n.get(2)
-    if addend is None:
+    addend, beta = n.get(2), n.float("beta", 1.0)
+    if addend is None or beta == 0:  # C is not looked at then, as in BLAS: it may be nan
         return result
-    return n.emit(e.AddOp, result, scaled(n, addend, n.float("beta", 1.0)))
+    return n.emit(e.AddOp, result, scaled(n, addend, beta))
 
 
 def scaled(n: Node, value: SSAValue, factor: float) -> SSAValue:
-    return value if factor == 1.0 else n.emit(e.MulOp, value, n.like(factor, value))
+    """value * factor; integers times a fraction are truncated."""
+    element = element_type(value)
+    if factor == 1.0:
+        return value
+    if is_float(element) or factor.is_integer():
+        return n.emit(e.MulOp, value, n.like(factor, value))
+    wide = n.emit(e.CastOp, value, to=f64)
+    return n.emit(e.CastOp, n.emit(e.MulOp, wide, n.like(factor, wide)), to=element)
 
 
 @onnx_op("Einsum")

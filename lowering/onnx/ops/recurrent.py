@@ -82,10 +82,12 @@ def layer(
     if lengths is not None and (known := n.constant_ints(4)) is not None:
         lengths = None if set(known) == {n.shape(0)[1 if batch_first else 0]} else lengths
     tail = [steps_first(n.get(i)) if i != 7 else n.get(i) for i in others]
-    clip = n.float("clip")
+    clip = n.given_float("clip")
+    if clip is not None and not clip >= 0:
+        raise Unsupported(f"clip is {clip:g}; it bounds sizes, and is no less than 0")
     layer = n.build(
         op, steps_first(x), weights, recurrence, n.get(3), lengths, steps_first(n.get(5)), *tail,
-        direction=n.str("direction", "forward").lower(), clip=clip or None,
+        direction=n.str("direction", "forward").lower(), clip=clip,
         **_activations(n), **params,
     )  # fmt: skip
     results: list[SSAValue] = list(layer.results)
