@@ -29,6 +29,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from pathlib import Path
+from threading import RLock
 from traceback import extract_tb
 from typing import Any
 
@@ -38,6 +39,7 @@ from ge.dialects.support.context import setting
 from ge.dialects.support.distribution import NAME, stranger, version
 from ge.dialects.support.environment import packages_off
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.forks import done_before_forks
 
 GROUP = "xdsl.universe"
 OWN = ("ge", "xdsl")  # whose names nobody takes
@@ -134,6 +136,8 @@ class Packages:
 
 
 _packages = ContextVar("packages", default=Packages())  # one for all threads of the process
+_LOOKING = RLock()  # of the thread that looks for them
+done_before_forks(_LOOKING.acquire, _LOOKING.release)
 
 
 def looking_again() -> AbstractContextManager[Packages]:
@@ -145,7 +149,9 @@ def installed() -> Sequence[Installed]:
     """The packages that take part, by name, but for ge and xDSL themselves."""
     packages = _packages.get()
     if packages.found is None:
-        packages.found = _find()
+        with _LOOKING:
+            if packages.found is None:
+                packages.found = _find()
     return packages.found
 
 

@@ -6,6 +6,7 @@ Nothing here imports numpy: every tool runs this at start-up.
 
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
+from itertools import count
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
@@ -41,6 +42,7 @@ _SHAPE, _BYTES, _TENSORS, _ELEMENT = "_ge_shape", "_ge_bytes", "_ge_tensors", "_
 _INTS, _NUMBER = "_ge_ints", "_ge_number"  # and in other attributes, which are too
 
 _numbers: dict[Attribute, int] = {}  # of `number_of`
+_next_number = count()  # no two threads get the same
 
 
 class NotStatic(VerifyException, ValueError):
@@ -128,7 +130,7 @@ def number_of(attribute: Attribute) -> int:
     """A number that equal attributes have in common: xDSL hashes all of an attribute each time."""
     number: int | None = attribute.__dict__.get(_NUMBER)
     if number is None:
-        number = vars(attribute)[_NUMBER] = _numbers.setdefault(attribute, len(_numbers))
+        number = vars(attribute)[_NUMBER] = _numbers.setdefault(attribute, next(_next_number))
     return number
 
 

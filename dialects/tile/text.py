@@ -5,6 +5,7 @@ the ops of such a kernel are made when somebody looks into it.
 """
 
 from collections.abc import Callable
+from threading import RLock
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import StringAttr
@@ -12,9 +13,13 @@ from xdsl.ir import Operation, Region
 from xdsl.printer import Printer
 
 from ge.dialects.npu_task.attributes import number
+from ge.dialects.support.forks import done_before_forks
 from ge.dialects.tile.kernel import KernelOp
 
 Read: TypeAlias = Callable[[str], KernelOp]
+
+READING = RLock()  # sessions of several threads may look into one kernel
+done_before_forks(READING.acquire, READING.release)
 
 
 class TextKernelOp(KernelOp):
@@ -34,12 +39,21 @@ class TextKernelOp(KernelOp):
     @property
     def regions(self) -> tuple[Region, ...]:
         if self._regions is None:
-            kernel = self._read(f"{self.name} @program{self.text}")
-            if kernel.workspaces is not None:
-                self.workspaces = kernel.workspaces
-            self._regions = ()
-            self.add_region(kernel.detach_region(0))
+            with READING:
+                self._read_regions()
+        assert self._regions is not None
         return self._regions
+
+    def _read_regions(self) -> None:
+        """Nobody sees them before they are whole."""
+        if self._regions is not None:
+            return
+        kernel = self._read(f"{self.name} @program{self.text}")
+        if kernel.workspaces is not None:
+            self.workspaces = kernel.workspaces
+        region = kernel.detach_region(0)
+        region.parent = self
+        self._regions = (region,)
 
     @property
     def workspace_bytes(self) -> int:

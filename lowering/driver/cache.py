@@ -322,7 +322,7 @@ def _keep(request: Request, entry: Path, program: "Program") -> None:
 
 def _store(request: Request, entry: Path, program: "Program") -> None:
     if not entry.parent.exists():
-        entry.parent.mkdir(0o700, parents=True)
+        entry.parent.mkdir(0o700, parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=".new-", dir=entry.parent))
     try:
         if request.output is None:
@@ -344,10 +344,20 @@ def _store(request: Request, entry: Path, program: "Program") -> None:
         (folder / ENTRY).write_text(json.dumps(about), encoding="utf-8")
         for file in folder.iterdir():
             file.chmod(0o600)
-        shutil.rmtree(entry, ignore_errors=True)  # it was damaged or outdated
-        os.rename(folder, entry)
+        _put(folder, entry)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _put(folder: Path, entry: Path) -> None:
+    """Make a folder the entry. Another thread or process may do the same at once: what it has put
+    there since is as good."""
+    shutil.rmtree(entry, ignore_errors=True)  # it was damaged or outdated
+    try:
+        os.rename(folder, entry)
+    except OSError:
+        if not (entry / ENTRY).exists():
+            raise
 
 
 def _reads(path: str) -> list[str]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ge.dialects.support.diagnostics import warning_handler
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.forks import done_before_forks
 from ge.lowering.driver.cache import warn
 from ge.lowering.driver.compiler import compile_loaded
 from ge.lowering.driver.program import Program
@@ -27,6 +28,7 @@ MOST_KEPT = 64  # programs of a graph, for different weights
 
 # Of who compiles: PyTorch's exporter changes tables that all threads share
 COMPILING = RLock()
+done_before_forks(COMPILING.acquire, COMPILING.release)
 
 
 def refuse_training(tensors: Sequence[Any]) -> None:

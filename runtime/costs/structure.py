@@ -6,6 +6,7 @@ of its structure. Long constants count by their type: no cost depends on what is
 
 from collections.abc import Callable, Hashable
 from functools import lru_cache, wraps
+from itertools import count
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from xdsl.ir import Attribute, OpResult, SSAValue
@@ -29,6 +30,7 @@ T = TypeVar("T")
 
 # What `number_of` has seen; equal ops of all modules have one number.
 _numbers: dict[Hashable, int] = {}
+_next_number = count()  # no two threads get the same
 
 
 def number_of(op: TensorOp) -> int:
@@ -41,7 +43,7 @@ def number_of(op: TensorOp) -> int:
     properties: Hashable = ()
     if op.properties:
         properties = frozenset([(n, attribute_number(a)) for n, a in op.properties.items()])
-    return _numbers.setdefault((type(op), properties, operands, results), len(_numbers))
+    return _numbers.setdefault((type(op), properties, operands, results), next(_next_number))
 
 
 def _constant(value: SSAValue, op: ConstantOp) -> Hashable:

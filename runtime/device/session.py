@@ -21,6 +21,7 @@ from ge.dialects.graph.state import growing_symbol
 from ge.dialects.npu_task.program_info import STREAMS
 from ge.dialects.support.environment import switch
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.forks import renew_in_children
 from ge.dialects.support.functions import functions
 from ge.dialects.support.types import DYNAMIC, Shape
 from ge.dialects.targets import DEFAULT_TARGET
@@ -146,10 +147,15 @@ class Session:
         self.cast_inputs = cast_inputs
         self.lock = Lock()  # of who runs
         self._queue: ThreadPoolExecutor | None = None
+        renew_in_children(self)
         is_open = any(DYNAMIC in p.shape for p in self.inputs) and self.gears is None
         self._bind = bind if is_open and not self.state.names else None
         self._bound: OrderedDict[tuple[Shape, ...], Session] = OrderedDict()
         self._checks: dict[str, Any] = {"poison": poison, "sanitize": sanitize, "tiles": tiles}
+
+    def after_fork(self) -> None:
+        """A run that another thread of the parent was at goes on in the parent alone."""
+        self.lock, self._queue = Lock(), None
 
     @cached_property
     def staged(self) -> Staged:

@@ -15,6 +15,7 @@ the last batches tell that overlapping would save at least `PAYS` of each, and a
 longer does.
 """
 
+import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
@@ -95,7 +96,7 @@ def overlapped(stages: "Stages", prefetch: int) -> Outputs:
     stream = Stream(stages, prefetch)
     stream.start()
     try:
-        while isinstance(batch := stream.computed.get(), Batch):
+        while isinstance(batch := stream.next(), Batch):
             start = perf_counter()
             outputs = stages.unload(batch)
             stream.free_outputs.put(batch.memory)
@@ -211,12 +212,20 @@ class Stream:
             self.free_inputs.put(stages.input_memory())
             self.free_outputs.put(stages.output_memory())
         self.stopped = self.paused = self.reading = False
+        self.process = os.getpid()
         self.feeder = _thread(self.feed, "ge feed")
         self.computer = _thread(self.compute, "ge compute")
 
     def start(self) -> None:
         self.feeder.start()
         self.computer.start()
+
+    def next(self) -> Batch | Ended:
+        """What was computed next. Raises GeError in a child of the process that has the threads."""
+        if os.getpid() != self.process:
+            text = "this stream of batches belongs to the process that began it"
+            raise GeError(text, hint="call run_many in the child, where its threads are")
+        return self.computed.get()
 
     def feed(self) -> None:
         try:

@@ -34,6 +34,7 @@ from xdsl.irdl import IRDLOperation, VarOperandDef
 from ge.dialects.fused_op import USER_KERNELS
 from ge.dialects.support.access import Access
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.once import Once
 from ge.dialects.support.packages import of_dialect
 from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.data.arrays import Array, contiguous
@@ -70,7 +71,6 @@ class Kernel:
 
 
 _KERNELS: dict[type[Operation], Kernel] = {}
-_loaded: list[bool] = []
 
 
 _INSIDE: dict[tuple[type[Operation], type[Operation]], Kernel] = {}
@@ -131,15 +131,18 @@ def find_custom(kind: str) -> Fn | None:
 def find(op: type[Operation]) -> Kernel | None:
     """The first call imports all kernel modules; those of an installed package are imported for
     the first op of its dialects. Raises GeError where that fails."""
-    if not _loaded:
-        _loaded.append(True)
-        for module in pkgutil.iter_modules(__path__, f"{__name__}."):
-            importlib.import_module(module.name)
+    _import_kernels()
     if op not in _KERNELS and not op.__module__.startswith("ge."):
         for package in of_dialect(op.name.partition(".")[0]):
             for module in package.adds.kernels:
                 package.load(module)
     return _KERNELS.get(op)
+
+
+@Once
+def _import_kernels() -> None:
+    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
+        importlib.import_module(module.name)
 
 
 def prepare(op: Operation) -> Fn:

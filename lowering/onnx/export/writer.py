@@ -22,6 +22,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.support.diagnostics import location_of, read_location
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.once import Once
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, element_type, is_ranked, shape_of
 from ge.lowering.onnx.model import ONNX_NUMBERS
@@ -41,7 +42,6 @@ Input: TypeAlias = SSAValue | str | None
 Write: TypeAlias = Callable[[Any, "Writer"], str | list[str]]
 
 _WRITES: dict[type[Operation], Write] = {}
-_loaded: list[bool] = []
 
 
 def writes(
@@ -249,11 +249,14 @@ class Writer:
 
 def find(kind: type[Operation]) -> Write | None:
     """The first call imports the modules with these functions."""
-    if not _loaded:
-        _loaded.append(True)
-        for module in ("table", "layers", "composites", "control", "recurrent"):
-            importlib.import_module(f"ge.lowering.onnx.export.{module}")
+    _import_writers()
     return _WRITES.get(kind)
+
+
+@Once
+def _import_writers() -> None:
+    for module in ("table", "layers", "composites", "control", "recurrent"):
+        importlib.import_module(f"ge.lowering.onnx.export.{module}")
 
 
 def prefix_of(op: Operation) -> str:
