@@ -65,6 +65,11 @@ def argument_attributes(func: FuncOp, index: int) -> Mapping[str, Attribute]:
     return {} if func.arg_attrs is None else func.arg_attrs.data[index].data
 
 
+def input_name(func: FuncOp, index: int) -> str:
+    """The name by which an input of a function is given; the name in the text says nothing."""
+    return name_of(argument_attributes(func, index)) or f"arg{index}"
+
+
 def is_seed(arg: BlockArgument) -> bool:
     """Whether it is an argument that a session gives for random numbers."""
     func = arg.block.parent_op()
@@ -76,4 +81,10 @@ def name_hint(name: str) -> str | None:
     hint = re.sub(r"[^A-Za-z0-9_$.-]", "_", name)
     if hint[:1].isdigit():
         hint = f"_{hint}"
-    return hint if SSAValue.is_valid_name(hint) else None
+    return lasting_hint(hint) if SSAValue.is_valid_name(hint) else None
+
+
+def lasting_hint(hint: str) -> str | None:
+    """What stays of a value name. Each time that a value gets one, xDSL takes a number at its end
+    off; of "_1_2" it leaves "_1", then "", which it refuses to copy."""
+    return re.sub(r"(_\d+)+$", "", hint) or None

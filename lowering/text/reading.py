@@ -6,7 +6,7 @@ import stat
 import struct
 import sys
 from bisect import bisect_right
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -35,6 +35,7 @@ from xdsl.utils.exceptions import (
 from xdsl.utils.lexer import Input, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 
+from ge.dialects.graph.ports import lasting_hint
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.locations import place
 from ge.dialects.support.operation import put_last
@@ -148,6 +149,16 @@ class _Lexer(MLIRLexer):
                 return token
             return Token(MLIRTokenKind.STRING_LIT, token.span)
         return token
+
+
+MOST_BITS = (1 << 24) - 1  # as in LLVM
+MOST_DIMS = 64  # as in numpy
+TOO_MANY_DIMS = re.compile(rf"(?:(?:\d+|\?)x){{{MOST_DIMS + 1}}}")
+
+
+def with_lasting_hint(value: SSAValue) -> None:
+    if (hint := value.name_hint) is not None and (hint == "" or hint[-1].isdigit()):
+        value.name_hint = lasting_hint(hint)
 
 
 class LocatingParser(DenseParser):
@@ -270,7 +281,13 @@ class LocatingParser(DenseParser):
                 taken[name] = (result,)
                 if not name[0].isdigit():
                     result.name_hint = name
+                    with_lasting_hint(result)
         return op
+
+    def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
+        super()._register_ssa_definition(name, values, span)
+        for value in values:
+            with_lasting_hint(value)
 
     def _op_name(self) -> tuple[int, int, str]:
         start = self._op_names[-1] if self._op_names else self.pos
@@ -391,6 +408,20 @@ class LocatingParser(DenseParser):
         if match is not None and parsed is not None:
             self._types[match[0]] = parsed
         return parsed
+
+    def _parse_optional_integer_or_float_type(self) -> TypeAttribute | None:
+        """As upstream; not wider than in LLVM: the ends of the type are numbers of that width."""
+        start = self.pos
+        parsed = super()._parse_optional_integer_or_float_type()
+        if getattr(parsed, "bitwidth", 0) > MOST_BITS:
+            self.raise_error(f"integers have at most {MOST_BITS:,} bits", start, self.pos)
+        return parsed
+
+    def parse_dimension_list(self) -> list[int]:
+        """As upstream, which reads what is left of a shape again for each dimension."""
+        if TOO_MANY_DIMS.match(self.lexer.input.content, start := self.pos):
+            self.raise_error(f"a shape has at most {MOST_DIMS} dimensions", start, start + 1)
+        return super().parse_dimension_list()
 
     def parse_optional_attribute(self) -> Attribute | None:
         with self._place_errors(self.pos):

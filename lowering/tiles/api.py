@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.graph.ports import name_hint
 from ge.dialects.support.element_types import element_named
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.packages import of_dialect
@@ -260,7 +261,7 @@ def traced(
     names = code.co_varnames[1 : 1 + len(types)]
     given: list[Argument] = []
     for arg, name, t in zip(block.args, names, types, strict=False):
-        arg.name_hint = name
+        arg.name_hint = name_hint(name)
         given.append(Argument(arg, t.get_shape(), t.element_type))
     write = partial(call, kernel.function, given, parameters)
     op = written_kernel(kernel.name, block, Tracer(given, target), write, cores, place)

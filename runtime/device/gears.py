@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument
 
 from ge.dialects.graph import gears as graph
-from ge.dialects.graph.ports import PADDING, argument_attributes, dims_of, name_of
+from ge.dialects.graph.ports import PADDING, argument_attributes, dims_of, input_name
 from ge.dialects.npu_task import control
 from ge.dialects.support.dims import size_of
 from ge.dialects.support.errors import GeError
@@ -48,7 +48,7 @@ class GearTable:
             for value, axis in zip(op.inputs, op.measured, strict=True):
                 assert isinstance(value, BlockArgument)
                 table = argument_attributes(func, value.index)
-                name = name_of(table) or f"arg{value.index}"
+                name = input_name(func, value.index)
                 dims = dims_of(table, len(shape_of(value)))
                 names.append(dims[axis] or f"{name}[{axis}]")
                 places.append((name, axis))

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,17 @@ from onnx import helper, numpy_helper
 import ge
 from ge.dialects.support.errors import GeError
 from ge.runtime.profile.tables import csv_text
-from ge.tools import ge_check, ge_compile, ge_import, ge_opt, ge_run
+from ge.tools import (
+    ge_bench,
+    ge_calibrate,
+    ge_check,
+    ge_compile,
+    ge_import,
+    ge_opt,
+    ge_parser,
+    ge_run,
+    ge_visualizer,
+)  # fmt: skip
 
 RNG = np.random.default_rng(0)
 
@@ -256,3 +267,117 @@ def test_a_plugin_that_exits(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     (tmp_path / "in.mlir").write_text("builtin.module {}")
     assert ge_opt.main([str(tmp_path / "in.mlir"), "--load-plugin", str(tmp_path / "p.py")]) == 1
     assert "p.py:2: error: cannot load plugin: SystemExit: 3" in capfd.readouterr().err
+
+
+# ---- names that are no value names of the text -------------------------------------------------
+
+NAMES = ("0", "12", "_0", "%5", "_1_2", "%", "1.0", "_", "é", "0:1", "x_0", "x_1")
+PARTS = ("a", "b", "past", "w", "v", "shift", "product", "sum", "scores", "y", "z", "kept")
+
+
+def named_model(path: Path, rotated: int | None, dynamic: bool) -> dict[str, str]:
+    """A layer, a softmax, a second layer and a state, of which all values, nodes and dimensions
+    have names of `NAMES`, turned by so many; plain ones with None. Returns the name of each."""
+    order = PARTS if rotated is None else (*NAMES[rotated:], *NAMES[:rotated])
+    name = dict(zip(PARTS, order, strict=True))
+    rows, length = ("0", "_0") if dynamic else (4, 3)
+    info, node = helper.make_tensor_value_info, helper.make_node
+    rng = np.random.default_rng(1)
+
+    def weight(part: str, *shape: int) -> onnx.TensorProto:
+        return numpy_helper.from_array(rng.normal(0, 0.1, shape).astype(np.float32), name[part])
+
+    wires = [
+        ("MatMul", ("a", "w"), "product"), ("Add", ("product", "shift"), "sum"),
+        ("Softmax", ("sum",), "scores"), ("MatMul", ("scores", "v"), "y"),
+        ("Add", ("y", "b"), "z"), ("Concat", ("past", "a"), "kept"),
+    ]  # fmt: skip
+    graph = helper.make_graph(
+        [
+            node(op, [name[i] for i in ins], [name[out]], name=name[out],
+                 **({"axis": 0} if op == "Concat" else {}))
+            for op, ins, out in wires
+        ],
+        "0",
+        [info(name["a"], 1, [rows, 64]), info(name["b"], 1, [64]),
+         info(name["past"], 1, [length, 64])],
+        [info(name["z"], 1, [rows, 64]), info(name["scores"], 1, [rows, 32]),
+         info(name["kept"], 1, None)],
+        [weight("w", 64, 32), weight("v", 32, 64), weight("shift", 32)],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, ir_version=10), path)
+    return name
+
+
+def outputs_of(model: Path, name: dict[str, str], *flags: str) -> list[np.ndarray]:
+    """What `ge-run` computes, with all that it can tell of the run."""
+    folder = model.parent
+    rng = np.random.default_rng(2)
+    shapes = {"a": (4, 64), "b": (64,), "past": (3, 64)}
+    arrays = {name[k]: rng.normal(0, 1, s).astype(np.float32) for k, s in shapes.items()}
+    np.savez(folder / "in.npz", **arrays)
+    flags = (*flags, "--inputs", str(folder / "in.npz"), "--outputs", str(folder / "out.npz"))
+    tables = ["--trace", f"{folder}/t.json", "--op-summary", f"{folder}/s.csv", "--explain", "3"]
+    assert ge_run.main([str(model), *flags, *tables]) == 0
+    with np.load(folder / "out.npz") as file:
+        return [file[name[k]] for k in ("z", "scores", "kept")]
+
+
+STATIC = [
+    "--quantize int8 --calibration IN --export-qdq q.onnx", "--state PAST=KEPT",
+    "--memory-limit 4K", "", "--until=fused", "--memory 3 --pieces", "--quantize w8a16",
+    "--quantize dynamic --accuracy snr>=20 --calibration IN", "--precision fp16 --calibration IN",
+    "--tiles --print-core-plans", "--print-liveness --validate",
+    "--html page.html --mlir-use-nameloc-as-prefix", "--share-io --merge-io --no-reuse MatMul",
+    "--dump-graph 2 --dump-path dumps", "--keep-outputs SCORES",
+]  # fmt: skip
+DYNAMIC = [
+    "", "--dynamic-dims 4,3;8,3", "--dim 0=4 --dim _0=3", "--dim 0=1..8",
+    "--state PAST=KEPT --state-capacity _0=16 --dim 0=1",
+]  # fmt: skip
+OTHERS = [
+    (ge_bench.main, "--report bench.json"), (ge_calibrate.main, "--data IN -o c.toml"),
+    (ge_visualizer.main, "-o v.html"), (ge_parser.main, ""), (ge_import.main, "-o i.mlir"),
+]  # fmt: skip
+
+
+def arguments(flags: str, name: dict[str, str], folder: Path) -> list[str]:
+    """The flags, with files in the folder and the names of this model."""
+    text = flags
+    for part in ("past", "kept", "scores"):
+        text = text.replace(part.upper(), re.escape(name[part]) if part == "past" else name[part])
+    found = text.replace("IN", "in.npz").split()
+    return [str(folder / a) if re.search(r"\.(npz|onnx|html|json|toml|mlir)$|^dumps", a) else a
+            for a in found]  # fmt: skip
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    ("rotated", "modes"),
+    [(0, 3), *(pytest.param(i, 99, marks=pytest.mark.soak) for i in (0, 4, 8))],
+)
+def test_names_that_text_has_no_names_for(
+    dynamic: bool, rotated: int, modes: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Every command and mode takes them, and computes what it does with plain names."""
+    plain, odd = tmp_path / "plain.onnx", tmp_path / "odd.onnx"
+    names = named_model(plain, None, dynamic), named_model(odd, rotated, dynamic)
+    wanted = outputs_of(plain, names[0])
+
+    def check_numbers(model: Path) -> None:
+        for got, expected in zip(outputs_of(model, names[1]), wanted, strict=True):
+            np.testing.assert_array_equal(got, expected)
+
+    check_numbers(odd)
+    program = tmp_path / "program.mlir"
+    for flags in (DYNAMIC if dynamic else STATIC)[:modes]:
+        given = arguments(flags, names[1], tmp_path)
+        status = ge_compile.main([str(odd), "-o", str(program), *given])
+        assert status == 0, (flags, capfd.readouterr().err)
+        if "--until" not in flags:
+            assert ge_check.main([str(program)]) == 0, flags
+        if not flags:
+            check_numbers(program)
+    for main, flags in OTHERS[: 0 if dynamic else modes // 2]:
+        given = arguments(flags, names[1], tmp_path)
+        assert main([str(odd), *given]) == 0, (flags, capfd.readouterr().err)

@@ -15,7 +15,7 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.ports import name_of
+from ge.dialects.graph.ports import argument_attributes, name_of
 from ge.dialects.support.diagnostics import read_location
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.tensor_op import TensorOp
@@ -191,10 +191,8 @@ def all_names(op: Operation) -> list[str]:
 def argument_name(value: BlockArgument) -> str:
     """The name of an input of the model; without one, that of the argument in the text."""
     main = value.block.parent_op()
-    if isinstance(main, FuncOp) and main.arg_attrs is not None:
-        if (name := name_of(main.arg_attrs.data[value.index].data)) is not None:
-            return name
-    return value.name_hint or f"arg{value.index}"
+    named = name_of(argument_attributes(main, value.index)) if isinstance(main, FuncOp) else None
+    return named or value.name_hint or f"arg{value.index}"
 
 
 def numbered(names: Iterable[str]) -> Iterator[str]:

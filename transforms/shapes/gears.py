@@ -16,7 +16,7 @@ from math import prod
 
 from xdsl.dialects.func import FuncOp
 
-from ge.dialects.graph.ports import DIM_RANGES, argument_attributes, dims_of, name_of
+from ge.dialects.graph.ports import DIM_RANGES, argument_attributes, dims_of, input_name
 from ge.dialects.support.dims import size_of, symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, shape_of
@@ -66,10 +66,6 @@ def fail(number: int, message: str, hint: str = "") -> GeError:
 
 
 # ---- the dynamic dimensions ------------------------------------------------------------------
-
-
-def input_name(func: FuncOp, index: int) -> str:
-    return name_of(argument_attributes(func, index)) or f"arg{index}"
 
 
 def dynamic_dims(func: FuncOp) -> dict[str, list[Place]]:

@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.creation import RangeOp
 from ge.dialects.graph.indexing import GatherNdOp, GatherOp
-from ge.dialects.graph.ports import name_of
+from ge.dialects.graph.ports import input_name
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, ShapeOfOp, SqueezeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.graph.state import STATE
@@ -169,7 +169,7 @@ class Growth:
             if STATE in table.data and arg in self.rows:
                 becomes = getattr(table.data[STATE], "data", "")
                 value = last.operands[names.index(becomes)] if becomes in names else arg
-                rows, name = self.rows.get(value), name_of(table.data) or f"arg{arg.index}"
+                rows, name = self.rows.get(value), input_name(self.main, arg.index)
                 if rows is None or rows.axis != self.rows[arg].axis or self.rows[arg].beyond:
                     raise error_at(self.main, f"state '{name}' does not grow along '{self.symbol}'")
                 steps[name] = rows.beyond
@@ -346,7 +346,9 @@ class Growth:
         hint = "fix other dimensions with --dim or --shape"
         if isinstance(value.owner, Operation):
             return error_at(value.owner, f"the size of {value.owner.name} is not known", hint)
-        return error_at(self.main, f"the size of input {value.name_hint} is not known", hint)
+        assert isinstance(value, BlockArgument)
+        name = input_name(self.main, value.index)
+        return error_at(self.main, f"the size of input '{name}' is not known", hint)
 
 
 def number_of(values: Sequence[int]) -> Number | None:
