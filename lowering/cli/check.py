@@ -56,6 +56,7 @@ def prove(args: argparse.Namespace) -> int:
     from ge.dialects.targets.target import Target
     from ge.lowering.driver.binding import is_open
     from ge.lowering.driver.compiler import context
+    from ge.lowering.levels.dominance import verify
     from ge.lowering.levels.level import Level, level_of
     from ge.lowering.levels.verify_level import VerifyLevelPass
     from ge.lowering.text.reading import parse_module, read_source
@@ -69,16 +70,16 @@ def prove(args: argparse.Namespace) -> int:
     source = read_source(None if args.program == "-" else args.program)
     ctx = context()
     module = parse_module(ctx, source)
+    verify(module)
     if main_function(module) is None and any(op.name == "tile.kernel" for op in module.ops):
         return prove_kernels(module, args.target)
     if (level := level_of(module)) is not Level.PROGRAM:
         raise GeError(f"the module is at the {level} level", args.program, "compile it first")
-    module.verify()
     target = Target.load(args.target) if args.target else None
 
     def prove_one(module: "ModuleOp") -> "Proof":
         proof = check_program(module, target)
-        if not proof.problems:  # what it takes for granted: values defined before they are used
+        if not proof.problems:
             VerifyLevelPass(Level.PROGRAM, args.target).apply(ctx, module)
         report(proof.problems)
         return proof
@@ -136,7 +137,6 @@ def prove_kernels(module: "ModuleOp", target: str) -> int:
     from ge.dialects.targets.target import target_for
     from ge.runtime.check.tiles import check_kernels
 
-    module.verify()
     proofs = check_kernels(module, target_for(module, target))
     for proof in proofs:
         report(proof.problems)

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ge.lowering.cli.arguments import fixed_of, flag_value
@@ -45,7 +46,7 @@ def load_model(
     from ge.lowering.driver.compiler import load
     from ge.runtime.data.npz import read_npz
     from ge.runtime.data.weights import Fallback, RandomPayload
-    from ge.runtime.device.ports import caller_ports
+    from ge.runtime.device.ports import caller_ports, check_shape
     from ge.runtime.device.session import check_inputs, main_of
 
     shapes, dims = parse_shapes(options.shape), parse_dims(options.dim)
@@ -53,7 +54,7 @@ def load_model(
     inputs = None
     if args.inputs:
         ports = caller_ports(main_of(loaded.module))
-        inputs = read_npz(args.inputs, [p.name for p in ports])
+        inputs = read_npz(args.inputs, [p.name for p in ports], partial(check_shape, ports))
         check_inputs(ports, inputs)
         open_dims = any(size < 0 for p in ports for size in p.shape)
         fixed = options.static_shape is not False and not any(options.gears)

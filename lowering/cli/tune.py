@@ -79,6 +79,7 @@ def tune_kernels(args: argparse.Namespace) -> int:
     from ge.lowering.driver.context import context
     from ge.lowering.driver.tune_kernels import LIMIT, tune_program
     from ge.lowering.kernels.tunings import PART, KernelTunings
+    from ge.lowering.levels.dominance import verify
     from ge.lowering.text.reading import parse_module, read_source
 
     if args.what or args.target or args.cores:
@@ -87,6 +88,7 @@ def tune_kernels(args: argparse.Namespace) -> int:
     if args.output and Path(args.output).exists():
         kept = KernelTunings.read(args.output)
     module = parse_module(context(()), read_source(args.kernel))
+    verify(module)
     count, faster = 0, list["KernelTuning"]()
     for tuning in tune_program(module, args.limit or LIMIT):
         print_result(tuning.summary)

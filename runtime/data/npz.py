@@ -2,42 +2,93 @@
 
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import contextmanager
 from io import BytesIO
+from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import Shape
 from ge.runtime.data.arrays import Array
+from ge.runtime.data.machine import require_memory
+
+T = TypeVar("T")
 
 
-def read_npz(path: str | Path, names: Collection[str]) -> dict[str, Array]:
+SMALL = 1 << 20  # elements that are read at once: later checks say all that is wrong with them
+
+Fits = Callable[[str, Shape], None]
+"""Raises GeError for the shape of an array, by name, that would not be taken."""
+
+
+def read_npz(
+    path: str | Path, names: Collection[str], fits: Fits = lambda name, shape: None
+) -> dict[str, Array]:
     """The arrays of these names; other entries come without elements, so that errors can name them
-    unread. Raises GeError for what is no such file."""
-    archive: Any
+    unread. A file of a megabyte may unpack to gigabytes: nothing is read before `fits` has seen
+    the shape that each large array declares. Raises GeError for what is no such file, and for an
+    array that has other elements than it declares, or more than this machine can hold."""
+    shapes = read_shapes(path, names)
+    for name, shape in shapes.items():
+        if prod(shape) > SMALL:
+            fits(name, shape)
+    with _opened(path) as archive:
+        return {
+            name: _of_entry(_array, archive, name, path) if name in shapes else np.empty(0)
+            for name in archive.files
+        }
+
+
+def read_shapes(path: str | Path, names: Collection[str]) -> dict[str, Shape]:
+    """The shapes of the arrays of these names; raises as `read_npz` does."""
+    with _opened(path) as archive:
+        return {
+            name: _of_entry(_shape, archive, name, path) for name in archive.files if name in names
+        }
+
+
+@contextmanager
+def _opened(path: str | Path) -> Generator[Any]:
     if Path(path).exists() and not Path(path).is_file():
         raise GeError(f"'{path}' is no .npz file", hint="np.savez writes it")
     try:
-        archive = np.load(path, allow_pickle=False)
+        archive: Any = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
         raise GeError(_reason(e, path), hint="np.savez writes it") from None
     if not hasattr(archive, "files"):
         raise GeError(f"'{path}' holds one array without a name", hint="use np.savez, not np.save")
-    arrays: dict[str, Array] = {}
     with archive:
-        for name in archive.files:
-            if name not in names:
-                arrays[name] = np.empty(0)
-                continue
-            try:
-                arrays[name] = _array(archive, name)
-            except MemoryError:
-                raise GeError(f"array '{name}' is too large", str(path)) from None
-            except _BROKEN as e:
-                raise GeError(f"array '{name}' cannot be read: {_text(e)}", str(path)) from None
-    return arrays
+        yield archive
+
+
+def _of_entry(read: Callable[[Any, str], T], archive: Any, name: str, path: str | Path) -> T:
+    try:
+        return read(archive, name)
+    except MemoryError:
+        raise GeError(f"array '{name}' is too large", str(path)) from None
+    except _BROKEN as e:
+        raise GeError(f"array '{name}' cannot be read: {_text(e)}", str(path)) from None
+
+
+def _shape(archive: Any, name: str) -> Shape:
+    """What the header of an entry says. Raises ValueError where there are not as many bytes."""
+    members = [m for m in (f"{name}.npy", name) if m in archive.zip.namelist()]
+    with archive.zip.open(members[0]) as member:
+        version = np.lib.format.read_magic(member)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else (
+            np.lib.format.read_array_header_2_0
+        )  # fmt: skip
+        shape, _, dtype = read(member)
+        held = archive.zip.getinfo(members[0]).file_size - member.tell()
+    declared = prod(shape) * dtype.itemsize
+    if declared != held and not dtype.hasobject:
+        raise ValueError(f"{list(shape)} of {dtype} are {declared:,} bytes, and it has {held:,}")
+    require_memory(declared, f"array '{name}' of {list(shape)}")
+    return shape
 
 
 def write_npz(file: BinaryIO, arrays: Mapping[str, Array]) -> None:

@@ -150,6 +150,14 @@ def check_inputs(
     return arrays
 
 
+def check_shape(expected: Sequence[Port], name: str, shape: Shape) -> None:
+    """Raises GeError for an array of another shape than the input of that name."""
+    for port in expected:
+        array = np.broadcast_to(np.zeros((), dtype_of(port.element)), shape)  # takes no memory
+        if port.name == name and (problem := _mismatch(port, array, {})):
+            raise GeError(problem, hint=f"expected inputs: {', '.join(map(str, expected))}")
+
+
 def check_outputs(
     expected: Sequence[Port], outputs: Mapping[str, Array], inputs: Sequence[Array]
 ) -> list[Array | None]:

@@ -2,13 +2,26 @@
 
 import os
 import re
+import zipfile
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ge.tools import ge_compile, ge_import, ge_opt, ge_run
+from ge.tools import (
+    ge_bench,
+    ge_calibrate,
+    ge_check,
+    ge_compile,
+    ge_import,
+    ge_opt,
+    ge_parser,
+    ge_run,
+    ge_tune,
+    ge_visualizer,
+)  # fmt: skip
 
 Main = Callable[[Sequence[str]], int]
 
@@ -357,3 +370,105 @@ def test_what_is_no_file_is_not_read(tool: str, fails: Fails, folder: Path):
 
 def test_no_input(fails: Fails):
     assert "give a .onnx or .mlir file" in fails("ge-compile", "-o", "out")
+
+
+# ---- texts that xDSL's verifiers let pass -------------------------------------------------------
+
+LATE = {
+    "graph": """\
+func.func @main(%x: tensor<4xf32> {graph.name = "x"}) -> (tensor<4xf32> {graph.name = "y"}) {
+  %1 = graph.relu %0 : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %1 : tensor<4xf32>
+}
+""",
+    "tile": """\
+tile.kernel @k(%in0: memref<512xf32>, %out0: memref<512xf32>) cores 1 {
+  tile.vector {
+    %ub = tile.alloc at [0] : !tile.tile<1x512xf32, ub>
+    %0 = tile.view %in0[%c0] sizes [512] : memref<512xf32> -> !tile.box<1x512xf32>
+    tile.load %0 to %ub
+    %c0 = arith.constant 0 : index
+    %1 = tile.view %out0[%c0] sizes [512] : memref<512xf32> -> !tile.box<1x512xf32>
+    tile.store %ub to %1
+  }
+}
+""",
+}
+READERS: dict[str, Callable[[str], int]] = {
+    "ge-compile": lambda file: ge_compile.main([file, "-o", "o.mlir"]),
+    "ge-run": lambda file: ge_run.main([file]),
+    "ge-opt": lambda file: ge_opt.main([file]),
+    "ge-check": lambda file: ge_check.main([file]),
+    "ge-tune": lambda file: ge_tune.main([file]),
+    "ge-bench": lambda file: ge_bench.main([file]),
+    "ge-parser": lambda file: ge_parser.main([file]),
+    "ge-visualizer": lambda file: ge_visualizer.main([file, "-o", "o.html"]),
+    "ge-calibrate": lambda file: ge_calibrate.main([file, "--data", "in.npz", "-o", "o.toml"]),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("level", LATE)
+def test_a_use_before_its_definition(
+    level: str, reader: str, folder: Path, capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(folder)
+    np.savez("in.npz", x=np.zeros(4, np.float32))
+    Path("late.mlir").write_text(LATE[level])
+    assert READERS[reader]("late.mlir") == 1
+    assert "does not dominate this use" in capfd.readouterr().err
+
+
+# ---- what is small and stands for what is large --------------------------------------------------
+
+LARGE = {
+    "tensor<i17179869184>": "integers have at most 16,777,215 bits",
+    "tensor<4xi4294967296>": "integers have at most 16,777,215 bits",
+    f"tensor<{'1x' * 100_000}f32>": "a shape has at most 64 dimensions",
+    f"memref<{'?x' * 65}f32>": "a shape has at most 64 dimensions",
+}
+
+
+@pytest.mark.parametrize("tool", ["ge-compile", "ge-run", "ge-opt"])
+@pytest.mark.parametrize("kind", LARGE, ids=[k[:24] for k in LARGE])
+def test_types_that_no_memory_holds(kind: str, tool: str, fails: Fails) -> None:
+    """The type is refused before anybody asks for its numbers."""
+    for text in (
+        f"func.func private @f({kind})",
+        f"func.func private @f() attributes {{a = {kind}}}",
+    ):
+        Path("large.mlir").write_text(text)
+        assert LARGE[kind] in fails(tool, "large.mlir", OUTPUT[tool], "out")
+
+
+def packed(path: str, shape: tuple[int, ...], held: int) -> None:
+    """An array of zeros with this shape in its header, and so many bytes behind it."""
+    header = BytesIO()
+    named = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(header, named)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", header.getvalue() + bytes(held))
+
+
+@pytest.mark.parametrize(
+    ("shape", "held", "expected"),
+    [
+        ((1 << 20, 3), 12 << 20, "input 'x' has shape [1048576, 3], not float32[2, 3]"),
+        ((2, 3), 12 << 20, "[2, 3] of float32 are 24 bytes, and it has 12,582,912"),
+        ((1 << 40, 3), 24, "are 13,194,139,533,312 bytes, and it has 24"),
+    ],
+)
+def test_arrays_that_are_more_than_they_should_be(
+    shape: tuple[int, ...], held: int, expected: str, fails: Fails,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """They are refused by what they declare: none is read."""
+    packed("x.npz", shape, held)
+    monkeypatch.setattr(np.lib.format, "read_array", lambda *a, **k: pytest.fail("it was read"))
+    assert expected in fails("ge-run", "in.mlir", "--inputs", "x.npz")
+    told = fails(
+        "ge-compile", "in.mlir", "-o", "out", "--quantize", "int8", "--calibration", "x.npz"
+    )
+    assert expected.partition(", not")[0] in told

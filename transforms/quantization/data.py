@@ -26,9 +26,9 @@ from ge.dialects.support.context import setting
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import DYNAMIC, AnyTensor, shape_text, tensor_type
+from ge.dialects.support.types import DYNAMIC, AnyTensor, Shape, shape_text, tensor_type
 from ge.runtime.data.arrays import Array, dtype_of, kind_of
-from ge.runtime.data.npz import read_npz
+from ge.runtime.data.npz import read_npz, read_shapes
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.facts import LayerFacts
 from ge.transforms.quantization.layers import all_names, argument_name
@@ -219,8 +219,8 @@ def has_unrelated_batches(main: FuncOp) -> bool:
 def have_one_count(path: str | Path, inputs: Sequence[Input]) -> bool:
     """Whether the arrays of a file for all inputs are of one size along their first dimension."""
     names = [i.name for i in inputs]
-    arrays = read_npz(path, [*names, *(PREFIX + n for n in names)])
-    return len({a.shape[:1] for a in arrays.values()}) == 1
+    shapes = read_shapes(path, [*names, *(PREFIX + n for n in names)])
+    return len({shape[:1] for shape in shapes.values()}) == 1
 
 
 def read_labelled(paths: Sequence[str | Path], main: FuncOp) -> Samples:
@@ -269,8 +269,10 @@ def _joined(i: Input, parts: Sequence[Array]) -> Array:
 
 
 def read_inputs(path: str | Path, inputs: Sequence[Input]) -> dict[str, Array]:
-    names = [i.name for i in inputs]
-    arrays = read_npz(path, [*names, *(PREFIX + n for n in names)])
+    by_name = {prefix + i.name: i for i in inputs for prefix in ("", PREFIX)}
+    arrays = read_npz(
+        path, by_name, lambda name, shape: check_shape(by_name[name], shape, str(path))
+    )
     counts: dict[int, str] = {}
     result: dict[str, Array] = {}
     for i in inputs:
@@ -292,16 +294,20 @@ def read_inputs(path: str | Path, inputs: Sequence[Input]) -> dict[str, Array]:
     return result
 
 
-def check_array(i: Input, array: Array, path: str) -> None:
-    dtype, shape = dtype_of(i.type.element_type), i.type.get_shape()
-    if array.dtype != dtype:
-        raise GeError(f"input '{i.name}' is {array.dtype}, not {dtype}", path)
+def check_shape(i: Input, given: Shape, path: str) -> None:
+    shape = i.type.get_shape()
     sizes = [
-        d for axis, d in enumerate(array.shape)
+        d for axis, d in enumerate(given)
         if axis < len(shape) and axis != i.batch and shape[axis] not in (DYNAMIC, d)
     ]  # fmt: skip
-    if array.ndim != len(shape) or sizes:
-        raise GeError(f"input '{i.name}' has shape {shape_text(array.shape)}, not {i}", path)
+    if len(given) != len(shape) or sizes:
+        raise GeError(f"input '{i.name}' has shape {shape_text(given)}, not {i}", path)
+
+
+def check_array(i: Input, array: Array, path: str) -> None:
+    if array.dtype != (dtype := dtype_of(i.type.element_type)):
+        raise GeError(f"input '{i.name}' is {array.dtype}, not {dtype}", path)
+    check_shape(i, array.shape, path)
     if kind_of(array.dtype) == "f" and array.size and not np.isfinite(array).all():
         where = np.argwhere(~np.isfinite(array))[0]
         sample = "" if i.batch is None else f"sample {where[i.batch]} of "
