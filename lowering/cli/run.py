@@ -197,6 +197,9 @@ def run(arguments: Sequence[str]) -> int:
             tiles, target = tile_times(args, loaded.module), options.target
             write_run(out, args.html, loaded, timeline, watcher,
                       report=report, target=target, rows=rows, tiles=tiles)  # fmt: skip
+    if session is not None and session.proved:
+        by_flag = flag_value(args, "sanitize")
+        (print_result if by_flag else partial(print, file=sys.stderr))(session.proved)
     print_outputs(outputs)
     return 0
 
@@ -340,7 +343,6 @@ def compute(
     if session.proved:
         for note in useless_events(module):
             print(f"note: {note}", file=sys.stderr)
-        print_result(session.proved)
     return outputs, session, numerics
 
 

@@ -20,6 +20,7 @@
 // REPORT-NEXT:   "launches": 3
 // REPORT:      "time": {
 // REPORT-NEXT:   "latency_us":
+// REPORT-NEXT: "first_us": 0.0,
 // REPORT-NEXT:   "lower_bound_us":
 // REPORT-NEXT:   "engines": {
 // REPORT-NEXT:     "cube": {
