@@ -60,7 +60,7 @@ def state_pairs(
                 raise GeError(f"state '{template}' is no name of an output: {e}") from None
             if name not in by_name:
                 raise GeError(f"state '{port.name}' becomes no output '{name}'",
-                              hint=_near(name, [*by_name], "outputs"))  # fmt: skip
+                              hint=_that_fit(port, outputs))  # fmt: skip
             if (other := pairs.get(port.name, name)) != name:
                 outs = f"'{other}' and '{name}'"
                 raise GeError(f"input '{port.name}' has two states: it becomes {outs}")
@@ -88,10 +88,9 @@ def likely_states(
     for port in inputs:
         parts = _at_digit(port.name)
         for before, output in by_rest.get(parts[1], ()) if parts else ():
-            try:
-                grows = growing_axis(port, output) is not None
-            except GeError:
+            if not _fits(port, output):
                 continue
+            grows = growing_axis(port, output) is not None
             if parts and (grows or WORDS.search(port.name)) and before != parts[0]:
                 pattern = f"{re.escape(parts[0])}(.*)={before}\\1"
                 found.setdefault(pattern, []).append((port.name, output.name))
@@ -174,6 +173,22 @@ def steps_beyond(name: str, symbol: str) -> int | None:
 
 def _no_input(pattern: str, names: Sequence[str]) -> GeError:
     return GeError(f"state '{pattern}' is no input", hint=_near(pattern, names, "inputs"))
+
+
+def _that_fit(port: Typed, outputs: Sequence[Typed]) -> str:
+    """The outputs that an input may become: names alone say little, as exporters number them."""
+    fitting = [output.name for output in outputs if _fits(port, output)]
+    if fitting:
+        return f"outputs of its type are {', '.join(fitting)}"
+    return f"no output is of its type; outputs: {', '.join(o.name for o in outputs) or 'none'}"
+
+
+def _fits(port: Typed, output: Typed) -> bool:
+    try:
+        growing_axis(port, output)
+    except GeError:
+        return False
+    return True
 
 
 def _near(name: str, names: Sequence[str], what: str) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ge.lowering.pipeline.options import Options
     from ge.lowering.pipeline.pass_manager import Instrumentation
     from ge.runtime.data.arrays import Array
+    from ge.runtime.device.session import Session
 
 
 def machine_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Target":
@@ -135,19 +136,18 @@ def bind(
     from ge.runtime.device.session import check_inputs, main_of
 
     shapes, dims = fixed_of(options)
-    ports = caller_ports(main_of(loaded.module))
+    main = main_of(loaded.module)
+    ports, growing = caller_ports(main), growing_symbol(main)
     if args.input.endswith(".onnx"):  # the import has taken the sizes that are not here any more
         left = {d or f"{p.name}[{i}]" for p in ports for i, d in enumerate(p.dims)}
         left |= {s for d in left for s in symbols(d)}
         dims = {name: size for name, size in dims.items() if name in left}
-    if inputs is not None and any(size < 0 for p in ports for size in p.shape):
+    open_dims = any(size < 0 for p in ports for size in p.shape)
+    if inputs is not None and open_dims and growing is None:
         given = {name: array.shape for name, array in inputs.items()}
-        check_sizes(main_of(loaded.module), dims, shapes, given)
+        check_sizes(main, dims, shapes, given)
     if not is_open(loaded.module):
-        is_fixed = not any(size < 0 for p in ports for size in p.shape)
-        growing = growing_symbol(main_of(loaded.module))
-        if growing is not None:
-            is_fixed = not dims.keys() <= {growing}
+        is_fixed = not dims.keys() <= {growing} if growing else not open_dims
         if is_fixed and (shapes or dims) and not args.input.endswith(".onnx"):
             hint = f"but --dim {growing}=N, rows that states have" if growing else ""
             raise GeError("the program's sizes are fixed: it takes no --dim and no --shape",
@@ -162,6 +162,25 @@ def bind(
         shapes = {name: array.shape for name, array in inputs.items()}
     bound = Binder(loaded, options).at(dims, shapes)
     return bound, bound.compilation, inputs
+
+
+def inputs_for(
+    args: argparse.Namespace, options: "Options", session: "Session"
+) -> "dict[str, Array]":
+    """Random inputs of the sizes asked for; what grows with states, for the rows that they hold.
+    Raises GeError where --dim says that these are others."""
+    from ge.dialects.graph.state import growing_symbol
+    from ge.dialects.support.errors import GeError
+    from ge.runtime.device.random_inputs import random_inputs
+    from ge.runtime.device.session import main_of
+
+    shapes, dims = fixed_of(options)
+    if (growing := growing_symbol(main_of(session.module))) is not None:
+        rows = session.state.rows()
+        if dims.setdefault(growing, rows) != rows:
+            what = f"--dim {growing}={dims[growing]}: the states have {rows} rows"
+            raise GeError(what, hint="a run begins with the rows of --load-state S.npz")
+    return random_inputs(session.module, args.seed, shapes, dims)
 
 
 def rows_of(options: "Options", module: "ModuleOp") -> int | None:

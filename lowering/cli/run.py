@@ -33,6 +33,7 @@ from ge.lowering.cli.pages import watched, write_run
 from ge.lowering.cli.prepare import (
     bind,
     compiled_for,
+    inputs_for,
     kernel_target,
     load_model,
     lower_for,
@@ -228,7 +229,8 @@ def tried(
 
 
 def files_read(args: argparse.Namespace, options: "Options") -> list[str]:
-    read = (args.input, args.inputs, args.load_state, args.model)
+    state = None if args.load_state == args.save_state else args.load_state  # a loop replaces it
+    read = (args.input, args.inputs, state, args.model)
     named = [path for path in read if path is not None]
     return [options.target, *options.plugins, *options.calibration_files, *named]
 
@@ -308,22 +310,21 @@ def compute(
     from ge.dialects.support.errors import GeError
     from ge.runtime.check.schedule import useless_events
     from ge.runtime.data.arrays import statistics
-    from ge.runtime.device.random_inputs import random_inputs
     from ge.runtime.device.session import Session
 
-    if inputs is None:
-        shapes, dims = fixed_of(options)
-        inputs = random_inputs(loaded.module, args.seed, shapes, dims)
     module, payload = loaded.module, loaded.payload
     sanitize = flag_value(args, "sanitize")  # None: as the environment says
     target = machine_of(args, module, options)
     session = Session(
         module, payload, target, args.poison, sanitize, tiles=args.tiles or "", seed=args.seed
     )
-    if args.save_state and not session.state.names:
-        raise GeError("--save-state: the program keeps no state", hint="compile it with --state")
+    for flag, path in (("--load-state", args.load_state), ("--save-state", args.save_state)):
+        if path and not session.state.names:
+            raise GeError(f"{flag}: the program keeps no state", hint="compile it with --state")
     if args.load_state:
         session.state.load(args.load_state)
+    if inputs is None:
+        inputs = inputs_for(args, options, session)
     if args.fuzz_schedule:  # from the state that the run begins with
         session.fuzz_schedule(inputs, args.fuzz_schedule, args.seed)
     start = time.perf_counter()

@@ -225,7 +225,11 @@ class Session:
         self.state.require(self._rows)
         if any(p.padded for p in self.inputs):
             expected = [with_rows(p, self._symbol, rows) for p in self.inputs]
-            check_inputs(expected, dict(zip(self.input_names, inputs, strict=True)))
+            try:
+                check_inputs(expected, dict(zip(self.input_names, inputs, strict=True)))
+            except GeError as e:
+                text = f"{e.message}: '{self._symbol}' is {rows}, the rows that states hold"
+                raise GeError(text, hint=e.hint) from None
 
     def _call(
         self,

@@ -29,6 +29,8 @@ BLOCK = re.compile(
 # a line, or several with a text for the command
 COMMAND = re.compile(r"^[^\n]*<<'(\w+)'\n.*?^\1$|^[^\n]+$", re.MULTILINE | re.DOTALL)
 
+LOOP = re.compile(r"^for (\w+) in \$\(seq (\d+) (\d+)\); do\n(.*?)^done$", re.MULTILINE | re.DOTALL)
+
 # commands that run in this process, where the line has nothing that needs a shell
 PYTHON = {*PARSERS, "filecheck"}
 CAT = ["cat"]  # at the end of a pipe: the status of what is before it does not count
@@ -73,7 +75,17 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
         status = subprocess.run(["bash", "-euc", command], check=False).returncode
         return checked(status, command, capfd)
 
-    return lambda commands: "".join(one(match[0]) for match in COMMAND.finditer(commands))
+    return lambda commands: "".join(
+        one(match[0]) for match in COMMAND.finditer(LOOP.sub(unrolled, commands))
+    )
+
+
+def unrolled(loop: re.Match[str]) -> str:
+    """The commands of a loop over numbers, which then run in this process."""
+    name, first, last, body = loop.groups()
+    lines = [line.strip() for line in body.splitlines()]
+    numbers = range(int(first), int(last) + 1)
+    return "\n".join(line.replace(f"${name}", str(i)) for i in numbers for line in lines)
 
 
 @contextmanager

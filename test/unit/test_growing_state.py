@@ -323,3 +323,32 @@ def test_what_states_say_of_growth_is_proved(
     module = growing().clone()
     fault(module)
     assert message in "\n".join(p.message for p in check_program(module).problems)
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "paged:4"])
+def test_commands_run_the_steps_of_a_session(
+    layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """True sizes are taken and no others, and random inputs have those of the states that a run
+    begins with."""
+    monkeypatch.chdir(tmp_path)
+    program = compiled(str(MODELS / "gpt2_decode.dynamic.onnx"), 8, state_layout=layout)
+    program.save("p.mlir", None)
+    session, state = program.session(), [*("--save-state", "s.npz")]
+    for step in range(3):
+        np.savez("x.npz", **step_inputs(step))
+        assert ge_run.main(["p.mlir", "--inputs", "x.npz", "--outputs", "y.npz", *state]) == 0
+        want = session.run(step_inputs(step))["logits"]
+        assert np.load("y.npz")["logits"].tobytes() == want.tobytes()
+        state = ["--load-state", "s.npz", *("--save-state", "s.npz")]
+    saved = np.load("s.npz")
+    assert all(saved[n].tobytes() == session.state[n].tobytes() for n in session.state.names)
+    for flags in ((), ("--dim", "past=3"), ("--fuzz-schedule", "2")):
+        assert ge_run.main(["p.mlir", "--load-state", "s.npz", *flags]) == 0
+    capsys.readouterr()
+    for flags, message in {
+        ("--inputs", "x.npz"): "[2, 3], not int64[2, 4]: 'past' is 3, the rows that states hold",
+        ("--dim", "past=5"): "--dim past=5: the states have 3 rows; a run begins with the rows of",
+    }.items():
+        assert ge_run.main(["p.mlir", "--load-state", "s.npz", *flags]) == 1
+        assert message in capsys.readouterr().err

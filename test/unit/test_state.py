@@ -171,7 +171,7 @@ def test_state_is_read_written_reset_and_saved(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        ({"h": "nxt"}, "state 'h' becomes no output 'nxt'; did you mean 'next'?"),
+        ({"h": "nxt"}, "state 'h' becomes no output 'nxt'; outputs of its type are y, next, q"),
         ({"hh": "next"}, "state 'hh' is no input; did you mean 'h'?"),
         ({"h": "next", "[h]": "y"}, "input 'h' has two states: it becomes 'next' and 'y'"),
         ({"[hx]": "next"}, "output 'next' is the state of two inputs, 'x' and 'h'"),
