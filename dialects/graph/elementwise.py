@@ -1,8 +1,9 @@
 """Elementwise ops with numpy broadcasting. `VECTOR_COST` is the number of vector instructions for
 one element (transcendental functions are short polynomials on the vector unit)."""
 
+import operator
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, f8E5M2, f8E8M0FNU, i1
@@ -52,6 +53,9 @@ class NegOp(Unary):
 
     name = "graph.neg"
     INVOLUTION: ClassVar = True
+
+    def of_integers(self, *values: int) -> int | None:
+        return -values[0]
 
 
 @irdl_op_definition
@@ -157,6 +161,9 @@ class AddOp(Binary):
     NEUTRAL: ClassVar = staticmethod(f.negative_zero)
     traits = traits_def(Commutative())
 
+    def of_integers(self, *values: int) -> int | None:
+        return values[0] + values[1]
+
 
 @irdl_op_definition
 class SubOp(Binary):
@@ -165,6 +172,9 @@ class SubOp(Binary):
     name = "graph.sub"
     NEUTRAL: ClassVar = staticmethod(f.zero)
     CANCELS: ClassVar = staticmethod(is_integer)
+
+    def of_integers(self, *values: int) -> int | None:
+        return values[0] - values[1]
 
 
 @irdl_op_definition
@@ -176,6 +186,9 @@ class MulOp(Binary):
     ABSORBING: ClassVar = staticmethod(f.integer_zero)
     traits = traits_def(Commutative())
 
+    def of_integers(self, *values: int) -> int | None:
+        return values[0] * values[1]
+
 
 @irdl_op_definition
 class DivOp(Binary):
@@ -183,6 +196,10 @@ class DivOp(Binary):
 
     name = "graph.div"
     NEUTRAL: ClassVar = staticmethod(f.one)
+
+    def of_integers(self, *values: int) -> int | None:
+        a, b = values
+        return None if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 @irdl_op_definition
@@ -193,6 +210,10 @@ class ModOp(Binary):
     fmod = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     VECTOR_COST: ClassVar = 4
     VECTOR_PROGRAM: ClassVar = True
+
+    def of_integers(self, *values: int) -> int | None:
+        a, b = values
+        return None if b == 0 or self.fmod.value.data else a % b
 
 
 @irdl_op_definition
@@ -226,6 +247,9 @@ class MaximumOp(Binary):
     IDEMPOTENT: ClassVar = True
     traits = traits_def(Commutative())
 
+    def of_integers(self, *values: int) -> int | None:
+        return max(values)
+
 
 @irdl_op_definition
 class MinimumOp(Binary):
@@ -235,6 +259,9 @@ class MinimumOp(Binary):
     NEUTRAL: ClassVar = staticmethod(f.highest)
     IDEMPOTENT: ClassVar = True
     traits = traits_def(Commutative())
+
+    def of_integers(self, *values: int) -> int | None:
+        return min(values)
 
 
 @irdl_op_definition
@@ -283,7 +310,11 @@ class ShiftOp(Binary):
     direction = choice_def("direction", ("left", "right"))
 
 
-PREDICATES = ("eq", "ne", "lt", "le", "gt", "ge")
+COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt,
+    "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+}  # fmt: skip
+PREDICATES = tuple(COMPARISONS)
 
 
 @irdl_op_definition
@@ -302,6 +333,9 @@ class CompareOp(Binary):
         if self.lhs is not self.rhs or is_float(element_type(self.lhs)):
             return None
         return f.constants(int(self.predicate.data in ("eq", "le", "ge")), self.result.type)
+
+    def of_integers(self, *values: int) -> int | None:
+        return int(COMPARISONS[self.predicate.data](*values))
 
 
 # ---- tests, choice, limits, conversion -------------------------------------------------------
@@ -359,6 +393,10 @@ class SelectOp(Elementwise, HasFolderInterface):
             f.broadcasts_into(shape_of(v), shape) or v is value for v in (self.condition, other)
         )
         return (value,) if same else None
+
+    def of_integers(self, *values: int) -> int | None:
+        condition, on_true, on_false = values
+        return on_true if condition else on_false
 
 
 @irdl_op_definition
@@ -435,6 +473,10 @@ class CastOp(Unary):
             return None
         back = inner.input.type == self.result.type
         return (inner.input,) if back and f.holds(inner.to, element_type(inner.input)) else None
+
+    def of_integers(self, *values: int) -> int | None:
+        is_truth = i1 in (self.to, element_type(self.input))
+        return int(values[0] != 0) if is_truth else values[0]
 
 
 @irdl_op_definition

@@ -42,7 +42,6 @@ from ge.dialects.support.element_types import check_computed
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
-    agree,
     byte_size,
     constant_ints,
     element_type,
@@ -60,9 +59,12 @@ ZERO = IntegerAttr(0, i64)
 
 
 def merge_shapes(a: Shape, b: Shape, names: str) -> Shape:
-    if not agree(a, b):
-        raise VerifyException(f"shapes of {names} differ: {shape_text(a)} and {shape_text(b)}")
-    return tuple(map(merge_dims, a, b))
+    if a == b:
+        return a
+    text = f"shapes of {names} differ: {shape_text(a)} and {shape_text(b)}"
+    if len(a) != len(b):
+        raise VerifyException(text)
+    return tuple(merge_dims(x, y, text) for x, y in zip(a, b, strict=True))
 
 
 # ---- gather ----------------------------------------------------------------------------------

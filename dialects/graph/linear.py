@@ -79,10 +79,9 @@ class MatmulOp(OneResultOp, SplitInterface):
         m, k = lhs[:-3:-1] if self.transpose_lhs.value.data else lhs[-2:]
         k_rhs, n = rhs[:-3:-1] if self.transpose_rhs.value.data else rhs[-2:]
         if DYNAMIC not in (k, k_rhs) and k != k_rhs:
-            raise VerifyException(
-                f"cannot multiply {shape_text(lhs)} by {shape_text(rhs)}: "
-                f"{k} columns meet {k_rhs} rows"
-            )
+            shapes = f"{shape_text(lhs)} by {shape_text(rhs)}"
+            k = merge_dims(k, k_rhs, f"cannot multiply {shapes}: {k} columns meet {k_rhs} rows")
+            k_rhs = k
         return broadcast(lhs[:-2], rhs[:-2]), m, n, merge_dims(k, k_rhs)
 
     def infer(self) -> Sequence[Attribute]:
@@ -130,7 +129,7 @@ class GroupedMatmulOp(OneResultOp, SplitInterface):
         k, n = rhs[:0:-1] if self.transpose_rhs.value.data else rhs[1:]
         if DYNAMIC not in (lhs[-1], k) and lhs[-1] != k:
             text = f"{shape_text(lhs)} by {shape_text(rhs[1:])}"
-            raise VerifyException(f"cannot multiply {text}: {lhs[-1]} columns meet {k} rows")
+            k = merge_dims(lhs[-1], k, f"cannot multiply {text}: {lhs[-1]} columns meet {k} rows")
         batch = broadcast(lhs[:-2], shape_of(self.groups))
         return batch, lhs[-2], n, merge_dims(lhs[-1], k)
 

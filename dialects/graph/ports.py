@@ -19,6 +19,8 @@ SEED = "graph.seed"  # it is what random numbers follow from (see `random.py`), 
 
 # of @main
 DIM_RANGES = "graph.dim_ranges"  # the least and the largest size of dimensions, -1 for no largest
+# dimensions of the model that have no name of their own here, and the sizes that they have
+DIM_RELATIONS = "graph.dim_relations"  # {mask = "past + 1"}
 # by the name of a dimension of gears the axes of outputs that are cut where inputs are
 # padded along it, or a text that says why they must not be
 PADDING = "graph.padding"
@@ -55,6 +57,19 @@ def state_ranges(main: Operation, ranges: Mapping[str, Range]) -> None:
     ends = {n: (r.least, -1 if r.most is None else r.most) for n, r in ranges.items()}
     arrays = {n: DenseArrayBase.from_list(i64, list(e)) for n, e in ends.items()}
     main.attributes[DIM_RANGES] = DictionaryAttr(arrays)
+
+
+def dim_relations(main: Operation) -> dict[str, str]:
+    """The dimensions that follow from others, by name, as expressions of these."""
+    table = main.attributes.get(DIM_RELATIONS)
+    items = table.data.items() if isinstance(table, DictionaryAttr) else ()
+    return {name: text.data for name, text in items if isinstance(text, StringAttr)}
+
+
+def state_relations(main: Operation, relations: Mapping[str, str]) -> None:
+    if relations:
+        texts = {name: StringAttr(text) for name, text in relations.items()}
+        main.attributes[DIM_RELATIONS] = DictionaryAttr(texts)
 
 
 def port(name: str) -> dict[str, Attribute]:

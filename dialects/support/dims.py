@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from ge.dialects.support.errors import GeError
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -22,6 +24,16 @@ class Range:
 
     def __str__(self) -> str:
         return f"{self.least}.." if self.most is None else f"{self.least}..{self.most}"
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """The size of a dimension as an expression of others: `past + 1`."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 OPERATIONS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv)
@@ -81,6 +93,11 @@ def _leaves(node: ast.expr) -> Iterator[str]:
         yield from _leaves(node.right)
 
 
+def is_expression(text: str) -> bool:
+    """Whether it is a name, or a sum or product of names and numbers."""
+    return len(text) <= LONGEST and (body := parsed(text)) is not None and any(_leaves(body))
+
+
 def size_of(name: str, sizes: Mapping[str, int]) -> int | None:
     """The size of a dimension where those of its symbols, or its own, are known."""
     if name in sizes:
@@ -113,6 +130,36 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> int | None:
             return a * b
         case _:
             return a // b if b else None
+
+
+def with_related(sizes: Mapping[str, int], relations: Mapping[str, str]) -> dict[str, int]:
+    """Sizes, and those that follow from them where a dimension has the size of an expression of
+    others. Raises GeError where they contradict each other."""
+    result = dict(sizes)
+    for _ in relations:  # in any order
+        before = len(result)
+        for name, text in relations.items():
+            if (size := value_of(text, result)) is not None:
+                if result.setdefault(name, size) != size:
+                    what = f"dimension '{name}' is {result[name]}, and '{text}' is {size}"
+                    raise GeError(what, hint=f"'{name}' is '{text}' in every run")
+            elif name in result and (found := _solved(text, result[name], result)) is not None:
+                result |= found
+        if len(result) == before:
+            break
+    return result
+
+
+def _solved(text: str, size: int, sizes: Mapping[str, int]) -> dict[str, int] | None:
+    """The one symbol of an expression that has no size yet, where it is to have this value."""
+    missing = [s for s in symbols(text) if s not in sizes]
+    if len(missing) != 1:
+        return None
+    none, one = (value_of(text, {**sizes, missing[0]: n}) for n in (0, 1))
+    if none is None or one is None or one == none or (size - none) % (one - none):
+        return None
+    found = {missing[0]: (size - none) // (one - none)}
+    return found if value_of(text, {**sizes, **found}) == size else None
 
 
 def most(text: str, ranges: Mapping[str, Range]) -> int | None:

@@ -4,7 +4,10 @@ A shape is a tuple of ints in which `DYNAMIC` marks a dimension that is known on
 Nothing here imports numpy: every tool runs this at start-up.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import count
 from typing import Any, TypeAlias, cast
@@ -146,7 +149,15 @@ def broadcast_dims(a: int, b: int) -> int:
         return b
     if b == DYNAMIC:
         return a
-    raise VerifyException(f"dimensions {a} and {b} do not broadcast")
+    return unlike(a, b, f"dimensions {a} and {b} do not broadcast")
+
+
+def unlike(a: int, b: int, message: str) -> int:
+    """Two dimensions of which none is 1 do not broadcast. Raises VerifyException."""
+    if (clashes := _CLASHES.get()) is not None:
+        clashes.broadcast.append((a, b))
+        return a
+    raise VerifyException(message)
 
 
 def broadcast(*shapes: Shape) -> Shape:
@@ -176,11 +187,37 @@ def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:
     return axis + rank if axis < 0 else axis
 
 
+@dataclass
+class Clashes:
+    """Pairs of dimensions that inference wants to be equal, and that are not; and pairs that
+    broadcast only if they are equal, or one of them is 1."""
+
+    equal: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    broadcast: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+
+
+_CLASHES: ContextVar[Clashes | None] = ContextVar("clashes", default=None)
+
+
+@contextmanager
+def collecting_clashes() -> Iterator[Clashes]:
+    """Dimensions that clash are collected here, and inference goes on with the first one."""
+    clashes = Clashes()
+    token = _CLASHES.set(clashes)
+    try:
+        yield clashes
+    finally:
+        _CLASHES.reset(token)
+
+
 def merge_dims(a: int, b: int, message: str = "") -> int:
     """The one dimension that is known to be equal to both. Raises VerifyException on a clash."""
     if a == DYNAMIC:
         return b
     if b in (DYNAMIC, a):
+        return a
+    if (clashes := _CLASHES.get()) is not None:
+        clashes.equal.append((a, b))
         return a
     raise VerifyException(message or f"dimensions {a} and {b} differ")
 

@@ -1,8 +1,8 @@
 """What `ge-run` runs: the model of the command line, lowered as far as needed, at given sizes."""
 
 import argparse
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -181,6 +181,25 @@ def inputs_for(
             what = f"--dim {growing}={dims[growing]}: the states have {rows} rows"
             raise GeError(what, hint="a run begins with the rows of --load-state S.npz")
     return random_inputs(session.module, args.seed, shapes, dims)
+
+
+@contextmanager
+def naming_sizes(
+    args: argparse.Namespace, options: "Options", module: "ModuleOp"
+) -> "Generator[None]":
+    """An error of a run on random inputs names the sizes that they have where nobody gave any."""
+    from ge.dialects.support.errors import GeError
+    from ge.runtime.device.random_inputs import chosen_sizes
+
+    try:
+        yield
+    except GeError as e:
+        chosen = {} if args.inputs else chosen_sizes(module, *fixed_of(options))
+        if not chosen or e.hint:
+            raise
+        sizes = ", ".join(f"{name}={size}" for name, size in chosen.items())
+        hint = f"the inputs are random ones with {sizes}: give --inputs, or --dim NAME=N"
+        raise GeError(e.message, e.where, hint) from e
 
 
 def rows_of(options: "Options", module: "ModuleOp") -> int | None:

@@ -38,6 +38,7 @@ from ge.lowering.cli.prepare import (
     load_model,
     lower_for,
     machine_of,
+    naming_sizes,
     rows_of,
     wants_time,
 )
@@ -174,7 +175,8 @@ def run(arguments: Sequence[str]) -> int:
     outputs: dict[str, Array] = {}
     session = timeline = None
     if not args.timing_only:
-        outputs, session, report["numerics"] = compute(args, loaded, options, inputs)
+        with naming_sizes(args, options, growing.module):
+            outputs, session, report["numerics"] = compute(args, loaded, options, inputs)
     if args.dispatch:
         target = machine_of(args, loaded.module, options)
         fed = growing if args.grow else loaded

@@ -43,12 +43,13 @@ from ge.lowering.pipeline.stages import check_switches, stages
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.text.errors import REPRODUCER, is_internal
 from ge.lowering.text.reading import parse_module, read_source
-from ge.lowering.text.values import Shapes, Sizes, parse_dims, parse_shapes
+from ge.lowering.text.values import Shapes, Sizes, parse_dims, parse_shapes, relations
 from ge.runtime.data.weights import Payload, open_payload, payload_path, weights_at_hand
 from ge.transforms.precision import outcome
 from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.rewriting.counts import disabling
 from ge.transforms.shapes.gears import Request, gears_of
+from ge.transforms.shapes.relate_dims import relate
 
 
 def is_shaped(t: Attribute) -> bool:
@@ -229,9 +230,12 @@ def load(
             imported = import_file(path, shapes, dims)
         return Program(imported.module, imported.payload, path, reload=reload)
     module = parse_module(ctx, read_source(path))
-    if (shapes or dims) and level_of(module).depth < Level.BUFFERS.depth:
+    related = relations(dims or {})
+    if (shapes or len(dims or {}) > len(related)) and level_of(module).depth < Level.BUFFERS.depth:
         what = "--shape and --dim are for .onnx models and for programs"
         raise GeError(what, path, "import the model anew")
+    if related:
+        relate(module, related)
     verify(module)
     payload = open_payload(module, text_folder(module, Path(path)))
     program = Program(module, payload, path, reload=reload)

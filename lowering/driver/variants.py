@@ -159,12 +159,13 @@ def state_variant(module: ModuleOp, options: Options) -> Variant | Refused:
 
 def batch_variants(model: Program, options: Options) -> Iterator[Variant | Refused]:
     """More samples at a time, where the first dimension of inputs and outputs has a name."""
-    fixed = fixed_sizes(parse_dims(options.dim))
+    given = parse_dims(options.dim)
+    fixed = fixed_sizes({n: size for n, size in given.items() if isinstance(size, int)})
     name = None if not fixed or model.reload is None else batch_of(model.reload(dims={}).module)
     if name not in fixed:
         yield Refused(BATCH, "the model has no symbolic first dimension that --dim gives a size")
         return
-    others = tuple(f"{n}={size}" for n, size in fixed.items() if n != name)
+    others = tuple(f"{n}={size}" for n, size in given.items() if n != name)
     for times in BATCHES:
         dims = (*others, f"{name}={times * fixed[name]}")
         yield Variant(f"batch {times * fixed[name]}", {"dim": dims}, SAME, times)

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.control import AssertOp
-from ge.dialects.graph.ports import NAME, SEQUENCE, state_ranges
+from ge.dialects.graph.ports import NAME, SEQUENCE, state_ranges, state_relations
 from ge.dialects.graph.random import STREAMS
 from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.errors import GeError
@@ -226,6 +226,7 @@ class Importer:
             warning(func, text)
         if self.fixed.ranges:
             state_ranges(func, self.fixed.ranges)
+        state_relations(func, self.fixed.relations.texts)
         self.payload.files = self.tensors.external_files()
         return Imported(ModuleOp([func]), self.payload)
 

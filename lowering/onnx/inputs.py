@@ -16,7 +16,8 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, AnyTensor, shape_text, tensor
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_name, element_of_onnx
 from ge.lowering.onnx.registry import Value
-from ge.lowering.text.values import Shapes, Sizes, did_you_mean, fixed_sizes
+from ge.lowering.text.values import Shapes, Sizes, did_you_mean, fixed_sizes, relations
+from ge.transforms.shapes.relations import Relations
 
 # Exporters that have no name for an unknown dimension write this one, for each of them: two such
 # dimensions need not have the same size
@@ -31,18 +32,19 @@ def symbol_of(dim: TensorShapeProto.Dimension) -> str:
 @dataclass
 class Fixed:
     """What the user says about inputs: shapes by input, symbolic dimensions by name, for inputs
-    that are sequences how many tensors they have (None: an optional that is not given), and the
-    sizes that dimensions may have which stay unknown.
+    that are sequences how many tensors they have (None: an optional that is not given), the sizes
+    that dimensions may have which stay unknown, and how some follow from others.
     """
 
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     dims: dict[str, int] = field(default_factory=dict[str, int])
     lengths: Mapping[str, int | None] = field(default_factory=dict[str, int | None])
     ranges: dict[str, Range] = field(default_factory=dict[str, Range])
+    relations: Relations = field(default_factory=Relations)
 
     @classmethod
     def of(cls, shapes: Shapes, dims: Sizes, lengths: Mapping[str, int | None]) -> "Fixed":
-        new = cls({}, fixed_sizes(dims), lengths)
+        new = cls({}, fixed_sizes(dims), lengths, relations=Relations.of(relations(dims)))
         new.ranges.update({n: d for n, d in dims.items() if isinstance(d, Range)})
         for name, sizes in shapes.items():
             new.shapes[name] = tuple(DYNAMIC if isinstance(s, Range) else s for s in sizes)
@@ -54,6 +56,13 @@ class Fixed:
     def size(self, name: str) -> int:
         known = size_of(name, self.dims) if name else None
         return DYNAMIC if known is None else known
+
+    def name_of(self, place: str, dim: TensorShapeProto.Dimension) -> str:
+        """The name of a symbolic dimension, which may follow from others; "" if it has none. One
+        without a name is known by its place, `x[0]`."""
+        if (symbol := symbol_of(dim)) or dim.HasField("dim_value"):
+            return self.relations.named(symbol)
+        return self.relations.named(place) if place in self.relations.sizes else ""
 
 
 class Input:
@@ -73,15 +82,26 @@ class Input:
         self.proto: TypeProto.Tensor = proto.tensor_type
         for dim in self.dims or ():
             check_name(dim.dim_param)
+        pairs = zip(self.places(), self.dims or (), strict=True)
+        self.names = [fixed.name_of(place, dim) for place, dim in pairs]
 
     @property
     def dims(self) -> Sequence[TensorShapeProto.Dimension] | None:
         return self.proto.shape.dim if self.proto.HasField("shape") else None
 
-    def size_of(self, dim: TensorShapeProto.Dimension) -> int:
-        if dim.HasField("dim_value"):
-            return dim.dim_value if dim.dim_value >= 0 else DYNAMIC
-        return self.fixed.size(symbol_of(dim))
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(
+            max(d.dim_value, DYNAMIC) if d.HasField("dim_value") else self.fixed.size(name or place)
+            for place, d, name in zip(self.places(), self.dims or (), self.names, strict=True)
+        )
+
+    def places(self) -> list[str]:
+        return [f"{self.name}[{i}]" for i, _ in enumerate(self.dims or ())]
+
+    def nameless(self) -> list[str]:
+        """The places of unknown dimensions that the model has no name for."""
+        pairs = zip(self.places(), self.dims or (), strict=True)
+        return [p for p, d in pairs if not d.HasField("dim_value") and not symbol_of(d)]
 
     def declared(self) -> str:
         dims = self.dims or ()
@@ -95,20 +115,20 @@ class Input:
                 f"input '{self.name}' has rank {len(self.dims)} ({self.declared()}), but the "
                 f"shape {shape_text(shape)} is given"
             )
-        for axis, (dim, size) in enumerate(zip(self.dims, shape, strict=True)):
-            known = self.size_of(dim)
+        known_sizes = zip(self.names, self.sizes(), shape, strict=True)
+        for axis, (name, known, size) in enumerate(known_sizes):
             if size == DYNAMIC:
-                self.adopt_range(axis, dim, known)
+                self.adopt_range(axis, known)
                 continue
             if known not in (DYNAMIC, size):
                 raise GeError(
                     f"input '{self.name}' is {self.declared()}, so the shape {shape_text(shape)} "
-                    f"does not fit: {dim.dim_param or 'a dimension'} is {known}"
+                    f"does not fit: {name or 'a dimension'} is {known}"
                 )
-            if symbol := symbol_of(dim):
-                self.fixed.dims[symbol] = size
+            if name:
+                self.fixed.dims[name] = size
 
-    def adopt_range(self, axis: int, dim: TensorShapeProto.Dimension, known: int) -> None:
+    def adopt_range(self, axis: int, known: int) -> None:
         """An axis stays unknown: its range is that of its symbol, if it has one."""
         place = f"{self.name}[{axis}]"
         range_ = self.fixed.ranges.pop(place, Range())
@@ -117,7 +137,7 @@ class Input:
                 text = f"input '{self.name}' is {self.declared()}: {known} is not in {range_}"
                 raise GeError(text)
             return
-        name = symbol_of(dim) or place
+        name = self.names[axis] or place
         if self.fixed.ranges.setdefault(name, range_) != range_ and range_ != Range():
             text = f"dimension '{name}' has two ranges, {self.fixed.ranges[name]} and {range_}"
             raise GeError(text)
@@ -129,7 +149,7 @@ class Input:
             raise GeError(f"input '{self.name}': {e.message}") from e
         shape = self.fixed.shapes.get(self.name)
         if self.dims is not None:
-            known = tuple(self.size_of(d) for d in self.dims)
+            known = self.sizes()
             given = known if shape is None else shape
             shape = tuple(k if s == DYNAMIC else s for s, k in zip(given, known, strict=True))
         if shape is None:
@@ -156,10 +176,7 @@ class Input:
         if self.is_sequence:
             attrs[SEQUENCE] = StringAttr(self.name)
         sizes = self.type().get_shape()
-        names = [
-            symbol_of(d) if size == DYNAMIC else ""
-            for d, size in zip(self.dims or (), sizes, strict=False)
-        ]
+        names = [n if s == DYNAMIC else "" for n, s in zip(self.names, sizes, strict=False)]
         if any(names):
             attrs[DIMS] = ArrayAttr([StringAttr(n) for n in names])
         return DictionaryAttr(attrs)
@@ -189,11 +206,15 @@ def make_arguments(infos: Sequence[ValueInfoProto], fixed: Fixed) -> Arguments:
     by_name = {i.name: i for i in inputs}
     if len(by_name) < len(inputs):
         raise GeError("two inputs have the same name")
-    names = [name for i in inputs for d in i.dims or () if (name := symbol_of(d))]
-    known = [s for n in names for s in (n, *symbols(n))]
-    for name in (*fixed.dims, *(n for n in fixed.ranges if not n.endswith("]"))):
+    stated = [name for i in inputs for d in i.dims or () if (name := symbol_of(d))]
+    names = [name for i in inputs for name in i.names if name]
+    known = {s for n in stated for s in (n, *symbols(n))}
+    known |= {place for i in inputs for place in i.nameless()}
+    followed = (s for text in fixed.relations.texts.values() for s in symbols(text))
+    ranges = (n for n in fixed.ranges if not n.endswith("]"))  # others are of shapes
+    for name in (*fixed.dims, *ranges, *fixed.relations.sizes, *followed):
         if name not in known:
-            raise GeError(f"there is no dimension '{name}'{_near(name, names)}")
+            raise GeError(f"there is no dimension '{name}'{_near(name, stated)}")
     for name, shape in fixed.shapes.items():
         if name not in by_name:
             raise GeError(f"there is no input '{name}'{_near(name, list(by_name))}")
@@ -201,6 +222,9 @@ def make_arguments(infos: Sequence[ValueInfoProto], fixed: Fixed) -> Arguments:
     for name in dict.fromkeys(names):
         others = {n: size for n, size in fixed.dims.items() if n != name}
         if (size := size_of(name, others)) is not None and fixed.size(name) != size:
+            if (source := fixed.relations.source(name)) is not None:
+                what = f"--dim {source}={name} contradicts {source}={fixed.size(name)}"
+                raise GeError(f"{what}: others make it {size}")
             raise GeError(f"dimension '{name}' is {fixed.size(name)}, but others make it {size}")
     if both := [n for n in fixed.ranges if size_of(n, fixed.dims) is not None]:
         size = size_of(both[0], fixed.dims)

@@ -70,6 +70,7 @@ from ge.transforms.schedule.split_launches import SplitLaunchesPass
 from ge.transforms.shapes.bind_dims import BindDimsPass
 from ge.transforms.shapes.expand_gears import ExpandGearsPass
 from ge.transforms.shapes.express_sizes import ExpressSizesPass
+from ge.transforms.shapes.relate_dims import RelateDimsPass
 from ge.transforms.shapes.split_oversized import SplitOversizedPass
 from ge.transforms.state.mark_state import MarkStatePass
 from ge.transforms.state.update_state import UpdateStatePass
@@ -169,6 +170,7 @@ def to_quantized(options: Options) -> Passes:
         *([MarkStatePass(options.state)] if options.state else []),
         ShareEqualWeightsPass(),
         InferShapesPass(),
+        *([] if any(options.gears) else [RelateDimsPass()]),  # of gears each says all sizes
         FoldConstantsPass(),
         *([SimplifyControlFlowPass()] if options.fusion != "off" else []),
         *([ExpandEinsumPass()] if options.fusion not in ("off", "conservative") else []),

@@ -46,7 +46,7 @@ PASSES = {
         calibrate choose-precision correct-bias equalize-channels insert-quantization
         judge-attention lower-quantization quantize-cache search-ranges smooth-activations
     """,
-    "transforms.shapes": "bind-dims expand-gears express-sizes split-oversized",
+    "transforms.shapes": "bind-dims expand-gears express-sizes relate-dims split-oversized",
     "transforms.schedule": "assign-streams split-launches",
     "transforms.state": "grow-state mark-state update-state",
     "transforms.symbols": "inline symbol-dce",

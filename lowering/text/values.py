@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ge.dialects.support.dims import Range
+from ge.dialects.support.dims import Range, Relation, is_expression, value_of
 from ge.dialects.support.errors import GeError
 
 
@@ -42,7 +42,7 @@ def _split(text: str, flag: str, example: str) -> tuple[str, str]:
 
 Size = int | Range  # -1: any
 
-Sizes = Mapping[str, Size]
+Sizes = Mapping[str, Size | Relation]
 Shapes = Mapping[str, Sequence[Size]]
 
 
@@ -80,24 +80,29 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[Size, ...]]:
     return shapes
 
 
-def parse_dims(texts: Sequence[str]) -> dict[str, Size]:
-    """The size, or range of sizes, of each symbolic dimension named. Raises GeError for a bad
-    one."""
-    dims: dict[str, Size] = {}
+def parse_dims(texts: Sequence[str]) -> dict[str, Size | Relation]:
+    """The size of each symbolic dimension named, a range of sizes, or how it follows from others
+    (`mask=past+1`). Raises GeError for a bad one, and for two of one dimension."""
+    dims: dict[str, Size | Relation] = {}
     for text in texts:
         name, value = _split(text, "--dim", "2")
         try:
-            dims[name] = size(value)
+            read = size(value)
         except ValueError:
-            what = f"--dim {text}: '{value}' is not a number of elements"
-            raise GeError(what, hint="or a range, as in batch=1..8") from None
+            read = Relation(value.strip())
+            if not is_expression(value):
+                what = f"--dim {text}: '{value}' is not a number of elements"
+                hint = "or a range, as in batch=1..8, or other dimensions, as in mask=past+1"
+                raise GeError(what, hint=hint) from None
+        if (other := dims.setdefault(name.strip(), read)) != read:
+            raise GeError(f"--dim {text} contradicts --dim {name}={other}", hint="drop one")
     return dims
 
 
-def size_from(name: str, value: Any) -> Size:
+def size_from(name: str, value: Any) -> Size | Relation:
     """The size of a dimension: a number, a pair, or a text. Raises GeError for anything else."""
     match value:
-        case Range():
+        case Range() | Relation():
             return value
         case (int() as least, int() | None as most):
             text = f"{least}..{-1 if most is None else most}"
@@ -119,8 +124,18 @@ def fixed_shapes(shapes: Shapes) -> dict[str, tuple[int, ...]]:
 
 
 def fixed_sizes(sizes: Sizes) -> dict[str, int]:
-    """The sizes that are numbers."""
-    return {name: size for name, size in sizes.items() if isinstance(size, int)}
+    """The sizes that are numbers, or follow from these."""
+    numbers = {name: size for name, size in sizes.items() if isinstance(size, int)}
+    related = relations(sizes)
+    for _ in related:  # in any order
+        values = {name: value_of(text, numbers) for name, text in related.items()}
+        numbers |= {name: value for name, value in values.items() if value is not None}
+    return numbers
+
+
+def relations(sizes: Sizes) -> dict[str, str]:
+    """The dimensions that follow from others, as expressions."""
+    return {name: size.text for name, size in sizes.items() if isinstance(size, Relation)}
 
 
 def did_you_mean(name: str, known: Sequence[str], otherwise: str = "") -> str:

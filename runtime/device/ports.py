@@ -20,6 +20,7 @@ from ge.dialects.graph.state import (
     steps_beyond,
 )
 from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.support.dims import expression, value_of
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, Shape, shape_text
@@ -144,6 +145,12 @@ def check_inputs(
         if problem := _mismatch(port, array, sizes):
             problems.append(problem)
         arrays.append(array)
+    known = {name: size for name, (size, _) in sizes.items()}
+    for name, (size, where) in sizes.items() if not problems else ():
+        if expression(name) and (value := value_of(name, known)) not in (None, size):
+            problems.append(
+                f"dimension '{name}' is {size} in input '{where}', and is to be {value}"
+            )
     if problems:
         listing = ", ".join(map(str, expected)) or "none"
         raise GeError("; ".join(problems), hint=f"expected inputs: {listing}")

@@ -5,11 +5,12 @@ from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from ge.dialects.graph.ports import dim_ranges
+from ge.dialects.graph.ports import dim_ranges, dim_relations
 from ge.dialects.graph.state import growing_symbol
-from ge.dialects.support.dims import Range, size_of, symbols
+from ge.dialects.support.dims import Range, size_of, symbols, with_related
 from ge.dialects.support.element_types import is_unsigned
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC
@@ -39,19 +40,7 @@ def random_inputs(
     rng = np.random.default_rng(seed)
     main = main_of(module)
     expected = caller_ports(main)
-    sizes = dict(dims or {})
-    for port in expected:
-        for size, name in zip((shapes or {}).get(port.name, ()), port.dims, strict=False):
-            if name and size >= 0:
-                sizes.setdefault(name, size)
-    if table := GearTable.of(main):
-        sizes |= table.largest(sizes)
-    if (growing := growing_symbol(main)) is not None:
-        sizes.setdefault(growing, 0)  # rows of a state that nothing was written to
-    ranges = dim_ranges(main)
-    for name in (s for p in expected for dim in p.dims for s in symbols(dim) if dim):
-        if name not in sizes:
-            sizes[name] = max(1, ranges.get(name, Range()).least)
+    sizes = sizes_for(main, shapes, dims)
     arrays: dict[str, Array] = {}
     for port in expected:
         known = (shapes or {}).get(port.name) or (DYNAMIC,) * len(port.shape)
@@ -66,6 +55,42 @@ def random_inputs(
         arrays[port.name] = random_array(rng, port.element, shape)
     check_inputs(expected, arrays)
     return arrays
+
+
+def chosen_sizes(
+    module: ModuleOp,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> dict[str, int]:
+    """Of the sizes that random inputs have, those that nobody has given."""
+    sizes = sizes_for(main_of(module), shapes, dims)
+    given = {*(dims or {})}
+    for port in caller_ports(main_of(module)):
+        of_input = zip(port.dims, (shapes or {}).get(port.name, ()), strict=False)
+        given |= {name for name, size in of_input if size >= 0}
+    names = [s for p in caller_ports(main_of(module)) for d in p.dims for s in symbols(d) if d]
+    return {name: sizes[name] for name in names if name in sizes and name not in given}
+
+
+def sizes_for(
+    main: FuncOp, shapes: Mapping[str, Sequence[int]] | None, dims: Mapping[str, int] | None
+) -> dict[str, int]:
+    """The sizes of dimensions with names, given or chosen."""
+    expected, sizes = caller_ports(main), dict(dims or {})
+    for port in expected:
+        for size, name in zip((shapes or {}).get(port.name, ()), port.dims, strict=False):
+            if name and size >= 0:
+                sizes.setdefault(name, size)
+    if table := GearTable.of(main):
+        sizes |= table.largest(sizes)
+    if (growing := growing_symbol(main)) is not None:
+        sizes.setdefault(growing, 0)  # rows of a state that nothing was written to
+    ranges, relations = dim_ranges(main), dim_relations(main)
+    sizes = with_related(sizes, relations)
+    for name in (s for p in expected for dim in p.dims for s in symbols(dim) if dim):
+        if name not in sizes and name not in relations:
+            sizes[name] = max(1, ranges.get(name, Range()).least)
+    return with_related(sizes, relations)
 
 
 def random_array(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:

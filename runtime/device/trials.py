@@ -274,6 +274,12 @@ def tried(module: ModuleOp) -> Iterator[FuncOp]:
             yield func
 
 
+def tried_sizes(func: FuncOp) -> str:
+    """What there is to say of the sizes that a function was tried at."""
+    is_open = any(DYNAMIC in p.shape for p in input_ports(func))
+    return "sizes of 1 to 5 were tried: fix its dimensions with --dim or --shape" if is_open else ""
+
+
 def has_loop(func: FuncOp) -> bool:
     return any(op.name.endswith((".loop", ".while", ".for")) for op in func.walk())
 
@@ -362,9 +368,11 @@ class Trials:
         failed = {f: e for f, e in why.items() if f.sym_name.data not in working}
         if not self.trials:
             text = next((f": {e.message}" for e in failed.values()), ": it has no functions")
-            raise GeError(f"the module cannot be run to be validated{text}")
+            hint = next(map(tried_sizes, failed), "")
+            raise GeError(f"the module cannot be run to be validated{text}", hint=hint)
         for func, error in failed.items():
-            warning(func, f"@{func.sym_name.data} is not validated: {error.message}")
+            text = "; ".join(filter(None, (error.message, tried_sizes(func))))
+            warning(func, f"@{func.sym_name.data} is not validated: {text}")
 
     def _find(self, func: FuncOp, callee: Callee, kind: str) -> GeError | None:
         """Add a trial of a kind; why there is none."""

@@ -1,7 +1,7 @@
 """Sizes as sums of products of dimensions: 256 * batch * past + 256 * batch."""
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ge.dialects.support.dims import parsed
@@ -20,11 +20,15 @@ class Polynomial:
         return _polynomial([((), number)], False)
 
     @staticmethod
-    def named(name: str) -> "Polynomial | None":
-        """The size of a dimension, whose name may be a sum or product; None for a name that no
-        expression can have."""
+    def named(
+        name: str, relations: "Mapping[str, Polynomial] | None" = None
+    ) -> "Polynomial | None":
+        """The size of a dimension, whose name may be a sum or product, with these sizes in the
+        place of names; None for a name that no expression can have."""
+        if relations and name in relations:
+            return relations[name]
         body = parsed(name)
-        return None if body is None else _read(body)
+        return None if body is None else _read(body, relations or {})
 
     @property
     def number(self) -> int | None:
@@ -66,12 +70,12 @@ class Polynomial:
         return text or "0"
 
 
-def _read(node: ast.expr) -> Polynomial | None:
+def _read(node: ast.expr, relations: Mapping[str, Polynomial]) -> Polynomial | None:
     match node:
         case ast.Constant(int(number)):
             return Polynomial.of(number)
         case ast.BinOp(left, op, right):
-            a, b = _read(left), _read(right)
+            a, b = _read(left, relations), _read(right, relations)
             if a is None or b is None:
                 return None
             if isinstance(op, ast.FloorDiv):
@@ -80,7 +84,8 @@ def _read(node: ast.expr) -> Polynomial | None:
                 return a * b
             return a + (b if isinstance(op, ast.Add) else b * -1)
         case _:
-            return Polynomial((((ast.unparse(node),), 1),))
+            name = ast.unparse(node)
+            return relations.get(name, Polynomial((((name,), 1),)))
 
 
 def _polynomial(terms: Iterable[tuple[tuple[str, ...], int]], is_bound: bool) -> Polynomial:

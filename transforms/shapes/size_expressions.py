@@ -14,9 +14,17 @@ from xdsl.ir import Block, Operation, SSAValue
 from ge.dialects.graph.attention import AttentionLike
 from ge.dialects.graph.cache import AppendOp
 from ge.dialects.graph.convolution import ConvOp
-from ge.dialects.graph.creation import Created
+from ge.dialects.graph.creation import Created, RangeOp
 from ge.dialects.graph.detection import NonMaxSuppressionOp
-from ge.dialects.graph.elementwise import CompareOp, Elementwise, SelectOp
+from ge.dialects.graph.elementwise import (
+    AddOp,
+    CastOp,
+    CompareOp,
+    Elementwise,
+    MulOp,
+    SelectOp,
+    SubOp,
+)
 from ge.dialects.graph.indexing import (
     CompressOp,
     GatherElementsOp,
@@ -28,7 +36,13 @@ from ge.dialects.graph.indexing import (
 )
 from ge.dialects.graph.pooling import Pooling
 from ge.dialects.graph.reduction import CumulativeOp
-from ge.dialects.graph.shape import BroadcastToOp, TileOp
+from ge.dialects.graph.shape import (
+    BroadcastToOp,
+    ReshapeOp,
+    SqueezeOp,
+    TileOp,
+    UnsqueezeOp,
+)
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.graph.support.parameters import partial_ints
 from ge.dialects.support.element_types import bitwidth
@@ -41,13 +55,25 @@ from ge.dialects.support.types import (
     rank_of,
     shape_of,
 )
-from ge.transforms.analysis.dimensions import Dimensions, Size
+from ge.transforms.analysis.dimensions import MOST_STEPS, Dimensions, Size
 from ge.transforms.shapes.polynomial import Polynomial
 
 Expressions = tuple[Polynomial | None, ...]
 
+BRANCHING = 4  # steps that an op of several operands counts for, of a chain that is followed
+
 # Whose result is of the shape of operand 0
 SAME = (Placing, AppendOp, CumulativeOp)
+
+
+def calculated(
+    op: AddOp | SubOp | MulOp, a: Polynomial | None, b: Polynomial | None
+) -> Polynomial | None:
+    if a is None or b is None:
+        return None
+    if isinstance(op, MulOp):
+        return a * b
+    return a + (b * -1 if isinstance(op, SubOp) else b)
 
 
 class SizeExpressions:
@@ -148,6 +174,10 @@ class SizeExpressions:
                 return None if size is None or number is None else size * number
             case ConvOp() | Pooling():
                 return self.windows(op, axis)
+            case RangeOp():
+                start, limit, delta = (self.numbers(v) for v in op.operands)
+                known = [n[0] if n else None for n in (start, limit, delta)]
+                return known[1] if known[::2] == [Polynomial(), Polynomial.of(1)] else None
             case Created():
                 return self.element(op, "shape", axis)
             case GatherElementsOp():
@@ -184,9 +214,27 @@ class SizeExpressions:
         value = getattr(op, f"{name}_value")
         if value is None:
             return None
-        elements = self.elements(value)
-        size = elements[index] if index < len(elements) else None
-        return None if size is None else self.of(size)
+        numbers = self.numbers(value)
+        return numbers[index] if index < len(numbers) else None
+
+    def numbers(self, value: SSAValue, steps: int = MOST_STEPS) -> Sequence[Polynomial | None]:
+        """The elements of a vector or scalar of a shape computation, also where they are sums."""
+        known = [None if s is None else self.of(s) for s in self.elements(value)]
+        if (known and None not in known) or steps <= 0:
+            return known
+        match value.owner:
+            case AddOp() | SubOp() | MulOp() as op:
+                a, b = (self.numbers(v, steps - BRANCHING) for v in op.operands)
+                a, b = (list(x) * len(y) if len(x) == 1 else x for x, y in ((a, b), (b, a)))
+                if len(a) == len(b):
+                    return [calculated(op, m, n) for m, n in zip(a, b, strict=True)]
+            case CastOp() | ReshapeOp() | SqueezeOp() | UnsqueezeOp() as op:
+                return self.numbers(op.operands[0], steps - 1)
+            case ConcatOp() as op:
+                return [n for v in op.inputs for n in self.numbers(v, steps - BRANCHING)]
+            case _:
+                pass
+        return known
 
     def elements(self, value: SSAValue) -> Sequence[Size | None]:
         """Of a shape, also one in which another size stands where a given one is (-1, as a rule):

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from ge.dialects.graph.ports import dim_ranges, dims_of, name_of
+from ge.dialects.graph.ports import dim_ranges, dim_relations, dims_of, name_of
 from ge.dialects.npu_task.attributes import data_type
-from ge.dialects.support.dims import size_of, symbols
+from ge.dialects.support.dims import size_of, symbols, with_related
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, Shape, shape_text
 
@@ -44,11 +44,12 @@ def argument_shapes(
     inputs, sizes = inputs_of(main), dict(dims)
     for name, shape in (shapes or {}).items():
         take_shape(name, shape, inputs, sizes)
-    names = list(named_dims(main))
-    known = {s for n in names for s in (n, *symbols(n))}
+    names, relations = list(named_dims(main)), dim_relations(main)
+    known = {s for n in names for s in (n, *symbols(n))} | relations.keys()
     if unknown := [n for n in sizes if n not in known]:
         listing = ", ".join(f"'{n}'" for n in names) or "none: all sizes are fixed"
         raise GeError(f"there is no dimension '{unknown[0]}'", hint=f"the program has {listing}")
+    sizes = with_related(sizes, relations)
     for name in names:
         if (computed := size_of(name, {n: s for n, s in sizes.items() if n != name})) is not None:
             if sizes.setdefault(name, computed) != computed:

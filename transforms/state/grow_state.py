@@ -47,7 +47,7 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import AddOp, CastOp, MulOp
-from ge.dialects.graph.ports import dims_of, port
+from ge.dialects.graph.ports import dim_relations, dims_of, name_of, port
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.graph.state import (
@@ -59,15 +59,24 @@ from ge.dialects.graph.state import (
     split_layout,
     steps_beyond,
 )
-from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.diagnostics import error_at, warning
+from ge.dialects.support.dims import symbols
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import element_type, rank_of, set_type, shape_of, tensor
+from ge.dialects.support.types import (
+    DYNAMIC,
+    element_type,
+    rank_of,
+    set_type,
+    shape_of,
+    tensor,
+)
 from ge.transforms.graph.control_flow import insert_before
 from ge.transforms.graph.eliminate_dead_code import eliminate_dead_code
 from ge.transforms.graph.infer_shapes import infer_block, refresh_signature
 from ge.transforms.rewriting.relations import Relation, SameSteps
+from ge.transforms.shapes.relate_dims import relating
 from ge.transforms.state.closed import is_size
-from ge.transforms.state.growth import Growth, Number
+from ge.transforms.state.growth import Beyond, Growth, Number
 from ge.transforms.state.mark_state import argument_tables
 
 
@@ -174,6 +183,43 @@ class Growing:
         op.erase()
 
 
+def names_of(main: FuncOp) -> list[tuple[str, ...]]:
+    """The names of the dimensions of each argument."""
+    pairs = zip(argument_tables(main), main.args, strict=True)
+    return [dims_of(t.data, rank_of(a)) for t, a in pairs]
+
+
+def relate(main: FuncOp, symbol: str) -> None:
+    """Let dimensions that broadcast with those that follow from a symbol follow from it too: an
+    input of such a one would have no size of its own in a program whose state grows."""
+    names = {n for of_argument in names_of(main) for n in of_argument if n}
+    if all(symbols(n) == (symbol,) for n in names) or (this := relating(main)) is None:
+        return
+    found, sources = this.relations(broadcast_to=symbol)
+    this.write(found)
+    for name, text in found.texts.items():
+        what = f"dimension '{name}' is taken to be '{text}': sizes broadcast here if they are equal"
+        warning(sources[name], f"{what}; --dim {name}=N says otherwise")
+
+
+def require_sizes(
+    main: FuncOp, names: Sequence[Sequence[str]], beyond: Beyond, symbol: str
+) -> None:
+    """Raises GeError for an input with a size that does not follow from the dimension along which
+    state grows."""
+    tables = argument_tables(main)
+    for arg, table, of_argument in zip(main.args, tables, names, strict=True):
+        for axis, (size, name) in enumerate(zip(shape_of(arg), of_argument, strict=True)):
+            if size != DYNAMIC or (arg, axis) in beyond:
+                continue
+            port_name = name_of(table.data) or f"arg{arg.index}"
+            name = name or f"{port_name}[{axis}]"
+            how = "grow by one with" if symbols(name) == (symbol,) else "follow from"
+            what = f"the size '{name}' of input '{port_name}' does not {how} '{symbol}'"
+            hint = f"say how it does, as in --dim '{name}={symbol}+1', or fix it: --dim '{name}=8'"
+            raise error_at(main, what, hint)
+
+
 @dataclass(frozen=True)
 class GrowStatePass(ModulePass):
     """Make the program of a state that grows static, with room for so many rows."""
@@ -190,8 +236,13 @@ class GrowStatePass(ModulePass):
         if (main := main_function(op)) is None:
             return
         symbol, capacity = split_capacity(self.capacity)
+        if (known := dim_relations(main).get(symbol, symbol)).isdecimal():
+            what = f"'{symbol}' is {known}: that follows from sizes that are fixed"
+            raise error_at(main, what, "leave open, without --dim and --shape, what grows with it")
+        symbol = known
+        relate(main, symbol)
         tables = argument_tables(main)
-        names = [dims_of(t.data, rank_of(a)) for t, a in zip(tables, main.args, strict=True)]
+        names = names_of(main)
         kept = [n for n, t in zip(names, tables, strict=True) if STATE in t.data]
         if not any(symbol in n for n in kept):
             known = sorted({name for n in kept for name in n if name})
@@ -204,6 +255,7 @@ class GrowStatePass(ModulePass):
             for i, name in enumerate(dims)
             if (rows := steps_beyond(name, symbol)) is not None
         }
+        require_sizes(main, names, beyond, symbol)
         growth = Growth.of(main, beyond, symbol, capacity)
         if growth.step > capacity:
             what = f"each run appends {growth.step} rows"

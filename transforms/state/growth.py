@@ -9,6 +9,7 @@ few others. Where no result grows, something sums over rows: only attention is t
 are, and only it and the shape of a value may read one that grows.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -41,10 +42,13 @@ from ge.dialects.support.types import (
 )
 from ge.runtime.data.arrays import Array
 from ge.transforms.graph.infer_shapes import infer_block
+from ge.transforms.shapes.polynomial import Polynomial
 from ge.transforms.state.closed import closed_value
 from ge.transforms.state.mark_state import argument_tables, typed_outputs
 
 SIZES = (1009, 1013, 1021)  # at which a dimension is tried: no model has them as other sizes
+
+NUMBER = re.compile(r"\d+")
 
 
 class Number(NamedTuple):
@@ -80,7 +84,8 @@ def values_of(main: FuncOp) -> list[SSAValue]:
 
 
 def clone_at(main: FuncOp, beyond: Beyond, size: int) -> FuncOp:
-    """The function with types as of this size of the dimension."""
+    """The function with types as of this size of the dimension. Raises VerifyException where they
+    contradict an op."""
     index = {arg: arg.index for arg in main.args}
     places = {(index[arg], axis): n for (arg, axis), n in beyond.items()}
     clone = main.clone()
@@ -90,11 +95,33 @@ def clone_at(main: FuncOp, beyond: Beyond, size: int) -> FuncOp:
             for i, n in enumerate(shape_of(arg))
         ]
         set_type(arg, tensor(shape, element_type(arg)))
-    try:
-        infer_block(clone.body.block)
-    except VerifyException as e:
-        raise error_at(main, f"sizes do not follow from the dimension: {e}") from None
+    infer_block(clone.body.block)
     return clone
+
+
+def contradiction(main: FuncOp, beyond: Beyond, symbol: str) -> GeError:
+    """What an op says of sizes that contradict it, with the dimension in the place of the numbers
+    that stand for it."""
+    texts: list[str] = []
+    for size in SIZES:
+        try:
+            clone_at(main, beyond, size)
+        except VerifyException as e:
+            texts.append(str(e))
+    hint = f"leave open what grows with it, or say how: --dim 'keys={symbol}+1'"
+    what = f"sizes do not follow from '{symbol}'"
+    columns = list(zip(*(NUMBER.findall(text) for text in texts), strict=False))
+    if len(texts) < len(SIZES) or len({NUMBER.sub("", text) for text in texts}) > 1:
+        return error_at(main, what, hint)
+    numbers = iter([number_of([int(n) for n in column]) for column in columns])
+
+    def named(match: re.Match[str]) -> str:
+        number = next(numbers)
+        if number is None or not number.slope:
+            return match[0] if number else "?"
+        return str(Polynomial.named(f"{number.slope} * ({symbol}) + {number.rest}") or symbol)
+
+    return error_at(main, f"{what}: {NUMBER.sub(named, texts[0])}", hint)
 
 
 def facts_at(main: FuncOp, beyond: Beyond, size: int) -> Facts:
@@ -121,7 +148,10 @@ class Growth:
     @classmethod
     def of(cls, main: FuncOp, beyond: Beyond, symbol: str, most: int) -> "Growth":
         """Raises GeError for sizes that are not known, or grow otherwise."""
-        all_facts = [facts_at(main, beyond, size) for size in SIZES]
+        try:
+            all_facts = [facts_at(main, beyond, size) for size in SIZES]
+        except VerifyException:
+            raise contradiction(main, beyond, symbol) from None
         clone = clone_at(main, beyond, SIZES[0])
         static = dict(zip(main.body.block.ops, clone.body.block.ops, strict=True))
         growth = cls(main, symbol, beyond, most, {}, {}, static)

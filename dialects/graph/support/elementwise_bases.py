@@ -12,11 +12,27 @@ from xdsl.traits import Commutative
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support import folding as f
-from ge.dialects.graph.support.parameters import TYPES, OneResultOp
+from ge.dialects.graph.support.parameters import (
+    TYPES,
+    Elements,
+    IntegerElements,
+    OneResultOp,
+    elements_of,
+    is_countable,
+)
 from ge.dialects.support.access import Access
-from ge.dialects.support.element_types import is_float, is_integer
+from ge.dialects.support.element_types import bitwidth, is_float, is_integer, is_unsigned
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, SplitInterface
-from ge.dialects.support.types import broadcast, element_type, shape_of, tensor
+from ge.dialects.support.types import (
+    broadcast,
+    element_type,
+    is_static,
+    numel,
+    shape_of,
+    tensor,
+)
+
+STEPS = 3  # of a chain of shape computations that one of arithmetic counts for: chains branch there
 
 
 def any_type(_: Attribute) -> bool:
@@ -31,7 +47,7 @@ def is_bits(t: Attribute) -> bool:
     return t == i1 or is_integer(t)
 
 
-class Elementwise(OneResultOp, SplitInterface, PermuteInterface, ABC):
+class Elementwise(OneResultOp, IntegerElements, SplitInterface, PermuteInterface, ABC):
     """All operands have one element type, which `ACCEPTS` takes, and broadcast."""
 
     ACCEPTS: ClassVar[Callable[[Attribute], bool]] = staticmethod(is_number)
@@ -52,6 +68,32 @@ class Elementwise(OneResultOp, SplitInterface, PermuteInterface, ABC):
 
     def permuted(self, order: Sequence[int]) -> Permuted | None:
         return Permuted(range(len(self.operands)), order, {})
+
+    def of_integers(self, *values: int) -> int | None:
+        """The function of integers without bounds; None where no shape computation needs it."""
+        return None
+
+    def elements(self, steps: int) -> Elements | None:
+        """Of integers that do not wrap around, where operands have one element or all of them."""
+        shape, element = shape_of(self.result), element_type(self.result)
+        if type(self).of_integers is Elementwise.of_integers or not is_static(shape):
+            return None
+        columns: list[Elements] = []
+        for operand in self.operands:
+            known = elements_of(operand, steps - STEPS)
+            if known is None or (len(known) != 1 and shape_of(operand) != shape):
+                return None
+            columns.append(known * numel(shape) if len(known) == 1 else known)
+        if not is_countable(element):
+            return None
+        bits, low = bitwidth(element), is_unsigned(element) or bitwidth(element) == 1
+        least, most = (0, (1 << bits) - 1) if low else (-(1 << bits - 1), (1 << bits - 1) - 1)
+        result: list[int | None] = []
+        for row in zip(*columns, strict=True):
+            known = [value for value in row if value is not None]
+            value = self.of_integers(*known) if len(known) == len(row) else None
+            result.append(value if value is not None and least <= value <= most else None)
+        return tuple(result)
 
 
 class Unary(Elementwise, HasFolderInterface, ABC):

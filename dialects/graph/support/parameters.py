@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     TensorType,
+    i1,
     i64,
 )
 from xdsl.interfaces import HasFolderInterface
@@ -41,10 +42,12 @@ from ge.dialects.support.types import (
     byte_size,
     constant_ints,
     element_type,
+    merge_dims,
     normalize_axis,
     numel,
     shape_of,
     shape_text,
+    unlike,
 )
 from ge.dialects.support.work import Work
 
@@ -106,22 +109,26 @@ def check_shape(
     if value is None:
         return
     if not agree(shape := shape_of(value), expected):
-        raise VerifyException(
-            f"{name} has shape {shape_text(shape)}, expected {shape_text(expected)}"
-        )
+        text = f"{name} has shape {shape_text(shape)}, expected {shape_text(expected)}"
+        if len(shape) != len(expected):
+            raise VerifyException(text)
+        for a, b in zip(shape, expected, strict=True):
+            merge_dims(a, b, text)
     if element is not None and (t := element_type(value)) != element:
         raise VerifyException(f"{name} has element type {t}, expected {element}")
 
 
 def check_broadcast_to(small: Shape, large: Shape, name: str) -> None:
     """`small` broadcasts to exactly `large`."""
-    first = len(large) - len(small)
-    if first < 0 or any(
-        a not in (1, b) and DYNAMIC not in (a, b) for a, b in zip(small, large[first:], strict=True)
-    ):
-        raise VerifyException(
-            f"{name} of shape {shape_text(small)} does not broadcast to {shape_text(large)}"
-        )
+
+    def text() -> str:
+        return f"{name} of shape {shape_text(small)} does not broadcast to {shape_text(large)}"
+
+    if (first := len(large) - len(small)) < 0:
+        raise VerifyException(text())
+    for a, b in zip(small, large[first:], strict=True):
+        if a not in (1, b) and DYNAMIC not in (a, b):
+            unlike(a, b, text())
 
 
 def check_indices(value: SSAValue, name: str) -> None:
@@ -135,8 +142,9 @@ def check_scalar(value: SSAValue, name: str) -> None:
 
 
 def check_length(name: str, count: int, expected: int) -> None:
-    if DYNAMIC not in (count, expected) and count != expected:
-        raise VerifyException(f"{name} has {count} elements where {expected} are expected")
+    if count != expected:
+        text = f"{name} has {count} elements where {expected} are expected"
+        merge_dims(count, expected, text)
 
 
 def vector_length(value: SSAValue, name: str) -> int:
@@ -226,13 +234,17 @@ Elements: TypeAlias = tuple[int | None, ...]
 """Elements in order, None where unknown."""
 
 
-class ShapeComputation(TensorOp, HasFolderInterface, ABC):
-    """Ops of shape computations: an op folds when all of its `elements` are known."""
+class IntegerElements(TensorOp, ABC):
+    """Ops of which integer elements may be known before a run."""
 
     @abstractmethod
     def elements(self, steps: int) -> Elements | None:
         """The integer elements of the result as far as they follow from types and constants, None
         when nothing is known. Operands are followed `steps` ops up (see `elements_of`)."""
+
+
+class ShapeComputation(IntegerElements, HasFolderInterface, ABC):
+    """Ops of shape computations: an op folds when all of its `elements` are known."""
 
     def unchanged(self) -> SSAValue | None:
         """The operand that the result surely equals."""
@@ -245,6 +257,10 @@ class ShapeComputation(TensorOp, HasFolderInterface, ABC):
         if known is None or None in known:
             return None
         return (int_elements(self.results[0].type, cast(tuple[int, ...], known)),)
+
+
+def is_countable(t: Attribute) -> bool:
+    return t == i1 or is_integer(t)
 
 
 def int_elements(t: Attribute, values: Sequence[int]) -> Attribute:
@@ -264,7 +280,7 @@ def _int_elements(t: Attribute, values: tuple[int, ...]) -> Attribute:
 def elements_of(value: SSAValue, steps: int = MOST_STEPS) -> Elements | None:
     """The elements of a short vector or scalar of integers as far as they are known; None when
     even their number is unknown."""
-    if not isinstance(value.type, TensorType) or not is_integer(element_type(value)):
+    if not isinstance(value.type, TensorType) or not is_countable(element_type(value)):
         return None
     shape = shape_of(value)
     if DYNAMIC in shape or numel(shape) > MOST_ELEMENTS:
@@ -272,7 +288,7 @@ def elements_of(value: SSAValue, steps: int = MOST_STEPS) -> Elements | None:
     if (constant := constant_ints(value)) is not None:
         return constant
     unknown = (None,) * numel(shape)
-    if steps == 0 or not isinstance(value.owner, ShapeComputation):
+    if steps <= 0 or not isinstance(value.owner, IntegerElements):
         return unknown
     known = value.owner.elements(steps - 1)
     return known if known is not None and len(known) == len(unknown) else unknown
