@@ -4,7 +4,7 @@ A shape is a tuple of ints in which `DYNAMIC` marks a dimension that is known on
 Nothing here imports numpy: every tool runs this at start-up.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -200,7 +200,7 @@ _CLASHES: ContextVar[Clashes | None] = ContextVar("clashes", default=None)
 
 
 @contextmanager
-def collecting_clashes() -> Iterator[Clashes]:
+def collecting_clashes() -> Generator[Clashes]:
     """Dimensions that clash are collected here, and inference goes on with the first one."""
     clashes = Clashes()
     token = _CLASHES.set(clashes)

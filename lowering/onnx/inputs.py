@@ -13,11 +13,11 @@ from ge.dialects.graph.ports import DIMS, NAME, SEED, SEQUENCE, name_hint, name_
 from ge.dialects.graph.random import SEED_TYPE
 from ge.dialects.support.dims import Range, size_of, symbols
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.relations import Relations
 from ge.dialects.support.types import DYNAMIC, AnyTensor, shape_text, tensor
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_name, element_of_onnx
 from ge.lowering.onnx.registry import Value
 from ge.lowering.text.values import Shapes, Sizes, did_you_mean, fixed_sizes, relations
-from ge.transforms.shapes.relations import Relations
 
 # Exporters that have no name for an unknown dimension write this one, for each of them: two such
 # dimensions need not have the same size

@@ -115,7 +115,12 @@ def shape_from(name: str, value: Any) -> tuple[Size, ...]:
     """The shape of an input: a text, or sizes."""
     if isinstance(value, str):
         return parse_shapes([f"{name}={value}"])[name]
-    return tuple(size_from(f"{name}[{i}]", size) for i, size in enumerate(value))
+    sizes = [size_from(f"{name}[{i}]", size) for i, size in enumerate(value)]
+    known = [size for size in sizes if not isinstance(size, Relation)]
+    if len(known) < len(sizes):
+        raise GeError(f"the shape of '{name}' is {value}: sizes are numbers or ranges",
+                      hint="give how dimensions follow from others as dims")  # fmt: skip
+    return tuple(known)
 
 
 def fixed_shapes(shapes: Shapes) -> dict[str, tuple[int, ...]]:

@@ -76,7 +76,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "transforms/state": {
         "dialects", "runtime/data", "runtime/kernels", "transforms/analysis", "transforms/graph",
-        "transforms/memory", "transforms/rewriting",
+        "transforms/memory", "transforms/rewriting", "transforms/shapes",
     },
     "transforms/tiles": {"dialects"},
     "lowering/text": {"dialects", "runtime/data"},

@@ -14,12 +14,12 @@ from onnx import TensorProto, helper, numpy_helper
 import ge
 from ge.dialects.graph.ports import dim_relations
 from ge.dialects.support.dims import Range, Relation, with_related
+from ge.dialects.support.polynomial import Polynomial
+from ge.dialects.support.relations import Relations
 from ge.lowering.text.values import fixed_sizes, parse_dims
 from ge.runtime.device.ports import input_ports
 from ge.runtime.device.session import main_of
 from ge.tools import ge_run
-from ge.transforms.shapes.polynomial import Polynomial
-from ge.transforms.shapes.relations import Relations
 from ge.transforms.state.growth import SIZES
 
 STATE = {"past_0": "cat_4", "past_1": "cat_7"}

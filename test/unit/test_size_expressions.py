@@ -13,12 +13,12 @@ from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.sizes import AT_MOST, expression_of, stated_bytes, unknown_results
 from ge.dialects.support.dims import Range, most, value_of
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.polynomial import Polynomial
 from ge.lowering.driver.compiler import context, lower_program
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.device.function import Function
-from ge.transforms.shapes.polynomial import Polynomial
 
 NAMES: tuple[str, ...] = ("n", "past", "rows")
 ONE = '%x: tensor<?x4xf32> {graph.name = "x", graph.dims = ["n", ""]}'

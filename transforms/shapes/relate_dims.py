@@ -40,6 +40,8 @@ from ge.dialects.support.dims import Range, expression, symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import created
+from ge.dialects.support.polynomial import Polynomial
+from ge.dialects.support.relations import Relations
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -55,8 +57,6 @@ from ge.dialects.support.types import (
 )
 from ge.transforms.analysis.dimensions import Dimensions
 from ge.transforms.graph.infer_shapes import infer_block, refresh_signature
-from ge.transforms.shapes.polynomial import Polynomial
-from ge.transforms.shapes.relations import Relations
 from ge.transforms.shapes.size_expressions import SizeExpressions
 from ge.transforms.shapes.sizes import named_dims
 

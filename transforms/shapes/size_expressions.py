@@ -47,6 +47,7 @@ from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.graph.support.parameters import partial_ints
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.interfaces import split_axes
+from ge.dialects.support.polynomial import Polynomial
 from ge.dialects.support.types import (
     constant_ints,
     element_type,
@@ -56,7 +57,6 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.transforms.analysis.dimensions import MOST_STEPS, Dimensions, Size
-from ge.transforms.shapes.polynomial import Polynomial
 
 Expressions = tuple[Polynomial | None, ...]
 

@@ -31,6 +31,7 @@ from ge.dialects.graph.support.parameters import elements_of
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.interfaces import split_axes
+from ge.dialects.support.polynomial import Polynomial
 from ge.dialects.support.types import (
     DYNAMIC,
     element_type,
@@ -42,7 +43,6 @@ from ge.dialects.support.types import (
 )
 from ge.runtime.data.arrays import Array
 from ge.transforms.graph.infer_shapes import infer_block
-from ge.transforms.shapes.polynomial import Polynomial
 from ge.transforms.state.closed import closed_value
 from ge.transforms.state.mark_state import argument_tables, typed_outputs
 

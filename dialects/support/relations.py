@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ge.dialects.support.dims import symbols
 from ge.dialects.support.errors import GeError
-from ge.transforms.shapes.polynomial import Polynomial
+from ge.dialects.support.polynomial import Polynomial
 
 
 @dataclass
