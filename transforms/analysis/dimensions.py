@@ -22,7 +22,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
-from ge.dialects.graph.creation import RangeOp
+from ge.dialects.graph.creation import Created, RangeOp
 from ge.dialects.graph.elementwise import (
     CastOp,
     ClampOp,
@@ -227,6 +227,8 @@ class Dimensions:
                 return self.along_axes(op)
             case RangeOp():
                 return self.counted(op)
+            case Created() if op.shape_value is not None:
+                return self.elements(op.shape_value)
             case BroadcastToOp():
                 target = self.elements(op.shape_value) if op.shape_value else None
                 if op.shape is not None:
@@ -415,6 +417,9 @@ class Dimensions:
                 return list(self.of(op.input)[op.bounds()])
             case ReshapeOp() | SqueezeOp() | UnsqueezeOp() | CastOp():
                 return self.elements(op.operands[0], steps)
+            case BroadcastToOp():
+                data, count = self.elements(op.input, steps), numel(shape_of(op.result))
+                return data * count if data is not None and len(data) == 1 else data
             case ConcatOp():
                 parts = [self.elements(i, steps) for i in op.inputs]
                 known = [p for p in parts if p is not None]

@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.creation import FillOp, RangeOp
 from ge.dialects.graph.elementwise import CastOp, ClampOp, Elementwise
 from ge.dialects.graph.indexing import GatherNdOp, Picking, from_front
@@ -36,6 +37,7 @@ from ge.dialects.graph.shape import BroadcastToOp, ShapeOfOp, View, is_shape_ari
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
 from ge.dialects.support.access import MOVING, Access
 from ge.dialects.support.boxes import BoxInterface
+from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.operation import operands_of, ops_of
 from ge.dialects.support.prefixes import each_axes, prefix_axes, says_boxes
@@ -89,6 +91,8 @@ class Padding:
     sizes: set[SSAValue] = field(default_factory=set[SSAValue])  # values that follow from the size
     # Views that have no axis for a padded one of the value that they look at: a view of them may
     folded: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    # Values that follow from sizes and constants, and from no input
+    free: set[SSAValue] = field(default_factory=set[SSAValue])
     # Axes of results -> those of operands that go with them
     parts: Parts = field(default_factory=Parts)
     static: dict[Operation, TensorOp | None] = field(
@@ -127,6 +131,8 @@ class Padding:
                 if touched or self.is_touched(op):
                     raise Mixes(op)
                 continue
+            if all(map(self.is_free, operands)):
+                self.free.update(op.results)
             for number, result in enumerate(op.results):
                 if result.first_use is None:
                     continue
@@ -146,6 +152,9 @@ class Padding:
 
     def is_known(self, value: SSAValue) -> bool:
         return value in self.axes or value in self.sizes or value in self.folded
+
+    def is_free(self, value: SSAValue) -> bool:
+        return value in self.free or value in self.sizes or isinstance(value.owner, ConstantOp)
 
     def is_touched(self, op: Operation) -> bool:
         return any(self.is_known(v) for inner in op.walk() for v in inner.operands)
@@ -249,7 +258,9 @@ class Padding:
             for v, axes in zip(op.operands, needed, strict=True)
         ]
         if isinstance(op, Elementwise | ClampOp):
-            return computed(op, fills)
+            made = computed(op, fills)
+            is_shared = made in (Kind.FINITE, Kind.COPY) and op.result in self.free
+            return Kind.SHARED if is_shared and is_integer(element_type(op.result)) else made
         padded = [f for f, axes in zip(fills, needed, strict=True) if axes]
         if op.ACCESS is Access.LOOKUP:
             data = op.operands[0]

@@ -22,9 +22,8 @@ from dataclasses import dataclass, field
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.ports import (
     DIM_RANGES,
@@ -39,14 +38,10 @@ from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.dims import Range, expression, symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import created
 from ge.dialects.support.polynomial import Polynomial
 from ge.dialects.support.relations import Relations
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
-    DYNAMIC,
-    UNKNOWN,
-    Clashes,
     collecting_clashes,
     element_type,
     is_ranked,
@@ -56,6 +51,7 @@ from ge.dialects.support.types import (
     tensor,
 )
 from ge.transforms.analysis.dimensions import Dimensions
+from ge.transforms.analysis.stand_ins import stand_in
 from ge.transforms.graph.infer_shapes import infer_block, refresh_signature
 from ge.transforms.shapes.size_expressions import SizeExpressions
 from ge.transforms.shapes.sizes import named_dims
@@ -96,38 +92,22 @@ class Equations:
 
     def look(self, op: TensorOp) -> None:
         """Add what an op wants to be equal."""
-        numbers: dict[Polynomial, int] = {}
-        types = [self.numbered(v, numbers) for v in op.operands]
-        block = Block(arg_types=[t for t in types if t is not None])
-        stand_ins = iter(block.args)
-        operands = [
-            v if t is None else next(stand_ins) for v, t in zip(op.operands, types, strict=True)
-        ]
-        twin = created(type(op), operands, [UNKNOWN] * len(op.results), dict(op.properties))
-        clashes = Clashes()
-        try:
-            with collecting_clashes() as clashes:
-                twin.infer()
-        except VerifyException:
-            pass  # of numbers that mean nothing; what was seen until then stands
-        finally:
-            twin.drop_all_references()
-        sizes = {number: size for size, number in numbers.items()}
+        numbers: dict[Polynomial | tuple[SSAValue, int], int] = {}
+
+        def number(value: SSAValue, axis: int) -> int:
+            sizes = self.sizes.sizes.get(value, ())
+            size = sizes[axis] if axis < len(sizes) else None
+            key = size if size is not None and is_symbolic(size) else (value, axis)
+            return numbers.setdefault(key, FIRST + STEP * len(numbers))
+
+        with collecting_clashes() as clashes:
+            stand_in(op, number)  # what it says of numbers that mean nothing is no error
+        sizes = {n: key for key, n in numbers.items() if isinstance(key, Polynomial)}
         for pairs, into in ((clashes.equal, self.equal), (clashes.broadcast, self.broadcast)):
             for pair in pairs:
                 known = [sizes.get(n, Polynomial.of(n) if n < FIRST else None) for n in pair]
                 if known[0] is not None and known[1] is not None:
                     into.append(Equation(op, known[0], known[1]))
-
-    def numbered(self, value: SSAValue, numbers: dict[Polynomial, int]) -> Attribute | None:
-        """The type of an operand with numbers for its sizes; None for one without."""
-        if not is_ranked(value) or DYNAMIC not in shape_of(value):
-            return None
-        shape = list(shape_of(value))
-        for axis, size in enumerate(self.sizes.sizes.get(value, ())):
-            if size is not None and is_symbolic(size):
-                shape[axis] = numbers.setdefault(size, FIRST + STEP * len(numbers))
-        return tensor(shape, element_type(value))
 
 
 def is_symbolic(size: Polynomial | None) -> bool:
