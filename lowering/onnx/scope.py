@@ -416,9 +416,9 @@ def _rank_hint(inputs: Iterable[Value]) -> str:
         if not isinstance(value, SSAValue) or not isinstance(value.type, UnrankedTensorType):
             continue
         names = names_in(value.owner.location) if isinstance(value.owner, Operation) else ()
-        name = next(iter(names), "")
+        name = f"'{names[0]}'" if (names := [*names]) else "it"
         return (
-            f"; how many dimensions '{name}' has depends on a condition or on rounds that are "
+            f"; how many dimensions {name} has depends on a condition or on rounds that are "
             "known at run time only, unless --shape or --dim decides them"
         )
     return ""

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 from onnx import GraphProto, helper
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import StringAttr, UnrankedTensorType
 from xdsl.ir import Attribute, Region, SSAValue
 
 from ge.dialects.graph.control import CONDITION, ITERATION, AssertOp, IfOp, LoopOp, YieldOp, join
@@ -186,11 +186,17 @@ def loop(n: Node) -> list[Value]:
     if start is not None and start.all():
         condition = None
     carried = n.inputs[2:]
+    known = trips is not None and trip is not None
+    count = int(cast(np.ndarray, trips).item()) if known else None
+
+    def rounds(what: str) -> list[Value]:
+        first = start if condition is not None else np.True_
+        return unroll(n, count, first, carried, body, what)
+
     if any(not isinstance(v, SSAValue) for v in carried):
-        known = trips is not None and trip is not None
-        count = int(cast(np.ndarray, trips).item()) if known else None
-        return unroll(n, count, start if condition is not None else np.True_, carried, body)
-    return make_loop(n, trip, condition, cast(Sequence[SSAValue], carried), body)
+        return rounds("it carries a sequence")
+    tensors, counted = cast(Sequence[SSAValue], carried), known or trip is None
+    return make_loop(n, trip, condition, tensors, body, rounds if counted else None)
 
 
 def make_loop(
@@ -199,9 +205,12 @@ def make_loop(
     condition: SSAValue | None,
     carried: Sequence[SSAValue],
     body: Body,
+    rounds: Callable[[str], list[Value]] | None = None,
 ) -> list[Value]:
     """A graph.loop. Its body is imported again with `?` for each dimension that turns out to
-    change from round to round, until the types of the carried values hold."""
+    change from round to round, until the types of the carried values hold. Where their ranks do,
+    no type of a loop says what its body needs: `rounds` writes it out, if how often it runs may be
+    known."""
     scope = cast(Scope, n.scope)
     types: list[Attribute] = [v.type for v in carried]
     while True:
@@ -218,9 +227,22 @@ def make_loop(
         ]
         if after == types:
             break
+        before = [isinstance(t, UnrankedTensorType) for t in types]
         types = after
         inner.block.erase(safe_erase=False)
         scope.importer.reset(start)
+        if rounds is not None and before != [isinstance(t, UnrankedTensorType) for t in types]:
+            last = scope.block.last_op
+            try:
+                return rounds("how many dimensions a value has changes from round to round")
+            except Unsupported:
+                if trip is not None:
+                    raise
+                # its condition is known at run time only: a loop may do without ranks
+                while (op := scope.block.last_op) is not last and op is not None:
+                    op.detach()
+                    op.erase(safe_erase=False)
+                scope.importer.reset(start)
     region = end(inner, tensors)
     results = len(tensors) - 1
     op = n.build(LoopOp, trip, condition, carried, regions=[region], results=results)
@@ -233,16 +255,17 @@ def unroll(
     condition: np.ndarray | np.bool_ | None,
     carried: Sequence[Value],
     body: Body,
+    what: str,
 ) -> list[Value]:
-    """The rounds one after another, for a loop that carries sequences or optionals: these are
-    known at import only, and so must the number of rounds be."""
+    """The rounds one after another, for a loop that carries `what` a graph.loop does not, such as
+    sequences or optionals: these are known at import only, and so must the number of rounds be."""
     scope = cast(Scope, n.scope)
     values = list(carried)
     scans: list[list[SSAValue]] = []
     rounds = 0
     while condition is not None and condition.all() and (count is None or rounds < count):
         if rounds == MAX_UNROLLED:
-            raise Unsupported(f"it carries a sequence for more than {MAX_UNROLLED} rounds")
+            raise Unsupported(f"{what} for more than {MAX_UNROLLED} rounds")
         inner = Scope(scope.importer, scope.block, scope.opsets, scope)
         outputs = body(inner, [n.const(np.int64(rounds)), n.const(np.True_), *values])
         values = outputs[1 : 1 + len(carried)]
@@ -250,7 +273,7 @@ def unroll(
         condition = scope.known(flat(outputs[:1])[0])
         rounds += 1
     if condition is None:
-        raise Unsupported("it carries a sequence, but how often it runs is not known at import")
+        raise Unsupported(f"{what}, but how often it runs is not known at import")
     if not scans and len(n.proto.output) > len(carried):
         raise Unsupported("it runs zero times, so that the shapes of its scan outputs are unknown")
     return [*values, *(stack(n, scope, list(s)) for s in zip(*scans, strict=True))]
