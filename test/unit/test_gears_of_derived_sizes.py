@@ -43,7 +43,8 @@ POSITIONS = """w (float[batch, length, 4] x, int64[batch, length] m) => (float[b
 FLATTENED = """w (float[batch, length, 4] x, int64[batch, length] m) => (float[batch, length, 6] y)
   <int64[2] rows = {-1, 4}, float[4, 6] weight = {0.5, -0.25, 0.125, 1.0, 2.0, -1.0,
      0.5, 0.25, 0.125, 1.5, 2.0, -1.0, 0.5, -0.25, 0.125, 1.0, -2.0, -1.0, 0.5, 0.75, 1, 1, 2, 1},
-   float[6] shift = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, int64[1] last = {6}, float[6] ones = {1, 1, 1, 1, 1, 1}> {
+   float[6] shift = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, int64[1] last = {6},
+   float[6] ones = {1, 1, 1, 1, 1, 1}> {
   flat = Reshape (x, rows)
   long = Gemm (flat, weight, shift)
   cut = Relu (long)

@@ -68,6 +68,11 @@ def is_ordinary(fill: Fill, value: SSAValue) -> bool:
     return is_finite(fill)
 
 
+def is_index(fill: Fill) -> bool:
+    """Whether what is padded is an index of an element, as those that count along an axis are."""
+    return fill in (Kind.INDEX, Kind.COPY, Kind.SHARED) or is_count(fill)
+
+
 def is_finite(fill: Fill) -> bool:
     infinite = (Kind.ANY, Kind.LOW, Kind.MASK)
     return isfinite(fill) if isinstance(fill, float) else fill not in infinite

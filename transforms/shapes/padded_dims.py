@@ -12,7 +12,8 @@ from ge.dialects.support.operation import cloned, put_last
 from ge.transforms.analysis.dimensions import Dimensions
 from ge.transforms.shapes.fills import Fill
 from ge.transforms.shapes.gears import Gears
-from ge.transforms.shapes.padding import Mixes, Padding, Parts
+from ge.transforms.shapes.mixes import Mixes
+from ge.transforms.shapes.padding import Padding, Parts
 
 
 def unfused(func: FuncOp) -> FuncOp:

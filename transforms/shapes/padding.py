@@ -50,35 +50,20 @@ from ge.transforms.shapes.fills import (
     Kind,
     computed,
     everywhere,
-    is_count,
     is_finite,
+    is_index,
     is_low,
     is_mask,
     joined,
 )
+from ge.transforms.shapes.folded import Axes, Folded, fold
+from ge.transforms.shapes.mixes import UNKNOWN, Mixes
 
-Axes = dict[int, Fill]  # padded axis -> what is there
 Needed = tuple[frozenset[int], ...]  # for each operand the axes that go with one of a result
 Asked = Callable[[BoxInterface, int, int], Needed | None]
 Parts = dict[tuple[Operation, int, int, Asked], Needed]
 
-FOLLOWS = "{} has valid elements that follow from padded ones"
-UNKNOWN = "nothing is known of how {} uses its elements"
-
 FAR = 1 << 31  # an end of a slice beyond any axis
-
-
-class Mixes(Exception):
-    """An op whose valid results depend on padded elements, or on the size; and in words why, with
-    "{}" where its name goes."""
-
-    def __init__(self, owner: object, why: str = FOLLOWS):
-        super().__init__(owner, why)
-
-
-def is_index(fill: Fill) -> bool:
-    """Whether what is padded is an index of an element, as those that count along an axis are."""
-    return fill in (Kind.INDEX, Kind.COPY, Kind.SHARED) or is_count(fill)
 
 
 @dataclass
@@ -89,8 +74,8 @@ class Padding:
     size: Size
     axes: dict[SSAValue, Axes] = field(default_factory=dict[SSAValue, Axes])
     sizes: set[SSAValue] = field(default_factory=set[SSAValue])  # values that follow from the size
-    # Views that have no axis for a padded one of the value that they look at: a view of them may
-    folded: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    # Values that have no axis for a padded one: a view of them may have it again
+    folded: dict[SSAValue, Folded] = field(default_factory=dict[SSAValue, Folded])
     # Values that follow from sizes and constants, and from no input
     free: set[SSAValue] = field(default_factory=set[SSAValue])
     # Axes of results -> those of operands that go with them
@@ -109,9 +94,11 @@ class Padding:
 
     def fill(self, value: SSAValue, axis: int | None) -> Fill:
         """What a value holds where the index along its axis is padded."""
-        axes = self.along(value)
+        axes, folded = self.along(value), self.folded.get(value)
         if axis is not None and axis in axes:
             return axes[axis]
+        if folded is not None and axis is not None:
+            return joined([*folded.axes.values()])
         if value not in self.others:
             self.others[value] = everywhere(value)
         return self.others[value]
@@ -124,9 +111,10 @@ class Padding:
             touched = any([self.is_known(v) for v in operands])
             if not isinstance(op, TensorOp) or not (touched or op.regions):
                 continue
-            if self.folded and not isinstance(op, View):
-                if views := self.folded.keys() & operands:
-                    raise Mixes(next(v for v in operands if v in views).owner)
+            if self.folded and not isinstance(op, View | ShapeOfOp):
+                if not self.folded.keys().isdisjoint(operands):
+                    self.rows(op)
+                    continue
             if op.regions:
                 if touched or self.is_touched(op):
                     raise Mixes(op)
@@ -297,10 +285,11 @@ class Padding:
 
     def viewed(self, op: View) -> Axes:
         """An axis stays one where as many elements are after it; the first stays the first."""
-        origin = self.folded.get(op.input, op.input)
-        source, result = self.dims.of(origin), self.dims.of(op.results[0])
+        plain = Folded(self.dims.of(op.input), self.along(op.input))
+        origin = self.folded.get(op.input, plain)
+        source, result = origin.sizes, self.dims.of(op.results[0])
         axes: Axes = {}
-        for axis, fill in self.along(origin).items():
+        for axis, fill in origin.axes.items():
             inner = volume(source[axis + 1 :])
             same = [
                 j for j, s in enumerate(result)
@@ -316,9 +305,31 @@ class Padding:
             ):
                 axes[first] = Kind.FINITE if fill in (Kind.INDEX, Kind.COPY) else fill
             else:
-                self.folded[op.results[0]] = origin
+                self.folded[op.results[0]] = fold(origin, result)
                 return {}
         return axes
+
+    def rows(self, op: TensorOp) -> None:
+        """An op on folded values: each row of its results needs that row alone. Raises Mixes."""
+        operands = operands_of(op)
+        folds = {i: f for i, v in enumerate(operands) if (f := self.folded.get(v)) is not None}
+        view = operands[next(iter(folds))].owner
+        others = [v for i, v in enumerate(operands) if i not in folds]
+        first, *more = folds.values()
+        alike = first.count and all(f.group == first.group for f in more)
+        if op.regions or not alike or any(map(self.is_known, others)) or not says_boxes(op):
+            raise Mixes(view)
+        for value in op.index_operands():
+            if value in self.folded and not all(map(is_index, self.folded[value].axes.values())):
+                raise Mixes(op, "{} has indices that are padded with what is no index")
+        rows = {i: frozenset({f.at}) for i, f in folds.items()}
+        wanted = tuple(rows.get(i, frozenset[int]()) for i, _ in enumerate(operands))
+        for number, result in enumerate(op.results):
+            own = self.dims.of(result)
+            parts = (self.needed(op, axis, number, each_axes) for axis, _ in enumerate(own))
+            if (axis := next((a for a, p in enumerate(parts) if p == wanted), None)) is None:
+                raise Mixes(view)
+            self.folded[result] = first.moved(axis, own, self.made(op, wanted, number))
 
     def sliced(self, op: SliceOp) -> Axes:
         bounds = op.bounds()
