@@ -167,10 +167,7 @@ def run(arguments: Sequence[str]) -> int:
         compilation = lower_for(args, loaded, options, [*watching, *told(loaded)])
     growing = loaded
     loaded, compilation, inputs = bind(args, loaded, compilation, options, inputs)
-    if args.tiles:
-        from ge.lowering.driver.tiles import write_tile_programs
-
-        write_tile_programs(loaded.module, flag_value(args, "target") or "")
+    write_tiles(args, loaded.module)
     report = describe(loaded, compilation)
     outputs: dict[str, Array] = {}
     session = timeline = None
@@ -275,6 +272,14 @@ def check_writable(paths: Iterable[str], inputs: Iterable[str]) -> None:
             raise InterruptedError  # nothing is to be put in place yet
     except InterruptedError:
         pass
+
+
+def write_tiles(args: argparse.Namespace, module: "ModuleOp") -> None:
+    """Write tile programs beside kernels that have none, where --tiles asks for them."""
+    if args.tiles:
+        from ge.lowering.driver.tiles import write_tile_programs
+
+        write_tile_programs(module, flag_value(args, "target") or "")
 
 
 def describe(loaded: "Program", compilation: "Compilation | None") -> dict[str, Any]:
