@@ -2,18 +2,10 @@
 
 from typing import Any
 
-import ml_dtypes
-import numpy as np
-
 from ge.dialects.support.errors import GeError
 from ge.lowering.torch.library import torch
 from ge.runtime.data.arrays import Array
-
-# What has the bits of element types that numpy has not
-CARRIERS: dict[int, tuple[Any, Any]] = {
-    1: (torch.uint8, np.uint8),
-    2: (torch.uint16, np.uint16),
-}
+from ge.runtime.data.tensors import CARRIERS, array_on
 
 
 def check_tensor(name: str, tensor: Any) -> None:
@@ -31,15 +23,10 @@ def array_of(name: str, tensor: Any) -> Array:
     """The elements of a tensor as an array on its memory, of the same strides. `name` is for
     errors. Raises GeError as `check_tensor`, and for element types that ge does not have."""
     check_tensor(name, tensor)
-    tensor = tensor.detach().resolve_conj().resolve_neg()
     try:
-        return tensor.numpy()
+        return array_on(tensor)
     except TypeError:
-        pass
-    dtype = getattr(ml_dtypes, str(tensor.dtype).removeprefix("torch."), None)
-    if dtype is None or tensor.element_size() not in CARRIERS:
-        raise GeError(f"'{name}' has dtype {tensor.dtype}, which ge does not have")
-    return tensor.view(CARRIERS[tensor.element_size()][0]).numpy().view(dtype)
+        raise GeError(f"'{name}' has dtype {tensor.dtype}, which ge does not have") from None
 
 
 def tensor_of(array: Array) -> Any:

@@ -30,6 +30,7 @@ import numpy as np
 
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array
+from ge.runtime.data.tensors import array_on, is_tensor
 from ge.runtime.device.executable import Registers
 from ge.runtime.device.gears import Cut
 from ge.runtime.device.staged import Memory, Staged
@@ -289,7 +290,8 @@ def of_batch(error: BaseException, number: int) -> BaseException:
 
 class BatchReader:
     """Reads batches: arrays by name, or in the order of the inputs (a tuple, a list, or the one
-    array of a model with one input); tensors of torch and others that have `numpy()` too."""
+    array of a model with one input); tensors of torch and others that have `numpy()` too. What a
+    batch has beside the inputs is left out: the labels of a data set."""
 
     def __init__(self, session: "Session") -> None:
         self.session, self.names = session, session.input_names
@@ -309,13 +311,14 @@ class BatchReader:
     def named(self, batch: Any) -> Mapping[str, Any]:
         if isinstance(batch, Mapping):
             named = cast("Mapping[str, Any]", batch)
-            return {name: as_array(value, name) for name, value in named.items()}
+            names = self.names if all(n in named for n in self.names) else named
+            return {name: as_array(named[name], name) for name in names}
         values = cast("Sequence[Any]", batch if isinstance(batch, tuple | list) else (batch,))
-        if len(values) != len(self.names):
+        if len(values) < len(self.names):
             listing = ", ".join(map(str, self.session.inputs)) or "none"
             hint = f"the inputs are {listing}; a batch is a dict by these names, or in this order"
             raise GeError(f"{len(values)} arrays for {len(self.names)} inputs", hint=hint)
-        return {n: as_array(v, n) for n, v in zip(self.names, values, strict=True)}
+        return {n: as_array(v, n) for n, v in zip(self.names, values, strict=False)}
 
     def as_before(self, values: Mapping[str, Any]) -> list[Array] | None:
         """The arrays in order where types and shapes are those of the batch before, which was
@@ -338,10 +341,12 @@ def as_array(value: Any, name: str) -> Any:
     if type(value) is np.ndarray:
         return value
     try:
-        for step in ("detach", "cpu", "numpy"):
+        for step in ("detach", "cpu"):
             if callable(method := getattr(value, step, None)):
                 value = method()
-        return np.asarray(value)
+        if is_tensor(value):
+            return array_on(value)
+        return np.asarray(value.numpy() if callable(getattr(value, "numpy", None)) else value)
     except Exception as e:
         reason = " ".join(str(e).split()) or type(e).__name__
         raise GeError(f"input '{name}' cannot be read as an array: {reason}") from None

@@ -224,6 +224,20 @@ def test_a_profiler_counts_the_batches(text: Path):
     assert [r["inputs"] for r in report["per_run"]] == [shapes] * 3
 
 
+@pytest.mark.usefixtures("either_way")
+def test_what_is_beside_the_inputs_is_left_out(text: Path):
+    """The labels of a data set, which no array need hold."""
+    session = session_of(text)
+    batches = [batch_of(number) for number in range(3)]
+    want = list(session.run_many(batches))
+    for labelled in (
+        [{"label": "cat", **batch} for batch in batches],
+        [[*batch.values(), ["cat", "dog"]] for batch in batches],
+    ):
+        for got, outputs in zip(session.run_many(labelled), want, strict=True):
+            same(got, outputs)
+
+
 # ---- errors ----------------------------------------------------------------------------------
 
 
@@ -237,7 +251,7 @@ def bad_batches(what: str) -> Iterator[Any]:
         case "missing":
             yield {"x": batch_of(3)["x"]}
         case "unknown":
-            yield {**batch_of(3), "z": np.zeros(2)}
+            yield {"z" if name == "i" else name: array for name, array in batch_of(3).items()}
         case "count":
             yield list(batch_of(3).values())[:2]
         case "tensor":
@@ -254,7 +268,7 @@ def bad_batches(what: str) -> Iterator[Any]:
         ("shape", "batch 3: input 'x' has shape .3, 8., not float32.2, 8."),
         ("type", "batch 3: input 'i' is int32, not int64"),
         ("missing", "batch 3: input 'y' is missing; input 'i' is missing"),
-        ("unknown", "batch 3: there is no input 'z'"),
+        ("unknown", "batch 3: there is no input 'z'; input 'i' is missing"),
         ("count", "batch 3: 2 arrays for 3 inputs.*a batch is a dict by these names"),
         ("tensor", "batch 3: input 'x' cannot be read as an array: can't convert cuda:0"),
         ("raise", "no more data"),
