@@ -1,12 +1,18 @@
-"""`torch.compile(model, backend="ge")`: graphs that PyTorch's dynamo finds in a model's code."""
+"""`torch.compile(model, backend="ge")`: graphs that PyTorch's dynamo finds in a model's code. What
+ge cannot take runs in Python, as it does without ge."""
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
+from traceback import format_exception
 from typing import Any
 
+from ge.dialects.support.environment import debugging
+from ge.dialects.support.errors import GeError
 from ge.lowering.pipeline.options import Options
 from ge.lowering.torch.capture import Captured, capture
 from ge.lowering.torch.compiled import COMPILING, MOST_KEPT, CompiledGraph, refuse_training
+from ge.lowering.torch.fragments import parts_of
 from ge.lowering.torch.library import torch
 from ge.lowering.torch.tensors import check_tensor
 from ge.lowering.torch.translate import UNBOUNDED, translate
@@ -16,13 +22,13 @@ TABLE = "custom_translation_table"
 
 def ge_backend(
     graph: Any, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
-) -> "Graph":
+) -> "Fragment":
     """A backend of `torch.compile`, which `options` of `ge.compile` go to (and
     `custom_translation_table`). The graph is compiled when it is first called. Raises GeError for
     wrong options."""
     given = dict(options or {})
     table = given.pop(TABLE, None)
-    return Graph(graph, example_inputs, table, Options.from_environment(**given))
+    return Fragment(graph, example_inputs, table, Options.from_environment(**given))
 
 
 NAMES = re.compile(r"\['([^']+)'\]")
@@ -139,6 +145,51 @@ class Lifted(torch.nn.Module):
 
 def attribute(number: int) -> str:
     return f"weight_{number}"
+
+
+class Fragment:
+    """A graph of dynamo's, of which a program computes what it can. Where something cannot be
+    compiled or run, all of the graph runs in Python from then on, after one warning."""
+
+    def __init__(
+        self,
+        graph: Any,
+        examples: Sequence[Any],
+        table: Mapping[Any, Any] | None,
+        options: Options,
+    ) -> None:
+        self.graph, self.parts = graph, None
+        self.program: Graph | None = None
+        try:
+            parts = parts_of(graph)
+            if parts.in_program:
+                self.parts = parts
+                self.program = Graph(parts.computed, examples, table, options)
+        except Exception as e:
+            self.leave(e)
+
+    def __call__(self, *args: Any) -> Any:
+        """What the graph returns."""
+        if self.program is not None and self.parts is not None:
+            try:
+                computed = self.program(*args)
+            except Exception as e:
+                self.leave(e)
+            else:
+                return self.parts.merged(self.parts.python(*args), computed)
+        return self.graph(*args)
+
+    def leave(self, error: Exception) -> None:
+        """Leave the graph to Python, and warn."""
+        self.program = None
+        if isinstance(error, GeError):
+            why = "; ".join(part for part in (error.where, error.message, error.hint) if part)
+        else:
+            why = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+        if debugging():
+            why += "\n" + "".join(format_exception(error))
+        text = f"ge leaves a graph of {len(self.graph.graph.nodes)} nodes to PyTorch: {why}"
+        warnings.warn(text, stacklevel=2)
 
 
 class Graph:

@@ -156,5 +156,8 @@ def capture(
             flat, tuple(args), dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
         )
     if not any(output.source == "program" for output in returned.outputs):
-        raise GeError("the model returns no tensor that it computes: there is nothing to compile")
+        raise GeError(
+            "the model computes no new tensor: all that it returns is an input or a constant",
+            hint="a program for it would have nothing to do",
+        )
     return Captured(exported, returned.outputs, returned.spec, shown or {})
