@@ -19,6 +19,7 @@ from ge.dialects.support.dims import Range
 from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.model import Tensors
 from ge.lowering.torch.capture import Captured, quiet
+from ge.lowering.torch.faithful import replacements
 from ge.lowering.torch.library import onnx_ir, torch
 from ge.lowering.torch.tensors import array_of
 from ge.lowering.torch.traces import unsupported
@@ -63,13 +64,12 @@ def translate(
 ) -> Translated:
     """Translate an exported program; `table` has translations of ops (`custom_translation_table`
     of torch.onnx.export), `dims` names for symbols of sizes, `shown` names for inputs in messages.
-    Raises GeError for ops that have no translation, and for tensors that the model writes to."""
+    Raises GeError for ops that have no translation, for tensors that the model writes to, and for
+    inputs and outputs of complex numbers."""
+    refuse_complex(captured.exported, shown or {})
     with quiet(), quiet_logger():
         try:
-            made = torch.onnx.export(
-                captured.exported, (), dynamo=True, verbose=False, optimize=False,
-                custom_translation_table=table,
-            )  # fmt: skip
+            made = onnx_program(captured.exported, table or {})
         except torch.onnx.errors.OnnxExporterError as e:
             raise unsupported(e, captured.exported) from e
     refuse_writes(captured, made.exported_program.graph_signature, shown or {})
@@ -86,6 +86,24 @@ def translate(
         [v.name for v in outputs],
         ranges_of(made.exported_program, dims or {}),
     )
+
+
+def onnx_program(exported: Any, table: Mapping[Any, Any]) -> Any:
+    """What PyTorch's exporter makes of an exported program, without the translations of its that
+    do something else than the op."""
+
+    def export(program: Any) -> Any:
+        return torch.onnx.export(
+            program, (), dynamo=True, verbose=False, optimize=False,
+            custom_translation_table=table or None,
+        )  # fmt: skip
+
+    made = export(exported)
+    if found := replacements(made.exported_program, table):
+        made = export(made.exported_program.run_decompositions(found))
+        if left := replacements(made.exported_program, table):
+            raise GeError(f"PyTorch has no decomposition of {', '.join(map(str, left))}")
+    return made
 
 
 @contextmanager
@@ -111,6 +129,22 @@ def refuse_writes(captured: Captured, signature: Any, shown: Mapping[str, str]) 
             "return the new one"
         )
         raise GeError(f"the model writes to {', '.join(written)}", hint=hint)
+
+
+def refuse_complex(exported: Any, shown: Mapping[str, str]) -> None:
+    """Raises GeError for an exported program that takes or returns complex numbers. The exporter
+    makes pairs of real ones of them without notice; inside of the program these do no harm."""
+    values: dict[Any, Any] = {n.name: n.meta.get("val") for n in exported.graph.nodes}
+    signature = exported.graph_signature
+    for place, names in (("input", signature.user_inputs), ("output", signature.user_outputs)):
+        for number, name in enumerate(names):
+            value: Any = values.get(name)
+            if isinstance(value, torch.Tensor) and value.is_complex():
+                what = f"{place} '{shown.get(name, name) if place == 'input' else number}'"
+                raise GeError(
+                    f"{what} is {value.dtype}, which ge does not have",
+                    hint="give and return real numbers (torch.view_as_real)",
+                )
 
 
 def rename_inputs(model: Any, shown: Mapping[str, str]) -> None:

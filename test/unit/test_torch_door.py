@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -102,3 +103,12 @@ def test_a_node_that_is_refused_names_its_line():
     with pytest.raises(GeError) as e:
         import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]))
     assert "'one' (project/net.py:8: y = self.norm(self.fc(x))), 'two'" in e.value.message
+
+
+def test_ge_is_no_part_of_the_users_program():
+    import ge.lowering.onnx.traces as traces
+
+    ours = Path(traces.__file__).parents[1] / "torch" / "capture.py"
+    frame = f'  File "{ours}", line 4, in forward\n    self.model(*args)\n'
+    assert user_line(frame) == ""
+    assert user_line(TRACE + frame) == user_line(TRACE)
