@@ -7,7 +7,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 export NODE_OPTIONS ?= --max-semi-space-size=128
 unexport PYTHONDONTWRITEBYTECODE  # else each of hundreds of processes compiles what it imports
 
-.PHONY: demo docs check lint test lit unit torch-check soak clean
+.PHONY: demo docs check lint test lit unit torch-check soak machines clean
 
 demo: $(VENV)/.demo       ## a real model goes down every level and runs on the emulated NPU
 	$(BIN)/python -m ge.tools.demo test/models/bert_base.tiny.onnx
@@ -63,6 +63,10 @@ soak: $(VENV)/.check $(VENV)/.docs  ## what takes hours; SEED=, CASES= and FOLDE
 	$(BIN)/python test/bench/accuracy.py $(FOLDER) --timings 5
 	$(BIN)/python test/bench/validate.py $(FOLDER)
 	$(BIN)/python test/bench/optimized_models.py $(FOLDER) --quantized
+	$(BIN)/python test/bench/machines.py
+
+machines: $(VENV)/.check  ## the suite as on other processors and in other environments
+	$(BIN)/python test/bench/machines.py $(TESTS)
 
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)

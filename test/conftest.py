@@ -1,15 +1,21 @@
 """Every program that a test runs is proved first, and its dead memory is garbage. A test has one
-core: workers run side by side (lit.cfg does the same)."""
+core: workers run side by side. No variable of the user's changes what a test does, and tools of the
+environment are on the path, whether or not it is activated (lit.cfg does the same)."""
 
 import gc
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+for name in [n for n in os.environ if n.startswith(("GE_", "ASCEND_"))]:
+    del os.environ[name]
 os.environ["GE_SANITIZE"] = "1"
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 CACHE = tempfile.TemporaryDirectory()  # no test reads or writes what the user's cache keeps
 os.environ["XDG_CACHE_HOME"] = CACHE.name
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):

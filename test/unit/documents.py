@@ -1,7 +1,6 @@
 """Reading documents: blocks of code, commands and what they print, links."""
 
 import itertools
-import os
 import re
 import shlex
 import subprocess
@@ -36,6 +35,10 @@ PYTHON = {*PARSERS, "filecheck"}
 CAT = ["cat"]  # at the end of a pipe: the status of what is before it does not count
 SHELL = {">", "<", "&&", "||", ";", "2>&1", "<<'END'"}
 
+# what ge-run prints of the elements of an array, which depends on the order of sums
+FIGURES = re.compile(r"(?<=\b(?:min|max) )-?\d[-+.\de]*(?=,)|(?<=, mean )-?\d[-+.\de]*")
+NUMBER = "\0"  # stands for a figure
+
 Run = Callable[[str], str]
 
 
@@ -59,7 +62,6 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("GE_TILE_CACHE", "off")
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 
     def one(command: str) -> str:
         fails = command.startswith("! ")
@@ -145,16 +147,37 @@ def pipe(
 
 
 def check_shown(shown: str, printed: str) -> None:
-    """Each line shown is printed, in this order; `...` stands for what is left out."""
+    """Each line shown is printed, in this order; `...` stands for what is left out. The figures of
+    an array are equal within 1e-5 of its largest element, as processors round differently; all
+    others, such as times, are equal as text."""
     lines = iter(printed.splitlines())
     for want in shown.splitlines():
         want = want.rstrip()
         if want.strip() == "...":
             continue
-        parts = re.split(r" ?\.\.\. ?", want)
-        pattern = re.compile(".*".join(map(re.escape, parts)))
-        found = any(pattern.fullmatch(line.rstrip()) for line in lines)
+        parts = re.split(r" ?\.\.\. ?", FIGURES.sub(NUMBER, want))
+        pattern = re.compile(".*".join(map(shown_as, parts)))
+        figures = figures_of(want)
+        found = any(
+            pattern.fullmatch(line) and nearly(figures, figures_of(line))
+            for line in map(str.rstrip, lines)
+        )
         assert found, f"a line is shown that is not printed there:\n{want}\n---\n{printed}"
+
+
+def shown_as(part: str) -> str:
+    """The pattern of a part of a line, in which any number stands for a figure."""
+    return re.escape(part).replace(NUMBER, r"[-+.\w]+")
+
+
+def figures_of(line: str) -> list[float]:
+    return [float(m[0]) for m in FIGURES.finditer(line)]
+
+
+def nearly(shown: list[float], printed: list[float]) -> bool:
+    most = max(map(abs, shown), default=0.0)
+    pairs = zip(shown, printed, strict=False)  # what `...` leaves out comes last
+    return all(a == b or abs(a - b) <= 1e-5 * most for a, b in pairs)
 
 
 def put(block: Block, folder: Path) -> None:

@@ -1,0 +1,80 @@
+"""The suite does the same on other machines: variables of a user change nothing, tools of the
+environment are there where it is not activated, figures of arrays are compared as figures."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from documents import ROOT, check_shown
+from test_sanity import bench
+
+OF_A_USER = {"GE_TARGET": "none", "GE_FUSON": "1", "ASCEND_PROFILING_ENABLE": "1"}
+BARE = {"PATH": os.defpath, "HOME": os.environ.get("HOME", "/")} | OF_A_USER
+
+CONFTEST = """
+import os, shutil
+import conftest
+print(sorted(n for n in os.environ if n.startswith(("GE_", "ASCEND_"))))
+print(shutil.which("iree-opt"))
+"""
+
+
+def test_unit_tests_begin_alike() -> None:
+    command = [sys.executable, "-c", CONFTEST]
+    run = subprocess.run(
+        command, cwd=ROOT / "test", env=BARE, capture_output=True, text=True, check=True
+    )
+    variables, tool = run.stdout.splitlines()
+    assert variables == "['GE_SANITIZE']"
+    assert tool == str(Path(sys.executable).parent / "iree-opt")
+
+
+@pytest.mark.parametrize("shell", ["", "1"])
+def test_lit_tests_begin_alike(shell: str) -> None:
+    command = [str(Path(sys.executable).parent / "lit"), "-q", "-j1"]
+    test = ROOT / "test/dialects/npu_task/tasks.mlir"
+    environment = BARE | {"LIT_SHELL": shell}
+    run = subprocess.run(
+        [*command, str(test)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+SHOWN = "y: float32[2, 3] min -3.72233, max 2.95135, mean -0.00230263\n"
+
+
+@pytest.mark.parametrize("printed", [
+    SHOWN,
+    "y: float32[2, 3] min -3.72234, max 2.95135, mean -0.00230\n",
+])  # fmt: skip
+def test_figures_of_arrays_are_compared_as_figures(printed: str) -> None:
+    check_shown(SHOWN, f"before\n{printed}")
+    check_shown("y: ... min -3.72233, ...", printed)
+
+
+@pytest.mark.parametrize("printed", [
+    SHOWN.replace("-3.72233", "-3.72333"),
+    SHOWN.replace("-0.00230263", "-0.00330263"),
+    SHOWN.replace("2.95135", "nan"),
+    SHOWN.replace("[2, 3]", "[2, 4]"),
+])  # fmt: skip
+def test_other_figures_are_not_what_is_shown(printed: str) -> None:
+    with pytest.raises(AssertionError, match="is not printed there"):
+        check_shown(SHOWN, printed)
+
+
+def test_other_numbers_are_compared_as_text() -> None:
+    with pytest.raises(AssertionError, match="is not printed there"):
+        check_shown("latency 1.00000 us", "latency 1.00001 us")
+
+
+def test_processors_that_are_skipped_are_reported(capfd: pytest.CaptureFixture[str]) -> None:
+    runs = [name for name, _ in bench("machines").environments({"sse4_2", "avx", "avx2", "fma"})]
+    assert len(runs) == 2 * 5 + 2
+    skipped = capfd.readouterr().out
+    assert skipped.startswith("SKYLAKEX: skipped, as this processor has no avx512bw, ")
+    assert not any("SKYLAKEX" in name for name in runs)
