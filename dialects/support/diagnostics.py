@@ -7,7 +7,7 @@ decides what becomes of it. To fail, raise GeError, or VerifyException / PassFai
 
 import re
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -110,6 +110,23 @@ def location_of(op: Operation) -> SourceLocation:
             return location
         current = current.parent_op()
     return SourceLocation()
+
+
+def sources_of(op: Operation) -> list[str]:
+    """The names of the nodes of the model that an op came from, or places in a text."""
+    return list(dict.fromkeys(_sources(op.location)))
+
+
+def _sources(location: Attribute) -> Iterator[str]:
+    match location:
+        case NameLoc():
+            yield location.desc.data
+        case FusedLoc(locations=ArrayAttr() as parts):  # pyright: ignore[reportUnknownVariableType]
+            for part in parts:
+                yield from _sources(part)
+        case _:
+            if (place := read_location(location)) is not None:
+                yield place.name or str(place)
 
 
 Handler = Callable[[Diagnostic], None]

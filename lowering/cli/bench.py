@@ -37,8 +37,7 @@ def build_parser() -> ArgumentParser:
 def run(arguments: Sequence[str]) -> int:
     """Measure each model, and write tables. Raises GeError for what is no model."""
     from ge.dialects.support.diagnostics import warning_handler
-    from ge.lowering.cli.compile import printer
-    from ge.lowering.cli.remarks import Remarks
+    from ge.lowering.cli.remarks import Remarks, printer
     from ge.lowering.cli.run import check_writable
     from ge.lowering.driver.bench import measured
     from ge.lowering.text.files import Outputs

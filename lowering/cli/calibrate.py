@@ -46,8 +46,7 @@ def run(arguments: Sequence[str]) -> int:
 def calibrate_input(args: argparse.Namespace) -> int:
     from ge.dialects.support.diagnostics import warning_handler
     from ge.dialects.support.errors import GeError
-    from ge.lowering.cli.compile import printer
-    from ge.lowering.cli.remarks import Remarks
+    from ge.lowering.cli.remarks import Remarks, printer
     from ge.lowering.driver.calibration import table_for
     from ge.lowering.driver.compiler import context, load
     from ge.lowering.text.files import Outputs

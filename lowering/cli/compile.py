@@ -25,8 +25,6 @@ from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import TOLD
 
 if TYPE_CHECKING:
-    from ge.dialects.support.diagnostics import Handler
-    from ge.lowering.cli.remarks import Remarks
     from ge.lowering.driver.compiler import Watch
     from ge.lowering.driver.program import Program
     from ge.lowering.pipeline.options import Options
@@ -83,7 +81,7 @@ def compile_input(args: argparse.Namespace) -> int:
     from ge.dialects.targets.target import Target
     from ge.lowering.cli.pages import watched, write_compiled
     from ge.lowering.cli.progress import progress_bar
-    from ge.lowering.cli.remarks import Remarks
+    from ge.lowering.cli.remarks import Remarks, printer
     from ge.lowering.cli.run import check_writable
     from ge.lowering.cli.telling import telling
     from ge.lowering.driver.cache import Request
@@ -159,19 +157,3 @@ def known_names(options: "Options") -> set[str]:
     from ge.lowering.plugins.universe import rules
 
     return {*universe(*options.plugins).all_passes, *rules()}
-
-
-def printer(remarks: "Remarks") -> "Handler":
-    """Prints diagnostics to standard error; remarks as asked for. A warning of a pass that runs in
-    several tries is printed once."""
-    from ge.dialects.support.diagnostics import Diagnostic, Severity, print_diagnostic
-
-    told: set[str] = set()
-
-    def show(diagnostic: Diagnostic) -> None:
-        text = str(diagnostic)
-        if diagnostic.severity is Severity.REMARK or text not in told:
-            told.add(text)
-            print_diagnostic(diagnostic)
-
-    return lambda diagnostic: remarks.tell(diagnostic, show)

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ge.lowering.pipeline.options import Options
 
 MARKS = ("npu_task.wait", "npu_task.launch", "fused_op.", "graph.matmul", "graph.conv")
-TOLERANCE = 1e-4  # of the largest value
 WIDTH = 110
 
 
@@ -27,6 +26,7 @@ def run(arguments: Sequence[str]) -> int:
     from ge.dialects.support.errors import GeError
     from ge.lowering.driver.compiler import load
     from ge.lowering.pipeline.options import Options
+    from ge.runtime.data.accuracy import TOLERANCES
 
     reference = Path(args.model).with_suffix(".npz")
     if not reference.exists():
@@ -36,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
     program = load(args.model)
     print(f"{args.model}: imported in {time.perf_counter() - start:.2f} s")
     show_levels(program, options, args.lines)
-    agrees = worst_error(program, options, reference) < TOLERANCE
+    agrees = worst_error(program, options, reference) <= (TOLERANCES["f32"].share or 0.0)
     print("agrees" if agrees else "DIFFERS")
     return int(not agrees)
 

@@ -40,16 +40,16 @@ def add_explain_arguments(parser: ArgumentParser) -> None:
     add("--explain-variants", type=argument(chosen), metavar="LIST", help="changes that are "
         f"tried: all, none or names: {', '.join(NAMES)} (default: {', '.join(DEFAULT)})",
     )  # fmt: skip
-    add("--model", metavar="MODEL", help="with --explain and --what-if-recompile, the model "
-        "that the program IN was compiled from: changes are tried on it, compiled by the options "
-        "given here")  # fmt: skip
+    add("--model", metavar="MODEL", help="the model that the program IN was compiled from: with "
+        "--explain and --what-if-recompile changes are tried on it, compiled by the options given "
+        "here; with --compare it is what another runtime runs")  # fmt: skip
 
 
 def about_time_alone(args: argparse.Namespace) -> bool:
     """Whether nothing but the time is asked for: explaining a program computes no numbers."""
     numbers = (
         args.inputs, args.outputs, args.load_state, args.save_state, args.random_weights,
-        args.poison, args.fuzz_schedule, flag_value(args, "sanitize"),
+        args.poison, args.fuzz_schedule, args.compare, flag_value(args, "sanitize"),
     )  # fmt: skip
     return bool(args.explain) and not any(numbers)
 
@@ -60,8 +60,9 @@ def check_explain_flags(args: argparse.Namespace) -> None:
 
     if args.explain_variants is not None and not args.explain:
         raise GeError("--explain-variants needs --explain", hint="add --explain")
-    if args.model is not None and not (args.explain or args.what_if_recompile):
-        raise GeError("--model needs --explain or --what-if-recompile", hint="add one of them")
+    if args.model is not None and not (args.explain or args.what_if_recompile or args.compare):
+        flags = "--explain, --what-if-recompile or --compare"
+        raise GeError(f"--model needs {flags}", hint="add one of them")
     if args.explain and args.dispatch:
         raise GeError("--explain needs a sunk program", hint="drop --dispatch")
 
@@ -146,7 +147,7 @@ class Explanation:
         yield f"{'tried':{width}} {'us':>12} {'of it':>6} {'MiB':>10} {'of it':>6}  numbers"
         rows = [("as it is", self.base.us, self.base.bytes, "")]
         for t in self.tried:
-            numbers = t.variant.numbers
+            numbers = t.variant.numbers + (f", {t.accuracy}" if t.accuracy else "")
             if t.variant.samples > 1:
                 numbers += f", of {t.variant.samples} x the samples: {t.timed.us:,.1f} us"
             rows.append((t.variant.label, t.us, t.timed.bytes, numbers))
@@ -162,7 +163,7 @@ class Explanation:
         words = {
             SAME: "with the same numbers",
             FLOATS: "with other floats",
-            INTEGERS: "with integers (what accuracy is left is not looked at)",
+            INTEGERS: "with integers",
             TARGET: "on another target",
         }
 
@@ -175,8 +176,11 @@ class Explanation:
             return
         yield "what helps most:"
         for kind in sorted(dict.fromkeys(map(kind_of, better)), key=lambda k: k == TARGET):
-            best = next(t for t in better if kind_of(t) == kind)
-            yield f"  {words[kind]}: {self.gain(best)}"
+            best, told = next(t for t in better if kind_of(t) == kind), ""
+            if kind == INTEGERS:
+                unknown = "with --calibration X.npz the accuracy that is left is measured"
+                told = f" ({best.accuracy or unknown})"
+            yield f"  {words[kind]}{told}: {self.gain(best)}"
 
     def gain(self, tried: "Tried") -> str:
         share, times = tried.us / self.base.us, tried.variant.samples
@@ -205,6 +209,7 @@ class Explanation:
                     "numbers": t.variant.numbers,
                     "seconds": t.seconds,
                     "warnings": list(t.warnings),
+                    **({"accuracy": t.accuracy} if t.accuracy else {}),
                 }
                 for t in self.ranked
             ],

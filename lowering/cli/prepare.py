@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -85,9 +85,11 @@ def lower_for(
     watching: "Sequence[Instrumentation]" = (),
 ) -> "Compilation | None":
     """Lower the module as far as what is asked for needs; None where nothing was to be done."""
+    from ge.dialects.support.diagnostics import warning_handler
     from ge.dialects.support.errors import GeError
     from ge.lowering.cli.progress import progress_bar
-    from ge.lowering.driver.compiler import decisions, lower_program
+    from ge.lowering.cli.remarks import Remarks, printer
+    from ge.lowering.driver.compiler import decides, decisions, lower_program
     from ge.lowering.levels.level import level_of
     from ge.transforms.precision.modes import ORIGIN
 
@@ -101,6 +103,9 @@ def lower_for(
     if flag_value(args, "precision") not in (None, ORIGIN) and level is not Level.GRAPH:
         hint = f"this is at {level}: compile the model with --precision"
         raise GeError("the precision of a model is chosen at the graph level", args.input, hint)
+    if flag_value(args, "quantize") and level is not Level.GRAPH:
+        hint = f"this is at {level}: compile the model with --quantize"
+        raise GeError("a model is quantized at the graph level", args.input, hint)
     gears = [
         f for f in ("dynamic_batch", "dynamic_image_size", "dynamic_dims") if flag_value(args, f)
     ]
@@ -111,10 +116,10 @@ def lower_for(
     if timed and goal is not Level.PROGRAM:
         raise GeError(f"time is known at the program level only, not at {goal}")
     if goal == level and not onnx and not options.outputs:
-        if options.precision == ORIGIN or level is not Level.GRAPH:
+        if not decides(options) or level is not Level.GRAPH:
             return None
-    deciding = nullcontext() if options.precision == ORIGIN else decisions(loaded, options)
-    with progress_bar() as progress, deciding:
+    telling = warning_handler(printer(Remarks()))
+    with progress_bar() as progress, telling, decisions(loaded, options):
         return lower_program(loaded, options, progress, goal, watching)
 
 

@@ -13,7 +13,12 @@ import sys
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ge.dialects.support.diagnostics import Diagnostic, RemarkFacts, Severity
+from ge.dialects.support.diagnostics import (
+    Diagnostic,
+    RemarkFacts,
+    Severity,
+    print_diagnostic,
+)
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.remark_kinds import RemarkKind
 from ge.lowering.cli.remark_flags import SUMMARY, TEXT, YAML
@@ -182,3 +187,17 @@ def summary_lines(found: Sequence[Diagnostic]) -> Iterator[str]:
         "note: microseconds are estimates of launches alone; some missed chances exclude "
         "each other, or were taken by another rule"
     )
+
+
+def printer(remarks: Remarks) -> Callable[[Diagnostic], None]:
+    """Prints diagnostics to standard error; remarks as asked for. A warning of a pass that runs in
+    several tries is printed once."""
+    told: set[str] = set()
+
+    def show(diagnostic: Diagnostic) -> None:
+        text = str(diagnostic)
+        if diagnostic.severity is Severity.REMARK or text not in told:
+            told.add(text)
+            print_diagnostic(diagnostic)
+
+    return lambda diagnostic: remarks.tell(diagnostic, show)

@@ -20,6 +20,8 @@ from ge.lowering.cli.arguments import (
     options_from,
 )
 from ge.lowering.cli.command_line import ArgumentParser
+from ge.lowering.cli.compare import add_compare_arguments, check_compare_flags
+from ge.lowering.cli.compute import compute
 from ge.lowering.cli.dispatch import add_dispatch_arguments, check_dispatch_flags, feed
 from ge.lowering.cli.explain import (
     SLOWEST,
@@ -33,7 +35,6 @@ from ge.lowering.cli.pages import watched, write_run
 from ge.lowering.cli.prepare import (
     bind,
     compiled_for,
-    inputs_for,
     kernel_target,
     load_model,
     lower_for,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from ge.dialects.targets.target import Target
+    from ge.lowering.comparing.versus import Result
     from ge.lowering.driver.program import Compilation, Program
     from ge.lowering.pipeline.options import Options
     from ge.lowering.text.files import Outputs
@@ -95,6 +97,7 @@ def build_parser() -> ArgumentParser:
         "many cores of each, compared with the kernel's results. Whatever has a tile program takes "
         "the time that the emulated cores take")  # fmt: skip
 
+    add_compare_arguments(parser)
     add = parser.section("time, at the program level")
     add("--timing-only", action="store_true", help="simulate the time, compute no numbers")
     add("--trace", metavar="T.json", help="timeline as a Chrome trace, in us; kernels with a tile "
@@ -163,17 +166,19 @@ def run(arguments: Sequence[str]) -> int:
         options, target=flag_value(args, "target") or compiled_for(loaded.module) or options.target
     )
     check_changes(args, machine_of(args, loaded.module, options), loaded.module)
-    with watched(args, sources) as watching, telling(args, options, imports=False) as told:
-        compilation = lower_for(args, loaded, options, [*watching, *told(loaded)])
+    with watched(args, sources) as watching, telling(args, options, imports=False) as watch_of:
+        compilation = lower_for(args, loaded, options, [*watching, *watch_of(loaded)])
     growing = loaded
     loaded, compilation, inputs = bind(args, loaded, compilation, options, inputs)
     write_tiles(args, loaded.module)
     report = describe(loaded, compilation)
     outputs: dict[str, Array] = {}
-    session = timeline = None
+    session = timeline = result = None
     if not args.timing_only:
         with naming_sizes(args, options, growing.module):
-            outputs, session, report["numerics"] = compute(args, loaded, options, inputs)
+            outputs, session, report["numerics"], result = compute(args, loaded, options, inputs)
+        if result is not None:
+            report["compared"] = result.report()
     if args.dispatch:
         target = machine_of(args, loaded.module, options)
         fed = growing if args.grow else loaded
@@ -197,11 +202,24 @@ def run(arguments: Sequence[str]) -> int:
             tiles, target = tile_times(args, loaded.module), options.target
             write_run(out, args.html, loaded, timeline, watcher,
                       report=report, target=target, rows=rows, tiles=tiles)  # fmt: skip
+    return told(args, session, outputs, result)
+
+
+def told(
+    args: argparse.Namespace,
+    session: "Session | None",
+    outputs: "Mapping[str, Array]",
+    result: "Result | None",
+) -> int:
+    """Print what was proved, and the outputs or what came of comparing them; the exit status."""
     if session is not None and session.proved:
         by_flag = flag_value(args, "sanitize")
         (print_result if by_flag else partial(print, file=sys.stderr))(session.proved)
-    print_outputs(outputs)
-    return 0
+    if result is None:
+        print_outputs(outputs)
+        return 0
+    print_result(result.text())
+    return int(not result.agrees)
 
 
 def tried(
@@ -229,7 +247,7 @@ def tried(
 
 def files_read(args: argparse.Namespace, options: "Options") -> list[str]:
     state = None if args.load_state == args.save_state else args.load_state  # a loop replaces it
-    read = (args.input, args.inputs, state, args.model)
+    read = (args.input, args.inputs, state, args.model, args.compare)
     named = [path for path in read if path is not None]
     return [options.target, *options.plugins, *options.calibration_files, *named]
 
@@ -247,10 +265,11 @@ def check_flags(args: argparse.Namespace) -> None:
 
     check_dispatch_flags(args)
     check_explain_flags(args)
+    check_compare_flags(args)
     if args.prefetch and not args.runs:
         raise GeError("--prefetch needs runs that overlap", hint="add --runs 64")
     numeric = {
-        "--outputs": args.outputs, "--poison": args.poison,
+        "--outputs": args.outputs, "--compare": args.compare, "--poison": args.poison,
         "--load-state": args.load_state, "--save-state": args.save_state,
         "--sanitize": flag_value(args, "sanitize") and not args.dispatch,
         "--fuzz-schedule": args.fuzz_schedule,
@@ -302,56 +321,6 @@ def describe(loaded: "Program", compilation: "Compilation | None") -> dict[str, 
         if launches := count_launches(loaded.module):
             report["ops"] = {"launches": launches}
     return {key: part for key, part in report.items() if part != {}}
-
-
-def compute(
-    args: argparse.Namespace,
-    loaded: "Program",
-    options: "Options",
-    inputs: "Mapping[str, Array] | None",
-) -> tuple["dict[str, Array]", "Session", dict[str, Any]]:
-    """Run the module on the inputs, or on random ones: the outputs, the session with the state that
-    the run leaves, and the `numerics` part of the report."""
-    import time
-
-    from ge.dialects.support.errors import GeError
-    from ge.runtime.check.schedule import useless_events
-    from ge.runtime.data.arrays import statistics
-    from ge.runtime.device.session import Session
-
-    module, payload = loaded.module, loaded.payload
-    sanitize = flag_value(args, "sanitize")  # None: as the environment says
-    target = machine_of(args, module, options)
-    session = Session(
-        module, payload, target, args.poison, sanitize, tiles=args.tiles or "", seed=args.seed
-    )
-    for flag, path in (("--load-state", args.load_state), ("--save-state", args.save_state)):
-        if path and not session.state.names:
-            raise GeError(f"{flag}: the program keeps no state", hint="compile it with --state")
-    if args.load_state:
-        session.state.load(args.load_state)
-    if inputs is None:
-        inputs = inputs_for(args, options, session)
-    if args.fuzz_schedule:  # from the state that the run begins with
-        session.fuzz_schedule(inputs, args.fuzz_schedule, args.seed)
-    start = time.perf_counter()
-    outputs = session.run(inputs)
-    seconds = time.perf_counter() - start
-    figures = {name: statistics(array) for name, array in outputs.items()}
-    numerics = {"seconds": seconds, "outputs": figures}
-    if args.tiles:
-        from ge.lowering.driver.tiles import Coverage
-
-        coverage = Coverage.of(module, target)
-        numerics["tiles"] = {"run": args.tiles, **coverage.report()}
-        print_result(coverage)
-    if args.fuzz_schedule:
-        numerics["random_timings"] = args.fuzz_schedule
-        print_result(f"{args.fuzz_schedule} random timings: the same bits")
-    if session.proved:
-        for note in useless_events(module):
-            print(f"note: {note}", file=sys.stderr)
-    return outputs, session, numerics
 
 
 def note_first_run(timeline: "Timeline | None", program: "Program", source: "Program") -> None:

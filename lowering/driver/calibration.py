@@ -25,7 +25,14 @@ from ge.dialects.support.diagnostics import (
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import byte_size, element_type, has_size, set_type, tensor
+from ge.dialects.support.types import (
+    byte_size,
+    element_type,
+    has_size,
+    set_type,
+    shape_of,
+    tensor,
+)
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.kept_types import kept_names
 from ge.lowering.driver.program import Program
@@ -150,7 +157,8 @@ def observed(program: Program, options: Options, ctx: Context, wanted: Calibrati
     free = main_function(unfixed(program))
     assert free is not None
     read = read_samples if wanted.accuracy is None else read_labelled
-    samples = read(options.calibration_files, free)
+    fixed = main_function(program.module)
+    samples = read(options.calibration_files, free, fixed)
     if samples.count == 1:
         warning(free, "one sample alone says little about ranges; take a hundred")
     try:
@@ -158,13 +166,37 @@ def observed(program: Program, options: Options, ctx: Context, wanted: Calibrati
     except GeError:  # a model may state a batch of any size and yet take one sample only
         if not samples.is_free:
             raise
-        samples = replace(samples, chunk=1)
-        module = with_chunks(program, samples)
+        samples, module = with_one_sample(program, samples)
     while (size := largest_value(module)) > MOST_BYTES and samples.chunk > 1 and samples.is_free:
         samples = replace(samples, chunk=max(1, samples.chunk * MOST_BYTES // size))
         module = with_chunks(program, samples)
     decide(module, program, options, ctx, replace(wanted, samples=samples))
     return wanted.table
+
+
+def with_one_sample(program: Program, samples: Samples) -> tuple[Samples, ModuleOp]:
+    """One sample at a time, or all as one where they have the sizes that are asked for: then what
+    looks like a batch is none. Raises GeError that says what was taken for an axis of samples, for
+    the model may be right."""
+    single = replace(samples, chunk=1)
+    try:
+        return single, with_chunks(program, single)
+    except GeError as e:
+        main, shapes = (
+            main_function(program.module),
+            {n: a.shape for n, a in samples.arrays.items()},
+        )
+        args = () if main is None else (arg for arg in main.args if not is_seed(arg))
+        if all(shapes.get(argument_name(arg)) == tuple(shape_of(arg)) for arg in args):
+            whole = {name: a[None] for name, a in samples.arrays.items()}
+            axes = dict.fromkeys(whole, 0)
+            one = Samples(whole, axes, 1, 1, apart=True)
+            return one, with_chunks(program, one)
+        taken = [f"{axis} of '{name}'" for name, axis in samples.axes.items() if axis is not None]
+        what = f"samples were taken to lie along axis {', '.join(taken)}, and the model takes no"
+        hint = "fix the sizes with --shape or --dim, and give arrays with an axis of samples before"
+        text = f"{what} single one: {e.message}"
+        raise GeError(text, e.where, f"{hint} the whole shape") from None
 
 
 def estimate(program: Program, options: Options, ctx: Context, wanted: Calibration) -> None:

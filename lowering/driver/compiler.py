@@ -1,6 +1,7 @@
 """From a model or a module to the program: the driver behind `ge-compile`, `ge-run` and the
 Python face."""
 
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
+from ge.lowering.driver.asked import nothing_done, without_effect
 from ge.lowering.driver.binding import Binder, add_largest
 from ge.lowering.driver.context import context
 from ge.lowering.driver.gears import GearReport, judged
@@ -82,18 +84,10 @@ def lower(
 
 def decisions(program: Program, options: Options) -> AbstractContextManager[object]:
     """Let passes see what data decides for a model, if that is asked for."""
+    for line in without_effect(options):
+        warning(program.module, line)
     if not decides(options):
-        if options.calibration or options.accuracy:
-            given = "calibration" if options.calibration else "an accuracy"
-            what = f"there is {given}, but no scheme: the model stays float"
-            warning(program.module, f"{what}; give --quantize int8 too")
-        if options.keep_dtype:
-            what = "all keep their types without --precision and --quantize"
-            warning(program.module, f"keep_dtype has nothing to do: {what}")
         return nullcontext()
-    if options.accuracy and not options.quantize:
-        what = "an accuracy is kept by quantized layers, and there is no scheme"
-        warning(program.module, f"{what}; give --quantize int8 too")
     from ge.lowering.driver.calibration import estimate, table_for
     from ge.transforms.quantization.data import Calibration, calibrating
 
@@ -107,11 +101,15 @@ def decides(options: Options) -> bool:
     return bool(options.quantize) or options.precision != ORIGIN
 
 
-def layer_entries() -> list[dict[str, Any]]:
-    """What is known of the layers that were to be quantized."""
+def layer_facts() -> dict[str, Any]:
+    """What is known of the layers that were to be quantized, and the dB of outputs that are left on
+    the samples, if there were some."""
     from ge.transforms.quantization.data import calibration_at_hand
 
-    return [facts.entry() for facts in calibration_at_hand().layers.values()]
+    known = calibration_at_hand()
+    left = {name: db for name, db in known.left.items() if math.isfinite(db)}
+    entries = [facts.entry() for facts in known.layers.values()]
+    return {"layers": entries, **({"left_db": left} if left else {})}
 
 
 def lower_verified(
@@ -129,12 +127,8 @@ def lower_verified(
     if first is not Level.GRAPH and (options.outputs or options.drop_unused_inputs):
         hint = f"the module is at the {first} level"
         raise GeError("outputs and inputs are pruned at the graph level only", hint=hint)
-    if any(options.gears):
-        compilation.gears = check_gears(module, options, first)
-    elif options.dynamic_fallback or options.gear_histogram:
-        flag = "--dynamic-fallback" if options.dynamic_fallback else "--gear-histogram"
-        raise GeError(f"{flag} is beside gears", hint="give --dynamic-dims too")
-    levels = first.path_to(last)
+    compilation.gears = check_gears(module, options, first)
+    path = levels = first.path_to(last)
     has_program = last is Level.PROGRAM
     by_hand = options.engine and Level.FUSED in levels and has_program
     unmarked = module.clone() if by_hand else None
@@ -160,7 +154,9 @@ def lower_verified(
     if compilation.gears is not None:
         compilation.gears = timed_gears(compilation.gears, stepper) if has_program else None
     if options.quantize or stepper.layers.get("integer"):
-        compilation.quantization = {**stepper.layers, "layers": layer_entries()}
+        compilation.quantization = {**stepper.layers, **layer_facts()}
+    for line in nothing_done(compilation) if Level.GRAPH in path else ():
+        warning(module, line)
     if last.depth >= Level.PROGRAM.depth:
         compilation.ops["launches"] = count_launches(module)
         compilation.memory, compilation.unknown = memory_figures(module), unknown_sizes(module)
@@ -324,8 +320,13 @@ def lower_program(
 
 
 def check_gears(module: ModuleOp, options: Options, level: Level) -> GearReport | None:
-    """The gears, before any work is done for them. Raises GeError for those that do not fit the
-    inputs."""
+    """The gears that are asked for, before any work is done for them. Raises GeError for those that
+    do not fit the inputs, and for what belongs to gears where there are none."""
+    if not any(options.gears):
+        if options.dynamic_fallback or options.gear_histogram:
+            flag = "--dynamic-fallback" if options.dynamic_fallback else "--gear-histogram"
+            raise GeError(f"{flag} is beside gears", hint="give --dynamic-dims too")
+        return None
     if level is not Level.GRAPH:
         raise GeError(
             "gears are made of a graph", hint=f"the module is at the {level} level: compile anew"

@@ -187,6 +187,8 @@ class Program:
                 peak, bound = c.memory["peak_bytes"], c.memory["lower_bound_bytes"]
                 parts.append(f"arena {peak / mib:.2f} MiB (bound {bound / mib:.2f})")
             parts.append(f"weights {c.memory['weight_bytes'] / mib:.2f} MiB")
+        if left := accuracy_text(c.quantization):
+            parts.append(f"{c.options.quantize}: {left}")
         if c.tiles:
             parts.append(str(c.tiles))
         if c.engines:
@@ -195,6 +197,16 @@ class Program:
             parts.append(f"engines by hand: {cost}")
         gears = [] if c.gears is None else lines(c.gears.of(self.module))
         return "\n".join((", ".join(parts), *gears))
+
+
+def accuracy_text(quantization: Mapping[str, Any]) -> str:
+    """What accuracy quantizing leaves on the samples, in words; empty where that is not known."""
+    left: Mapping[str, float] = quantization.get("left_db", {})
+    if not left:
+        return ""
+    name = min(left, key=left.__getitem__)
+    which = f"worst of {len(left)} outputs" if len(left) > 1 else "on the samples"
+    return f"{left[name]:.1f} dB of '{name}' ({which})"
 
 
 def count_work(module: ModuleOp) -> int:

@@ -23,7 +23,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.changes import BATCH, FIXED, FLOATS, INTEGERS, SAME, STATE
 from ge.lowering.driver.compiler import decisions, lower_program
-from ge.lowering.driver.program import Program
+from ge.lowering.driver.program import Program, accuracy_text
 from ge.lowering.pipeline.options import Options, flags_of
 from ge.lowering.text.values import fixed_sizes, parse_dims
 from ge.runtime.device.ports import input_ports, output_ports, typed
@@ -90,6 +90,7 @@ class Tried:
     timed: Timed
     seconds: float
     warnings: tuple[str, ...] = ()
+    accuracy: str = ""  # what quantizing leaves on the samples, where there are some
 
     @property
     def us(self) -> float:
@@ -228,4 +229,5 @@ def attempt(
         text = str(error) if not isinstance(error, GeError) else error.message
         hint = f"; {error.hint}" if isinstance(error, GeError) and error.hint else ""
         return Refused(variant.name, f"{text}{hint}".replace("\n", " "))
-    return Tried(variant, found, time.perf_counter() - start, tuple(warnings))
+    left = accuracy_text(program.compilation.quantization)
+    return Tried(variant, found, time.perf_counter() - start, tuple(warnings), left)

@@ -12,6 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp
+from ge.dialects.support.diagnostics import sources_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.inference import InferenceInterface
@@ -19,7 +20,7 @@ from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target, target_for
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.views.facts import body_of, time_alone
-from ge.lowering.views.levels import kernels_of, sources_of
+from ge.lowering.views.levels import kernels_of
 from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.timeline import Task
 from ge.runtime.profile.trace import residences

@@ -55,6 +55,7 @@ class Facts:
     choices: Sequence[Any]
     adds: bool
     in_program: bool
+    of: tuple[str, ...] = ()
 
     def value(self, text: str) -> Any:
         """What a text stands for. Raises ValueError, which says what is expected."""
@@ -81,15 +82,20 @@ def option(
     choices: Sequence[T] = (),
     adds: bool = False,
     in_program: bool = True,
+    of: str = "",
 ) -> T:
     """A field of `Options`. The flag is named like the field unless `flags` says otherwise. `adds`:
     what a command line gives comes before what the environment has, and does not replace it.
-    `in_program`: programs follow from the option."""
+    `in_program`: programs follow from the option. `of`: options, one of which it is a part of: it
+    does nothing without them."""
     by_type: dict[type, Callable[[str], Any]] = {
         bool: environment.truth, int: whole(), tuple: names, str: str,
     }  # fmt: skip
     read = read or by_type[type(default)]
-    facts = Facts(help, variable, flags, metavar, tools, group, read, choices, adds, in_program)
+    owners = tuple(of.split())
+    facts = Facts(
+        help, variable, flags, metavar, tools, group, read, choices, adds, in_program, owners
+    )
     return dataclasses.field(default=default, metadata={"facts": facts})
 
 
@@ -137,7 +143,7 @@ class Options:
         "int8 (activations and weights of matmuls and convolutions; needs calibration), int16 "
         "(activations of 16 bits), dynamic (scales of activations computed by the program), fp8 "
         "(f8E4M3FN), w8a16 or w4a16 (weights alone, 4 bits in groups of 32)",
-        variable="GE_QUANTIZE", metavar="SCHEME", tools=(COMPILE, CALIBRATE, BENCH),
+        variable="GE_QUANTIZE", metavar="SCHEME", tools=(COMPILE, RUN, CALIBRATE, BENCH),
         group=QUANTIZATION, choices=("", *SCHEMES),
     )  # fmt: skip
     calibration: str = option(
@@ -145,14 +151,14 @@ class Options:
         "samples of the inputs (.npz with an array for each input; several files are separated as "
         "in PATH), or the table that ge-calibrate wrote (.toml)",
         variable="GE_CALIBRATION", metavar="FILE", tools=(COMPILE, RUN, BENCH), group=QUANTIZATION,
-        in_program=False,
+        in_program=False, of="quantize precision",
     )  # fmt: skip
     quantize_skip: tuple[str, ...] = option(
         (),
         "layers that stay float: regular expressions, found in the name of a layer or of what it "
         "reads in the model, or in that of its op (graph.conv)",
         variable="GE_QUANTIZE_SKIP", metavar="REGEX,...", tools=(COMPILE, CALIBRATE),
-        group=QUANTIZATION,
+        group=QUANTIZATION, of="quantize",
     )  # fmt: skip
     ranges: str = option(
         SEARCH,
@@ -160,7 +166,7 @@ class Options:
         "factor with which layers are most exact), minmax, or average, kl or "
         "percentile:99.99, which hold only where layers are no less exact with them",
         variable="GE_RANGES", metavar="METHOD", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
-        read=ranges,
+        read=ranges, of="quantize",
     )  # fmt: skip
     quantize_cache: str = option(
         "",
@@ -188,14 +194,14 @@ class Options:
         False,
         "clip constants beyond the range of f16 to its largest number; without this, ops "
         "that use them stay f32",
-        variable="GE_PRECISION_CLIP", tools=(COMPILE, RUN), group=QUANTIZATION,
+        variable="GE_PRECISION_CLIP", tools=(COMPILE, RUN), group=QUANTIZATION, of="precision",
     )  # fmt: skip
     keep_dtype: tuple[str, ...] = option(
         (),
         "nodes that keep their element type under --precision and --quantize: names in the model, "
         "OpType::Softmax for all of a type, or a file with one of these on each line",
         variable="GE_KEEP_DTYPE", metavar="NAME,...", tools=(COMPILE, RUN, CALIBRATE),
-        group=QUANTIZATION, read=kept,
+        group=QUANTIZATION, read=kept, of="quantize precision",
     )  # fmt: skip
     accuracy: str = option(
         "",
@@ -203,7 +209,7 @@ class Options:
         "as cheap layers as possible stay in 16 bits or in floats; ge-calibrate's table "
         "lists them",
         variable="GE_ACCURACY", metavar="BOUND", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
-        read=bound,
+        read=bound, of="quantize",
     )  # fmt: skip
     memory: int = option(
         1,
@@ -364,7 +370,7 @@ class Options:
     tile_tunings: str = option(
         "",
         "file of ge-tune with cuts of kernels that are faster than the estimated ones",
-        variable="GE_TILE_TUNINGS", metavar="FILE", group=LAUNCHES,
+        variable="GE_TILE_TUNINGS", metavar="FILE", group=LAUNCHES, of="tiles",
     )  # fmt: skip
     drop_unused_inputs: bool = option(False, "remove inputs that no output depends on", group=MODEL)
     verify: bool = option(True, "check that each level is legal where it begins", tools=())

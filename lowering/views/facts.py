@@ -14,6 +14,7 @@ from ge.dialects.graph.ports import argument_attributes, dims_of, name_of
 from ge.dialects.npu_task.attributes import Engine, data_type
 from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
+from ge.dialects.support.diagnostics import sources_of
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_static, numel
@@ -21,7 +22,7 @@ from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.program import memory_figures
 from ge.lowering.levels.level import Level, level_of
-from ge.lowering.views.levels import HIDDEN, kernels_of, kind, label, sources_of, type_text
+from ge.lowering.views.levels import HIDDEN, kernels_of, kind, label, type_text
 from ge.runtime.clock.clock import UnknownShapes, simulate
 from ge.runtime.costs.cost import task_time
 from ge.runtime.profile.critical_path import critical_path

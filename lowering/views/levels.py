@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr, DenseIntOrFPElementsAttr, FusedLoc, ModuleOp, NameLoc
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.dialects.tensor import EmptyOp
@@ -19,7 +19,7 @@ from ge.dialects.npu_task import control as task_control
 from ge.dialects.npu_task import ops as task
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.memory import owner_of
-from ge.dialects.support.diagnostics import read_location
+from ge.dialects.support.diagnostics import sources_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import DYNAMIC
@@ -165,23 +165,6 @@ def label(op: Operation, sources: list[str]) -> str:
 
 def kind(op: Operation) -> str:
     return f"launch @{op.callee}" if isinstance(op, task.LaunchOp) else op.name
-
-
-def sources_of(op: Operation) -> list[str]:
-    """The names of the nodes of the model that an op came from, or places in a text."""
-    return list(dict.fromkeys(_names(op.location)))
-
-
-def _names(location: Attribute) -> Iterator[str]:
-    match location:
-        case NameLoc():
-            yield location.desc.data
-        case FusedLoc(locations=ArrayAttr() as parts):  # pyright: ignore[reportUnknownVariableType]
-            for part in parts:
-                yield from _names(part)
-        case _:
-            if (place := read_location(location)) is not None:
-                yield place.name or str(place)
 
 
 def constant_name(value: SSAValue) -> str:

@@ -68,7 +68,7 @@ def payload(seen: Seen) -> dict[str, Any]:
     if seen.path.endswith(".onnx") and levels and levels[0].name == "model":
         sources = _named_sources(seen.path)
     link(levels, Modules.of(sources))
-    blame(levels[:1], seen.failure)
+    blame(levels[:1], complaints(seen))
     shown: dict[str, Any] = {
         "model": Path(seen.path).stem,
         "path": Path(seen.path).name,
@@ -86,6 +86,13 @@ def payload(seen: Seen) -> dict[str, Any]:
     if seen.timeline is not None and seen.module is not None:
         shown |= timed(seen, seen.module, seen.timeline, numbers, levels[-1])
     return plain({k: v for k, v in shown.items() if v not in ("", [], {})})
+
+
+def complaints(seen: Seen) -> str:
+    """What stopped the compilation, or what comparing numbers has found, a line for each node."""
+    nodes = seen.report.get("compared", {}).get("layers", {}).get("nodes", ())
+    wrong = [n for n in nodes if "complaint" in n and not n["agrees_later"]]
+    return "\n".join([seen.failure, *(f"'{n['name']}': {n['complaint']}" for n in wrong)])
 
 
 def blame(levels: Sequence[LevelGraph], failure: str) -> None:

@@ -7,9 +7,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import SlotOp
+from ge.dialects.support.diagnostics import sources_of
 from ge.dialects.support.types import align_up, byte_size
 from ge.lowering.driver.program import memory_figures
-from ge.lowering.views.levels import Numbers, ends_of, sources_of, type_text
+from ge.lowering.views.levels import Numbers, ends_of, type_text
 from ge.runtime.clock.timeline import Timeline
 from ge.runtime.profile.trace import residences
 

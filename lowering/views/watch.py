@@ -10,13 +10,14 @@ from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.support.diagnostics import sources_of
 from ge.dialects.support.functions import main_function
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.levels.verify_level import VerifyLevelPass
 from ge.lowering.pipeline.instrumentation import PassRecord
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.views.data import LevelGraph, Noted, Touch
-from ge.lowering.views.levels import Numbers, level_graph, sources_of
+from ge.lowering.views.levels import Numbers, level_graph
 from ge.transforms.rewriting.remarks import Remark
 
 # What of an op a pass changes; which values it reads is not among it, as each replacement of what

@@ -99,7 +99,7 @@ class Function:
                 run_until(op)
                 if not isinstance(op, LaunchOp | TensorOp) or op.regions:
                     continue
-                values = op.outs if isinstance(op, LaunchOp) and op.outs else op.results
+                values = op.outs if isinstance(op, LaunchOp) and op.on_buffers else op.results
                 arrays = [registers[self.register(v)] for v in values]
                 watch(op, [loaded(a) for a in arrays if a is not None])
 

@@ -185,30 +185,35 @@ class Session:
         inputs: Mapping[str, Any],
         outputs: Mapping[str, Array] | None = None,
         driver: Driver | None = None,
+        watch: Watch | None = None,
     ) -> dict[str, Array]:
         """The outputs by name, in arrays of `outputs` or new ones. A program that was compiled with
         `share_io` copies neither inputs nor outputs. A `driver` (a host, see
-        `runtime/host`) decides when ops run. Raises GeError for missing, unknown or ill-typed
-        arrays and for what fails while running."""
-        return self.run_checked(self.checked(inputs), outputs, driver)
+        `runtime/host`) decides when ops run; without one, `watch` sees what each op has written, as
+        in `Function.run`. Raises GeError for missing, unknown or ill-typed arrays and for what
+        fails while running."""
+        return self.run_checked(self.checked(inputs), outputs, driver, watch)
 
     def run_checked(
         self,
         arrays: list[Array],
         outputs: Mapping[str, Array] | None = None,
         driver: Driver | None = None,
+        watch: Watch | None = None,
     ) -> dict[str, Array]:
         """As `run`, of what `checked` gives."""
         if (bound := self._at(arrays)) is not None:
-            return bound.run(dict(zip(self.input_names, arrays, strict=True)), outputs, driver)
+            given = dict(zip(self.input_names, arrays, strict=True))
+            return bound.run(given, outputs, driver, watch)
         fitted, cut = self.fitted(arrays)
         places = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
         written = watch_of(requested_files())
+        watch = written if watch is None else all_of(watch, written)
         with self.lock:
             self._require(arrays)
             start = time.perf_counter()
             whole = places if cut is None else None
-            results = self._call(self._function, fitted, whole, driver, written)
+            results = self._call(self._function, fitted, whole, driver, watch)
             if cut is not None:
                 results = cut(results, outputs or {})
             seconds = time.perf_counter() - start
@@ -375,6 +380,17 @@ class Session:
                         hint="--sanitize names the tasks that race",
                     )
             self.seed.run = first
+
+
+def all_of(*watches: Watch | None) -> Watch:
+    """One that shows each op to all of them."""
+
+    def watch(op: Operation, arrays: Sequence[Array]) -> None:
+        for other in watches:
+            if other is not None:
+                other(op, arrays)
+
+    return watch
 
 
 def restore(states: Sequence[DeviceState], arrays: Sequence[Array]) -> None:

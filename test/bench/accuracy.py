@@ -13,6 +13,7 @@ import argparse
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -22,6 +23,7 @@ import numpy as np
 
 from ge.lowering.driver.compiler import load, lower
 from ge.lowering.pipeline.options import Options
+from ge.runtime.data.accuracy import INTEGERS, TOLERANCES, measured
 from ge.runtime.device.session import Session
 from ge.transforms.rewriting.relations import BitExact
 
@@ -49,18 +51,8 @@ def difference(model: str, got: Any, want: Any) -> str | None:
     """What is wrong with an output, None when it agrees within the model's tolerance."""
     if got.shape != want.shape:
         return f"shape {got.shape} for {want.shape}"
-    if want.dtype.kind in "biu":
-        return None if np.array_equal(got, want) else f"{np.mean(got != want):.2%} differ"
-    a, b = got.astype(np.float64), want.astype(np.float64)
-    if not np.array_equal(np.isnan(a), np.isnan(b)):
-        return "nan in other places"
-    if "qdq" in model:
-        noise = 10 * np.log10(np.nansum(b * b) / max(np.nansum((a - b) ** 2), 1e-30))
-        return None if noise >= 40 else f"{noise:.1f} dB"
-    error = float(np.nanmax(np.abs(a - b))) if a.size else 0.0
-    scale = max(float(np.nanmax(np.abs(b))) if b.size else 0.0, 1e-6)
-    limit = 2e-2 if ".fp16" in model else 1e-4
-    return None if error <= limit * scale else f"error {error / scale:.1e} of the largest value"
+    name = INTEGERS if "qdq" in model else "f16" if ".fp16" in model else "f32"
+    return measured(want, got).complaint(replace(TOLERANCES[name], step=0)) or None
 
 
 @lru_cache(8)

@@ -20,11 +20,12 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.driver.calibration import table_for
 from ge.lowering.driver.compiler import context
 from ge.lowering.pipeline.options import Options
+from ge.runtime.data.accuracy import cosine, decibels, powers
 from ge.runtime.data.arrays import Array
 from ge.tools import ge_calibrate, ge_compile
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.choose_precision import Step, steps_of
-from ge.transforms.quantization.noise import Arrays, cosine, decibels, powers, worst
+from ge.transforms.quantization.noise import Arrays, worst
 from ge.transforms.quantization.table import read_table
 
 
@@ -287,9 +288,9 @@ def test_an_accuracy_needs_samples(told: Told, data: Path, tmp_path: Path):
     table.write_text("[ranges]\nx = [-1.0, 1.0]\n")
     asked[1] = "int8"
     assert "for an accuracy give samples" in told([*asked, "--calibration", str(table)])
-    assert "an accuracy, but no scheme: the model stays float" in told(["--accuracy", "snr>=25"])
+    assert "--accuracy has nothing to do without --quantize" in told(["--accuracy", "snr>=25"])
     asked = ["--accuracy", "snr>=25", "--precision", "fp16", "--calibration", str(data)]
-    assert "kept by quantized layers, and there is no scheme; give --quantize int8" in told(asked)
+    assert "--accuracy has nothing to do without --quantize" in told(asked)
 
 
 def test_weights_alone_are_chosen_from_too(told: Told, data: Path):

@@ -264,8 +264,8 @@ def test_what_cannot_be_explained_is_told_in_a_line(
     assert "cannot read" in refusal(capfd, program, *FLAGS, "--model", str(tmp_path / "no.onnx"))
     line = refusal(capfd, model, *FLAGS, "--explain-variants", "fp17")
     assert "did you mean 'fp16'?" in line
-    assert "is of --explain" in refusal(capfd, model, "--explain-variants", "fp16")
-    assert "is of --explain" in refusal(capfd, program, "--model", model)
+    assert "needs --explain" in refusal(capfd, model, "--explain-variants", "fp16")
+    assert "needs --explain" in refusal(capfd, program, "--model", model)
     assert "drop --dispatch" in refusal(capfd, model, *FLAGS, "--dispatch", "eager")
     assert "at least 1" in refusal(capfd, model, "--timing-only", "--explain=0")
 

@@ -113,4 +113,7 @@ def test_without_a_precision_there_is_nothing_to_keep(
     model: str, capsys: pytest.CaptureFixture[str]
 ):
     assert ge_compile.main([model, "--keep-dtype", "second"]) == 0
-    assert "keep_dtype has nothing to do" in capsys.readouterr().err
+    assert (
+        "--keep-dtype has nothing to do without --quantize or --precision"
+        in capsys.readouterr().err
+    )

@@ -109,6 +109,10 @@ ROOMS: dict[str, set[str]] = {
         "runtime/tiles", "transforms", "lowering/building", "lowering/kernels", "lowering/levels",
         "lowering/onnx", "lowering/pipeline", "lowering/plugins", "lowering/text",
     },
+    "lowering/comparing": {
+        "dialects", "runtime/data", "runtime/device", "lowering/driver", "lowering/onnx",
+        "lowering/text",
+    },
     "lowering/torch": {
         "dialects", "runtime/data", "runtime/device", "lowering/driver", "lowering/onnx",
         "lowering/pipeline", "lowering/text",

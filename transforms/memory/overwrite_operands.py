@@ -36,6 +36,7 @@ from ge.dialects.npu_task.control import LoopOp, YieldOp
 from ge.dialects.npu_task.memory import LOOP_ARGUMENTS, owner_of, row_major
 from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import IO, STATE
+from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.editing import erase, replace_uses
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops, put_before
@@ -252,5 +253,8 @@ class OverwriteOperandsPass(ModulePass):
             if self.no_reuse:
                 check_kinds(self.no_reuse, ctx.loaded_ops)
             pinned = set[Operation](pinned_buffers(op, main, self.no_reuse))
+            for kind in self.no_reuse:
+                if not pinned_buffers(op, main, [kind]):
+                    warning(main, f"no launch has an op '{kind}' to keep the result of apart")
             kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
             Overwriting(kernels, self.inputs, pinned).function(main.body.block)

@@ -13,6 +13,7 @@ and is undone by layers (users). Weights stay expressions, which prepare-weights
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import cast
 
 import numpy as np
 from xdsl.dialects.func import ReturnOp
@@ -24,8 +25,10 @@ from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import GroupNormOp, TrailingNorm, axis_of
 from ge.dialects.graph.pooling import PoolOp
+from ge.dialects.graph.recoded import state_divided
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
+from ge.dialects.support.diagnostics import sources_of
 from ge.dialects.support.types import DYNAMIC, Shape, array_ints, element_type, rank_of, shape_of
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.transforms.graph.control_flow import constant_before, insert_before, replace_op
@@ -239,6 +242,9 @@ def divide(group: Group, factors: Array) -> None:
         spread_limits(op, axis, inverse)
     for op in group.users:
         scale_inputs(op, factors)
+    axes = {n: a for v, a in group.values.items() for n in sources_of(cast(Operation, v.owner))}
+    if axes and (main := next(iter(group.users)).parent_op()) is not None:
+        state_divided(main, axes, map(float, factors))
 
 
 def along(vector: Array, axis: int, rank: int) -> Array:

@@ -19,11 +19,11 @@ from xdsl.dialects.func import FuncOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
+from ge.runtime.data.accuracy import decibels
 from ge.transforms.quantization.accuracy import Accuracy, accuracy_of
 from ge.transforms.quantization.data import CalibratedPass, Calibration
 from ge.transforms.quantization.facts import LayerFacts
 from ge.transforms.quantization.insert_quantization import insert_quantization
-from ge.transforms.quantization.noise import decibels
 from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, Scheme, scheme_of
 from ge.transforms.quantization.trials import Trials, layer_us
 from ge.transforms.rewriting import remarks
@@ -144,13 +144,27 @@ class ChoosePrecisionPass(CalibratedPass):
             scheme_of(self.scheme),
             calibration.accuracy or accuracy_of(self.accuracy),
         )
-        if calibration.samples is None or not (accuracy or calibration.sensitivity):
+        if calibration.samples is None:
             return
         target, symmetric = Target.load(self.target), not self.asymmetric
         insert = partial(
             insert_quantization, scheme=scheme, target=target, skip=self.skip, symmetric=symmetric
         )
         trials = Trials(main, calibration.samples, insert, target.requantize)
+        chosen: Precisions = {}
+        if accuracy is not None or calibration.sensitivity:
+            chosen = self.search(trials, scheme, target, calibration, accuracy)
+        calibration.left.update(trials.left(chosen))
+
+    def search(
+        self,
+        trials: Trials,
+        scheme: Scheme,
+        target: Target,
+        calibration: Calibration,
+        accuracy: Accuracy | None,
+    ) -> Precisions:
+        """The precisions that an accuracy asks for; what layers are like goes to their facts."""
         facts = trials.quantized({}, trials.few)[1]
         calibration.layers.update(facts)
         quantized = {name: f for name, f in facts.items() if f.scheme != FLOAT}
@@ -163,6 +177,7 @@ class ChoosePrecisionPass(CalibratedPass):
             if not any(f.alone_db is not None for f in facts.values()):
                 search.steps()
             trials.accumulated(chosen, facts)
+        return chosen
 
 
 def meet(accuracy: Accuracy, search: Search) -> Precisions:

@@ -26,7 +26,14 @@ from ge.dialects.support.context import setting
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import DYNAMIC, AnyTensor, Shape, shape_text, tensor_type
+from ge.dialects.support.types import (
+    DYNAMIC,
+    AnyTensor,
+    Shape,
+    shape_text,
+    tensor,
+    tensor_type,
+)
 from ge.runtime.data.arrays import Array, dtype_of, kind_of
 from ge.runtime.data.npz import read_npz, read_shapes
 from ge.transforms.quantization.accuracy import Accuracy
@@ -121,6 +128,7 @@ class Calibration:
     accuracy: Accuracy | None = None  # what is asked of the outputs
     sensitivity: bool = False  # whether the noise of all layers is to be measured
     layers: dict[str, LayerFacts] = field(default_factory=dict[str, LayerFacts])
+    left: dict[str, float] = field(default_factory=dict[str, float])  # dB of outputs on the samples
 
     def keeps(self, op: Operation) -> bool:
         return bool(self.kept) and not self.kept.isdisjoint(all_names(op))
@@ -223,9 +231,11 @@ def have_one_count(path: str | Path, inputs: Sequence[Input]) -> bool:
     return len({shape[:1] for shape in shapes.values()}) == 1
 
 
-def read_labelled(paths: Sequence[str | Path], main: FuncOp) -> Samples:
+def read_labelled(
+    paths: Sequence[str | Path], main: FuncOp, fixed: FuncOp | None = None
+) -> Samples:
     """The samples, with the other arrays of the files that have an element for each of them."""
-    samples = read_samples(paths, main)
+    samples = read_samples(paths, main, fixed)
     inputs = {PREFIX + n for n in samples.arrays} | set(samples.arrays)
     names = [name for name in read_npz(paths[0], ()) if name not in inputs]
     files = [read_npz(path, names) for path in paths]
@@ -237,12 +247,14 @@ def read_labelled(paths: Sequence[str | Path], main: FuncOp) -> Samples:
     return replace(samples, labels={n: a for n, a in labels.items() if len(a) == count})
 
 
-def read_samples(paths: Sequence[str | Path], main: FuncOp) -> Samples:
-    """The samples in .npz files for a model. Raises GeError for what is missing, does not fit or is
-    not finite."""
+def read_samples(paths: Sequence[str | Path], main: FuncOp, fixed: FuncOp | None = None) -> Samples:
+    """The samples in .npz files for a model; `fixed` is the model at the sizes that are asked for,
+    where some are. Raises GeError for what is missing, does not fit or is not finite."""
     inputs, batch = inputs_of(main)
     if not inputs:
         raise GeError("the model has no inputs, so there is nothing to calibrate with")
+    if (whole := whole_samples(paths, main if fixed is None else fixed)) is not None:
+        return whole
     if has_unrelated_batches(main) and have_one_count(paths[0], inputs):
         inputs = [replace(i, batch=0) for i in inputs]
     files = [read_inputs(path, inputs) for path in paths]
@@ -257,6 +269,33 @@ def read_samples(paths: Sequence[str | Path], main: FuncOp) -> Samples:
     axes = {i.name: i.batch for i in inputs}
     count = next(arrays[n].shape[axis] for n, axis in axes.items() if axis is not None)
     return Samples(arrays, axes, count, CHUNK if batch is None else batch, batch is None)
+
+
+def whole_samples(paths: Sequence[str | Path], main: FuncOp) -> Samples | None:
+    """The samples where all sizes of the model are known and each array has the whole shape of its
+    input behind an axis that counts samples. None where it is otherwise: then samples lie along a
+    dimension of the model."""
+    inputs, _ = inputs_of(main)
+    shapes = {i.name: i.type.get_shape() for i in inputs}
+    if any(DYNAMIC in shape for shape in shapes.values()):
+        return None
+    names = [*shapes, *(PREFIX + n for n in shapes)]
+    stated = [read_shapes(path, names) for path in paths]
+    keys = {n: PREFIX + n if PREFIX + n in stated[0] else n for n in shapes}
+    if any(file.get(keys[n], ())[1:] != shape for file in stated for n, shape in shapes.items()):
+        return None
+    if any(not file.get(key) for file in stated for key in keys.values()):
+        return None
+    files = [read_npz(path, [*keys.values()]) for path in paths]
+    joined = {n: np.concatenate([file[key] for file in files]) for n, key in keys.items()}
+    counts = {len(a) for a in joined.values()}
+    if len(counts) > 1 or 0 in counts:
+        return None
+    for i in inputs:
+        shape = (DYNAMIC, *shapes[i.name])
+        samples = Input(i.name, tensor(shape, i.type.element_type), 0)
+        check_array(samples, joined[i.name], str(paths[0]))
+    return Samples(joined, dict.fromkeys(joined, 0), counts.pop(), 1, apart=True)
 
 
 def _joined(i: Input, parts: Sequence[Array]) -> Array:
@@ -301,7 +340,12 @@ def check_shape(i: Input, given: Shape, path: str) -> None:
         if axis < len(shape) and axis != i.batch and shape[axis] not in (DYNAMIC, d)
     ]  # fmt: skip
     if len(given) != len(shape) or sizes:
-        raise GeError(f"input '{i.name}' has shape {shape_text(given)}, not {i}", path)
+        hint = ""
+        if i.batch is not None and DYNAMIC not in shape:
+            whole = ", ".join(map(str, shape))
+            hint = f"or, where no dimension counts samples, arrays of [samples, {whole}]"
+        what = f"input '{i.name}' has shape {shape_text(given)}, not {i}"
+        raise GeError(what, path, hint)
 
 
 def check_array(i: Input, array: Array, path: str) -> None:

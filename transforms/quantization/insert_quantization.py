@@ -54,10 +54,12 @@ from ge.dialects.graph.attention import AttentionLike, AttentionOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp, DeformConvOp
 from ge.dialects.graph.linear import EinsumOp, MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.graph.recoded import state_codes
 from ge.dialects.graph.recurrent import GruOp, LstmOp, RnnOp
 from ge.dialects.support import diagnostics
 from ge.dialects.support.access import MOVING
-from ge.dialects.support.element_types import i4, ui8
+from ge.dialects.support.diagnostics import sources_of
+from ge.dialects.support.element_types import i4, is_integer, ui8
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
@@ -133,6 +135,10 @@ class Insertion:
         default_factory=dict[tuple[SSAValue, int, int, int, bool], SSAValue]
     )
 
+    codes: dict[str, list[tuple[float, int]]] = field(
+        default_factory=dict[str, list[tuple[float, int]]]
+    )  # scale and zero point of activations, by the nodes that they come from
+
     def __post_init__(self) -> None:
         self.layers = layers(self.main)
         self.names = activations(self.layers)
@@ -156,6 +162,8 @@ class Insertion:
 
         for embedding in self.embeddings:
             self.add_table(embedding)
+        if self.codes:
+            state_codes(self.main, self.codes)
 
     def add_table(self, embedding: Embedding) -> None:
         op, calibration = embedding.op, calibration_at_hand()
@@ -250,6 +258,10 @@ class Insertion:
             emit = Emitter.behind(value)
             scale = emit.constant(numbers[0])
             zero_point = None if symmetric else emit.constant(numbers[1])
+            if isinstance(value.owner, Operation):
+                codes = float(numbers[0]), int(numbers[1])
+                for name in sources_of(value.owner):
+                    self.codes.setdefault(name, []).append(codes)
             self.quantized[key] = emit.pair(value, scale, zero_point, to)
         return self.quantized[key]
 
@@ -330,6 +342,8 @@ def tell_others(main: FuncOp, layer_ops: Collection[Operation]) -> None:
     for op in main.walk():
         if not isinstance(op, OTHERS) or op in layer_ops or op.results[0] in constants:
             continue
+        elif is_integer(element_type(op.operands[0])):
+            found[op] = "it multiplies integers already"
         elif op.parent is not main.body.block:
             found[op] = "what is in a branch or loop stays float"
         else:

@@ -23,6 +23,7 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.support.types import element_type
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
+from ge.runtime.data.accuracy import decibels, powers
 from ge.runtime.data.arrays import Array
 from ge.runtime.kernels import Fn, prepare
 from ge.runtime.kernels.attention import round_to
@@ -31,7 +32,6 @@ from ge.transforms.quantization.data import CalibratedPass, Calibration, Samples
 from ge.transforms.quantization.emitting import code_limits
 from ge.transforms.quantization.insert_quantization import Insertion, patterns, quantizer
 from ge.transforms.quantization.layer_samples import canonical
-from ge.transforms.quantization.noise import decibels, powers
 from ge.transforms.quantization.observe import Observer, Step
 from ge.transforms.quantization.schemes import FLOAT, INT8, scheme_of
 

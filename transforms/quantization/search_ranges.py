@@ -24,6 +24,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
+from ge.runtime.data.accuracy import decibels
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.calibrate import set_range
 from ge.transforms.quantization.data import CalibratedPass, Calibration
@@ -31,7 +32,6 @@ from ge.transforms.quantization.histograms import candidates
 from ge.transforms.quantization.insert_quantization import insert_quantization
 from ge.transforms.quantization.layer_samples import LayerSamples, folds, layer_samples
 from ge.transforms.quantization.limits import ANY, Limits
-from ge.transforms.quantization.noise import decibels
 from ge.transforms.quantization.observe import Observer
 from ge.transforms.quantization.schemes import (
     INT8,

@@ -18,7 +18,8 @@ from ge.dialects.support import diagnostics
 from ge.dialects.support.types import byte_size, has_size, numel, shape_of, tensor
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.cost import hbm_bytes_per_us, launch_us
-from ge.runtime.data.arrays import Array
+from ge.runtime.data.accuracy import decibels, powers
+from ge.runtime.data.arrays import Array, kind_of
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.attention_layers import BITS, integers_us
 from ge.transforms.quantization.calibrate import range_of
@@ -34,7 +35,7 @@ from ge.transforms.quantization.facts import LayerFacts
 from ge.transforms.quantization.layer_samples import canonical
 from ge.transforms.quantization.layers import Layer, layers
 from ge.transforms.quantization.lower_quantization import LowerQuantizationPass
-from ge.transforms.quantization.noise import Arrays, decibels, powers, total_noise
+from ge.transforms.quantization.noise import Arrays, total_noise
 from ge.transforms.quantization.observe import Observer, Step, Watcher
 from ge.transforms.quantization.schemes import Scheme
 from ge.transforms.quantization.table import Table
@@ -93,14 +94,16 @@ class Trials:
         """The noise of the outputs as part of their power, with all layers quantized."""
         return total_noise(self.wanted, self.outputs_of_integers({}))
 
-    def outputs_of_integers(self, precisions: Mapping[str, str]) -> Arrays:
+    def outputs_of_integers(
+        self, precisions: Mapping[str, str], samples: Samples | None = None
+    ) -> Arrays:
         """What the quantized function gives in integers: their rounding differs from that of its
         simulation by half a decibel and more."""
-        copy, _ = self.quantized(precisions)
+        copy, _ = self.quantized(precisions, samples)
         module = ModuleOp([copy])
         with diagnostics.without_remarks(), remarks.collecting():
             LowerQuantizationPass(rounding=self.rounding).apply(Context(), module)
-        return outputs(copy, self.samples)
+        return outputs(copy, samples or self.samples)
 
     def quantized(
         self, precisions: Mapping[str, str], samples: Samples | None = None
@@ -125,6 +128,12 @@ class Trials:
         """The noise of the outputs as part of their power, from a few of the samples."""
         copy, _ = self.quantized(precisions, self.few)
         return total_noise(self.wanted_of_few, outputs(copy, self.few))
+
+    def left(self, precisions: Mapping[str, str]) -> dict[str, float]:
+        """The dB that outputs of floats have with these precisions, on a few of the samples."""
+        got = self.outputs_of_integers(precisions, self.few)
+        floats = {n: a for n, a in self.wanted_of_few.items() if kind_of(a.dtype) == "f"}
+        return {name: decibels(*powers(want, got[name])) for name, want in floats.items()}
 
     # ---- what the layers are like
 

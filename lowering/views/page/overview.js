@@ -7,7 +7,7 @@ const SLOWEST = 12;
 /** @param {import("views/app").App} app */
 export function overview(app) {
   const { payload } = app.model;
-  const parts = [failure(app), verdict(payload), madeOf(payload), tiles(app)];
+  const parts = [failure(app), verdict(payload), numbers(app), madeOf(payload), tiles(app)];
   const columns = [app.model.tasks.length ? slowest(app) : null, levels(app), passes(payload)];
   const notes = [...(payload.time?.notes ?? []), ...tried(payload)];
   return { element: h("div", { class: "sheet" }, parts, h("div", { class: "columns" }, columns),
@@ -35,6 +35,20 @@ function verdict(payload) {
   if (payload.verdict) return h("section", { class: "card verdict" }, h("ol", {}, payload.verdict.map((/** @type {string} */ s) => h("li", {}, s))));
   if (!payload.untimed || payload.failure) return null;
   return h("section", { class: "card verdict" }, `There is no time: ${payload.untimed}`);
+}
+
+/** Outputs, and results of nodes, beside those of another program. @param {import("views/app").App} app */
+function numbers(app) {
+  const found = app.model.payload.report?.compared;
+  if (!found) return null;
+  const figures = (/** @type {any} */ f) => [f.share?.toExponential(1) ?? "", f.snr_db === undefined ? "" : `${f.snr_db.toFixed(1)} dB`];
+  const outputs = Object.entries(found.outputs).map(([name, o]) => [name, o.type, ...figures(o), o.verdict]);
+  const all = found.layers?.nodes ?? [], shown = all.slice(0, SLOWEST), nodes = app.model.levels[0]?.nodes ?? [];
+  const rows = shown.map((/** @type {any} */ n) => [n.name, n.op, ...figures(n), `${n.before_db.toFixed(1)} dB`, n.complaint ? (n.agrees_later ? "what follows agrees" : n.complaint) : "agrees"]);
+  const pick = (/** @type {number} */ i) => { const node = nodes.findIndex((n) => (n.sources ?? []).includes(shown[i].name)); if (node >= 0) app.goto({ level: 0, node }); };
+  return h("section", { class: "card", style: "margin-bottom:16px" }, h("h2", {}, `Numbers beside ${found.with}: ${found.agrees ? "they agree" : "they differ"}`), h("p", { class: "note" }, `Tolerance: ${found.tolerance}`),
+    table(["Output", "Type", "#Error, of the largest", "#SNR", "Verdict"], outputs),
+    rows.length ? [h("h3", {}, `${found.layers.wrong} of ${found.layers.compared} nodes are beyond it`), table(["Node", "Op", "#Error, of the largest", "#SNR", "#Of what it reads", "Verdict"], rows, pick)] : null);
 }
 
 /** The latency by cause, as one bar. @param {any} payload */

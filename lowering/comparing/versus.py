@@ -1,0 +1,229 @@
+"""Compares what a program gives with what another one gives, output by output and, on request, node
+by node."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f64
+from xdsl.ir import Attribute
+
+from ge.dialects.graph.quantization import QuantizeOp
+from ge.dialects.graph.recoded import CODES, codes_of, divided_in
+from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import shape_text
+from ge.lowering.comparing.layers import EXACT, OF_CODES, Comparison, Layer, chunks
+from ge.lowering.comparing.nodes import Origins, shown
+from ge.lowering.comparing.peers import Arrays, Onnxruntime, OtherProgram, Peer
+from ge.runtime.data import accuracy
+from ge.runtime.data.accuracy import INTEGERS, TOLERANCES, Measured, Tolerance, measured
+from ge.runtime.data.arrays import Array, kind_of
+from ge.runtime.device.function import Watch
+from ge.runtime.device.session import main_of
+
+OF_INTEGERS = ("Quant", "QLinear", "Integer", "NBits")  # in the names of ONNX's ops
+SHOWN = 12  # nodes that are printed
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An output of both programs; without figures where shapes or types differ."""
+
+    name: str
+    type: str
+    complaint: str
+    measured: Measured | None = None
+
+    def report(self) -> dict[str, Any]:
+        figures = {} if self.measured is None else accuracy.report(self.measured)
+        return {"type": self.type, **figures, "verdict": self.complaint or "agrees"}
+
+
+@dataclass
+class Result:
+    """What came of it. `missing`: outputs that one of the two does not have, and which."""
+
+    title: str
+    tolerance: Tolerance
+    outputs: list[Output] = field(default_factory=list[Output])
+    missing: dict[str, str] = field(default_factory=dict[str, str])
+    layers: Comparison | None = None
+
+    @property
+    def agrees(self) -> bool:
+        return not any(o.complaint for o in self.outputs)
+
+    def report(self) -> dict[str, Any]:
+        """The figures for JSON."""
+        return {
+            "with": self.title,
+            "tolerance": str(self.tolerance),
+            "agrees": self.agrees,
+            "outputs": {o.name: o.report() for o in self.outputs},
+            **({"not_compared": self.missing} if self.missing else {}),
+            **({} if self.layers is None else {"layers": self.layers.report()}),
+        }
+
+    def text(self) -> str:
+        """Tables for people."""
+        rows = [("output", "type", "error", "of the largest", "cosine", "SNR", "verdict")]
+        rows += [(o.name, o.type, *figures(o.measured), o.complaint or "agrees")
+                 for o in self.outputs]  # fmt: skip
+        lines = [f"compared with {self.title}; tolerance: {self.tolerance}", *table(rows)]
+        lines += [f"not compared: '{name}': {why}" for name, why in self.missing.items()]
+        if self.layers is not None:
+            lines += ["", *layer_lines(self.layers)]
+        return "\n".join(lines)
+
+
+def figures(m: Measured | None) -> tuple[str, str, str, str]:
+    if m is None:
+        return "", "", "", ""
+    if not m.is_float:
+        return f"{m.error:.4g}", "", "", f"{m.differ} differ"
+    snr = "exact" if m.snr == float("inf") else f"{m.snr:.1f} dB"
+    return f"{m.error:.3g}", f"{m.share:.1e}", f"{m.cos:.7f}", snr
+
+
+def table(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
+
+
+def layer_lines(layers: Comparison) -> Iterator[str]:
+    """Which node is the first that is wrong, which loses most, and a table of those and others."""
+    ranked, first = layers.ranked, layers.first
+    wrong = sum(layer.is_wrong for layer in ranked)
+    yield f"{len(ranked)} nodes compared, {wrong} beyond the tolerance"
+    if first is not None:
+        yield f"first beyond the tolerance: {told(first)}"
+        if ranked[0] is not first:
+            yield f"most is lost by: {told(ranked[0])}"
+    if not ranked:
+        yield "(results in branches and loops are not compared)"
+        return
+    rows = [("node", "op", "error", "of the largest", "SNR", "before", "lost", "")]
+    for layer in ranked[:SHOWN]:
+        error, share, _, snr = figures(layer.measured)
+        note = layer.complaint and ("what follows agrees" if layer.is_other else "differs")
+        lost = f"{layer.jump:.1f} dB" if layer.jump else ""
+        rows.append((layer.name, layer.op.removeprefix("graph."), error, share, snr,
+                     f"{layer.before:.1f} dB", lost, note))  # fmt: skip
+    yield from table(rows)
+    if len(ranked) > SHOWN:
+        yield f"and {len(ranked) - SHOWN} more: --report has all"
+
+
+def told(layer: Layer) -> str:
+    m = layer.measured
+    lost = f", {m.snr:.1f} dB, of operands with {layer.before:.1f} dB" if m.is_float else ""
+    others = [name for name in layer.sources if name != layer.name]
+    made = f"; it is computed from {', '.join(others)}, which are not compared" if others else ""
+    return f"{layer.name} ({layer.op}): {layer.complaint or 'within the tolerance'}{lost}{made}"
+
+
+@dataclass
+class Versus:
+    """A program, at any level, beside a peer. Raises GeError where nodes are to be compared and
+    the program does not name them."""
+
+    module: ModuleOp
+    peer: Peer
+    by_node: bool = False
+    asked: Tolerance | None = None
+    quantized: bool = False  # whether the program was made of a model of floats
+    tolerance: Tolerance = field(init=False)
+    layers: Comparison | None = None
+    parts: list[set[str]] = field(default_factory=list[set[str]])
+
+    def __post_init__(self) -> None:
+        name = self.computed_in()
+        self.tolerance = self.asked or TOLERANCES[name]
+        if not self.by_node:
+            return
+        nodes = self.peer.nodes
+        if nodes is None:
+            raise GeError(f"--compare-layers: {self.peer.why_not}", hint="compare outputs alone")
+        origins = Origins(self.module)
+        self.parts = chunks(self.module, nodes, origins)
+        if not self.parts and any(True for _ in shown(self.module)):
+            hint = "compile it with --mlir-print-debuginfo, or run the model itself"
+            text = f"no op of the program has the name of a node of {self.peer.title}"
+            raise GeError(f"--compare-layers: {text}", hint=hint)
+        main, exact = main_of(self.module), EXACT.get(name, OF_CODES)
+        codes, divided = codes_of(main), divided_in(main)
+        self.layers = Comparison(nodes, origins, self.tolerance, exact, codes, divided)
+
+    def computed_in(self) -> str:
+        """What numbers are computed in, as `TOLERANCES` call it: the coarser one of the two."""
+        own, other = computed_in(self.module), peers_type(self.peer)
+        if own == other == INTEGERS or (own == INTEGERS and not other and not self.is_coded):
+            return INTEGERS
+        if INTEGERS in (own, other):
+            return accuracy.CODES
+        return max((n for n in (own, other) if n), key=[*TOLERANCES].index)
+
+    @property
+    def is_coded(self) -> bool:
+        return self.quantized or CODES in main_of(self.module).attributes
+
+    def runs(self, inputs: Arrays) -> "Iterator[tuple[Arrays, Watch | None]]":
+        """Run the peer, once for each part of the nodes: its outputs, and what watches the same run
+        of the program."""
+        for part in self.parts or [set[str]()]:
+            ran = self.peer.run(inputs, part)
+            if self.layers is not None:
+                self.layers.reference = ran.values
+            yield ran.outputs, self.layers
+
+    def result(self, want: Arrays, got: Arrays) -> Result:
+        """Raises GeError for outputs of which none has a name that both know."""
+        found = Result(self.peer.title, self.tolerance, layers=self.layers)
+        both = [name for name in got if name in want]
+        if not both:
+            a, b = (", ".join(f"'{n}'" for n in arrays) or "none" for arrays in (got, want))
+            what = f"no output has the same name: the program has {a}, {self.peer.title} {b}"
+            raise GeError(what, hint="compare programs of one model")
+        found.missing |= {n: f"{self.peer.title} has none" for n in got if n not in want}
+        found.missing |= {n: "the program has none" for n in want if n not in got}
+        found.outputs = [self.output(name, want[name], got[name]) for name in both]
+        if self.layers is not None:
+            self.layers.finish()
+        return found
+
+    def output(self, name: str, want: Array, got: Array) -> Output:
+        text = f"{got.dtype}[{', '.join(map(str, got.shape))}]"
+        if want.shape != got.shape:
+            what = f"its shape is {shape_text(got.shape)}, not {shape_text(want.shape)}"
+            return Output(name, text, what)
+        if (kind_of(want.dtype) == "f") != (kind_of(got.dtype) == "f"):
+            return Output(name, text, f"it is of {got.dtype}, not of {want.dtype}")
+        m = measured(want, got)
+        return Output(name, text, m.complaint(self.tolerance), m)
+
+
+def computed_in(module: ModuleOp) -> str:
+    """What a module computes in: integers, or the narrowest of its floats."""
+    types: set[Attribute] = set()
+    for op in module.walk():
+        if type(op).__module__ == QuantizeOp.__module__:
+            return INTEGERS
+        types |= {v.type for v in op.results}
+    elements: set[Attribute] = {data_type(t)[0] for t in types if hasattr(t, "element_type")}
+    for name, element in (("bf16", bf16), ("f16", f16)):
+        if element in elements:
+            return name
+    floats = {str(e) for e in elements if str(e).startswith("f")}
+    return "f64" if f64 in elements and floats == {"f64"} else "f32"
+
+
+def peers_type(peer: Peer) -> str:
+    """The same of a peer; empty where that is not known."""
+    if isinstance(peer, OtherProgram):
+        return computed_in(peer.program.module)
+    if isinstance(peer, Onnxruntime):
+        kinds = (n.op_type for n in peer.model.graph.node)
+        return INTEGERS if any(part in k for k in kinds for part in OF_INTEGERS) else "f32"
+    return ""
