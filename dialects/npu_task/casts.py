@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import MemRefType, NoneAttr, StridedLayoutAttr
 from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Attribute, SSAValue
 
-from ge.dialects.npu_task.attributes import HBM
+from ge.dialects.npu_task.attributes import HBM, SpaceAttr
 from ge.dialects.support.operation import created, segments
 from ge.dialects.support.types import Shape, int_array
 
@@ -19,9 +19,9 @@ def strided(element: Attribute, shape: Shape, strides: Shape, offset: int) -> Me
 
 
 @lru_cache(maxsize=4096)
-def dense(element: Attribute, shape: Shape) -> MemRefType[Attribute]:
+def dense(element: Attribute, shape: Shape, space: SpaceAttr = HBM) -> MemRefType[Attribute]:
     """The type of a buffer, or of a view without gaps from its first element on."""
-    return MemRefType(element, shape, NoneAttr(), HBM)
+    return MemRefType(element, shape, NoneAttr(), space)
 
 
 def cast(

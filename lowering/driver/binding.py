@@ -16,6 +16,7 @@ from ge.dialects.npu_task.sizes import unknown_results
 from ge.dialects.support.dims import Range, symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import cloned
 from ge.dialects.support.types import DYNAMIC, Shape
 from ge.dialects.targets.target import TARGET
 from ge.lowering.driver.context import context
@@ -35,6 +36,7 @@ from ge.lowering.text.values import Shapes, Size, Sizes
 from ge.runtime.data.weights import Payload, weights_at_hand
 from ge.transforms.memory.plan_ranges import plan_ranges
 from ge.transforms.shapes.control_flow import UnfitBranch
+from ge.transforms.shapes.kernels import Bodies, bodies_at_hand
 from ge.transforms.shapes.sizes import argument_shapes, inputs_of, named_dims, take_shape
 
 MOST_KEPT = 64  # bound programs
@@ -132,6 +134,7 @@ class Binder:
     bound: "OrderedDict[tuple[Shape, ...], Program]" = field(
         default_factory=OrderedDict[tuple[Shape, ...], Program]
     )
+    bodies: Bodies = field(default_factory=Bodies)  # of launches, over all sizes
 
     def at(
         self, dims: Mapping[str, int], shapes: Mapping[str, Sequence[int]] | None = None
@@ -156,9 +159,9 @@ class Binder:
         main = main_function(program.module)
         assert main is not None
         shapes = {n: s for (n, _, _), s in zip(inputs_of(main), wanted, strict=True)}
-        module = program.module.clone()
+        module = cloned(program.module, {})
         try:
-            compilation = lower_bound(module, shapes, self.options, program.payload)
+            compilation = lower_bound(module, shapes, self.options, program.payload, self.bodies)
         except UnfitBranch:
             return program
         compilation.seconds = time.perf_counter() - start
@@ -166,13 +169,18 @@ class Binder:
 
 
 def lower_bound(
-    module: ModuleOp, shapes: Mapping[str, Shape], options: Options, payload: Payload
+    module: ModuleOp,
+    shapes: Mapping[str, Shape],
+    options: Options,
+    payload: Payload,
+    bodies: Bodies,
 ) -> Compilation:
-    """Bind the inputs of a program to shapes, in place, and plan it."""
+    """Bind the inputs of a program to shapes, in place, and plan it. `bodies`: of launches that
+    the program was bound to before."""
     options = options_of(module, options)
     compilation = Compilation(options)
     stepper = Stepper(options, context(options.plugins), [])
-    with paused_collector(), weights_at_hand(payload):
+    with paused_collector(), weights_at_hand(payload), bodies_at_hand(bodies):
         stepper.run(module, (Level.BUFFERS, Level.PROGRAM), bound_stages(options, shapes))
     compilation.passes = stepper.records
     compilation.ops = {"launches": count_launches(module)}

@@ -1,6 +1,9 @@
 """Programs of unknown shapes at known ones: numbers, plan and proof, control flow, bad sizes."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +20,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.binding import Binder
-from ge.lowering.driver.compiler import context, lower_program
+from ge.lowering.driver.compiler import compile_file, context, lower_program
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
@@ -26,6 +29,9 @@ from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
 from ge.runtime.host.api import Host, HostProgram
+from ge.transforms.shapes import kernels
+
+MODELS = Path(__file__).parent.parent / "models"
 
 
 def program(text: str) -> Program:
@@ -429,3 +435,62 @@ def test_so_it_is_in_a_gear():
     for n in (8, 128):
         same_numbers((program(text).module, gears.module), biased_inputs(n))
     assert len([op for op in gears.module.ops if isinstance(op, KernelOp)]) == 3
+
+
+# ---- what binding to further sizes costs
+
+
+def calls(function: Callable[[], object]) -> int:
+    """How many functions of Python a call of one takes: the same on every machine."""
+    count = 0
+
+    def note(frame: object, event: str, arg: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def test_bodies_whose_operands_have_the_shapes_of_before_are_kept(monkeypatch: pytest.MonkeyPatch):
+    binder = Binder(compile_file(str(MODELS / "gpt2_decode.dynamic.onnx"), Options()), Options())
+    made: list[str] = []
+    specialize = kernels.specialize
+
+    def noted(kernel: KernelOp, *more: Any) -> object:
+        made.append(kernel.sym_name.data)
+        return specialize(kernel, *more)
+
+    monkeypatch.setattr(kernels, "specialize", noted)
+    binder.at({"batch": 1, "past": 7})
+    first = len(made)
+    again = Binder(binder.program, Options()).at({"batch": 1, "past": 8})
+    made.clear()
+    grown = binder.at({"batch": 1, "past": 8})
+    assert 0 < 4 * len(made) <= first  # those that read the past
+    assert str(grown.module) == str(again.module)
+
+
+@pytest.mark.parametrize(
+    ("model", "sizes", "most"),
+    [
+        ("gpt2_decode", [{"batch": 1, "past": n} for n in (7, 8, 9)], 8_000),
+        ("gpt2_decode", [{"batch": n, "past": 8 * n} for n in (1, 2, 3)], 11_500),
+        ("bert_base.ts", [{"batch": n, "sequence": 8 * n} for n in (1, 2, 3)], 11_500),
+    ],
+)
+def test_binding_to_further_sizes_takes_so_many_calls_a_launch(
+    model: str, sizes: list[dict[str, int]], most: int
+):
+    binder = Binder(compile_file(str(MODELS / f"{model}.dynamic.onnx"), Options()), Options())
+    *first, last = sizes
+    for each in first:
+        binder.at(each)
+    taken = calls(lambda: binder.at(last))
+    launches = binder.at(last).compilation.ops["launches"]
+    assert taken <= most * launches

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.dialects.builtin import MemRefType, NoneAttr, StridedLayoutAttr, UnitAttr
-from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
+from xdsl.dialects.builtin import MemRefType, UnitAttr
+from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from ge.dialects.npu_task import casts
 from ge.dialects.npu_task.attributes import HBM, SpaceAttr, data_type
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.memory import MemoryView, owner_of, row_major, view_of
@@ -21,16 +22,13 @@ def buffer_type(
     value: SSAValue | Attribute, space: SpaceAttr = HBM, shape: Shape | None = None
 ) -> MemRefType[Attribute]:
     element, known = data_type(value.type if isinstance(value, SSAValue) else value)
-    return MemRefType(element, known if shape is None else shape, NoneAttr(), space)
+    return casts.dense(element, known if shape is None else tuple(shape), space)
 
 
 def alloc(t: Attribute, io: bool = False) -> AllocOp:
     properties = {"operandSegmentSizes": segments(0, 0)}
     attributes = {IO: UnitAttr()} if io else {}
     return AllocOp.create(result_types=[t], properties=properties, attributes=attributes)
-
-
-Layout = NoneAttr | StridedLayoutAttr
 
 
 @dataclass
@@ -97,26 +95,22 @@ class Buffers:
         base = self.buffers[view.owner]
         owner, start = self.views.get(base, (base, 0))
         offset = start + view.offset
-        plain = not offset and view.strides == row_major(view.sizes) and numel(view.sizes)
-        layout = NoneAttr() if plain else StridedLayoutAttr(view.strides, offset)
-        return self.cast(owner, offset, view.sizes, view.strides, layout)
+        return self.cast(owner, offset, view.sizes, view.strides)
 
-    def cast(
-        self, owner: SSAValue, offset: int, sizes: Shape, strides: Shape, layout: Layout
-    ) -> SSAValue:
-        t = MemRefType(element_type(owner), sizes, layout, HBM)
-        new = ReinterpretCastOp(owner, (), (), (), [offset], sizes, strides, t)
-        self.add(new)
+    def cast(self, owner: SSAValue, offset: int, sizes: Shape, strides: Shape) -> SSAValue:
+        element = element_type(owner)
+        if not offset and strides == row_major(sizes) and numel(sizes):
+            t = casts.dense(element, sizes)
+        else:
+            t = casts.strided(element, sizes, strides, offset)
+        self.add(new := casts.cast(owner, offset, sizes, strides, t))
         self.views[new.result] = owner, offset
         return new.result
 
     def part(self, source: SSAValue, offset: int, shape: Shape) -> SSAValue:
         """The dense part of a new buffer from an element on."""
         owner, start = self.views.get(source, (source, 0))
-        strides, offset = row_major(shape), start + offset
-        plain = not offset and numel(shape)
-        layout = NoneAttr() if plain else StridedLayoutAttr(strides, offset)
-        return self.cast(owner, offset, shape, strides, layout)
+        return self.cast(owner, start + offset, shape, row_major(shape))
 
     def is_whole(self, value: SSAValue) -> bool:
         """Whether a value is all of a buffer, written in the block that the buffer is of."""

@@ -1,6 +1,8 @@
 """The kernels of a program that is bound to sizes: each is made once for equal operands."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
@@ -11,6 +13,8 @@ from xdsl.rewriter import Rewriter
 from ge.dialects.graph.constant import ConstantOp, small_constant
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.ops import KernelOp, ReturnOp
+from ge.dialects.support.context import setting
+from ge.dialects.support.operation import cloned
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, constant_value, element_type, tensor
 from ge.dialects.targets.target import Target
@@ -19,6 +23,19 @@ from ge.runtime.data.arrays import Array, array_of
 from ge.transforms.analysis.engines import choose_engine
 from ge.transforms.shapes.specialize import Body, Surroundings, specialize
 from ge.transforms.shapes.split_oversized import split_oversized
+
+Bodies = dict[object, Body]
+"""What a launch is of, with the shapes of its operands -> what it computes."""
+
+MOST_BODIES = 1024  # of one program, over all sizes
+
+_at_hand: ContextVar[Bodies | None] = ContextVar("bodies", default=None)
+
+
+def bodies_at_hand(bodies: Bodies) -> AbstractContextManager[Bodies | None]:
+    """Let a program that is bound take these bodies, made when it was bound to other sizes, and
+    add those that it makes."""
+    return setting(_at_hand, bodies)
 
 
 @dataclass
@@ -48,6 +65,8 @@ class Kernels:
         self.old = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self.new: dict[str, KernelOp] = {}
         self.launches: dict[object, Launch] = {}
+        bodies = _at_hand.get()
+        self.bodies = Bodies() if bodies is None else bodies
 
     def launch(
         self,
@@ -61,20 +80,31 @@ class Kernels:
         values = tuple((i, a.dtype.str, a.shape, a.tobytes()) for i, a in sorted(known.items()))
         key = name, tuple(shapes), values, around
         if (launch := self.launches.get(key)) is None:
-            launch = self.launches[key] = self.make(self.old[name], shapes, known, around)
+            kernel = self.old[name]
+            if (body := self.bodies.get(key)) is None:
+                body = self.body(kernel, shapes, known, around)
+                if len(self.bodies) >= MOST_BODIES:
+                    self.bodies.clear()
+                self.bodies[key] = body
+            launch = self.launches[key] = self.make(kernel, body)
         return launch
 
-    def make(
+    def body(
         self,
         kernel: KernelOp,
         shapes: Sequence[Shape],
         known: Mapping[int, Array],
         around: Surroundings,
-    ) -> Launch:
+    ) -> Body:
+        """What a kernel computes of operands of these shapes, in ops that fit on a core."""
         args = kernel.body.block.args
         types = [tensor(s, element_type(a)) for s, a in zip(shapes, args, strict=True)]
         body = specialize(kernel, types, known, around)
         split_oversized(body.block, self.target)
+        return body
+
+    def make(self, kernel: KernelOp, body: Body) -> Launch:
+        """The launch of a body, whose kernels are new ones of the module."""
         launch = Launch(body, [is_dynamic(t) for t in kernel.output_types])
         for op in body.block.ops:
             if isinstance(op, ConstantOp):
@@ -93,9 +123,9 @@ class Kernels:
         for value in dict.fromkeys(op.operands):
             if value not in inside:
                 assert isinstance(value.owner, ConstantOp)
-                block.add_op(constant := value.owner.clone())
+                block.add_op(constant := cloned(value.owner, {}))
                 inside[value] = constant.result
-        block.add_op(new := op.clone(inside))
+        block.add_op(new := cloned(op, inside))
         new.location = kernel.location
         block.add_op(ReturnOp(*new.results))
         dynamic = any(is_dynamic(v.type) for v in (*op.operands, *op.results))

@@ -28,6 +28,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.ops import KernelOp, ReturnOp
+from ge.dialects.support.operation import cloned
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import AnyTensor, is_static, numel, shape_of
 from ge.runtime.data.arrays import Array, dense
@@ -98,8 +99,7 @@ def copy_into(block: Block, op: Operation, values: dict[SSAValue, SSAValue]) -> 
             copy_into(block, member, values)
         values |= zip(op.results, (values[v] for v in op.yielded), strict=True)
     else:
-        block.add_op(new := op.clone(values))
-        new.location = op.location
+        block.add_op(cloned(op, values))
 
 
 def regroup(
