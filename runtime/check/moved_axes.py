@@ -210,14 +210,18 @@ class MovedAxes(Generic[T]):
         how: "How",
     ) -> None:
         """Take digits of operands that go along an axis of a result from those that are left."""
-        ask, fits = how
+        ask, going = how
         size = shape_of(op.results[index])[axis]
-        open_ = {(i, (a, d)) for i, (a, d) in left if fits(d, size)}
-        if not open_ or (axes := ask(op, axis, index)) is None:
+        gone = {
+            (i, (a, d)): moved
+            for i, (a, d) in left
+            if (moved := going(d, shape_of(op.operands[i])[a], size)) is not None
+        }
+        if not gone or (axes := ask(op, axis, index)) is None:
             return
-        taken = [source for source in sorted(open_, key=str) if source[1][0] in axes[source[0]]]
-        for digit in dict.fromkeys(digit for _, (_, digit) in taken):
-            own = [(s, known[s[0]][s[1]]) for s in taken if s[1][1] == digit]
+        taken = [source for source in sorted(gone, key=str) if source[1][0] in axes[source[0]]]
+        for digit in dict.fromkeys(gone[source] for source in taken):
+            own = [(s, known[s[0]][s[1]]) for s in taken if gone[s] == digit]
             found[axis, digit] = self.made(op, (axis, digit), own)
         left.difference_update(taken)
 
@@ -237,14 +241,18 @@ class MovedAxes(Generic[T]):
 
 
 How: TypeAlias = tuple[
-    Callable[[TensorOp, int, int], Sequence[Iterable[int]] | None], Callable[[Digit, int], bool]
+    Callable[[TensorOp, int, int], Sequence[Iterable[int]] | None],
+    Callable[[Digit, int, int], Digit | None],
 ]
 
 
-def any_digit(digit: Digit, size: int) -> bool:
-    return size > 1 or digit.count == 1
+def any_digit(digit: Digit, length: int, size: int) -> Digit | None:
+    return digit if size > 1 or digit.count == 1 else None
 
 
-def first_digit(digit: Digit, size: int) -> bool:
-    """Whether the first elements along an axis are the first ones by the digit."""
-    return digit.unit * digit.count == size
+def first_digit(digit: Digit, length: int, size: int) -> Digit | None:
+    """The digit of an axis of which the first elements need the first ones by the digit of an axis
+    of `length` elements, where these are the first ones of it."""
+    if digit.unit * digit.count != length or size % length:
+        return None
+    return Digit(digit.unit * (size // length), digit.count)

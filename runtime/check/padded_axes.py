@@ -1,7 +1,7 @@
 """One gear whose inputs are padded along one dimension, followed op by op (`padding.py` says what
 is proved of it)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.indexing import Picking
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
@@ -22,13 +22,10 @@ from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.support.access import MOVING
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import (
-    element_type,
-    rank_of,
-    shape_of,
-)
+from ge.dialects.support.types import element_type, rank_of, shape_of
 from ge.runtime.check.moved_axes import Digit, Key, Marks, MovedAxes, Source
 from ge.runtime.check.padded_fills import Fill, Held, computed, is_finite, is_low, joined
+from ge.runtime.check.picked_elements import followed, picked_elements
 
 NEUTRAL = {"sum": 0.0, "l1": 0.0, "l2": 0.0, "sum_square": 0.0, "prod": 1.0}
 
@@ -57,8 +54,12 @@ def mixes_in(marks: Marks[Fill]) -> Mixes | None:
 @dataclass
 class PaddedAxes(MovedAxes[Fill]):
     """One gear, whose inputs are padded along one dimension. `by_indices`: ops that pick elements
-    by indices that the program computes."""
+    by indices that the program computes. `firsts`: numbers of elements from the front that ops pick
+    whatever the size is; `of_larger`: those of larger gears, None for the largest."""
 
+    smallest: int = 1  # size of the dimension in the gears
+    of_larger: Set[frozenset[int]] | None = None
+    firsts: set[frozenset[int]] = field(default_factory=set[frozenset[int]])
     by_indices: list[Operation] = field(default_factory=list[Operation])
     # Buffers and values whose valid elements need padded ones, and where: of no matter if unread
     wrong: dict[SSAValue, Mixes] = field(default_factory=dict[SSAValue, Mixes])
@@ -153,8 +154,8 @@ class PaddedAxes(MovedAxes[Fill]):
                 found = Marks[Fill](dict.fromkeys((key for _, key in left), neutral))
             case SliceOp():
                 fits = all(self.keeps_first(op, key) for _, key in left)
-            case _ if op.TAKES_INDICES and all(self.picked(op, source) for source in left):
-                fits = True
+            case Picking():
+                fits, found = True, self.picked(op, fills)
             case _:
                 fits = False
         if not fits:
@@ -177,21 +178,44 @@ class PaddedAxes(MovedAxes[Fill]):
         return True
 
     def keeps_first(self, op: SliceOp, key: Key) -> bool:
-        """Whether a slice has the first elements along a padded axis, whatever its size."""
+        """Whether a slice has the first elements along a padded axis, as many whatever its size."""
         bounds, (axis, digit) = op.bounds(), key
-        if digit.unit * digit.count != shape_of(op.input)[axis]:
+        if bounds is None or digit.unit * digit.count != shape_of(op.input)[axis]:
             return False
-        return bounds is not None and all(
-            a != axis or (start == 0 and step == 1) for a, start, _, step in bounds
-        )
+        if any(a == axis and (start != 0 or step != 1) for a, start, _, step in bounds):
+            return False
+        count = shape_of(op.result)[axis]
+        return self.are_first(frozenset(n // digit.unit for n in range(count)))
 
-    def picked(self, op: TensorOp, source: Source) -> bool:
-        """Whether constant indices are counted from the front, or others are relied upon."""
-        if isinstance(op, GatherOp) and source[0] == 0:
-            if (dense := self.constant(op.operands[1])) is not None:
-                return all(number >= 0 for number in dense.get_values())
-        self.by_indices.append(op)
-        return True
+    def picked(self, op: Picking, fills: Mapping[Source, Fill]) -> Marks[Fill]:
+        """The padded axes of a result whose constant indices count along them; others name elements
+        from the front, whatever the size is. Raises Mixes. Indices that the program computes are
+        relied upon."""
+        dense, found = self.constant(op.indices), Marks[Fill]()
+        for (operand, (axis, digit)), fill in fills.items():
+            if operand or axis not in op.indexed_axes():
+                raise Mixes(op)
+            if dense is None:
+                self.by_indices.append(op)
+                continue
+            picked = picked_elements(op, axis, dense)
+            if min(picked.elements, default=0) < 0:
+                raise Mixes(op)
+            numbers = [n // digit.unit % digit.count for n in picked.elements]
+            key = followed(numbers, picked, digit.count)
+            if key is not None and frozenset(numbers) not in (self.of_larger or ()):
+                found[key] = joined((fill, found[key])) if key in found else fill
+            elif not self.are_first(frozenset(numbers)):
+                raise Mixes(op)
+        return found
+
+    def are_first(self, numbers: frozenset[int]) -> bool:
+        """Whether these are numbers of elements that all sizes have, the same in larger gears."""
+        if max(numbers, default=0) == 0:
+            return True
+        self.firsts.add(numbers)
+        same = self.of_larger is None or numbers in self.of_larger
+        return same and max(numbers) < self.smallest
 
 
 def neutral_in(op: ReduceOp, key: Key, fill: Fill) -> bool:

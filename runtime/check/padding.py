@@ -7,8 +7,9 @@ their own size.
 
 For each such dimension each gear is followed from its inputs (`moved_axes.py`). What does not go
 along an axis of a result is right where what is padded adds nothing: zeros in sums and products,
-scores without weight in a softmax or in attention. Outputs are cut along the axes that come out,
-and along those alone whose size is in proportion to that of the dimension. Numbers in the kernels
+scores without weight in a softmax or in attention; or where the same first elements are picked in
+all gears, by constant indices or a slice. Outputs are cut along the axes that come out, and along
+those alone whose size is in proportion to that of the dimension. Numbers in the kernels
 of two gears are the same, or those of the smaller one the first ones of the larger one's: none
 follows from the size.
 
@@ -53,6 +54,7 @@ from ge.runtime.check.problems import Problem
 from ge.runtime.check.problems import name_of as op_name
 
 KIND = "padding"
+NO_NUMBER = "no number in a gear follows from a size that is padded"
 
 
 @dataclass
@@ -98,8 +100,12 @@ class Gears:
 
     def check_dimension(self, name: str, claim: Mapping[str, Sequence[int]]) -> None:
         column = self.names.index(name)
-        for row, region in zip(self.index.rows, self.case.regions, strict=False):
-            gear = PaddedAxes(self.kernels)
+        rows = [*zip(self.index.rows, self.case.regions, strict=False)]
+        sizes, firsts = {row[column] for row, _ in rows}, set[frozenset[int]]()
+        for row, region in sorted(rows, key=lambda gear: -gear[0][column]):
+            largest = row[column] == max(sizes)
+            of_larger = None if largest else firsts
+            gear = PaddedAxes(self.kernels, smallest=min(sizes), of_larger=of_larger)
             for arg in self.func.args:
                 dims = dims_of(argument_attributes(self.func, arg.index), rank_of(arg))
                 marks = {(a, Digit(1, row[column])): 0.0 for a, d in enumerate(dims) if d == name}
@@ -108,9 +114,18 @@ class Gears:
             for op in (*before(self.case), *region.block.ops):
                 if isinstance(op, Task):
                     gear.task(op)
+            for target, value in self.yielded(region.block):
+                gear.write(target, gear.read(value, self.case))
+            for op in after(self.case):
+                if isinstance(op, Task):
+                    gear.task(op)
+            if largest:
+                firsts |= gear.firsts
             for op in gear.by_indices:
                 self.relied[f"indices of {op.name} are not those of padded elements"] = None
             self.check_outputs(name, row, region.block, gear, claim)
+        if firsts and len(sizes) == 1:
+            self.relied[NO_NUMBER] = None
         self.relied["inputs and weights are finite, and small beside masks, in gears"] = None
 
     def check_outputs(
@@ -147,19 +162,23 @@ class Gears:
     def outputs(self, block: Block) -> Iterator[tuple[str, SSAValue]]:
         """The outputs of the model that a gear makes, by name."""
         last = self.func.body.block.last_op
-        yielded = block.last_op
-        if not isinstance(last, FuncReturnOp) or not isinstance(yielded, YieldOp):
+        if not isinstance(last, FuncReturnOp):
             return
-        own: dict[SSAValue, SSAValue] = {}
-        outs, results = iter(self.case.outs), iter(self.case.results)
-        for value, order in zip(yielded.operands, array_ints(self.case.order), strict=False):
-            target = next(outs if order else results, None)
-            if target is not None:
-                own[target] = value
+        own = dict(self.yielded(block))
         tables = self.func.res_attrs.data if self.func.res_attrs is not None else ()
         for i, value in enumerate(last.operands):
             table: Mapping[str, Attribute] = tables[i].data if i < len(tables) else {}
             yield name_of(table) or f"result{i}", own.get(value, value)
+
+    def yielded(self, block: Block) -> Iterator[tuple[SSAValue, SSAValue]]:
+        """Buffers and results of the branch, and what a gear puts there."""
+        last, outs, results = block.last_op, iter(self.case.outs), iter(self.case.results)
+        if not isinstance(last, YieldOp):
+            return
+        for value, order in zip(last.operands, array_ints(self.case.order), strict=False):
+            target = next(outs if order else results, None)
+            if target is not None:
+                yield target, value
 
     def grows(self, name: str, output: str, axis: int) -> bool:
         """Whether the size of an output is in proportion to that of a dimension."""
@@ -182,7 +201,7 @@ class Gears:
             if [[o.name for o in ops] for _, ops in pair[0]] != [
                 [o.name for o in ops] for _, ops in pair[1]
             ]:
-                self.relied["no number in a gear follows from a size that is padded"] = None
+                self.relied[NO_NUMBER] = None
                 continue
             for (_, ops), (launch, others) in zip(*pair, strict=True):
                 for op, other in zip(ops, others, strict=True):
@@ -257,6 +276,13 @@ def before(case: CaseOp) -> Iterator[Operation]:
         found.append(op)
         op = op.prev_op
     return reversed(found)
+
+
+def after(case: CaseOp) -> Iterator[Operation]:
+    op = case.next_op
+    while op is not None:
+        yield op
+        op = op.next_op
 
 
 def claims_of(func: FuncOp) -> dict[str, dict[str, Sequence[int]] | None]:

@@ -499,7 +499,50 @@ FLAT = (HEAD + """
 }
 """).replace("OUT", "?x?x8").replace("TT", T).replace("QQ", Q)  # fmt: skip
 
-CLAIMS = {"attention": attention(), "a mask by index": FLAT}
+# The mask of each key by its index, as exporters gather mask[b, s]; s is INDEX of the key's place
+GATHERED = (HEAD + """
+  %c0 = graph.constant dense<0> : tensor<i64>
+  %c1 = graph.constant dense<1> : tensor<i64>
+  %two = graph.constant dense<2> : tensor<i64>
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %low = graph.constant dense<-3.0e38> : tensor<f32>
+  %bs = graph.shape_of %m end 1 : tensor<?x?xi64> -> tensor<1xi64>
+  %ss = graph.shape_of %m start 1 end 2 : tensor<?x?xi64> -> tensor<1xi64>
+  %b0 = graph.squeeze %bs axes [0] : tensor<1xi64> -> tensor<i64>
+  %s0 = graph.squeeze %ss axes [0] : tensor<1xi64> -> tensor<i64>
+  %b1 = graph.range %c0, %b0, %c1 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+  %s1 = graph.range %c0, %s0, %c1 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+  %last = graph.sub %s0, %c1 : (tensor<i64>, tensor<i64>) -> tensor<i64>
+  %back = graph.sub %last, %s1 : (tensor<i64>, tensor<?xi64>) -> tensor<?xi64>
+  %half = graph.div %s1, %two : (tensor<?xi64>, tensor<i64>) -> tensor<?xi64>
+  %b2 = graph.reshape %b1 shape [-1, 1, 1, 1, 1] : tensor<?xi64> -> tensor<?x1x1x1x1xi64>
+  %s2 = graph.reshape %INDEX shape [1, 1, 1, -1, 1] : tensor<?xi64> -> tensor<1x1x1x?x1xi64>
+  %one = graph.constant dense<1> : tensor<1xi64>
+  %to = graph.concat %bs, %one, %one, %ss, %one axis 0
+      : (tensor<1xi64>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<5xi64>
+  %b3 = graph.broadcast_to %b2 shape(%to : tensor<5xi64>)
+      : tensor<?x1x1x1x1xi64> -> tensor<?x1x1x?x1xi64>
+  %s3 = graph.broadcast_to %s2 shape(%to : tensor<5xi64>)
+      : tensor<1x1x1x?x1xi64> -> tensor<?x1x1x?x1xi64>
+  %i = graph.concat %b3, %s3 axis 4
+      : (tensor<?x1x1x?x1xi64>, tensor<?x1x1x?x1xi64>) -> tensor<?x1x1x?x2xi64>
+  %0 = graph.cast %m to i1 : (tensor<?x?xi64>) -> tensor<?x?xi1>
+  %1 = graph.gather_nd %0, %i : (tensor<?x?xi1>, tensor<?x1x1x?x2xi64>) -> tensor<?x1x1x?xi1>
+  %2 = graph.select %1, SIDES : (tensor<?x1x1x?xi1>, tensor<f32>, tensor<f32>)
+      -> tensor<?x1x1x?xf32>
+  %3 = graph.unsqueeze %x axes [1] : TT -> QQ
+  %4 = graph.attention %3, %3, %3 mask %2 : tensor<?x1x1x?xf32> : QQ, QQ, QQ -> QQ
+  %5 = graph.squeeze %4 axes [1] : QQ -> TT
+  func.return %5 : TT
+}
+""").replace("OUT", "?x?x8").replace("TT", T).replace("QQ", Q)  # fmt: skip
+
+
+def gathered(index: str = "s1", sides: str = "%zero, %low") -> str:
+    return GATHERED.replace("INDEX", index).replace("SIDES", sides)
+
+
+CLAIMS = {"attention": attention(), "a mask by index": FLAT, "a gathered mask": gathered()}
 
 
 @pytest.mark.parametrize("dim", ["batch", "length"])
@@ -601,6 +644,61 @@ def test_what_mixes_is_refused_by_name(name: str, tmp_path: Path):
     if name != "graph.gather_elements":  # whose padded indices are those of elements all the same
         found = problems_where(gears.module, batch={"y": [0]}, length={"y": [1]})
         assert any("mixes padded" in p or "has numbers that follow from" in p for p in found)
+
+
+def test_a_mask_that_constant_indices_gather_is_followed(tmp_path: Path):
+    gears = session(gathered(), tmp_path)
+    assert "graph.gather_nd" in str(gears.module)
+    want = Session(ge.load(str(tmp_path / "m.mlir")).module).run(inputs(3, 5))["y"]
+    np.testing.assert_allclose(gears.run(inputs(3, 5))["y"], want, rtol=2e-5, atol=2e-5)
+    assert not problems_where(gears.module, batch={"y": [0]}, length={"y": [1]})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [gathered(sides="%low, %zero"), gathered("back"), gathered("half")],
+    ids=["hides valid keys", "from the end", "each element twice"],
+)
+def test_a_gathered_mask_that_leaves_padded_keys_is_refused(text: str, tmp_path: Path):
+    module = session(text, tmp_path).module
+    assert "graph.gather" in str(module)
+    assert problems_where(module, length={"y": [1]})
+
+
+# The sum of some elements along the padded axis
+SOME = """
+  %c0 = graph.constant dense<0> : tensor<i64>
+  %c1 = graph.constant dense<1> : tensor<i64>
+  %c2 = graph.constant dense<2> : tensor<i64>
+  %two = graph.constant dense<[0, 1]> : tensor<2xi64>
+  %n = graph.shape_of %x start 1 end 2 : T -> tensor<1xi64>
+  %s = graph.squeeze %n axes [0] : tensor<1xi64> -> tensor<i64>
+  %h = graph.div %s, %c2 : (tensor<i64>, tensor<i64>) -> tensor<i64>
+  %end = graph.unsqueeze %h axes [0] : tensor<i64> -> tensor<1xi64>
+  %all = graph.range %c0, %s, %c1 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+  %half = graph.range %c0, %h, %c1 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+  %0 = graph.cos %x : (T) -> T
+  %1 = OP
+  %2 = graph.reduce "sum" %1 axes [1] : T -> tensor<?x1x8xf32>
+  %3 = graph.add %x, %2 : (T, tensor<?x1x8xf32>) -> T
+  func.return %3 : T
+"""
+TWO = "graph.gather %0, %two axis 1 : (T, tensor<2xi64>) -> tensor<?x2x8xf32>"
+ALL = "graph.gather %0, %all axis 1 : (T, tensor<?xi64>) -> T"
+HALF = "graph.slice %0 starts [0] ends(%end : tensor<1xi64>) axes [1] : T -> T"
+
+
+@pytest.mark.parametrize(
+    ("text", "mixes"),
+    [(TWO, False), (ALL, True), (ALL.replace("%all", "%half"), True), (HALF, True)],
+    ids=["two", "all", "half of them", "half by a slice"],
+)
+def test_elements_from_the_front_are_those_of_all_gears(text: str, mixes: bool, tmp_path: Path):
+    """Numbers of elements that are constants in a gear may follow from its size."""
+    picked = text.rpartition(" -> ")[2]
+    some = SOME.replace("OP", text).replace("%1 axes [1] : T", f"%1 axes [1] : {picked}")
+    module = session(body(some), tmp_path).module
+    assert bool(problems_where(module, length={"y": [1]})) == mixes
 
 
 def problems_where(module: ModuleOp, **claims: dict[str, list[int]]) -> list[str]:
