@@ -18,6 +18,7 @@ from xdsl.ir import Attribute
 from ge.dialects.support.dims import size_of, symbols
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.patterns import user_pattern
 from ge.dialects.support.types import DYNAMIC, Shape, shape_text
 
 # of an argument
@@ -124,10 +125,7 @@ def _parsed(
     for pattern, template in texts:
         if not isinstance(pattern, str) or not isinstance(template, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise GeError(f"state {pattern!r}: {template!r}: expected two names, input and output")
-        try:
-            yield re.compile(pattern), template
-        except re.error as e:
-            raise GeError(f"state '{pattern}' is no regular expression: {e}") from None
+        yield user_pattern(pattern, "state"), template
 
 
 def split_pattern(text: str) -> tuple[str, str]:

@@ -1,9 +1,10 @@
 """The flags of ge-opt and ge-compile that say which remarks are told (see `remarks.py`)."""
 
-import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from ge.dialects.support.patterns import user_pattern
 from ge.dialects.support.remark_kinds import RemarkKind
 from ge.lowering.text.values import did_you_mean, names
 
@@ -29,13 +30,6 @@ def form(text: str) -> str:
     return text
 
 
-def expression(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as e:
-        raise ValueError(f"a regular expression ({e})") from None
-
-
 def kinds(text: str) -> tuple[str, ...]:
     found = names(text)
     for name in found:
@@ -45,8 +39,8 @@ def kinds(text: str) -> tuple[str, ...]:
 
 
 READERS: dict[str, Callable[[str], Any]] = {
-    "--remarks": form, "--remarks-pass": expression, "--remarks-kind": kinds,
-    "--remarks-text": expression,
+    "--remarks": form, "--remarks-kind": kinds,
+    **{f: partial(user_pattern, what=f) for f in ("--remarks-pass", "--remarks-text")},
 }  # fmt: skip
 
 

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ge.dialects.support.diagnostics import Diagnostic, Severity, SourceLocation
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.patterns import user_pattern
 from ge.lowering.text.reading import Source
 
 EXPECTED = re.compile(
@@ -45,18 +47,15 @@ class Expectation:
 
 def _pattern(text: str, is_regex: bool) -> re.Pattern[str]:
     """Literal text; with `-re`, the parts in {{...}} are regular expressions. Raises ValueError
-    for one that cannot be read."""
+    for one that has no end, and GeError as `user_pattern` does."""
     if not is_regex:
         return re.compile(re.escape(text))
     parts = re.split(r"\{\{(.*?)\}\}", text)
     if "{{" in parts[-1]:
         raise ValueError("the regular expression that begins with '{{' has no '}}'")
     for part in parts[1::2]:
-        try:
-            re.compile(part)
-        except re.error as e:
-            raise ValueError(f"'{part}' is no regular expression: {e}") from None
-    return re.compile("".join(p if i % 2 else re.escape(p) for i, p in enumerate(parts)))
+        user_pattern(part)
+    return user_pattern("".join(p if i % 2 else re.escape(p) for i, p in enumerate(parts)))
 
 
 def expectations(source: Source) -> tuple[list[Expectation], list[Diagnostic]]:
@@ -77,8 +76,9 @@ def expectations(source: Source) -> tuple[list[Expectation], list[Diagnostic]]:
         line = _line_of(match["where"], number, plain)
         try:
             pattern = _pattern(match["text"], match["re"] is not None)
-        except ValueError as e:
-            wrong.append(Diagnostic(Severity.ERROR, str(e), location))
+        except (ValueError, GeError) as e:
+            text = f"{e.message}; {e.hint}".removesuffix("; ") if isinstance(e, GeError) else str(e)
+            wrong.append(Diagnostic(Severity.ERROR, text, location))
             continue
         kind = Severity(match["kind"])
         expected.append(Expectation(kind, pattern, match["text"], line, location))

@@ -2,7 +2,10 @@
 
 An entry is a folder: the program, its weights, and `entry.json` with report, summary and the hashes
 of the other two. Its name hashes the model, options, target, plugins, installed packages and
-versions; external weights are compared by size and times. Entries that others may have written, or
+versions; external weights are compared by size and times. What a plugin or a package imports
+besides, from a folder of the user, is compared by contents: with a plugin file it is run first, and
+what was imported until the program was made stands in the entry. Files that it reads itself are not
+known. Entries that others may have written, or
 that do not hold together, are ignored: nothing about the cache is an error or waits. The folder may
 be deleted at any time.
 
@@ -20,7 +23,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -38,12 +41,14 @@ from ge.dialects.support.diagnostics import (
 )
 from ge.dialects.support.distribution import version
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.packages import installed
 from ge.lowering.pipeline.options import Options
-from ge.lowering.plugins.extensions import registered
+from ge.lowering.plugins.extensions import Sources, registered, seen_sources, sources_of
 from ge.lowering.text.files import Outputs, is_device, same_file, weights_path
 from ge.lowering.text.kept import (
     WRONG,
     Unsound,
+    hash_of,
     is_ours,
     open_ours,
     own_files,
@@ -186,8 +191,9 @@ def _entry_of(request: Request) -> Path | None:
             "compiler": list(own_files()),
             "packages": package_files(),
             "name": Path(request.path).name,  # the report tells it
-            "files": [_hash(p) for p in (request.path, options.target, *options.plugins)],
-            "read": [_hash(p) for p in options.read_files],
+            "files": [hash_of(p) for p in (request.path, options.target, *options.plugins)],
+            "imported": sources_of(options.plugins) if options.plugins else [],
+            "read": [hash_of(p) for p in options.read_files],
             "options": options.of_program(),
             "shapes": {k: list(map(str, v)) for k, v in request.shapes.items()},
             "dims": {k: str(v) for k, v in request.dims.items()},
@@ -197,18 +203,19 @@ def _entry_of(request: Request) -> Path | None:
     except OSError:
         return None  # compiling says what is wrong
     folder = Path(options.cache_dir)
+    if changed := [path for path, h in _imported(options).items() if hash_of(path) != h]:
+        what = "has changed since this process imported it, and takes effect in a new process"
+        print(f"warning: {changed[0]}: {what}; {folder} is not used", file=sys.stderr)
+        return None
     if folder.is_dir() and not is_ours(folder.stat()):
         print(f"warning: {folder}: not used, for others may write to it", file=sys.stderr)
         return None
     return folder / sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def _hash(path: str) -> str | None:
-    """The hash of a file's contents, None for what is no file (the name of a preset)."""
-    if not Path(path).is_file():
-        return None
-    with open(path, "rb") as file:
-        return file_digest(file, "sha256").hexdigest()
+def _imported(options: Options) -> Sources:
+    """The files of users that this process has imported, where plugins or packages take part."""
+    return seen_sources() if options.plugins or installed() else {}
 
 
 # ---- entries ---------------------------------------------------------------------------------
@@ -243,6 +250,7 @@ def _read(entry: Path, folder: Path) -> dict[str, Any] | None:
         record["program"] = text_of(entry / TEXT)
         sound = (
             sha256(record["program"].encode()).hexdigest() == record["text"]
+            and all(hash_of(path) == h for path, h in record["imported"].items())
             and all(_identity(folder / name) == i for name, i in record["reads"].items())
             and isinstance(record["weights"], str)
             and isinstance(record["summary"], str)
@@ -338,7 +346,8 @@ def _store(request: Request, entry: Path, program: "Program") -> None:
             "summary": program.summary(Path(request.path).name),
             "report": program.report(),
             "text": sha256(text.encode()).hexdigest(),
-            "weights": _hash(str(folder / WEIGHTS)) or "",
+            "weights": hash_of(str(folder / WEIGHTS)) or "",
+            "imported": _imported(request.options),
             "reads": {n: _identity(Path(request.path).parent / n) for n in _reads(request.path)},
         }
         (folder / ENTRY).write_text(json.dumps(about), encoding="utf-8")

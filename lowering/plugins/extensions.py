@@ -34,6 +34,7 @@ from ge.dialects.support.packages import Installed, Package, installed, left_out
 from ge.lowering.levels.level import Level
 from ge.lowering.plugins.universe import GE_UNIVERSE
 from ge.lowering.text.errors import PLUGIN
+from ge.lowering.text.kept import hash_of, imported_files
 from ge.lowering.text.values import did_you_mean
 
 if TYPE_CHECKING:
@@ -43,12 +44,17 @@ PassType = TypeVar("PassType", bound=type[ModulePass])
 GraphFunction: TypeAlias = "Callable[[Graph], object]"
 
 
+Sources: TypeAlias = "dict[str, str | None]"  # file -> hash of its contents
+
+
 @dataclass
 class Registry:
     """What plugins have added: by `register_pass` and `register_dialect`, and by their files."""
 
     universe: Universe = field(default_factory=Universe)
     files: dict[str, ModuleType] = field(default_factory=dict[str, ModuleType])
+    sources: dict[str, Sources] = field(default_factory=dict[str, "Sources"])  # once each was run
+    seen: Sources = field(default_factory=dict[str, "str | None"])
 
 
 _registry = ContextVar("registry", default=Registry())  # one for all threads of the process
@@ -56,6 +62,22 @@ _registry = ContextVar("registry", default=Registry())  # one for all threads of
 
 def registered() -> Universe:
     return _registry.get().universe
+
+
+def sources_of(plugins: Sequence[str]) -> list[Sources]:
+    """For each plugin file, which is run first, the files of users that this process had imported
+    when it had run: it, and what it imports. Raises GeError as `universe` does."""
+    universe(*plugins)
+    return [_registry.get().sources[path] for path in plugins]
+
+
+def seen_sources() -> Sources:
+    """The files of users that this process has imported, each as it was when it was seen first."""
+    seen = _registry.get().seen
+    for path in imported_files():
+        if path not in seen:
+            seen[path] = hash_of(path)
+    return dict(seen)
 
 
 def new_registry() -> AbstractContextManager[Registry]:
@@ -134,6 +156,7 @@ def _run_file(path: str) -> ModuleType:
         line = _line_in(e, path)
         raise GeError(f"cannot load plugin: {type(e).__name__}: {e}", f"{path}{line}") from e
     files[path] = module
+    _registry.get().sources[path] = seen_sources()
     return module
 
 

@@ -2,7 +2,9 @@
 
 import os
 import stat
+import sys
 from collections.abc import Iterator
+from hashlib import file_digest
 from pathlib import Path
 from typing import BinaryIO
 
@@ -10,6 +12,8 @@ from ge import dialects, lowering, runtime, transforms
 from ge.dialects.support.packages import installed
 
 TEXT_LIMIT = 1 << 30
+PYTHON = os.path.dirname(os.__file__) + os.sep  # where its own modules are
+INSTALLED = {"site-packages", "dist-packages"}  # folders of distributions
 
 
 class Unsound(Exception):
@@ -40,6 +44,25 @@ def package_files() -> list[object]:
         (p.name, p.version, list(_files_below(str(p.folder)) if p.folder else ()))
         for p in installed()
     ]
+
+
+def hash_of(path: str) -> str | None:
+    """The hash of a file's contents, None for what is no file (the name of a preset)."""
+    if not Path(path).is_file():
+        return None
+    with open(path, "rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def imported_files() -> Iterator[str]:
+    """The files of the modules of this process that are neither Python's, nor ge's, nor of an
+    installed distribution: what a plugin imports from beside it, and editable packages."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or name.partition(".")[0] in ("ge", "__main__"):
+            continue
+        if not file.startswith(PYTHON) and not INSTALLED.intersection(Path(file).parts):
+            yield os.path.abspath(file)
 
 
 def _files_below(folder: str) -> Iterator[tuple[str, int, int]]:

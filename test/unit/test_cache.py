@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import ge
 from ge.lowering.driver import cache, compiler
 from ge.lowering.driver.cache import Request
 from ge.lowering.pipeline.options import Options
+from ge.lowering.plugins.extensions import new_registry
 from ge.lowering.text.look import LOCATED
 from ge.runtime.clock.clock import simulate
 
@@ -332,3 +334,33 @@ def test_the_report_is_that_of_the_compilation(setup: Setup):
     report = json.loads((setup.folder / "b.mlir.json").read_text())
     assert report["compile"]["seconds"] > 0
     assert report["memory"]["weight_bytes"] >= 64 * 32 * 4
+
+
+def test_what_a_plugin_imports_counts(setup: Setup, monkeypatch: pytest.MonkeyPatch):
+    """In a new process by the contents of its files; in one that has imported them, the cache is
+    left alone once they change."""
+    (setup.folder / "imported_by_plugin.py").write_text("FACTOR = 1")
+    (setup.folder / "plug.py").write_text("import imported_by_plugin")
+    options = {"custom_pass": str(setup.folder / "plug.py")}
+    monkeypatch.syspath_prepend(str(setup.folder))
+
+    def in_new_process() -> None:
+        monkeypatch.delitem(sys.modules, "imported_by_plugin", raising=False)
+        with new_registry():
+            setup.run(**options)
+
+    in_new_process()
+    in_new_process()
+    assert setup.compiled == 1
+    (setup.folder / "imported_by_plugin.py").write_text("FACTOR = 23")
+    in_new_process()
+    assert setup.compiled == 2
+    with new_registry():
+        setup.run(**options)
+        assert setup.compiled == 2
+        (setup.folder / "imported_by_plugin.py").write_text("FACTOR = 345")
+        setup.run(**options)
+        setup.run(**options)
+        assert setup.compiled == 4
+    in_new_process()
+    assert setup.compiled == 5

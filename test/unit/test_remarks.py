@@ -162,7 +162,7 @@ def test_remarks_go_to_a_file(module: str, tmp_path: Path, capfd: pytest.Capture
         (["--remarks", "--remarks-kind", "missd"], "did you mean 'missed'?"),
         (["--remarks=yml"], "one of text, yaml, summary, not 'yml'"),
         (["--remarks", "--remarks-pass", "fuse-linar"], "did you mean 'fuse-linear'?"),
-        (["--remarks", "--remarks-pass", "f["], "a regular expression"),
+        (["--remarks", "--remarks-pass", "f["], "is no regular expression"),
     ],
 )
 @pytest.mark.parametrize("tool", [ge_compile.main, ge_opt.main])

@@ -28,6 +28,7 @@ from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.locations import names_in
+from ge.dialects.support.patterns import user_pattern
 from ge.dialects.support.tensor_op import TensorOp
 from ge.transforms.analysis.views import view_offsets
 from ge.transforms.fusion.merging import blocks_of
@@ -42,7 +43,8 @@ ENGINES = {
 
 
 def choice(text: str) -> tuple[re.Pattern[str], Engine]:
-    """A choice, NAME=ENGINE. Raises ValueError that says what is expected."""
+    """A choice, NAME=ENGINE. Raises ValueError that says what is expected, and GeError for what is
+    no regular expression, or one that may take for ever."""
     name, equals, engine = text.rpartition("=")
     plain = engine.strip().lower().replace("_", "")
     if not equals or not name:
@@ -51,10 +53,7 @@ def choice(text: str) -> tuple[re.Pattern[str], Engine]:
         near = get_close_matches(plain, ENGINES, 1)
         hint = f" (did you mean {near[0]}?)" if near else ""
         raise ValueError(f"NAME=cube, =vector or =host, and no engine is '{engine}'{hint}")
-    try:
-        return re.compile(name), ENGINES[plain]
-    except re.error as e:
-        raise ValueError(f"a regular expression before '={engine}': {e}") from None
+    return user_pattern(name, "engine"), ENGINES[plain]
 
 
 def computing(module: ModuleOp) -> Iterator[TensorOp]:

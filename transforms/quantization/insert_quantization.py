@@ -62,6 +62,7 @@ from ge.dialects.support.diagnostics import sources_of
 from ge.dialects.support.element_types import i4, is_integer, ui8
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.patterns import user_pattern
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, rank_of, shape_of
 from ge.dialects.targets.target import Target, target_for
@@ -356,14 +357,8 @@ def tell_others(main: FuncOp, layer_ops: Collection[Operation]) -> None:
 
 
 def patterns(texts: Iterable[str]) -> list[re.Pattern[str]]:
-    """Raises GeError for what is no regular expression."""
-    result: list[re.Pattern[str]] = []
-    for text in texts:
-        try:
-            result.append(re.compile(text))
-        except re.error as e:
-            raise GeError(f"'{text}' is no regular expression: {e}") from None
-    return result
+    """Raises GeError for what is no regular expression, or one that may take for ever."""
+    return [user_pattern(text) for text in texts]
 
 
 def insert_quantization(
