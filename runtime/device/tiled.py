@@ -17,6 +17,7 @@ from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.runtime.data.arrays import Array, float_limits, kind_of
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.interpreter import Kernel, KernelCode, Translator
+from ge.runtime.device.rounding import explained, rounding
 from ge.runtime.tiles.arguments import unwritten
 from ge.runtime.tiles.kernel import TileKernel
 
@@ -64,7 +65,7 @@ class Tiles:
         if name not in self.prepared:
             self.prepared[name] = TileKernel(program, self.target)
         tiles = TiledCode(op, self.prepared[name], payload, self.random)
-        return tiles if code is None else Sampled(tiles, code, self.sample)
+        return tiles if code is None else Sampled(op, tiles, code, self.sample)
 
 
 class TiledCode:
@@ -135,8 +136,8 @@ class Sampled:
     """A kernel by its body; some cores of its tile program run too, and what they store is
     compared."""
 
-    def __init__(self, tiles: TiledCode, code: KernelCode, sample: int) -> None:
-        self.tiles, self.code, self.output_types = tiles, code, code.output_types
+    def __init__(self, op: KernelOp, tiles: TiledCode, code: KernelCode, sample: int) -> None:
+        self.op, self.tiles, self.code, self.output_types = op, tiles, code, code.output_types
         count = tiles.tiles.op.core_count
         last, sample = count - 1, min(sample, count)
         # the first and the last one, with others between them
@@ -147,11 +148,14 @@ class Sampled:
     def run(self, inputs: Sequence[Array], outs: Sequence[Array | None]) -> list[Array]:
         """The results. Raises GeError where those of the tile program are others."""
         stored: list[Array] = []
-        over = overwritten(inputs, outs)
+        over = list(overwritten(inputs, outs))
+        kept = [a.copy() if any(i == j for _, j in over) else a for i, a in enumerate(inputs)]
         found = self.tiles.compute(inputs, self.cores, stored, over)  # before outs are written
         results = self.code.run(inputs, outs)
-        for number, (got, want, mask) in enumerate(zip(found, results, stored, strict=True)):
-            wrong = differs(got, want) & mask
+        differences = differences_of(self.op, self.code, kept, found, results, stored)
+        for number, (got, want, mask, wrong) in enumerate(
+            zip(found, results, stored, differences, strict=True)
+        ):
             if wrong.any():
                 where = tuple(np.argwhere(wrong)[0].tolist())
                 count = f"{int(wrong.sum())} of {int(mask.sum())} elements"
@@ -170,6 +174,28 @@ def overwritten(inputs: Sequence[Array], outs: Sequence[Array | None]) -> Iterat
         for i, array in enumerate(inputs):
             if out is not None and out.size and out.ctypes.data == array.ctypes.data:
                 yield r, i
+
+
+def differences_of(
+    op: KernelOp,
+    code: KernelCode,
+    inputs: Sequence[Array],
+    found: Sequence[Array],
+    wanted: Sequence[Array],
+    masks: Sequence[Array] | None = None,
+) -> list[Array]:
+    """Which elements of each result are others than rounding explains: those that differ by more
+    than units of the largest one, and by more than other orders of the sums of this kernel."""
+    differences = [differs(got, want) for got, want in zip(found, wanted, strict=True)]
+    if masks is not None:
+        differences = [wrong & mask for wrong, mask in zip(differences, masks, strict=True)]
+    if not any(wrong.any() for wrong in differences):
+        return differences
+    allowed = rounding(op, code, inputs, wanted)
+    return [
+        wrong & ~explained(got, want, most)
+        for wrong, got, want, most in zip(differences, found, wanted, allowed, strict=True)
+    ]
 
 
 def differs(got: Array, want: Array, tolerance: float | None = None) -> Array:

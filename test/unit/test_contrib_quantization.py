@@ -9,6 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from contrib_ops import agree, feeds, model_of, normal, run_in_ge, spread
+from sums import assert_near
 
 from ge.runtime.data.arrays import Array
 
@@ -202,7 +203,7 @@ def test_lstm_rounds_each_row_of_the_state() -> None:
         run_in_ge(model_of("DynamicQuantizeLSTM", i, ["y"], hidden_size=2), feeds(i, ()))[0]
         for i in (inputs, inputs | {"x": x[:, 1:]})
     )
-    np.testing.assert_allclose(part, every[:, :, 1:], rtol=1e-5)
+    assert_near(part, every[:, :, 1:], 1e-5)
 
 
 @pytest.mark.parametrize(("past", "each", "causal"), spread([None, 3], [0, 24], [0, 1], count=5))

@@ -18,6 +18,9 @@ from random_builder import Builder, Unsuitable
 from random_graphs import op_classes
 from random_ops import make
 
+sys.path.insert(0, str(Path(__file__).parent))
+from sums import assert_near
+
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.linear import GroupedMatmulOp
@@ -84,12 +87,7 @@ def parts(op: SplitInterface, axis: int, arrays: list[Array]) -> Array | None:
 
 
 def same_sums(found: Array, whole: Array) -> None:
-    """A sum that is added in another order may cancel to zero in one of them, so the tolerance is
-    that of the largest."""
-    most = np.abs(whole[np.isfinite(whole)], dtype=float).max(initial=0) if whole.size else 0
-    rtol = 1e-2 if whole.dtype.itemsize < 4 else 1e-5
-    wide = [np.asarray(x, np.complex128) for x in (found, whole)]
-    np.testing.assert_allclose(*wide, rtol=rtol, atol=rtol * most)
+    assert_near(found, whole, 1e-2 if whole.dtype.itemsize < 4 else 1e-5)
 
 
 @pytest.mark.parametrize("kind", APART, ids=lambda op: op.name)

@@ -35,7 +35,7 @@ from ge.runtime.check.tiles import check_kernel
 from ge.runtime.data.arrays import Array, kind_of
 from ge.runtime.device.interpreter import KernelCode
 from ge.runtime.device.random_inputs import random_array
-from ge.runtime.device.tiled import TiledCode, differs
+from ge.runtime.device.tiled import TiledCode, differences_of, differs
 from ge.runtime.tiles.kernel import TileKernel
 
 Make = Callable[[np.random.Generator, Attribute, Sequence[int]], Array]
@@ -133,12 +133,17 @@ def run_both_ways(
     rng = np.random.default_rng(seed)
     inputs = [make(rng, *data_type(t)) for t in kernel.input_types]
     nowhere = [None] * len(kernel.output_types)
+    code = KernelCode(kernel, {})
     with np.errstate(all="ignore"):
-        wanted = KernelCode(kernel, {}).run(inputs, nowhere)
+        wanted = code.run(inputs, nowhere)
     tiles = TiledCode(kernel, TileKernel(program, target), {})
     results = tiles.run(inputs, nowhere)
-    for result, want in zip(results, wanted, strict=True):
-        assert_close(result, want, exact, tolerance, lambda: f"{kernel}\n{program}")
+    if exact or tolerance is not None:
+        wrong = [unequal(r, w, exact, tolerance) for r, w in zip(results, wanted, strict=True)]
+    else:
+        wrong = differences_of(kernel, code, inputs, results, wanted)
+    for result, want, where in zip(results, wanted, wrong, strict=True):
+        assert_same(result, want, where, lambda: f"{kernel}\n{program}")
     if over := in_place(kernel):
         first = len(program.arguments) - len(results)
         pairs = [(r - first, i) for r, i in over]
@@ -150,16 +155,17 @@ def run_both_ways(
             assert again.tobytes() == result.tobytes(), f"order {number}\n{program}"
 
 
-def assert_close(
-    got: Array,
-    want: Array,
-    exact: bool = False,
-    tolerance: float | None = None,
-    text: Callable[[], str] = str,
-) -> None:
+def assert_close(got: Array, want: Array, exact: bool = False) -> None:
     """Equal as `differs` says, or bit for bit."""
+    assert_same(got, want, unequal(got, want, exact))
+
+
+def unequal(got: Array, want: Array, exact: bool, tolerance: float | None = None) -> Array:
+    return _bits(got) != _bits(want) if exact else differs(got, want, tolerance)
+
+
+def assert_same(got: Array, want: Array, wrong: Array, text: Callable[[], str] = str) -> None:
     assert (got.shape, got.dtype) == (want.shape, want.dtype)
-    wrong = _bits(got) != _bits(want) if exact else differs(got, want, tolerance)
     if wrong.any():
         where = tuple(np.argwhere(wrong)[0].tolist())
         count = f"{int(wrong.sum())} of {wrong.size} elements differ"
