@@ -91,12 +91,18 @@ def is_seed(arg: BlockArgument) -> bool:
     return isinstance(func, FuncOp) and SEED in argument_attributes(func, arg.index)
 
 
-def name_hint(name: str) -> str | None:
-    """The name as a value name of the text, None if nothing is left of it."""
+def value_name(name: str) -> str | None:
+    """Return the name as a value is called in the text, None if it cannot be one."""
     hint = re.sub(r"[^A-Za-z0-9_$.-]", "_", name)
     if hint[:1].isdigit():
         hint = f"_{hint}"
-    return lasting_hint(hint) if SSAValue.is_valid_name(hint) else None
+    return hint if SSAValue.is_valid_name(hint) else None
+
+
+def name_hint(name: str) -> str | None:
+    """Return what a value may keep of the name as its hint, None if nothing is left of it."""
+    hint = value_name(name)
+    return None if hint is None else lasting_hint(hint)
 
 
 def lasting_hint(hint: str) -> str | None:

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from ge.dialects.graph.ports import name_hint
+from ge.dialects.graph.ports import value_name
 from ge.dialects.support.operation import ops_of, regions_of
 from ge.lowering.text.look import Look
 from ge.lowering.text.printer import TextPrinter, element_count, is_isolated, is_terminator
@@ -68,7 +68,7 @@ class LookPrinter(TextPrinter):
     def name_of(self, value: SSAValue) -> str:
         if id(value) in self.names or not self.look.location_names:
             return super().name_of(value)
-        hint = name_hint(location_name(value).lstrip("/")) or value.name_hint
+        hint = value_name(location_name(value).lstrip("/")) or value.name_hint
         if not hint:
             return super().name_of(value)
         name, number = hint, 0
