@@ -1,12 +1,11 @@
 """Attributes of a module and of the arguments and results of its functions, by name."""
 
-import re
 from collections.abc import Mapping
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, StringAttr, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation
 
 from ge.dialects.support.dims import Range
 from ge.dialects.support.types import array_ints
@@ -89,23 +88,3 @@ def is_seed(arg: BlockArgument) -> bool:
     """Whether it is an argument that a session gives for random numbers."""
     func = arg.block.parent_op()
     return isinstance(func, FuncOp) and SEED in argument_attributes(func, arg.index)
-
-
-def value_name(name: str) -> str | None:
-    """Return the name as a value is called in the text, None if it cannot be one."""
-    hint = re.sub(r"[^A-Za-z0-9_$.-]", "_", name)
-    if hint[:1].isdigit():
-        hint = f"_{hint}"
-    return hint if SSAValue.is_valid_name(hint) else None
-
-
-def name_hint(name: str) -> str | None:
-    """Return what a value may keep of the name as its hint, None if nothing is left of it."""
-    hint = value_name(name)
-    return None if hint is None else lasting_hint(hint)
-
-
-def lasting_hint(hint: str) -> str | None:
-    """What stays of a value name. Each time that a value gets one, xDSL takes a number at its end
-    off; of "_1_2" it leaves "_1", then "", which it refuses to copy."""
-    return re.sub(r"(_\d+)+$", "", hint) or None

@@ -244,8 +244,9 @@ class _Names:
         self.names: dict[str, dict[str, str]] = {}
 
     def take_own(self, own: Sequence[EntryPoint]) -> None:
-        """Those of ge and xDSL, found as others are: this room is below those that have them."""
-        for entry in own:
+        """Take those of ge and xDSL, found as others are: this room is below those that have them.
+        An installation under an earlier name may list ge a second time."""
+        for entry in {e.value: e for e in own}.values():
             self.take(Installed(entry.name, "", entry.module, entry.load()))
         self.names["target"] = dict.fromkeys(presets(), "ge")
 

@@ -13,7 +13,7 @@ from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.control import MapIndexOp
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.sizes import unknown_results
-from ge.dialects.support.dims import Range, symbols
+from ge.dialects.support.dims import Range, Relation, symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import cloned
@@ -61,7 +61,7 @@ def options_of(module: ModuleOp, options: Options) -> Options:
 def ranges_in(main: FuncOp, dims: Sizes, shapes: Shapes) -> dict[str, range]:
     """The sizes of each symbol that are asked for, within what the program says. Raises GeError
     for a symbol without a largest size."""
-    asked: dict[str, Size] = dict(dims)
+    asked: dict[str, Size] = {n: d for n, d in dims.items() if not isinstance(d, Relation)}
     for name, shape, names in inputs_of(main):
         for axis, size in enumerate(shapes.get(name, ())):
             if axis < len(shape) and shape[axis] == DYNAMIC:

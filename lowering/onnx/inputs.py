@@ -9,10 +9,11 @@ from onnx import TensorShapeProto, TypeProto, ValueInfoProto
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, SSAValue
 
-from ge.dialects.graph.ports import DIMS, NAME, SEED, SEQUENCE, name_hint, name_of, port
+from ge.dialects.graph.ports import DIMS, NAME, SEED, SEQUENCE, name_of, port
 from ge.dialects.graph.random import SEED_TYPE
 from ge.dialects.support.dims import Range, size_of, symbols
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.hints import name_hint
 from ge.dialects.support.relations import Relations
 from ge.dialects.support.types import DYNAMIC, AnyTensor, shape_text, tensor
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_name, element_of_onnx

@@ -35,8 +35,8 @@ from xdsl.utils.exceptions import (
 from xdsl.utils.lexer import Input, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 
-from ge.dialects.graph.ports import lasting_hint
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.hints import lasting_hint
 from ge.dialects.support.locations import place
 from ge.dialects.support.operation import put_last
 from ge.lowering.text.dense import DenseParser

@@ -28,9 +28,9 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.ports import name_hint
 from ge.dialects.support.element_types import element_named
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.hints import name_hint
 from ge.dialects.support.packages import of_dialect
 from ge.dialects.targets import KERNEL_TARGET
 from ge.dialects.targets.target import Target, record_target

@@ -19,6 +19,7 @@ from ge.runtime.data.machine import require_memory
 T = TypeVar("T")
 
 
+HEADER = 1 << 17  # bytes: more than the header of an array can have
 SMALL = 1 << 20  # elements that are read at once: later checks say all that is wrong with them
 
 Fits = Callable[[str, Shape], None]
@@ -78,12 +79,11 @@ def _shape(archive: Any, name: str) -> Shape:
     """What the header of an entry says. Raises ValueError where there are not as many bytes."""
     members = [m for m in (f"{name}.npy", name) if m in archive.zip.namelist()]
     with archive.zip.open(members[0]) as member:
-        version = np.lib.format.read_magic(member)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else (
-            np.lib.format.read_array_header_2_0
-        )  # fmt: skip
-        shape, _, dtype = read(member)
-        held = archive.zip.getinfo(members[0]).file_size - member.tell()
+        head = BytesIO(_readable(member.read(HEADER)))
+    is_first = np.lib.format.read_magic(head) == (1, 0)
+    read = (np.lib.format.read_array_header_2_0, np.lib.format.read_array_header_1_0)[is_first]
+    shape, _, dtype = read(head)
+    held = archive.zip.getinfo(members[0]).file_size - head.tell()
     declared = prod(shape) * dtype.itemsize
     if declared != held and not dtype.hasobject:
         raise ValueError(f"{list(shape)} of {dtype} are {declared:,} bytes, and it has {held:,}")
@@ -106,11 +106,16 @@ def _array(archive: Any, name: str) -> Array:
         return np.asarray(archive[name])
     except ValueError:
         data: bytes = archive.zip.read(f"{name}.npy")
-        # what numpy writes for float8_e5m2 but does not read; it reads other floats of 8 bits so
-        if b"'descr': '<f1'" not in data[:128]:
+        if (readable := _readable(data)) is data:
             raise
-        file = BytesIO(data.replace(b"'<f1'", b"'|V1'", 1))
-        return np.lib.format.read_array(file, allow_pickle=False)
+        return np.lib.format.read_array(BytesIO(readable), allow_pickle=False)
+
+
+def _readable(data: bytes) -> bytes:
+    """Return an entry as numpy reads it: it writes float8_e5m2, reads it as bytes alone."""
+    if b"'descr': '<f1'" not in data[:128]:
+        return data
+    return data.replace(b"'<f1'", b"'|V1'", 1)
 
 
 # What numpy and zipfile raise for an entry that is damaged.

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, cast, overload
 
 from ge.dialects.graph.support.op_names import nearest_name, short_name
 from ge.dialects.support.context import setting
@@ -148,8 +148,7 @@ class StatsTable(list[dict[str, Any]]):
     def __getitem__(self, key: Any) -> Any:
         """Raises GeError for a name of an op that was not launched."""
         if not isinstance(key, str):
-            rows: Any = super().__getitem__(key)
-            return rows
+            return cast("Any", super().__getitem__(key))
         if key in self.kinds:
             return self.kinds[key]
         short = short_name(key)

@@ -383,7 +383,15 @@ def test_op_summary_and_statistic(timeline: Timeline) -> None:
 
 def test_report(timeline: Timeline) -> None:
     report = profiler.time_report(timeline)
-    first = ["latency_us", "lower_bound_us", "engines", "idle", "critical_path", "timed_by"]
+    first = [
+        "latency_us",
+        "first_us",
+        "lower_bound_us",
+        "engines",
+        "idle",
+        "critical_path",
+        "timed_by",
+    ]
     assert list(report) == first
     assert set(report["idle"]) == set(CAUSES)
     cube = report["engines"]["cube"]

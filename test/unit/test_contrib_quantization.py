@@ -176,7 +176,9 @@ def test_lstm(directions: int, each: bool, zero: int, peepholes: bool) -> None:
     inputs: dict[str, Any] = {"x": normal(steps, 1, size)}
     for name, rows in (("w", size), ("r", hidden)):
         shape = directions, rows, 4 * hidden
-        inputs[name] = codes(*shape, dtype=np.int8 if zero == 0 else np.uint8)
+        weights = codes(*shape, dtype=np.int8 if zero == 0 else np.uint8)
+        # sums of two products fit 16 bits, in which onnxruntime adds them on CPUs without VNNI
+        inputs[name] = weights // 2 if zero == 0 else weights
     inputs["b"], inputs["lengths"] = normal(directions, 8 * hidden), None
     inputs |= {name: normal(directions, 1, hidden, seed=7) for name in ("h", "c")}
     inputs["p"] = normal(directions, 3 * hidden) if peepholes else None

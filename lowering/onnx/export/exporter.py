@@ -77,7 +77,7 @@ def model_and_weights(
     assert end is not None
     inputs = list(ports(main.arg_attrs, len(block.args)))
     outputs = list(ports(main.res_attrs, len(end.operands)))
-    names_in = [name_of(t) or f"arg{a.index}" for a, t in zip(block.args, inputs)]
+    names_in = [name_of(t) or a.name_hint or f"arg{a.index}" for a, t in zip(block.args, inputs)]
     names_out = [name_of(t) or f"result{i}" for i, t in enumerate(outputs)]
     if any(SEQUENCE in t for t in (*inputs, *outputs)):
         raise GeError("inputs and outputs that are sequences cannot be written as ONNX")

@@ -245,11 +245,11 @@ def _in_buffer(
         n.emit(TensorScatterOp, n[past + i], new, first)
         for i, new in enumerate((heads.key, heads.value))
     ]
-    begin, *both = (
+    begin, keys, values = (
         n.emit(SliceOp, x, None, to, starts=(0,), axes=(2,))
         for x, to in ((n[past], as_i64(n, length)), *((b, end) for b in buffers))
     )
-    return Heads(heads.query, *both, begin), buffers
+    return Heads(heads.query, keys, values, begin), buffers
 
 
 @contrib_op(
