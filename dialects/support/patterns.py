@@ -124,7 +124,8 @@ class _Automaton:
     def part(self, op: Any, value: Any, flags: int) -> _Part:
         match op:
             case c.MAX_REPEAT | c.MIN_REPEAT:
-                return self.repeat(*value, flags)
+                least, most, items = value
+                return self.repeat(least, most, items, flags)
             case c.POSSESSIVE_REPEAT:
                 return self.at_once([(c.MAX_REPEAT, value)], flags)
             case c.ATOMIC_GROUP:

@@ -8,7 +8,6 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import BinaryIO
 
-from ge import dialects, lowering, runtime, transforms
 from ge.dialects.support.packages import installed
 
 TEXT_LIMIT = 1 << 30
@@ -32,6 +31,8 @@ def is_ours(info: os.stat_result) -> bool:
 def own_files() -> Iterator[tuple[str, int, int]]:
     """ge's own files, those of targets too: whoever works on the compiler gets no results of an
     older one."""
+    from ge import dialects, lowering, runtime, transforms
+
     for package in (dialects, lowering, runtime, transforms):
         for root in package.__path__:
             yield from _files_below(root)

@@ -118,7 +118,7 @@ def test_passes_have_their_place_in_the_pipeline(
     sample: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
     text = printed(ge_compile, capfd, "--print-pipeline")
-    assert "infer-shapes,acme-lower-twice,fold-constants,acme-find-clipped," in text
+    assert "infer-shapes,relate-dims,acme-lower-twice,fold-constants,acme-find-clipped," in text
     assert "verify-level{level=graph},acme-fuse-clipped,fuse-linear" in text
     off = "acme-lower-twice,acme-fuse-clipped"
     assert "acme-fuse" not in printed(

@@ -182,7 +182,7 @@ def test_numbers_stay(pieces: int, axis: int, comes_apart: int) -> None:
     assert launches(module) == 5
     module = program(module, pieces)
     assert launches(module) == (5 * pieces if comes_apart == 5 or pieces == 1 else 4 * pieces + 1)
-    found = Session(module).run(inputs)
+    found = Session(module, sanitize=False).run(inputs)  # it has no plans of a core's memories
     for name, array in want.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6)
 
@@ -248,7 +248,7 @@ def test_fused_launches_come_apart(body: str, batch: int, pieces: int) -> None:
     comes_apart = body == "attention" or batch > 1
     assert launches(module) == before * (pieces if comes_apart else 1)
     want = Session(whole, payload).run(inputs)
-    found = Session(module, payload).run(inputs)
+    found = Session(module, payload, sanitize=False).run(inputs)
     np.testing.assert_allclose(found["y"], want["y"], rtol=1e-4, atol=1e-5)
 
 

@@ -131,9 +131,7 @@ def test_numbers_that_are_read():
     with pytest.raises(GeError, match=r"the number read at \[1\] is 4, not at least 0 and below 4"):
         program.run(*arrays)
     proof = examples.paged_decode.on(*paged_case()[0], cores=2).check()
-    assert proof.summary.endswith(
-        "the least and the largest of each number that it reads, not for all"
-    )
+    assert "the least and the largest of each number that it reads, not for all" in proof.summary
 
     @tile.kernel
     def apart(c: Any, ids: Any, x: Any, out: Any) -> None:
@@ -143,7 +141,7 @@ def test_numbers_that_are_read():
 
     square = normal(16, 16)
     proof = apart.on(arrays[2], square, square, cores=1).check()
-    assert proof.problems or proof.summary.endswith("not for all")
+    assert proof.problems or "not for all" in proof.summary
 
     @tile.kernel
     def rows(c: Any, ids: Any, out: Any) -> None:

@@ -102,7 +102,7 @@ def test_a_value_may_replace_the_chain(graph: Graph):
 
 
 def test_unknown_op_is_suggested():
-    with pytest.raises(GeError, match=r"did you mean graph\.matmul"):
+    with pytest.raises(GeError, match=r"did you mean 'graph\.matmul'"):
         OpType("MatMull")
 
 
