@@ -88,7 +88,7 @@ class KernelProof:
     @property
     def summary(self) -> str:
         if self.problems:
-            return f"@{self.name}: {len(self.problems)} problems"
+            return f"@{self.name}: {len(self.problems)} problem{'s' * (len(self.problems) > 1)}"
         text = f"{self.instructions} instructions on {self.cores} cores, in any order of the pipes"
         text += self.over
         if self.for_some_numbers:

@@ -94,7 +94,7 @@ def test_keys_alone(page: Path, browser: Browser):
     assert browser.errors == []
 
 
-# Titles of containers, and those that the line of an edge crosses (its points 2 pixels apart)
+# Titles of containers, and those that the line of an edge crosses (its points 5 pixels apart)
 CROSSED = """(() => {
   const texts = [...document.querySelectorAll('.cluster > text')];
   const titles = texts.map(t => t.getBoundingClientRect());
@@ -102,7 +102,7 @@ CROSSED = """(() => {
   let crossed = 0;
   for (const edge of document.querySelectorAll('path.edge')) {
     const matrix = edge.getScreenCTM();
-    for (let at = 0; at < edge.getTotalLength(); at += 2) {
+    for (let at = 0; at < edge.getTotalLength(); at += 5) {
       const p = edge.getPointAtLength(at).matrixTransform(matrix);
       crossed += titles.some(t => inside(t, p));
     }
