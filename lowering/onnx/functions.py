@@ -19,7 +19,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.support.types import DYNAMIC, element_type, shape_of
 from ge.lowering.onnx.model import ONNX_NUMBERS
 from ge.lowering.onnx.order import domain_of
-from ge.lowering.onnx.registry import Parts, Value
+from ge.lowering.onnx.values import Maybe, Parts, Value, tensors_of
 
 
 @dataclass
@@ -98,12 +98,17 @@ def _body(
 
 
 def _type(value: Value) -> TypeProto:
-    if value is None:
-        return TypeProto()
-    if isinstance(value, Parts):  # the last part may be smaller
-        element = ONNX_NUMBERS[element_type(value.whole)]
-        return helper.make_sequence_type_proto(helper.make_tensor_type_proto(element, None))
-    if not isinstance(value, SSAValue):
-        return helper.make_sequence_type_proto(_type(value[0]) if value else TypeProto())
-    dims = [None if d == DYNAMIC else d for d in shape_of(value)]
-    return helper.make_tensor_type_proto(ONNX_NUMBERS[element_type(value)], dims)
+    match value:
+        case None:
+            return TypeProto()
+        case SSAValue():
+            dims = [None if d == DYNAMIC else d for d in shape_of(value)]
+            return helper.make_tensor_type_proto(ONNX_NUMBERS[element_type(value)], dims)
+        case Maybe():
+            return helper.make_optional_type_proto(_type(value.tensor))
+        case Parts():  # the last part may be smaller
+            element = ONNX_NUMBERS[element_type(value.whole)]
+            return helper.make_sequence_type_proto(helper.make_tensor_type_proto(element, None))
+        case _:
+            first = next(iter(tensors_of(value)), None)
+            return helper.make_sequence_type_proto(_type(first))

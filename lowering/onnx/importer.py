@@ -25,9 +25,10 @@ from ge.lowering.onnx.functions import Function, local_function, local_key, vers
 from ge.lowering.onnx.inputs import Fixed, make_arguments
 from ge.lowering.onnx.model import Tensors, read_model
 from ge.lowering.onnx.order import subgraphs
-from ge.lowering.onnx.registry import Parts, Unsupported, Value
+from ge.lowering.onnx.registry import Unsupported
 from ge.lowering.onnx.scope import Failed, ImportProblem, Scope, TooLarge
 from ge.lowering.onnx.traces import line_of
+from ge.lowering.onnx.values import Value, described
 from ge.lowering.text.values import Shapes, Sizes
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import ImportedWeights
@@ -251,9 +252,8 @@ def output_values(name: str, value: Value) -> list[tuple[SSAValue, dict[str, Att
     """An output as results of the main function: one, or one for each member of a sequence."""
     if isinstance(value, SSAValue):
         return [(value, {NAME: StringAttr(name)})]
-    if value is None or isinstance(value, Parts):
-        what = "an empty optional" if value is None else "a sequence of a length known at run time"
-        raise GeError(f"output '{name}' is {what}, which a program cannot return")
+    if not isinstance(value, tuple):
+        raise GeError(f"output '{name}' is {described(value)}, which a program cannot return")
     return [
         (v, {NAME: StringAttr(f"{name}.{i}"), SEQUENCE: StringAttr(name)})
         for i, v in enumerate(value)

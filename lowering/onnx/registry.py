@@ -11,7 +11,6 @@ a tuple of tensors. It raises `Unsupported` with the reason when it cannot.
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -27,24 +26,9 @@ from ge.dialects.support.packages import Installed, installed, left_out, way_out
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_value, element_type, rank_of, shape_of
 from ge.lowering.onnx.order import node_name
+from ge.lowering.onnx.values import Growing, Parts, Value, described
 from ge.runtime.data.arrays import Array, array_of, dense, type_of
 
-# What an ONNX name stands for: a tensor, a sequence of tensors, or an empty optional
-
-
-@dataclass(frozen=True)
-class Parts:
-    """A sequence of which the number of tensors is known only at run time: the parts of a tensor
-    along an axis, of `size` elements each (the last may be smaller), without it unless
-    `keeps_axis`."""
-
-    whole: SSAValue
-    axis: int
-    size: int
-    keeps_axis: bool
-
-
-Value: TypeAlias = SSAValue | tuple[SSAValue, ...] | Parts | None
 Handler: TypeAlias = Callable[["Node"], Any]
 OpT = TypeVar("OpT", bound=TensorOp)
 
@@ -171,8 +155,8 @@ class Node:
 
     def get(self, index: int) -> SSAValue | None:
         value = self.inputs[index] if index < len(self.inputs) else None
-        if isinstance(value, tuple | Parts):
-            raise Unsupported(f"input {index} is a sequence where a tensor is expected")
+        if value is not None and not isinstance(value, SSAValue):
+            raise Unsupported(f"input {index} is {described(value)} where a tensor is expected")
         return value
 
     def __getitem__(self, index: int) -> SSAValue:
@@ -185,6 +169,11 @@ class Node:
         value = self.inputs[index] if index < len(self.inputs) else None
         if isinstance(value, Parts):
             raise Unsupported(f"the length of sequence {index} is known only at run time")
+        if isinstance(value, Growing):
+            raise Unsupported(
+                f"sequence {index} grows in a loop of which the number of rounds is known only at "
+                "run time: the loop can append to its end, and nothing else"
+            )
         if not isinstance(value, tuple):
             raise Unsupported(f"input {index} is not a sequence known at import")
         return value

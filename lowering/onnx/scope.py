@@ -22,7 +22,6 @@ from ge.dialects.graph.support.parameters import ShapeComputation
 from ge.dialects.support.environment import debugging
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.inference import name_loc
-from ge.dialects.support.locations import names_in
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -40,7 +39,9 @@ from ge.lowering.onnx.contrib import advice
 from ge.lowering.onnx.functions import Function, find_function
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_names
 from ge.lowering.onnx.order import domain_of, in_order, node_name
-from ge.lowering.onnx.registry import Node, Parts, Unsupported, Value, find
+from ge.lowering.onnx.ranks import rank_hint
+from ge.lowering.onnx.registry import Node, Unsupported, find
+from ge.lowering.onnx.values import Value, tensors_of
 from ge.runtime import kernels
 from ge.runtime.data.arrays import Array, array_of, dense, type_of
 
@@ -88,7 +89,8 @@ class Scope:
 
     `parent` is the scope around a subgraph, whose names it sees, `caller` the one from which a
     function is called. `prefix` goes before the names of nodes in their locations, unless
-    `location` gives them all the same one. `round_number` is a value in the body of a loop.
+    `location` gives them all the same one. In the body of a loop, `round_number` is a value of it,
+    and `rounds` the trip count or condition; `holds` is the condition of a branch that it takes.
     """
 
     def __init__(
@@ -111,6 +113,8 @@ class Scope:
         self.node_number = -1  # of the one that is imported
         self.on_trial: bool = parent.on_trial if parent else False
         self.round_number: SSAValue | None = None
+        self.rounds: SSAValue | None = None
+        self.holds: SSAValue | None = None
         self._seed: SSAValue | None = None
 
     def child(self, arg_types: Sequence[Attribute] = ()) -> "Scope":
@@ -307,7 +311,7 @@ class Scope:
         except (TooLarge, Undecided):
             raise
         except (Unsupported, VerifyException, GeError) as e:
-            hint = _rank_hint(inputs) if isinstance(e, NotStatic) else ""
+            hint = rank_hint(inputs, self._rounds_of) if isinstance(e, NotStatic) else ""
             self.importer.report(proto.op_type, node_name(proto), e, proto, hint)
         except Exception as e:  # a damaged node: attributes of the wrong kind, missing inputs, ...
             if debugging():
@@ -315,6 +319,18 @@ class Scope:
             blamed = self.importer.blame(proto, e)
             self.importer.report(proto.op_type, node_name(proto), blamed, proto)
         self.failed.update(name for name in proto.output if name)
+
+    def _around(self) -> Iterator["Scope"]:
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.caller
+
+    def _rounds_of(self, body: Block) -> SSAValue | None:
+        return next((s.rounds for s in self._around() if s.block is body), None)
+
+    def is_known_to_hold(self, condition: SSAValue) -> bool:
+        return any(s.holds is condition for s in self._around())
 
     def _tensor(self, proto: NodeProto) -> bool:
         attribute = next((a for a in proto.attribute if a.name in ("value", "sparse_value")), None)
@@ -354,7 +370,7 @@ class Scope:
                 continue
             if i >= len(values):
                 raise Unsupported(f"there is no output {i}")
-            for value in _tensors(values[i]):
+            for value in tensors_of(values[i]):
                 _check_size(value)
                 if isinstance(value.type, UnrankedTensorType) and name in self.ranks:
                     set_type(value, tensor([DYNAMIC] * self.ranks[name], element_type(value)))
@@ -400,28 +416,6 @@ def _outputs(result: object) -> list[Value]:
     if result is None or isinstance(result, SSAValue):
         return [result]
     return list(cast(Sequence[Value], result))
-
-
-def _tensors(value: Value) -> tuple[SSAValue, ...]:
-    if value is None:
-        return ()
-    if isinstance(value, Parts):
-        return (value.whole,)
-    return value if isinstance(value, tuple) else (value,)
-
-
-def _rank_hint(inputs: Iterable[Value]) -> str:
-    """What decides on the rank of an input, where that is not known."""
-    for value in inputs:
-        if not isinstance(value, SSAValue) or not isinstance(value.type, UnrankedTensorType):
-            continue
-        names = names_in(value.owner.location) if isinstance(value.owner, Operation) else ()
-        name = f"'{names[0]}'" if (names := [*names]) else "it"
-        return (
-            f"; how many dimensions {name} has depends on a condition or on rounds that are "
-            "known at run time only, unless --shape or --dim decides them"
-        )
-    return ""
 
 
 def _is_small(t: Attribute) -> bool:

@@ -2,6 +2,8 @@
 their ops disappear: only tensors reach the graph level. The parts of a tensor along an axis whose
 size is known at run time only stay that tensor (`registry.Parts`): a member is a slice of it."""
 
+from dataclasses import replace
+
 from xdsl.dialects.builtin import StringAttr, i64
 from xdsl.ir import SSAValue
 
@@ -13,10 +15,11 @@ from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
 from ge.dialects.graph.support.parameters import element_axis
 from ge.dialects.support.types import DYNAMIC, element_type, rank_of
 from ge.lowering.onnx.order import node_name
-from ge.lowering.onnx.registry import Node, Parts, Unsupported, onnx_op
+from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
+from ge.lowering.onnx.values import Growing, Parts
 
 Sequence = tuple[SSAValue, ...]
-One = tuple[Sequence | Parts]  # what a handler returns whose only output is a sequence
+One = tuple[Sequence | Parts | Growing]  # what a handler returns whose only output is a sequence
 
 
 MOST_PARTS = 1 << 16
@@ -65,6 +68,8 @@ def at(n: Node) -> SSAValue:
 
 @onnx_op("SequenceInsert")
 def insert(n: Node) -> One:
+    if n.get(2) is None and isinstance(grown := n.inputs[0], Growing):
+        return (replace(grown, added=(*grown.added, n[1])),)
     values = n.sequence(0)
     if n.get(2) is None:
         return ((*values, n[1]),)
