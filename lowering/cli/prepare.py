@@ -203,7 +203,8 @@ def naming_sizes(
         if not chosen or e.hint:
             raise
         sizes = ", ".join(f"{name}={size}" for name, size in chosen.items())
-        hint = f"the inputs are random ones with {sizes}: give --inputs, or --dim NAME=N"
+        way = " ".join(f"--dim {name}=N" for name in chosen)
+        hint = f"the inputs are random ones with {sizes}: give --inputs, or other sizes by {way}"
         raise GeError(e.message, e.where, hint) from e
 
 

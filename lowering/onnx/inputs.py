@@ -17,7 +17,7 @@ from ge.dialects.support.hints import name_hint
 from ge.dialects.support.relations import Relations
 from ge.dialects.support.types import DYNAMIC, AnyTensor, shape_text, tensor
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_name, element_of_onnx
-from ge.lowering.onnx.registry import Value
+from ge.lowering.onnx.values import Value
 from ge.lowering.text.values import Shapes, Sizes, did_you_mean, fixed_sizes, relations
 
 # Exporters that have no name for an unknown dimension write this one, for each of them: two such
@@ -28,6 +28,11 @@ ANONYMOUS = "?"
 def symbol_of(dim: TensorShapeProto.Dimension) -> str:
     """The name of a symbolic dimension, "" if it has none."""
     return "" if dim.dim_param == ANONYMOUS else dim.dim_param
+
+
+def has_size(dim: TensorShapeProto.Dimension) -> bool:
+    """Whether a dimension is known: not a symbol, nor -1, as exporters write unknown ones."""
+    return dim.HasField("dim_value") and dim.dim_value >= 0
 
 
 @dataclass
@@ -61,7 +66,7 @@ class Fixed:
     def name_of(self, place: str, dim: TensorShapeProto.Dimension) -> str:
         """The name of a symbolic dimension, which may follow from others; "" if it has none. One
         without a name is known by its place, `x[0]`."""
-        if (symbol := symbol_of(dim)) or dim.HasField("dim_value"):
+        if (symbol := symbol_of(dim)) or has_size(dim):
             return self.relations.named(symbol)
         return self.relations.named(place) if place in self.relations.sizes else ""
 
@@ -92,7 +97,7 @@ class Input:
 
     def sizes(self) -> tuple[int, ...]:
         return tuple(
-            max(d.dim_value, DYNAMIC) if d.HasField("dim_value") else self.fixed.size(name or place)
+            d.dim_value if has_size(d) else self.fixed.size(name or place)
             for place, d, name in zip(self.places(), self.dims or (), self.names, strict=True)
         )
 
@@ -102,11 +107,13 @@ class Input:
     def nameless(self) -> list[str]:
         """The places of unknown dimensions that the model has no name for."""
         pairs = zip(self.places(), self.dims or (), strict=True)
-        return [p for p, d in pairs if not d.HasField("dim_value") and not symbol_of(d)]
+        return [p for p, d in pairs if not has_size(d) and not symbol_of(d)]
 
     def declared(self) -> str:
-        dims = self.dims or ()
-        return "[" + ", ".join(d.dim_param or str(d.dim_value) for d in dims) + "]"
+        dims = (
+            str(d.dim_value) if has_size(d) else d.dim_param or ANONYMOUS for d in self.dims or ()
+        )
+        return f"[{', '.join(dims)}]"
 
     def adopt_shape(self, shape: tuple[int, ...]) -> None:
         if self.dims is None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from contrib_ops import agree, feeds, model_of, normal, run_in_ge, spread
+from contrib_ops import agree, feeds, model_of, normal, run_in_ge, run_in_onnxruntime, spread
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.importer import import_model
@@ -281,3 +281,16 @@ def test_what_attention_does_not_take_is_listed_at_once() -> None:
         "Attention 'node': attribute 'do_rotary' is 1, supported is 0; "
         "attribute 'past_present_share_buffer' is 1, supported is 0"
     )
+
+
+@pytest.mark.parametrize("tokens", [3, 1, 6])
+def test_causal_cross_attention_of_open_lengths(tokens: int) -> None:
+    """Sizes that are both unknown are not the same."""
+    arrays = {"q": normal(2, tokens, 8)}
+    arrays |= {name: normal(2, 6, 8, seed=i) for i, name in enumerate("kv", 1)}
+    model = model_of("MultiHeadAttention", arrays, ("y",), (), num_heads=2, unidirectional=1)
+    for info in model.graph.input:
+        dim = info.type.tensor_type.shape.dim[1]
+        dim.dim_param = "queries" if info.name == "q" else "keys"
+    (want,), (got,) = run_in_onnxruntime(model, arrays), run_in_ge(model, arrays)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)

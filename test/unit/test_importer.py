@@ -220,6 +220,13 @@ def test_dimensions_named_by_a_question_mark_have_their_own_sizes() -> None:
     assert "tensor<2x?xf32>" in str(typed.module)
 
 
+def test_dimensions_of_minus_one_are_not_known() -> None:
+    g = graph([node("Relu", ["x"], ["y"])], [value("x", shape=[-1, 3])], [value("y")])
+    check(model(g), {"x": X}, [X])
+    assert "tensor<?x3xf32>" in str(import_model(model(g)).module)
+    assert "tensor<2x3xf32>" in str(import_model(model(g), shapes={"x": (2, 3)}).module)
+
+
 def test_real_signal_without_its_last_dimension() -> None:
     """Runtimes take it, though the standard has a last dimension of 1."""
     signal = np.random.default_rng(0).standard_normal((2, 12)).astype(np.float32)

@@ -6,7 +6,7 @@ out by position: so a row that is masked as a whole keeps its weights.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
@@ -28,12 +28,14 @@ from ge.lowering.onnx.registry import Node, Unsupported
 
 @dataclass(frozen=True)
 class Heads:
-    """Query [B, N, S, H], key and value [B, N, T, H], of whose tokens `past` come from there."""
+    """Query [B, N, S, H], key and value [B, N, T, H], of whose tokens `past` come from there.
+    `is_self`: they are parts of one tensor, so that the new tokens of all are the same."""
 
     query: SSAValue
     key: SSAValue
     value: SSAValue
     past: SSAValue | None = None  # the keys of the past, [B, N, P, H]
+    is_self: bool = field(default=False, kw_only=True)
 
 
 def heads_first(n: Node, x: SSAValue) -> SSAValue:
@@ -139,7 +141,8 @@ def attended(n: Node, heads: Heads, mask: int, bias: int, scores: int) -> Sequen
     # As onnxruntime has it, one query sees all keys: it is the last of them
     queries, keys = shape_of(heads.query)[2], shape_of(heads.key)[2]
     causal = bool(n.int("unidirectional")) and queries != 1
-    if causal and heads.past is None and queries != keys:
+    are_as_many = heads.is_self or queries == keys != DYNAMIC
+    if causal and heads.past is None and not are_as_many:
         seen = _last_sees_all(n, heads)
         low = n.like(float("-inf"), heads.query)
         masks = (*masks, n.emit(e.SelectOp, seen, n.like(0, heads.query), low))
@@ -186,7 +189,7 @@ def _split(n: Node, packed: SSAValue) -> Heads:
     if len(sizes) != 3 or sum(sizes) != total:
         raise Unsupported(f"{total} columns of weights are no query, key and value {list(sizes)}")
     split = n.build(SplitOp, packed, None, axis=2, sizes=sizes, results=3).results
-    return Heads(*(heads_first(n, x) for x in split))
+    return Heads(*(heads_first(n, x) for x in split), is_self=True)
 
 
 @contrib_op(
@@ -260,7 +263,8 @@ def _in_buffer(
 )  # fmt: skip
 def multi_head_attention(n: Node) -> Sequence[SSAValue | None]:
     flat = _biased(n, _flat(n), n.get(3))
-    heads = Heads(*(x if rank_of(x) == 4 else heads_first(n, x) for x in flat))
+    own = (x if rank_of(x) == 4 else heads_first(n, x) for x in flat)
+    heads = Heads(*own, is_self=n.rank(0) == 5)
     past, presents = n.get(6), None
     if past is not None and (length := n.get(8)) is not None:
         heads, presents = _in_buffer(n, heads, 6, length)
