@@ -36,7 +36,7 @@ def test_unit_tests_begin_alike() -> None:
 @pytest.mark.parametrize("shell", ["", "1"])
 def test_lit_tests_begin_alike(shell: str) -> None:
     command = [str(Path(sys.executable).parent / "lit"), "-q", "-j1"]
-    test = ROOT / "test/dialects/npu_task/tasks.mlir"
+    test = ROOT / "test/dialects/graph/signal_errors.mlir"
     environment = BARE | {"LIT_SHELL": shell}
     run = subprocess.run(
         [*command, str(test)], env=environment, capture_output=True, text=True, check=False

@@ -101,10 +101,15 @@ CROSSED = """(() => {
   const inside = (t, p) => p.x > t.left && p.x < t.right && p.y > t.top && p.y < t.bottom;
   let crossed = 0;
   for (const edge of document.querySelectorAll('path.edge')) {
+    const box = edge.getBoundingClientRect();
+    const near = t => t.left < box.right && box.left < t.right && t.top < box.bottom
+      && box.top < t.bottom;
+    const those = titles.filter(near);
+    if (!those.length) continue;  // to ask for points takes time
     const matrix = edge.getScreenCTM();
     for (let at = 0; at < edge.getTotalLength(); at += 5) {
       const p = edge.getPointAtLength(at).matrixTransform(matrix);
-      crossed += titles.some(t => inside(t, p));
+      crossed += those.some(t => inside(t, p));
     }
   }
   return [titles.length, crossed];
