@@ -35,10 +35,10 @@ class Box:
 
     def meets(self, other: "Box") -> bool:
         """Whether both may have a byte in common: exact up to `MOST_BOXES` runs."""
+        if not self.dims and not other.dims:  # the usual case
+            return self.low < other.low + other.width and other.low < self.low + self.width
         if self.low >= other.high or other.low >= self.high:
             return False
-        if not self.dims and not other.dims:
-            return True
         if not self.dims or (other.dims and other.dims[0][1] > self.dims[0][1]):
             return other.meets(self)
         count, pitch = self.dims[0]

@@ -204,9 +204,9 @@ class ByteRegion:
         return max((box.high for box in self.boxes), default=0)
 
     def meets(self, other: "ByteRegion") -> bool:
-        return self.owner is other.owner and any(
-            a.meets(b) for a in self.boxes for b in other.boxes
-        )
+        if self.owner is not other.owner:
+            return False
+        return any([a.meets(b) for a in self.boxes for b in other.boxes])
 
     def covers(self, other: "ByteRegion") -> bool:
         """Whether this one surely has all bytes of the other one."""

@@ -11,6 +11,7 @@ from xdsl.dialects.func import FuncOp
 from ge.dialects.graph.ports import dim_ranges, state_ranges
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.control import MapIndexOp
+from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.sizes import unknown_results
 from ge.dialects.support.dims import Range, Relation, symbols
@@ -36,7 +37,7 @@ from ge.lowering.text.values import Shapes, Size, Sizes
 from ge.runtime.data.weights import Payload, weights_at_hand
 from ge.transforms.memory.plan_ranges import plan_ranges
 from ge.transforms.shapes.control_flow import UnfitBranch
-from ge.transforms.shapes.kernels import Bodies, bodies_at_hand
+from ge.transforms.shapes.kernels import Bodies, bodies_at_hand, kernels_of
 from ge.transforms.shapes.sizes import argument_shapes, inputs_of, named_dims, take_shape
 
 MOST_KEPT = 64  # bound programs
@@ -159,7 +160,12 @@ class Binder:
         main = main_function(program.module)
         assert main is not None
         shapes = {n: s for (n, _, _), s in zip(inputs_of(main), wanted, strict=True)}
-        module = cloned(program.module, {})
+        kernels = kernels_of(program.module)
+        if kernels != self.bodies.kernels:
+            self.bodies = Bodies(kernels)
+        rest = [cloned(op, {}) for op in program.module.ops if not isinstance(op, KernelOp)]
+        module = ModuleOp(rest, dict(program.module.attributes), program.module.sym_name)
+        module.location = program.module.location
         try:
             compilation = lower_bound(module, shapes, self.options, program.payload, self.bodies)
         except UnfitBranch:
@@ -181,7 +187,7 @@ def lower_bound(
     compilation = Compilation(options)
     stepper = Stepper(options, context(options.plugins), [])
     with paused_collector(), weights_at_hand(payload), bodies_at_hand(bodies):
-        stepper.run(module, (Level.BUFFERS, Level.PROGRAM), bound_stages(options, shapes))
+        stepper.run(module, (Level.PROGRAM,), bound_stages(options, shapes))
     compilation.passes = stepper.records
     compilation.ops = {"launches": count_launches(module)}
     compilation.memory, compilation.unknown = memory_figures(module), unknown_sizes(module)

@@ -110,13 +110,14 @@ def stages(options: Options, remedies: Remedies | None = None) -> dict[Level, Pa
 
 
 def bound_stages(options: Options, shapes: Mapping[str, Sequence[int]]) -> dict[Level, Passes]:
-    """The passes from a program whose inputs are of unknown shapes to one whose have these."""
+    """The passes from a program whose inputs are of unknown shapes to one whose have these. It is
+    verified at its end alone, by rules that hold all those of the level before."""
     path = stages(options)
     bind = BindDimsPass(
         shapes=tuple(f"{n}={'x'.join(map(str, shape))}" for n, shape in shapes.items())
     )
     buffers = [p for p in path[Level.BUFFERS] if not isinstance(p, BufferizeTasksPass)]
-    return {Level.BUFFERS: [bind, *buffers], Level.PROGRAM: path[Level.PROGRAM]}
+    return {Level.PROGRAM: [bind, *buffers, *path[Level.PROGRAM]]}
 
 
 def enabled(passes: Iterable[ModulePass], disabled: Collection[str]) -> Iterator[ModulePass]:

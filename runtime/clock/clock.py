@@ -20,7 +20,7 @@ one computed (`compute`), only copies ran (`memory`), a launch was under way (`s
 nothing of these (`sync`: issue by the host, barriers).
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
@@ -103,6 +103,16 @@ class TaskBuilder:
         self._writers.write(new, writes)
         self.tasks.append(new)
 
+    def again(self, issue: Issue, task: Task, time: TaskTime) -> None:
+        """Add a task as it was in an epoch of the same tasks, on another stream perhaps."""
+        events = [self._of[w] for w in issue.waits if w in self._of]
+        last = self._last.get(issue.stream)
+        new = self._of[issue] = self._last[issue.stream] = Task(
+            issue.op, task.kind, task.engine, issue.stream, task.cores, time, task.kernel,
+            task.reads, task.writes, events if last is None else [*events, last], events, [],
+        )  # fmt: skip
+        self.tasks.append(new)
+
 
 def stated(block: Block) -> Iterator[Issue | Operation]:
     """What the host issues in a block by the streams and events of the IR: tasks, and control flow,
@@ -155,6 +165,8 @@ class ProgramClock:
         self.branches: list[Timeline] = []
         self._known: dict[str, Launched] = {}
         self._unknown: list[Operation] = []
+        # Task -> its time where L2 holds what it does now
+        self._timed: dict[Operation, Callable[[], TaskTime]] = {}
 
     def main(self, module: ModuleOp) -> Timeline:
         main = functions(module).get("main")
@@ -201,12 +213,22 @@ class ProgramClock:
         result.append(self.run(builder, host_driven))
         return result
 
-    def in_isolation(self, issues: Iterable[Issue]) -> Timeline:
+    def in_isolation(self, issues: Sequence[Issue], before: Timeline | None = None) -> Timeline:
+        """`before`: of the same tasks in isolation, in another order or on other streams, which any
+        schedule of them has the bounds of."""
         self.traffic.cache = L2Cache(self.target.l2_bytes)
         builder = TaskBuilder(self.regions)
+        if before is None:
+            for issue in issues:
+                self.add(builder, issue)
+            return self.run(builder, host_driven=False)
+        tasks = {t.op: t for t in before.tasks}
+        same_order = all([i.op is t.op for i, t in zip(issues, before.tasks, strict=True)])
         for issue in issues:
-            self.add(builder, issue)
-        return self.run(builder, host_driven=False)
+            task = tasks[issue.op]
+            builder.again(issue, task, task.time if same_order else self._timed[issue.op]())
+        bounds = before.lower_bound_us, before.path_us
+        return Simulation(builder.tasks, self.target, host_driven=False).run(bounds)
 
     def run(self, builder: TaskBuilder, host_driven: bool) -> Timeline:
         return Simulation(builder.tasks, self.target, host_driven).run()
@@ -241,13 +263,27 @@ class ProgramClock:
             self._unknown.append(op)
             return
         if isinstance(cost, Pipes):
-            moved = self.traffic.launch(ins, known.reads, writes, known.writes)
-            time = known.time(moved, self.target)
+
+            def timed() -> TaskTime:
+                moved = self.traffic.launch(ins, known.reads, writes, known.writes)
+                return known.time(moved, self.target)
         else:
-            time = cost
-            for value in writes:
-                self.traffic.transfer(value)
+
+            def timed() -> TaskTime:
+                return self.moved(writes, cost)
+
+        time = self.timed(op, timed)
         builder.add(issue, known.engine, known.cores, time, ins, writes, kernel)
+
+    def timed(self, op: Operation, time: Callable[[], TaskTime]) -> TaskTime:
+        self._timed[op] = time
+        return time()
+
+    def moved(self, values: Iterable[SSAValue], time: TaskTime) -> TaskTime:
+        """The time of what writes some buffers past L2."""
+        for value in values:
+            self.traffic.transfer(value)
+        return time
 
     def copy(self, builder: TaskBuilder, issue: Issue, source: SSAValue, to: SSAValue) -> None:
         try:
@@ -258,22 +294,23 @@ class ProgramClock:
         spaces = [getattr(v.type, "memory_space", None) for v in (source, to)]
         if HOST in spaces and spaces[0] != spaces[1]:
             engine = DMA_IN if spaces[0] == HOST else DMA_OUT
-            time = link_time(size, self.target)
-            self.traffic.transfer(to)
+            link = link_time(size, self.target)
+            time = self.timed(issue.op, lambda: self.moved((to,), link))
             builder.add(issue, engine, ((engine, 1),), time, (source,), (to,))
             return
         cost = copy_pipes(size, self.target)
-        time = time_with(cost, self.traffic.copy(source, to), self.target)
+        time = self.timed(
+            issue.op, lambda: time_with(cost, self.traffic.copy(source, to), self.target)
+        )
         builder.add(issue, "vector", (("vector", cost.blocks),), time, (source,), (to,))
 
     def batch_copy(self, builder: TaskBuilder, issue: Issue, op: task.BatchCopyOp) -> None:
         """One transfer of all buffers, with what lies between them on the device."""
         alignment = self.target.hbm_alignment
         size = sum(align_up(byte_size(v.type), alignment) for v in op.on_device)
-        for value in op.targets:
-            self.traffic.transfer(value)
+        link = link_time(size, self.target)
+        time = self.timed(op, lambda: self.moved(op.targets, link))
         engine = DMA_IN if space_of(op.targets[0].type) == HBM else DMA_OUT
-        time = link_time(size, self.target)
         builder.add(issue, engine, ((engine, 1),), time, op.sources, op.targets)
 
     def carry(self, builder: TaskBuilder, op: YieldOp) -> None:

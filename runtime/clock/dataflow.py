@@ -24,9 +24,13 @@ class Writers(Generic[T]):
         self._regions = regions
 
     def of(self, values: Iterable[SSAValue]) -> list[T]:
-        regions = map(self._regions.of, values)
-        writes = ((r, *write) for r in regions for write in self._writes.get(r.owner, ()))
-        return list(dict.fromkeys(writer for r, part, writer in writes if r.meets(part)))
+        writers: dict[T, None] = {}
+        for value in values:
+            region = self._regions.of(value)
+            for part, writer in self._writes.get(region.owner, ()):
+                if region.meets(part):
+                    writers[writer] = None
+        return list(writers)
 
     def write(self, writer: T, values: Iterable[SSAValue]) -> None:
         for value in values:

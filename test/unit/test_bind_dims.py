@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Callable, Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.printer import Printer
 
 sys.path.insert(0, str(Path(__file__).parent))
 from sums import assert_sums
@@ -462,6 +464,25 @@ def calls(function: Callable[[], object]) -> int:
 
 def test_bodies_whose_operands_have_the_shapes_of_before_are_kept(monkeypatch: pytest.MonkeyPatch):
     binder = Binder(compile_file(str(MODELS / "gpt2_decode.dynamic.onnx"), Options()), Options())
+    made = specialized(monkeypatch)
+    binder.at({"batch": 1, "past": 7})
+    first = len(made)
+    again = Binder(binder.program, Options()).at({"batch": 1, "past": 8})
+    made.clear()
+    grown = binder.at({"batch": 1, "past": 8})
+    assert 0 < 4 * len(made) <= first  # those that read the past
+    assert str(grown.module) == str(again.module)
+
+
+def text_of(module: ModuleOp) -> str:
+    """With locations."""
+    text = StringIO()
+    Printer(text, print_debuginfo=True).print_op(module)
+    return text.getvalue()
+
+
+def specialized(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kernels that are specialized from now on."""
     made: list[str] = []
     specialize = kernels.specialize
 
@@ -470,13 +491,61 @@ def test_bodies_whose_operands_have_the_shapes_of_before_are_kept(monkeypatch: p
         return specialize(kernel, *more)
 
     monkeypatch.setattr(kernels, "specialize", noted)
-    binder.at({"batch": 1, "past": 7})
-    first = len(made)
-    again = Binder(binder.program, Options()).at({"batch": 1, "past": 8})
+    return made
+
+
+@pytest.mark.parametrize("model", ["gpt2_decode", "bert_base.ts"])
+def test_layers_are_alike(model: str, monkeypatch: pytest.MonkeyPatch):
+    """What the kernels of one layer become, those of the others do, with constants and locations of
+    their own: as if each had been looked at alone."""
+    open_ = compile_file(str(MODELS / f"{model}.dynamic.onnx"), Options())
+    length = "past" if model == "gpt2_decode" else "sequence"
+    sizes = [{"batch": b, length: n} for b, n in ((1, 1), (1, 16), (2, 16), (4, 4), (3, 19))]
+    made = specialized(monkeypatch)
+    binder = Binder(open_, Options())
+    texts = [text_of(binder.at(each).module) for each in sizes]
+    together = len(made)
     made.clear()
-    grown = binder.at({"batch": 1, "past": 8})
-    assert 0 < 4 * len(made) <= first  # those that read the past
-    assert str(grown.module) == str(again.module)
+    monkeypatch.setattr(kernels, "keeps_constants", lambda *_: False)
+    assert [text_of(Binder(open_, Options()).at(each).module) for each in sizes] == texts
+    assert 3 * together <= 2 * len(made)
+
+
+SCALED = "%{i}2 = graph.mul %x{i}, %{i}1 : (tensor<?x32xf32>, tensor<4x32xf32>) -> {x}"
+CUT = """%{i}3 = graph.shape_of %x{i} end 1 : tensor<?x32xf32> -> tensor<1xi64>
+    %{i}4 = graph.slice %{i}1 starts [0] ends(%{i}3 : tensor<1xi64>) axes [0] steps [1]
+        : tensor<4x32xf32> -> {x}
+    %{i}2 = graph.mul %x{i}, %{i}4 : ({x}, {x}) -> {x}"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "n", "looked_at"), [(SCALED, 1, 2), (SCALED, 4, 2), (CUT, 3, 4), (CUT, 4, 4)]
+)
+def test_kernels_that_are_alike_have_their_own_constants(
+    lines: str, n: int, looked_at: int, monkeypatch: pytest.MonkeyPatch
+):
+    """Among them ones, by which a product is its other factor at four rows; and tables of which the
+    size says which part is used."""
+    rng, x = np.random.default_rng(0), "tensor<?x32xf32>"
+    tables = [np.ones((4, 32)), *rng.normal(size=(2, 4, 32))]
+    ops, names = list[str](), ("1", "2", "3")
+    for i, table in zip(names, tables, strict=True):
+        data = table.astype(np.float32).tobytes().hex().upper()
+        ops += [
+            f'%{i}1 = graph.constant dense<"0x{data}"> : tensor<4x32xf32>',
+            lines.format(i=i, x=x),
+            f"%{i}5 = graph.exp %{i}2 : ({x}) -> {x}",
+        ]
+    args = (f'%x{i}: {x} {{graph.name = "x{i}", graph.dims = ["n{i}", ""]}}' for i in names)
+    outs = ", ".join(f'{x} {{graph.name = "y{i}"}}' for i in names)
+    end = f"func.return %15, %25, %35 : {x}, {x}, {x}"
+    head = f"func.func @main({', '.join(args)}) -> ({outs})"
+    open_ = program("\n".join((head, "{", *ops, end, "}")))
+    made = specialized(monkeypatch)
+    module = Binder(open_, Options()).at({f"n{i}": n for i in names}).module
+    assert len(made) == looked_at
+    inputs = {f"x{i}": rng.normal(size=(n, 32)).astype(np.float32) for i in names}
+    same_numbers((open_.module, module), inputs)
 
 
 @pytest.mark.parametrize(

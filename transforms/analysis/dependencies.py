@@ -42,13 +42,14 @@ class Segment:
     """The ops between two barriers, and what its tasks depend on."""
 
     ops: list[Operation]
+    regions: ByteRegions = field(default_factory=ByteRegions)
     tasks: list[Operation] = field(init=False)
     before: list[list[int]] = field(init=False)
     """For each task the earlier ones that must be done before it starts, each once."""
 
     def __post_init__(self) -> None:
         self.tasks = [op for op in self.ops if isinstance(op, Task)]
-        self.before = dependencies(self.tasks)
+        self.before = dependencies(self.tasks, self.regions)
 
     def with_others(self, ops: Iterable[Operation], move: bool) -> Iterator[Operation]:
         """The tasks and events in `ops` with the other ops of the segment: each before the task
@@ -82,10 +83,9 @@ def _definitions(op: Operation, left: dict[Operation, None]) -> Iterator[Operati
             yield owner
 
 
-def dependencies(tasks: Sequence[Operation]) -> list[list[int]]:
+def dependencies(tasks: Sequence[Operation], regions: ByteRegions) -> list[list[int]]:
     """For each task the earlier ones that must be done before it starts."""
     by_buffer: dict[SSAValue, Accesses] = {}
-    regions = ByteRegions()
     result: list[list[int]] = []
     for i, op in enumerate(tasks):
         reads, writes = accesses(op)
@@ -104,14 +104,16 @@ def dependencies(tasks: Sequence[Operation]) -> list[list[int]]:
     return result
 
 
-def segments(block: Block) -> Iterator[Segment | Operation]:
-    """The segments of a block, and between them the ops that are barriers."""
+def segments(block: Block, regions: ByteRegions | None = None) -> Iterator[Segment | Operation]:
+    """The segments of a block, and between them the ops that are barriers. `regions`: what is known
+    of the block's values."""
+    regions = regions or ByteRegions()
     ops: list[Operation] = []
     for op in block.ops:
         if op.regions:
-            yield Segment(ops)
+            yield Segment(ops, regions)
             yield op
             ops = []
         elif op is not block.last_op:
             ops.append(op)
-    yield Segment(ops)
+    yield Segment(ops, regions)

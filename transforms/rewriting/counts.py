@@ -60,5 +60,10 @@ def disabling(rules: Collection[str]) -> AbstractContextManager[Collection[str]]
     return setting(_disabled, frozenset(rules).union(_disabled.get()))
 
 
+def disabled_at_hand() -> frozenset[str]:
+    """The rules that are disabled now."""
+    return frozenset(_disabled.get())
+
+
 def is_enabled(rule: str) -> bool:
     return rule not in _disabled.get()

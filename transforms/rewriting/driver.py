@@ -1,21 +1,22 @@
 """Pattern rewriting to a fixpoint, on xDSL's walker: what ge's passes use.
 
 `rewrite(module, patterns)` differs from a plain `PatternRewriteWalker` in five ways: new ops get
-the location of what they replace, an op tries only the patterns for its class, disabled rules are
-left out, a pattern that does not converge is an error, and the number of rewrites by pattern is
-returned.
+the location of what they replace, an op tries only the patterns for its class and for the classes
+of the ops that define its operands, disabled rules are left out, a pattern that does not converge
+is an error, and the number of rewrites by pattern is returned.
 
 A pattern is a RewritePattern whose `match_and_rewrite` is decorated with `op_type_rewrite_pattern`
-(the annotation says for which ops it is), or that states `ops = (AddOp, SubOp)` in its class.
+(the annotation says for which ops it is), or that states `ops = (AddOp, SubOp)` in its class. With
+`below = (CastOp,)` it is for ops alone that have a result of such an op as an operand.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from types import UnionType
 from typing import Union, cast, get_args, get_origin
 
 from xdsl.dialects.builtin import ModuleOp, UnknownLoc
-from xdsl.ir import Block, Operation, Region
+from xdsl.ir import Block, Operation, OpResult, Region
 from xdsl.pattern_rewriter import (
     PatternRewriter,
     PatternRewriterListener,
@@ -26,7 +27,7 @@ from xdsl.pattern_rewriter import (
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.locations import fuse_locations
-from ge.dialects.support.operation import all_ops
+from ge.dialects.support.operation import all_ops, operands_of
 from ge.dialects.support.types import NotStatic
 from ge.transforms.rewriting.counts import is_enabled
 from ge.transforms.rewriting.debug_counters import allows, is_counting
@@ -58,12 +59,30 @@ class _Failure(BaseException):
         self.error = error
 
 
-class _Dispatcher(RewritePattern):
-    """Tries the patterns for an op's class in order, until one rewrites."""
+class Table:
+    """Which patterns are for an op, by its class and those of the ops that define its operands."""
 
     def __init__(self, patterns: Sequence[RewritePattern]) -> None:
-        self.patterns = [(p, op_classes(p)) for p in patterns]
-        self.by_class: dict[type[Operation], list[RewritePattern]] = {}
+        self.patterns = [(p, op_classes(p), getattr(p, "below", ())) for p in patterns]
+        self.known: dict[Hashable, list[RewritePattern]] = {}
+
+    def of(self, op: Operation) -> list[RewritePattern]:
+        kind = type(op)
+        below = frozenset([type(v.op) for v in operands_of(op) if type(v) is OpResult])
+        if (found := self.known.get((kind, below))) is None:
+            found = self.known[kind, below] = [
+                p for p, classes, needed in self.patterns
+                if issubclass(kind, classes)
+                and (not needed or any(issubclass(k, needed) for k in below))
+            ]  # fmt: skip
+        return found
+
+
+class _Dispatcher(RewritePattern):
+    """Tries the patterns for an op in order, until one rewrites."""
+
+    def __init__(self, table: Table) -> None:
+        self.patterns_for = table.of
         self.counts: Counter[type[RewritePattern]] = Counter()
         self.counted = is_counting()
         self.limit = 0  # rewrites that may follow; set by the walker
@@ -77,7 +96,7 @@ class _Dispatcher(RewritePattern):
         )
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        for pattern in self.patterns_for(type(op)):
+        for pattern in self.patterns_for(op):
             if self.counted and not may_try(pattern, op):
                 continue
             try:
@@ -89,12 +108,6 @@ class _Dispatcher(RewritePattern):
             if rewriter.has_done_action:
                 self.note_rewrite(pattern, op)
                 return
-
-    def patterns_for(self, kind: type[Operation]) -> list[RewritePattern]:
-        if (patterns := self.by_class.get(kind)) is None:
-            patterns = [p for p, classes in self.patterns if issubclass(kind, classes)]
-            self.by_class[kind] = patterns
-        return patterns
 
     def note_rewrite(self, pattern: RewritePattern, op: Operation) -> None:
         self.set_locations(op)
@@ -127,6 +140,11 @@ def may_try(pattern: RewritePattern, op: Operation) -> bool:
     return getattr(pattern, "ASKS", False) or allows(type(pattern).__name__, op)
 
 
+def is_settled(patterns: Sequence[RewritePattern]) -> bool:
+    """Whether patterns match nothing before others have rewritten something."""
+    return all([getattr(p, "is_settled", False) for p in patterns])
+
+
 class _Walker(PatternRewriteWalker):
     """Visits only ops of classes that patterns are for."""
 
@@ -139,22 +157,27 @@ class _Walker(PatternRewriteWalker):
         blocks = op.blocks if isinstance(op, Region) else ()
         ops = reversed(all_ops(blocks)) if blocks else op.walk(reverse=True, region_first=True)
         for size, inner in enumerate(ops, 1):
-            if dispatcher.patterns_for(type(inner)):
+            patterns = dispatcher.patterns_for(inner)
+            if patterns and (dispatcher.counts or not is_settled(patterns)):
                 self._worklist.push(inner)
         if not dispatcher.counts:
             dispatcher.limit = REWRITES_PER_OP * (size + 10)
 
 
+def enabled(patterns: Iterable[RewritePattern]) -> list[RewritePattern]:
+    """The patterns, but for those whose rules are all disabled."""
+    return [p for p in patterns if not (n := getattr(p, "names", ())) or any(map(is_enabled, n))]
+
+
 def rewrite(
-    scope: ModuleOp | Region, patterns: Sequence[RewritePattern]
+    scope: ModuleOp | Region, patterns: Sequence[RewritePattern] | Table
 ) -> Counter[type[RewritePattern]]:
-    """Apply the patterns, but for those whose rules are all disabled, to all ops below `scope`
-    until none matches; returns the number of rewrites by pattern class.
+    """Apply the patterns, but for those whose rules are all disabled (a table has none of these),
+    to all ops below `scope` until none matches; returns the number of rewrites by pattern class.
 
     Raises GeError if the rewriting does not end, and what a pattern raises."""
-    dispatcher = _Dispatcher(
-        [p for p in patterns if not (n := getattr(p, "names", ())) or any(map(is_enabled, n))]
-    )
+    table = patterns if isinstance(patterns, Table) else Table(enabled(patterns))
+    dispatcher = _Dispatcher(table)
     try:
         _Walker(dispatcher).rewrite_region(scope.body if isinstance(scope, ModuleOp) else scope)
     except _Failure as failure:

@@ -142,7 +142,8 @@ class StreamAssignment:
     def function(self, func: FuncOp) -> None:
         """Schedule all tasks of a function."""
         body = func.body.block
-        self.outermost(body, list(segments(body)))
+        regions = None if self.clock is None else self.clock.regions
+        self.outermost(body, list(segments(body, regions)))
 
     def outermost(self, body: Block, parts: Sequence[Segment | Operation]) -> None:
         """Schedule the tasks of a block that the device runs without the host: of the function, or
@@ -260,13 +261,13 @@ class StreamAssignment:
 
     def best(self, segment: Segment, in_order: Schedule, window: Window) -> tuple[Schedule, float]:
         """The fastest schedule of a segment, and its makespan (0 while that is not known)."""
-        best, first = in_order, self.time(segment, in_order)
+        best, first = in_order, self.time(segment, in_order, None)
         if len(first.tasks) < len(segment.tasks):  # the time of the others is not known
             return best, 0.0
         fastest = first.latency_us * (1 - GAIN)
         for schedule in self.candidates(segment, window, first):
             try:
-                latency = self.time(segment, schedule).latency_us
+                latency = self.time(segment, schedule, first).latency_us
             except GeError:  # more events than the target has
                 continue
             if latency < fastest:
@@ -309,12 +310,13 @@ class StreamAssignment:
             scheduler.play()
             yield scheduler.schedule
 
-    def time(self, segment: Segment, schedule: Schedule) -> Timeline:
-        """When the tasks of a schedule run. Raises GeError for more events than there are."""
+    def time(self, segment: Segment, schedule: Schedule, before: Timeline | None) -> Timeline:
+        """When the tasks of a schedule run, or those of another one `before`. Raises GeError for
+        more events than there are."""
         assert self.clock is not None
         tasks = self.planned(segment, schedule)
         self.check_events(tasks)
-        return self.clock.in_isolation(tasks)
+        return self.clock.in_isolation(tasks, before)
 
     def check_events(self, tasks: Sequence[Planned]) -> None:
         number_events(tasks, EventIds(self.target.max_events))

@@ -27,7 +27,7 @@ class Launching:
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def run(self) -> None:
-        body, binding = self.made.body, self.binding
+        body, binding = self.made.made.body, self.binding
         for arg, value in zip(body.block.args, self.ins, strict=True):
             if value is not None:
                 self.values[arg] = value
@@ -39,7 +39,7 @@ class Launching:
             elif op in self.made.kernels:
                 self.compute(op, targets, pairs)
         for value, old in pairs:
-            if (array := self.made.constants.get(value)) is not None:
+            if (array := self.made.constant(value)) is not None:
                 self.known(array, old)
             elif old in self.op.results:
                 binding.known.pop(old, None)
@@ -66,7 +66,7 @@ class Launching:
         outs, results = iter(self.op.outs), iter(self.op.results)
         return [
             (value, next(results) if dynamic else next(outs))
-            for value, dynamic in zip(self.made.returned, self.made.dynamic, strict=True)
+            for value, dynamic in zip(self.made.made.returned, self.made.made.dynamic, strict=True)
         ]
 
     def targets(self, pairs: Sequence[tuple[SSAValue, SSAValue]]) -> dict[SSAValue, SSAValue]:
@@ -87,7 +87,7 @@ class Launching:
         pairs: Sequence[tuple[SSAValue, SSAValue]],
     ) -> None:
         binding = self.binding
-        kernel, inputs = self.made.kernels[op]
+        kernel = self.made.kernels[op]
         outs: list[SSAValue] = []
         dynamic: list[SSAValue] = []
         for result in op.results:
@@ -100,7 +100,7 @@ class Launching:
                 place = new.memref
             self.values[result] = place
             outs.append(place)
-        ins = [self.value(v) for v in inputs]
+        ins = [self.value(v) for v in self.made.inputs(op)]
         launch = LaunchOp(kernel, ins, outs, [buffer_type(r) for r in dynamic])
         binding.add(launch)
         self.values |= zip(dynamic, launch.results_, strict=True)
@@ -109,7 +109,9 @@ class Launching:
         """The buffer of a value of the kernel's body; a constant that does not stand in a kernel is
         one of the program."""
         if value not in self.values:
-            source = ConstantOp(dense(self.made.constants[value]), buffer_type(value))
+            array = self.made.constant(value)
+            assert array is not None
+            source = ConstantOp(dense(array), buffer_type(value))
             self.binding.add(source)
             self.values[value] = source.result
         return self.values[value]
@@ -117,8 +119,8 @@ class Launching:
     def is_output(self, result: SSAValue, pairs: Sequence[tuple[SSAValue, SSAValue]]) -> bool:
         """Whether a result, or all of it in another shape, is an output of the model."""
         shown, count = {result}, numel(shape_of(result))
-        for op in self.made.body.block.ops:
-            if op in self.made.body.views and op.operands[0] in shown:
+        for op in self.made.made.body.block.ops:
+            if op in self.made.made.body.views and op.operands[0] in shown:
                 shown.update(r for r in op.results if numel(shape_of(r)) == count)
         return any(value in shown and old in self.binding.outputs for value, old in pairs)
 

@@ -40,6 +40,8 @@ from ge.transforms.shapes.split_oversized import wrap
 
 LIMIT = 1024  # bytes of a value that may stand in a kernel
 
+FAMILIES = repetition, slices, transposes, views
+
 
 @dataclass(frozen=True)
 class Body:
@@ -77,7 +79,7 @@ def specialize(
     for op in kernel.body.block.ops:
         copy_into(block, op, values)
     fold_block(block, FROM_SIZES)
-    simplify(Region(block), (repetition, slices, transposes, views), exact=True)
+    simplify(Region(block), FAMILIES, exact=True, is_folded=True)
     for op in reversed(list(block.ops)):
         if op.results and all(r.first_use is None for r in op.results):
             op.detach()

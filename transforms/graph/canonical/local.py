@@ -73,6 +73,7 @@ class LocalRule(RewritePattern):
 
     names: tuple[str, ...] = ()
     ops: tuple[type[TensorOp], ...] = ()
+    below: tuple[type[TensorOp], ...] = ()
     exact: bool = True
 
     def __init__(self, function: Callable[[Any, Make], Replacement]) -> None:
@@ -126,13 +127,15 @@ def replace(
 
 
 def rule(
-    *ops: type[OpT], exact: bool = True
+    *ops: type[OpT], exact: bool = True, below: tuple[type[TensorOp], ...] = ()
 ) -> Callable[[Callable[[OpT, Make], Replacement]], LocalRule]:
-    """Make a function the rule for these op classes."""
+    """Make a function the rule for these op classes; with `below`, for those alone of which an
+    operand is the result of an op of such a class."""
 
     def decorate(function: Callable[[OpT, Make], Replacement]) -> LocalRule:
         names = (function.__name__.replace("_", "-"),)
-        fields = {"names": names, "ops": ops, "exact": exact, "__doc__": function.__doc__}
+        fields: dict[str, Any] = {"names": names, "ops": ops, "below": below, "exact": exact}
+        fields["__doc__"] = function.__doc__
         fields["__module__"] = function.__module__
         return type(function.__name__, (LocalRule,), fields)(function)
 

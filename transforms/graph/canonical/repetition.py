@@ -3,6 +3,7 @@
 from itertools import accumulate, pairwise
 from math import prod
 
+from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import MulOp
 from ge.dialects.graph.indexing import GatherNdOp, GatherOp
 from ge.dialects.graph.linear import MatmulOp
@@ -20,7 +21,7 @@ from ge.transforms.graph.canonical.views import reshaped
 # ---- broadcast_to and tile ---------------------------------------------------------------------
 
 
-@rule(BroadcastToOp)
+@rule(BroadcastToOp, below=(BroadcastToOp,))
 def broadcast_twice(op: BroadcastToOp, make: Make) -> Replacement:
     """Only the last shape counts."""
     inner, shape = op.input.owner, shape_of(op.result)
@@ -51,7 +52,7 @@ def concat_of_one_value(op: ConcatOp, make: Make) -> Replacement:
     return make(TileOp, first, repeats=repeats)
 
 
-@rule(MulOp)
+@rule(MulOp, below=(ConstantOp,))
 def times_ones(op: MulOp, make: Make) -> Replacement:
     """Times ones of another shape is a broadcast."""
     shape = shape_of(op.result)
@@ -77,19 +78,19 @@ def unbroadcast(op: TensorOp, make: Make) -> Replacement:
     return None
 
 
-@rule(Elementwise)
+@rule(Elementwise, below=(BroadcastToOp,))
 def elementwise_of_broadcast(op: Elementwise, make: Make) -> Replacement:
     """Elementwise ops broadcast by themselves."""
     return unbroadcast(op, make) if len(op.operands) > 1 else None
 
 
-@rule(MatmulOp, exact=False)
+@rule(MatmulOp, exact=False, below=(BroadcastToOp,))
 def matmul_of_broadcast(op: MatmulOp, make: Make) -> Replacement:
     """So do the batch dimensions of a matmul."""
     return unbroadcast(op, make)
 
 
-@rule(Unary, Binary)
+@rule(Unary, Binary, below=(BroadcastToOp,))
 def broadcast_later(op: Unary | Binary, make: Make) -> Replacement:
     """f(broadcast x) = broadcast f(x): less to compute."""
     shape = shape_of(op.result)
@@ -118,7 +119,7 @@ def progression(numbers: tuple[int, ...]) -> Range | None:
     return Range(numbers[0], len(numbers), steps.pop())
 
 
-@rule(GatherOp)
+@rule(GatherOp, below=(ConstantOp,))
 def gather_slice(op: GatherOp, make: Make) -> Replacement:
     """Constant indices in regular order are a slice."""
     numbers, shape = constant_ints(op.indices), shape_of(op.input)
@@ -132,7 +133,7 @@ def gather_slice(op: GatherOp, make: Make) -> Replacement:
     return reshaped(make, sliced_along(make, op.input, axis, picked), shape_of(op.result))
 
 
-@rule(GatherNdOp)
+@rule(GatherNdOp, below=(ConstantOp,))
 def gather_in_order(op: GatherNdOp, make: Make) -> Replacement:
     """Constant indices that name the elements (or rows) in their order are a view."""
     numbers, shape = constant_ints(op.indices), shape_of(op.input)

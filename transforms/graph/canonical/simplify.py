@@ -1,8 +1,8 @@
 """The driver of local rules, and the base of the passes that apply them."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from types import ModuleType
 from typing import ClassVar
 
@@ -16,17 +16,20 @@ from ge.dialects.support.operation import all_ops
 from ge.dialects.support.tensor_op import TensorOp
 from ge.transforms.graph.canonical.local import LocalRule, Make, replace
 from ge.transforms.graph.fold_constants import fold, fold_identity
-from ge.transforms.rewriting.counts import count
-from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.counts import count, disabled_at_hand
+from ge.transforms.rewriting.driver import Table, enabled, rewrite
 from ge.transforms.rewriting.relations import BitExact, Relation, Ulps
 
 LIMIT = 1024  # bytes up to which a result becomes a constant in the IR
 
 
 class Fold(RewritePattern):
-    """An op that its own identities or the kernels fold."""
+    """An op that its own identities or the kernels fold. `is_settled`: ops are folded already."""
 
     ops = (TensorOp,)
+
+    def __init__(self, is_settled: bool) -> None:
+        self.is_settled = is_settled
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         assert isinstance(op, TensorOp)
@@ -42,12 +45,25 @@ def rules_of(family: ModuleType) -> Sequence[LocalRule]:
     return [r for r in vars(family).values() if isinstance(r, LocalRule)]
 
 
-def simplify(scope: ModuleOp | Region, families: Sequence[ModuleType], exact: bool = False) -> None:
+@lru_cache(maxsize=64)
+def table_of(
+    families: Sequence[ModuleType], exact: bool, is_folded: bool, disabled: Hashable
+) -> Table:
+    """The rules of `families` that are not disabled, behind folding."""
+    rules = [r for m in families for r in rules_of(m) if r.exact or not exact]
+    return Table([Fold(is_folded), *enabled(rules)])
+
+
+def simplify(
+    scope: ModuleOp | Region,
+    families: Sequence[ModuleType],
+    exact: bool = False,
+    is_folded: bool = False,
+) -> None:
     """Apply the rules of `families`, with `exact` only those that keep every bit, until none
-    matches; new ops are folded at once."""
-    rules = [r for m in families for r in rules_of(m)]
-    patterns = [r for r in rules if r.exact or not exact]
-    for kind, times in rewrite(scope, [Fold(), *patterns]).items():
+    matches; new ops are folded at once. `is_folded`: other ops are, as far as they go."""
+    table = table_of(tuple(families), exact, is_folded, disabled_at_hand())
+    for kind, times in rewrite(scope, table).items():
         for name in kind.names if issubclass(kind, LocalRule) else ():
             count(name, times, times)
 

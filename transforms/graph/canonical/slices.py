@@ -89,7 +89,7 @@ def is_copy(value: SSAValue) -> bool:
 # ---- slices ------------------------------------------------------------------------------------
 
 
-@rule(SliceOp)
+@rule(SliceOp, below=(SliceOp,))
 def slice_of_slice(op: SliceOp, make: Make) -> Replacement:
     """One slice, unless several are views of one copy."""
     inner = op.input.owner
@@ -104,7 +104,7 @@ def slice_of_slice(op: SliceOp, make: Make) -> Replacement:
     return new
 
 
-@rule(SliceOp)
+@rule(SliceOp, below=(ConcatOp,))
 def slice_of_concat(op: SliceOp, make: Make) -> Replacement:
     """The slice of the operand that it is in, or a concatenation of fewer operands."""
     inner, ranges = op.input.owner, ranges_of(op)
@@ -152,7 +152,7 @@ def split_for_one(op: SplitOp, make: Make) -> Replacement:
     return [new if p is used[0] else None for p in op.parts]
 
 
-@rule(SplitOp)
+@rule(SplitOp, below=(ConcatOp,))
 def split_of_concat(op: SplitOp, make: Make) -> Replacement:
     """The operands again, where the parts are made of whole ones."""
     inner, shape = op.input.owner, shape_of(op.input)
@@ -266,7 +266,7 @@ def padding(op: PadOp) -> float | None:
     return 0.0 if op.value is None else splat(op.value)
 
 
-@rule(PadOp)
+@rule(PadOp, below=(PadOp,))
 def pad_of_pad(op: PadOp, make: Make) -> Replacement:
     """Twice the same number around is once."""
     inner = op.input.owner
@@ -280,7 +280,7 @@ def pad_of_pad(op: PadOp, make: Make) -> Replacement:
     return make(PadOp, inner.input, value=op.value, pads=sums)
 
 
-@rule(ConvOp)
+@rule(ConvOp, below=(PadOp,))
 def conv_of_pad(op: ConvOp, make: Make) -> Replacement:
     """Zeros around the input, or what the convolution pads with, are its own pads."""
     pad = op.input.owner

@@ -43,7 +43,7 @@ def transpose_of_ones(op: TransposeOp, make: Make) -> Replacement:
     return reshaped(make, op.input, shape_of(op.result)) if moves_nothing else None
 
 
-@rule(TransposeOp)
+@rule(TransposeOp, below=(TransposeOp,))
 def transpose_twice(op: TransposeOp, make: Make) -> Replacement:
     """One after the other, as one."""
     if not isinstance(inner := op.input.owner, TransposeOp):
@@ -145,7 +145,7 @@ def chain_of(first: TransposeOp, between: Shape, last: TransposeOp) -> Chain | N
     return Chain([atoms[a] for a in source], order, groups)
 
 
-@rule(TransposeOp)
+@rule(TransposeOp, below=(View,))
 def transpose_view_transpose(op: TransposeOp, make: Make) -> Replacement:
     """The transpose of a view of a transpose is one transpose between views."""
     if not isinstance(view := op.input.owner, View):

@@ -26,7 +26,7 @@ def reshaped(make: Make, value: SSAValue, shape: Shape) -> SSAValue | None:
     return make(ReshapeOp, value, shape=dims, allow_zero=0 in dims)
 
 
-@rule(ReshapeOp, SqueezeOp, UnsqueezeOp)
+@rule(ReshapeOp, SqueezeOp, UnsqueezeOp, below=(View,))
 def view_of_view(op: View, make: Make) -> Replacement:
     """Only the last shape counts."""
     inner = op.input.owner
