@@ -13,7 +13,8 @@ from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.support.types import shape_of
-from ge.lowering.driver.compiler import context, lower
+from ge.lowering.driver.compiler import context, lower, lower_program
+from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
 from ge.transforms.graph.split_pointwise_convs import SplitPointwiseConvsPass
@@ -68,3 +69,29 @@ def test_only_where_sums_may_be_taken_in_another_order(fusion: str) -> None:
     lower(module := decoder(), Options(fusion=fusion), until=Level.GRAPH)
     sizes = {shape_of(op.input)[2:] for op in of_kind(module, ConvOp)}
     assert sizes == ({(9, 12), (4, 5), (2, 4)} if fusion == "default" else {(9, 12)})
+
+
+@pytest.mark.parametrize("target", ["910_merged", "910b2", "310p3"])
+def test_the_head_of_a_segmenter_stores_two_large_maps(target: str) -> None:
+    """The sum and the term that is added to it; four before."""
+    channels, sizes = (16, 40, 64, 8), (8, 16, 32, 64)  # as in SegFormer: 256 channels, 128 x 128
+
+    def formula(*maps: Expr) -> Expr:
+        x = maps[-1]
+        wide = [m.op(ConvOp, m, weight(64, c)) for m, c in zip(maps, channels, strict=True)]
+        large = [m.op(ResizeOp, m, None, None, None, sizes=(1, 64, 64, 64), mode="linear")
+                 for m in wide[:-1]]  # fmt: skip
+        return x.op(ConvOp, x.op(ConcatOp, [*large, wide[-1]], axis=1), weight(64, 256))
+
+    def weight(*shape: int) -> np.ndarray[Any, Any]:
+        return RNG.normal(size=(*shape, 1, 1)).astype(np.float32)
+
+    inputs = [Tensor(1, c, s, s) for c, s in zip(channels, sizes, strict=True)]
+    peaks = dict[str, int]()
+    for fusion in ("off", "default"):
+        program = Program(written(formula, *inputs), {}, "head.mlir")
+        lower_program(program, Options(fusion=fusion, target=target))
+        peaks[fusion] = program.compilation.memory["peak_bytes"]
+    large = 4 * 64 * 64 * 64
+    assert peaks["off"] >= 8 * large
+    assert peaks["default"] < 3 * large

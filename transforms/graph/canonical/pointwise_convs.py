@@ -76,7 +76,7 @@ def pointwise_conv_of_resize(op: ConvOp, make: Make) -> Replacement:
 
 @rule(ConvOp, exact=False)
 def pointwise_conv_of_concat(op: ConvOp, make: Make) -> Replacement:
-    """conv(concat(x, resize(y))) = conv(x) + resize(conv(y))"""
+    """conv(concat(x, resize(y))) = resize(conv(y)) + conv(x)"""
     concat = op.input.owner
     if not isinstance(concat, ConcatOp) or not op.input.has_one_use() or not is_pointwise(op):
         return None
@@ -88,16 +88,17 @@ def pointwise_conv_of_concat(op: ConvOp, make: Make) -> Replacement:
     if not 0 < made <= read:
         return None
     plain = [i for i, r in enumerate(resizes) if r is None]
+    bias = None if plain else op.bias
     terms: list[SSAValue] = []
-    if plain:
-        values = [concat.inputs[i] for i in plain]
-        weight = joined(make, columns(make, op, concat, plain))
-        terms.append(make(ConvOp, joined(make, values), weight, op.bias))
     for i, resize in enumerate(resizes):
         if resize is not None:
             (weight,) = columns(make, op, concat, [i])
-            bias = None if terms else op.bias
             terms.append(resized(make, resize, make(ConvOp, resize.input, weight, bias)))
+            bias = None
+    if plain:  # last, as kernels add the sum of the terms before to their own
+        values = [concat.inputs[i] for i in plain]
+        weight = joined(make, columns(make, op, concat, plain))
+        terms.append(make(ConvOp, joined(make, values), weight, op.bias))
     total, *others = terms
     for term in others:
         total = make(AddOp, total, term)
