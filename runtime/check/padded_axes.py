@@ -8,7 +8,7 @@ from typing import cast
 from xdsl.dialects.builtin import (
     i1,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph.attention import AttentionOp
@@ -18,8 +18,9 @@ from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.slicing import SliceOp
 from ge.dialects.npu_task.attributes import is_dynamic
-from ge.dialects.npu_task.memory import owner_of
-from ge.dialects.npu_task.ops import KernelOp, LaunchOp
+from ge.dialects.npu_task.control import LoopOp, YieldOp
+from ge.dialects.npu_task.memory import access, moves, owner_of
+from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp
 from ge.dialects.support.access import MOVING
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, rank_of, shape_of
@@ -63,6 +64,16 @@ class PaddedAxes(MovedAxes[Fill]):
     by_indices: list[Operation] = field(default_factory=list[Operation])
     # Buffers and values whose valid elements need padded ones, and where: of no matter if unread
     wrong: dict[SSAValue, Mixes] = field(default_factory=dict[SSAValue, Mixes])
+    # What is padded of constants in kernels
+    constants: dict[SSAValue, Marks[Fill]] = field(default_factory=dict[SSAValue, Marks[Fill]])
+
+    def take_constants(self, padded: Mapping[Operation, Marks[Fill]]) -> None:
+        """Constants that are longer in larger gears, and their axes that are padded in this one."""
+        for op, marks in padded.items():
+            if isinstance(op, ConstantOp):
+                self.write(op.result, marks)
+            else:
+                self.constants[op.results[0]] = marks
 
     def everywhere(self, value: SSAValue) -> Fill:
         """What a value holds that is not padded."""
@@ -93,6 +104,24 @@ class PaddedAxes(MovedAxes[Fill]):
                 self.wrong.pop(owner, None)
             super().write(value, marks)
 
+    def task(self, op: Operation) -> None:
+        """Nothing is followed through branches and loops: what they write follows from padded
+        elements if they read any."""
+        if not op.regions:
+            super().task(op)
+            return
+        inside = [access(o) for o in op.walk()]
+        carried = op.carried if isinstance(op, LoopOp) else ()
+        if any(self.read(v, op) for v in (*carried, *(v for e in inside for v in e.reads))):
+            moved = (m.target for o in op.walk() if isinstance(o, YieldOp) for m in moves(o))
+            written = (v for e in inside for v in e.writes)
+            for value in (*op.results, *written, *(v for v in moved if v is not None)):
+                self.write(value, mixed(Mixes(op)))
+
+    def block(self, block: Block, marks: dict[SSAValue, Marks[Fill]]) -> None:
+        marks |= self.constants
+        super().block(block, marks)
+
     def launch(self, op: LaunchOp, kernel: KernelOp) -> None:
         if any(map(is_dynamic, (*kernel.input_types, *kernel.output_types))):
             if any(self.read(v, op) for v in op.ins):
@@ -113,7 +142,8 @@ class PaddedAxes(MovedAxes[Fill]):
     def made(self, op: TensorOp, key: Key, sources: Sequence[tuple[Source, Fill]]) -> Fill:
         padded = {i: fill for (i, _), fill in sources}
         if op.TAKES_INDICES and any(
-            i and not (isinstance(f, float) and f >= 0) for i, f in padded.items()
+            i and not (isinstance(f, float) and f >= 0) and self.constant(op.operands[i]) is None
+            for i, f in padded.items()
         ):
             self.by_indices.append(op)
         fills = [padded.get(i, self.everywhere(v)) for i, v in enumerate(op.operands)]

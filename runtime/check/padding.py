@@ -25,7 +25,6 @@ from typing import cast
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
-    DenseIntOrFPElementsAttr,
     DictionaryAttr,
     ModuleOp,
     StringAttr,
@@ -35,19 +34,16 @@ from xdsl.dialects.func import ReturnOp as FuncReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from ge.dialects.graph.ports import PADDING, argument_attributes, dims_of, name_of
-from ge.dialects.graph.slicing import SliceOp
 from ge.dialects.npu_task.control import CaseOp, MapIndexOp, YieldOp
-from ge.dialects.npu_task.memory import Task
-from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, TransferOp
+from ge.dialects.npu_task.ops import KernelOp, TransferOp
 from ge.dialects.support.dims import symbols
 from ge.dialects.support.types import (
     DYNAMIC,
-    Dense,
     array_ints,
-    numel,
     rank_of,
     shape_of,
 )
+from ge.runtime.check.gear_numbers import GearNumbers
 from ge.runtime.check.moved_axes import Digit
 from ge.runtime.check.padded_axes import PaddedAxes, mixes_in
 from ge.runtime.check.problems import Problem
@@ -86,6 +82,7 @@ class Gears:
     def check(self) -> None:
         claims, names = claims_of(self.func), self.names
         safe = [n for n, axes in claims.items() if n in names and axes is not None]
+        numbers = self.check_numbers(safe)
         for name, axes in claims.items():
             if axes is None:
                 continue
@@ -94,11 +91,11 @@ class Gears:
             elif other := next((o for o in names if o != name and follows(name, o)), None):
                 self.report(f"'{name}' is padded, and '{other}' follows from it")
             else:
-                self.check_dimension(name, axes)
-        if safe and not self.problems:
-            self.check_numbers(names, safe)
+                self.check_dimension(name, axes, numbers)
 
-    def check_dimension(self, name: str, claim: Mapping[str, Sequence[int]]) -> None:
+    def check_dimension(
+        self, name: str, claim: Mapping[str, Sequence[int]], numbers: GearNumbers
+    ) -> None:
         column = self.names.index(name)
         rows = [*zip(self.index.rows, self.case.regions, strict=False)]
         sizes, firsts = {row[column] for row, _ in rows}, set[frozenset[int]]()
@@ -106,19 +103,20 @@ class Gears:
             largest = row[column] == max(sizes)
             of_larger = None if largest else firsts
             gear = PaddedAxes(self.kernels, smallest=min(sizes), of_larger=of_larger)
+            if row[column] > 1:
+                gear.take_constants({op: numbers.padded(op, name, row[column])
+                                     for op in numbers.grown})  # fmt: skip
             for arg in self.func.args:
                 dims = dims_of(argument_attributes(self.func, arg.index), rank_of(arg))
                 marks = {(a, Digit(1, row[column])): 0.0 for a, d in enumerate(dims) if d == name}
                 if marks and row[column] > 1:
                     gear.axes[arg] = dict(marks)
             for op in (*before(self.case), *region.block.ops):
-                if isinstance(op, Task):
-                    gear.task(op)
+                gear.task(op)
             for target, value in self.yielded(region.block):
                 gear.write(target, gear.read(value, self.case))
             for op in after(self.case):
-                if isinstance(op, Task):
-                    gear.task(op)
+                gear.task(op)
             if largest:
                 firsts |= gear.firsts
             for op in gear.by_indices:
@@ -181,50 +179,31 @@ class Gears:
                 yield target, value
 
     def grows(self, name: str, output: str, axis: int) -> bool:
-        """Whether the size of an output is in proportion to that of a dimension."""
+        """Whether the size of an output is in proportion to that of a dimension, or this is 1 in
+        all gears: then there is no size between."""
         column, found = self.names.index(name), set[tuple[int, int]]()
         for row, region in zip(self.index.rows, self.case.regions, strict=False):
             value = dict(self.outputs(region.block)).get(output)
             if value is None:
                 return False
             found.add((row[column], source_shape(value)[axis]))
+        if all(size == 1 for size, _ in found):
+            return True
         return all(m * b == n * a for (m, a), (n, b) in pairwise(sorted(found))) and len(found) > 1
 
-    def check_numbers(self, names: Sequence[str], safe: Sequence[str]) -> None:
-        """No number in a gear's kernels follows from a size that may be padded."""
-        gears = sorted(zip(self.index.rows, self.case.regions, strict=False), key=lambda g: g[0])
-        for (small, a), (large, b) in pairwise(gears):
-            changed = {n for n, x, y in zip(names, small, large, strict=True) if x != y}
-            if not changed <= {*safe}:
-                continue
-            pair = [self.launched(region.block) for region in (a, b)]
-            if [[o.name for o in ops] for _, ops in pair[0]] != [
-                [o.name for o in ops] for _, ops in pair[1]
-            ]:
-                self.relied[NO_NUMBER] = None
-                continue
-            for (_, ops), (launch, others) in zip(*pair, strict=True):
-                for op, other in zip(ops, others, strict=True):
-                    if not same_numbers(op, other):
-                        text = f"{op_name(launch)} has numbers that follow from"
-                        text = f"{text} {', '.join(f'{n!r}' for n in sorted(changed))}"
-                        self.report(f"{text}: {other.name} of two gears; {PADDING} says that "
-                                    "they may be padded", launch)  # fmt: skip
-                        return
-
-    def launched(self, block: Block) -> list[tuple[LaunchOp, list[Operation]]]:
-        """The launches of a gear, with the ops of their kernels."""
-        found = [op for op in block.ops if isinstance(op, LaunchOp)]
-        return [
-            (
-                op,
-                [
-                    *(v.owner for v in op.ins if isinstance(v.owner, ConstantOp)),
-                    *self.kernels[op.callee].body.walk(),
-                ],
-            )
-            for op in found
-        ]
+    def check_numbers(self, safe: Sequence[str]) -> GearNumbers:
+        """No number in a gear follows from a size that may be padded."""
+        gears = [(r, b.block) for r, b in zip(self.index.rows, self.case.regions, strict=False)]
+        numbers = GearNumbers(self.kernels, self.names, safe, gears)
+        if (found := numbers.differing()) is not None:
+            op, other, changed = found
+            text = f"{op_name(op)} has numbers that follow from"
+            text = f"{text} {', '.join(f'{n!r}' for n in sorted(changed))}"
+            self.report(f"{text}: {other.name} of two gears; {PADDING} says that they may be "
+                        "padded", op)  # fmt: skip
+        elif not {*safe} <= numbers.compared:
+            self.relied[NO_NUMBER] = None
+        return numbers
 
 
 def follows(name: str, other: str) -> bool:
@@ -236,38 +215,6 @@ def source_shape(value: SSAValue) -> Sequence[int]:
     if DYNAMIC in shape_of(value) and isinstance(value.owner, TransferOp):
         return shape_of(value.owner.source)
     return shape_of(value)
-
-
-def same_numbers(op: Operation, other: Operation) -> bool:
-    """Whether constants of two gears are the same, or one has the first elements of the other, and
-    slices begin at the same places; sums over an axis have as many terms."""
-    if isinstance(op, SliceOp) and isinstance(other, SliceOp):
-        return op.ints("starts") == other.ints("starts")
-    a, b = (o.properties.get("value") for o in (op, other))
-    if a == b or not all(isinstance(v, DenseIntOrFPElementsAttr) for v in (a, b)):
-        return True
-    shapes = shape_of(op.results[0]), shape_of(other.results[0])
-    return begins_with(cast(Dense, a), cast(Dense, b), *shapes)
-
-
-def begins_with(a: Dense, b: Dense, m: Sequence[int], n: Sequence[int]) -> bool:
-    """Whether elements of one constant are the first ones of another along each axis."""
-    x, y = a.get_values(), b.get_values()
-    if len(x) == 1 and numel(tuple(m)) != 1 and len(y) == 1:
-        return x == y
-    if len(m) != len(n) or len(x) != numel(tuple(m)) or len(y) != numel(tuple(n)):
-        return len(x) == 1 == len(y) and x == y
-    small, large = ((x, m), (y, n)) if len(x) <= len(y) else ((y, n), (x, m))
-    if any(i > j for i, j in zip(small[1], large[1], strict=True)):
-        return False
-    for at, value in enumerate(small[0]):
-        place, rest, stride = 0, at, 1
-        for size, whole in zip(reversed(small[1]), reversed(large[1]), strict=True):
-            place += rest % size * stride
-            rest, stride = rest // size, stride * whole
-        if large[0][place] != value:
-            return False
-    return numel(tuple(m)) != numel(tuple(n)) or list(x) == list(y)
 
 
 def before(case: CaseOp) -> Iterator[Operation]:
