@@ -72,6 +72,9 @@ _HOME = {name: f"ge.{module}" for module, names in _NAMES.items() for name in na
 if not os.path.isdir(os.path.join(__path__[0], "dialects")):  # in the sources, beside this folder
     __path__.append(os.path.dirname(__path__[0]))
 
+# A process may fork while another thread is in the middle of its imports
+importlib.import_module("ge.dialects.support.forks")
+
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":

@@ -1,9 +1,8 @@
 """What a process does once, whichever thread comes first: filling registries by imports."""
 
 from collections.abc import Callable
-from threading import RLock
 
-from ge.dialects.support.forks import done_before_forks
+from ge.dialects.support.forks import lock_held_while_forking
 
 
 class Once:
@@ -12,9 +11,8 @@ class Once:
     call begins anew."""
 
     def __init__(self, action: Callable[[], object]) -> None:
-        self.action, self.lock = action, RLock()
+        self.action, self.lock = action, lock_held_while_forking()
         self.is_done = self.is_running = False
-        done_before_forks(self.lock.acquire, self.lock.release)
 
     def __call__(self) -> None:
         if self.is_done:

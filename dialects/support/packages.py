@@ -29,7 +29,6 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from pathlib import Path
-from threading import RLock
 from traceback import extract_tb
 from typing import Any
 
@@ -39,7 +38,7 @@ from ge.dialects.support.context import setting
 from ge.dialects.support.distribution import NAME, stranger, version
 from ge.dialects.support.environment import packages_off
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.forks import done_before_forks
+from ge.dialects.support.forks import lock_held_while_forking
 
 GROUP = "xdsl.universe"
 OWN = ("ge", "xdsl")  # whose names nobody takes
@@ -136,8 +135,7 @@ class Packages:
 
 
 _packages = ContextVar("packages", default=Packages())  # one for all threads of the process
-_LOOKING = RLock()  # of the thread that looks for them
-done_before_forks(_LOOKING.acquire, _LOOKING.release)
+_LOOKING = lock_held_while_forking()  # of the thread that looks for them
 
 
 def looking_again() -> AbstractContextManager[Packages]:

@@ -5,7 +5,6 @@ the ops of such a kernel are made when somebody looks into it.
 """
 
 from collections.abc import Callable
-from threading import RLock
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import StringAttr
@@ -13,13 +12,12 @@ from xdsl.ir import Operation, Region
 from xdsl.printer import Printer
 
 from ge.dialects.npu_task.attributes import number
-from ge.dialects.support.forks import done_before_forks
+from ge.dialects.support.forks import lock_held_while_forking
 from ge.dialects.tile.kernel import KernelOp
 
 Read: TypeAlias = Callable[[str], KernelOp]
 
-READING = RLock()  # sessions of several threads may look into one kernel
-done_before_forks(READING.acquire, READING.release)
+READING = lock_held_while_forking()  # sessions of several threads may look into one kernel
 
 
 class TextKernelOp(KernelOp):

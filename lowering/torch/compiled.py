@@ -4,14 +4,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from threading import RLock
 from typing import Any
 
 import numpy as np
 
 from ge.dialects.support.diagnostics import warning_handler
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.forks import done_before_forks
+from ge.dialects.support.forks import lock_held_while_forking
 from ge.lowering.driver.cache import warn
 from ge.lowering.driver.compiler import compile_loaded
 from ge.lowering.driver.program import Program
@@ -27,8 +26,7 @@ from ge.runtime.device.session import Session
 MOST_KEPT = 64  # programs of a graph, for different weights
 
 # Of who compiles: PyTorch's exporter changes tables that all threads share
-COMPILING = RLock()
-done_before_forks(COMPILING.acquire, COMPILING.release)
+COMPILING = lock_held_while_forking()
 
 
 def refuse_training(tensors: Sequence[Any]) -> None:
