@@ -1,20 +1,27 @@
-"""The commands of ge as they are installed: `ge_npu:ge_run` begins `ge.tools.ge_run`. No other
-project has a module of this name, so that this one can say why `ge` is not the package it should
-be."""
+"""What other programs load of ge by name: its commands (`ge_npu:ge_run` begins `ge.tools.ge_run`),
+and its backend of `torch.compile`. No other project has a module of this name, so that this one can
+say why `ge` is not the package it should be."""
 
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 
-def __getattr__(tool: str) -> Callable[[], int]:
-    if not tool.startswith("ge_"):
-        raise AttributeError(f"module 'ge_npu' has no attribute '{tool}'")
+def __getattr__(name: str) -> Callable[..., Any]:
+    """Raises ImportError for a backend that cannot be imported; a command ends the process."""
+    if not name.startswith("ge_"):
+        raise AttributeError(f"module 'ge_npu' has no attribute '{name}'")
+    is_backend = name == "ge_backend"
     try:
-        return import_module(f"ge.tools.{tool}").main
+        if is_backend:
+            return import_module("ge.lowering.torch.backend").ge_backend
+        return import_module(f"ge.tools.{name}").main
     except ImportError as error:
-        place = place_of_ge()
-        print(f"{tool.replace('_', '-')}: error: {error}{place}", file=sys.stderr)
+        text = f"{error}{place_of_ge()}"
+        if is_backend:
+            raise ImportError(text) from None
+        print(f"{name.replace('_', '-')}: error: {text}", file=sys.stderr)
         sys.exit(1)
 
 

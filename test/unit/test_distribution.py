@@ -64,7 +64,7 @@ def test_the_version_without_metadata(monkeypatch: pytest.MonkeyPatch):
     assert version() == ALL["version"]
 
 
-def test_commands_say_that_another_package_hides_this_one(tmp_path: Path):
+def test_doors_say_that_another_package_hides_this_one(tmp_path: Path):
     (tmp_path / "ge.py").write_text("")
     for name, place in ALL["scripts"].items():
         assert place == f"ge_npu:{name.replace('-', '_')}"
@@ -78,6 +78,11 @@ def test_commands_say_that_another_package_hides_this_one(tmp_path: Path):
         assert f"the package 'ge' at {tmp_path / 'ge.py'} is not that of" in done.stderr
         assert "pip uninstall ge" in done.stderr
         assert "Traceback" not in done.stderr
+    code = "from ge_npu import ge_backend"  # by which torch.compile loads it
+    done = python("-c", code, folder=tmp_path, paths=(str(tmp_path),))
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: No module named 'ge.lowering'; ")
+    assert f"the package 'ge' at {tmp_path / 'ge.py'} is not that of" in last
 
 
 def test_another_distribution_of_the_name_is_reported(
