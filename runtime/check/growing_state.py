@@ -7,14 +7,15 @@ that many rows, and takes the table where there is one, and none where there is 
 
 An argument with a dimension that follows from the number of rows (a mask, of `past + 1`) has as
 many elements as attention reads of it. From the argument it is followed through copies and kernels
-(`moved_axes.py`), along axes of which each element of a result needs the one at its place alone.
+(`moved_axes.py`), along axes of which each element of a result needs the one at its place alone;
+one that does not arrive at attention so is relied upon, and named.
 
 A state is followed from its slot into its launches' kernels and no further: what another launch has
 computed from a state (a dequantized cache) is not. That lengths and tables arrive unchanged, and
 what kernels do with them, is trusted; `--validate` compares the numbers run by run.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
@@ -73,9 +74,7 @@ def check_growing(func: FuncOp, kernels: Mapping[str, KernelOp]) -> Iterator[Pro
         if axis is not None and state not in appended and isinstance(state.owner, Operation):
             text = f"state '{name_of_state(state.owner)}' grows along axis {axis}, and no launch"
             yield Problem(SEGMENT, f"{text} appends to it", state.owner)
-    if (symbol := growing_symbol(func)) and step:
-        masks = Masks(kernels, symbol=symbol, step=min(step.values()))
-        masks.check(func)
+    if (masks := masks_of(func, kernels)) is not None:
         yield from masks.problems
 
 
@@ -146,13 +145,35 @@ class Rows:
     name: str
 
 
+def masks_of(func: FuncOp, kernels: Mapping[str, KernelOp]) -> "Masks | None":
+    """The arguments that have an element for each row of the states that grow, followed to what
+    reads them; None where nothing grows."""
+    symbol, step = growing_symbol(func), numbers(func, STEP)
+    if not symbol or not step:
+        return None
+    masks = Masks(kernels, symbol=symbol, step=min(step.values()))
+    masks.check(func)
+    return masks
+
+
 @dataclass
 class Masks(MovedAxes[Rows]):
-    """Follows arguments that have an element for each row to the masks of attention."""
+    """Follows arguments that have an element for each row to the masks of attention.
+
+    What is made of one by ways that are not followed has its name under an axis below 0."""
 
     symbol: str = ""
     step: int = 0
     problems: list[Problem] = field(default_factory=list[Problem])
+    names: list[str] = field(default_factory=list[str])
+    compared: set[str] = field(default_factory=set[str])
+    missed: set[str] = field(default_factory=set[str])  # behind masks that are not compared
+    hidden: dict[SSAValue, Marks[Rows]] = field(default_factory=dict[SSAValue, Marks[Rows]])
+
+    @property
+    def unfollowed(self) -> list[str]:
+        """The arguments of which it is not known how many elements attention reads."""
+        return [n for n in self.names if n not in self.compared or n in self.missed]
 
     def check(self, func: FuncOp) -> None:
         for arg in func.args:
@@ -162,8 +183,24 @@ class Masks(MovedAxes[Rows]):
                 if (beyond := steps_beyond(dim, self.symbol)) is not None:
                     row = Rows(beyond, name)
                     self.axes.setdefault(arg, {})[axis, Digit(1, shape[axis])] = row
+                    self.names.append(name)
         for op in func.walk():
             self.task(op)
+
+    def lost_in(self, before: Iterable[Rows], after: Marks[Rows]) -> Marks[Rows]:
+        """What is not followed any more, of what is known before and after a step."""
+        kept = {rows.name for rows in after.values()}
+        gone = (rows for rows in before if rows.name not in kept)
+        return {(-1 - self.names.index(rows.name), Digit(1, 1)): rows for rows in gone}
+
+    def read(self, value: SSAValue, op: Operation) -> Marks[Rows]:
+        found, owner = super().read(value, op), owner_of(value)
+        lost = self.lost_in(self.memory.get(owner, {}).values(), found)
+        return found | lost | self.hidden.get(owner, {})
+
+    def write(self, value: SSAValue, marks: Marks[Rows]) -> None:
+        self.hidden[owner_of(value)] = {k: rows for k, rows in marks.items() if k[0] < 0}
+        super().write(value, {k: rows for k, rows in marks.items() if k[0] >= 0})
 
     def made(self, op: TensorOp, key: Key, sources: Sequence[tuple[Source, Rows]]) -> Rows:
         rows = sources[0][1]
@@ -176,14 +213,19 @@ class Masks(MovedAxes[Rows]):
             for mask, marks in zip(op.operands, known, strict=True):
                 if mask in op.masks:
                     self.compare(rank_of(mask) - 1, marks)
-        return super().result(op, index, known)
+        followed = [{k: rows for k, rows in marks.items() if k[0] >= 0} for marks in known]
+        found = super().result(op, index, followed)
+        return found | self.lost_in((rows for marks in known for rows in marks.values()), found)
 
     def compare(self, last: int, marks: Marks[Rows]) -> None:
-        for (axis, _), rows in marks.items():
-            if axis == last and rows.beyond != self.step and self.launched is not None:
-                own, read = (
+        read = {rows.name: rows for (axis, _), rows in marks.items() if axis == last}
+        self.compared |= {*read}
+        self.missed |= {rows.name for rows in marks.values()} - {*read}
+        for name, rows in read.items():
+            if rows.beyond != self.step and self.launched is not None:
+                own, all_ = (
                     f"{self.symbol} + {n}" if n else self.symbol for n in (rows.beyond, self.step)
                 )
-                text = f"input '{rows.name}' has {own} elements, of which attention reads {read}"
+                text = f"input '{name}' has {own} elements, of which attention reads {all_}"
                 text = f"{name_of(self.launched)}: {text}"
                 self.problems.append(Problem(SEGMENT, text, self.launched))

@@ -17,7 +17,7 @@ inputs. A summary says what it relies on of this program: "provided that". Taken
 - that the kernels, and their order, compute what the model asks for.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -37,6 +37,7 @@ from ge.runtime.check.certificate import CertificateProof, prove_certificate
 from ge.runtime.check.cores import prove_core_plans
 from ge.runtime.check.dynamic_sizes import DynamicSizes
 from ge.runtime.check.figures import check_figures, taken_bytes
+from ge.runtime.check.growing_state import masks_of
 from ge.runtime.check.happens_before import HappensBefore
 from ge.runtime.check.memory import check_plan
 from ge.runtime.check.padding import check_padding
@@ -124,11 +125,13 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
     if dynamic > placed:
         count = f"{dynamic - placed} tensors whose size is known at run time"
         parts.append(f"nothing is proved of the memory of {count}")
-    provided = assumptions(main, len(dynamic_sizes.trusted), dynamic - placed)
+    provided = assumptions(main, kernels, len(dynamic_sizes.trusted), dynamic - placed)
     return Proof([], ", ".join([*parts, cores.summary]), [*relied, *provided], tiles)
 
 
-def assumptions(main: FuncOp, stated: int, allocated: int) -> Iterator[str]:
+def assumptions(
+    main: FuncOp, kernels: Mapping[str, KernelOp], stated: int, allocated: int
+) -> Iterator[str]:
     """What the proof of a program relies on, each as a clause. `stated`: tensors of whose size
     nothing follows from types; `allocated`: those that have no place in the plan."""
     ops = list(main.walk())
@@ -140,6 +143,9 @@ def assumptions(main: FuncOp, stated: int, allocated: int) -> Iterator[str]:
         yield f"what the device allocates for {allocated} tensors fits beside the rest"
     if any(GROWS in op.attributes for op in ops):
         yield "the session counts the rows of states that grow, and attention reads no others"
+    masks = masks_of(main, kernels)
+    for name in () if masks is None else dict.fromkeys(masks.unfollowed):
+        yield f"input '{name}' has as many elements as attention reads of it"
     yield "its kernels, in this order, compute what the model asks for"
 
 

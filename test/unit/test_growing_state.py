@@ -13,16 +13,20 @@ import pytest
 from onnx import helper, numpy_helper
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Attribute
+from xdsl.rewriter import InsertPoint, Rewriter
 
 import ge
+from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.ports import DIMS
 from ge.dialects.graph.state import LENGTH
+from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.npu_task.program_info import GROWS
 from ge.lowering.driver.compiler import load, lower
 from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.runtime.check.proof import check_program
+from ge.runtime.check.proof import assumptions, check_program
 from ge.runtime.check.state import states_of
 from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.runs import simulate_runs
@@ -323,6 +327,25 @@ def test_what_states_say_of_growth_is_proved(
     module = growing().clone()
     fault(module)
     assert message in "\n".join(p.message for p in check_program(module).problems)
+
+
+def kernels_of(module: ModuleOp) -> dict[str, KernelOp]:
+    return {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+
+
+def test_masks_that_are_not_followed_to_attention_are_relied_upon() -> None:
+    """What mixes the elements of a mask leaves their number unknown: that is said."""
+    module = growing().clone()
+    main, kernels = main_of(module), kernels_of(module)
+    relied = "input 'attention_mask' has as many elements as attention reads of it"
+    assert relied not in [*assumptions(main, kernels, 0, 0)]
+    for op in list(module.walk()):
+        if isinstance(op, AttentionOp) and op.masks:
+            mixed = SoftmaxOp.of(op.masks[0])
+            Rewriter.insert_op(mixed, InsertPoint.before(op))
+            op.operands[[*op.operands].index(op.masks[0])] = mixed.results[0]
+            break
+    assert relied in [*assumptions(main, kernels, 0, 0)]
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "paged:4"])
