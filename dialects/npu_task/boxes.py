@@ -20,10 +20,10 @@ class Box:
 
     @property
     def high(self) -> int:
-        if self.dims:
-            count, pitch = self.dims[0]
-            return (count - 1) * pitch + self.at(0).high
-        return self.low + self.width
+        high = self.low + self.width
+        for count, pitch in self.dims:
+            high += (count - 1) * pitch
+        return high
 
     @property
     def size(self) -> int:

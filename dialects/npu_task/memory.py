@@ -35,6 +35,7 @@ from ge.dialects.npu_task.boxes import Box, boxes_of
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, LaunchOp, SlotOp, TransferOp
 from ge.dialects.support.element_types import bitwidth, elements_per_byte
+from ge.dialects.support.operation import operands_of
 from ge.dialects.support.types import Shape, array_ints
 
 _BOXES = "_ge_boxes"  # a cache in types, which are immutable
@@ -160,7 +161,8 @@ def source_of(value: SSAValue) -> SSAValue | None:
             return None
         order = array_ints(loop.order)
         return loop.carried[sum(order[:index])] if order[index] else None
-    return value.owner.source if isinstance(value.owner, ReinterpretCastOp) else None
+    op = value.owner
+    return operands_of(op)[0] if isinstance(op, ReinterpretCastOp) else None  # its source
 
 
 def is_owner(value: SSAValue) -> bool:
@@ -169,7 +171,9 @@ def is_owner(value: SSAValue) -> bool:
 
 
 def owner_of(value: SSAValue) -> SSAValue:
-    while not is_owner(value) and (source := source_of(value)) is not None:
+    while type(value) is not OpResult or type(value.op) is ReinterpretCastOp:  # may be an alias
+        if (source := source_of(value)) is None:
+            break
         value = source
     return value
 
@@ -184,8 +188,16 @@ def view_of(value: SSAValue) -> MemoryView:
         owner = source
     if nearest is None:
         return MemoryView(owner, 0, shape, row_major(shape), element)
-    (offset,), sizes = array_ints(nearest.static_offsets), array_ints(nearest.static_sizes)
-    return MemoryView(owner, offset, sizes, array_ints(nearest.static_strides), element)
+    (offset,), sizes, strides = numbers_of(nearest)
+    return MemoryView(owner, offset, sizes, strides, element)
+
+
+def numbers_of(cast: ReinterpretCastOp) -> tuple[Shape, Shape, Shape]:
+    """Static offsets, sizes and strides; xDSL's accessors take several times as long."""
+    offsets, sizes, strides = [
+        cast.properties[f"static_{n}"] for n in ("offsets", "sizes", "strides")
+    ]
+    return array_ints(offsets), array_ints(sizes), array_ints(strides)
 
 
 @dataclass(frozen=True, slots=True)

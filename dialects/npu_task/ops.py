@@ -463,7 +463,7 @@ class EventOp(GeOp, ABC):
     assembly_format = "$event `on` $stream attr-dict"
 
     def __init__(self, event: int, stream: int):
-        Operation.__init__(self, properties={"event": number(event), "stream": number(stream)})
+        initialize(self, (), (), {"event": number(event), "stream": number(stream)})
 
 
 @irdl_op_definition

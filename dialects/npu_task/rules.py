@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import HBM, HOST, data_type, is_dynamic, space_of
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp
-from ge.dialects.npu_task.memory import is_writable, owner_of, row_major, view_of
+from ge.dialects.npu_task.memory import is_writable, numbers_of, owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, LaunchOp, TransferOp
 from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.operation import all_ops, operands_of
@@ -57,15 +57,16 @@ def misuses(op: Operation) -> Iterator[str]:
 
 def _view(op: ReinterpretCastOp) -> Iterator[str]:
     """A view is static, within its buffer, and of its element type and memory space."""
-    offsets, strides = array_ints(op.static_offsets), array_ints(op.static_strides)
-    sizes = array_ints(op.static_sizes)
-    if op.offsets or op.sizes or op.strides or DYNAMIC_INDEX in (*offsets, *sizes, *strides):
+    offsets, sizes, strides = numbers_of(op)
+    value, *dynamic = operands_of(op)
+    result = cast("MemRefType[Attribute]", op.results[0].type)
+    if dynamic or DYNAMIC_INDEX in (*offsets, *sizes, *strides):
         yield "a view has static offset, sizes and strides"
         return
     if len(offsets) != 1 or len(strides) != len(sizes):
         yield f"a view has one offset and {len(sizes)} strides"
         return
-    source, result, view = op.source.type, op.result.type, view_of(op.result)
+    source, view = value.type, view_of(op.results[0])
     if view.element != data_type(source)[0] or space_of(result) != space_of(source):
         yield f"a view keeps element type and memory space: {result} is none of {source}"
     elif is_dynamic(view.owner.type):

@@ -60,3 +60,22 @@ def erase(op: Operation) -> None:
     for operand, use in zip(op._operands, op._operand_uses, strict=True):
         operand.remove_use(use)
     op._operand_uses = ()
+
+
+def put_in_row(block: Block, old: Sequence[Operation], new: Sequence[Operation]) -> None:
+    """Let ops, in their order, take the place of some that follow each other in a block: new ones
+    with all of the old ones among them."""
+    before, after = old[0]._prev_op, old[-1]._next_op
+    for op in new:
+        op.parent, op._prev_op = block, before
+        if before is None:
+            block._first_op = op
+        else:
+            before._next_op = op
+        before = op
+    assert before is not None
+    before._next_op = after
+    if after is None:
+        block._last_op = before
+    else:
+        after._prev_op = before

@@ -20,7 +20,13 @@ from xdsl.ir import (
     SSAValues,
     Use,
 )
-from xdsl.irdl import IRDLOperation, OptionalDef, OptOperandDef, VarOperandDef
+from xdsl.irdl import (
+    IRDLOperation,
+    OptionalDef,
+    OptOperandDef,
+    ParsePropInAttrDict,
+    VarOperandDef,
+)
 from xdsl.irdl import VariadicDef as Variadic
 from xdsl.traits import OpTrait
 
@@ -284,7 +290,8 @@ def _shape(kind: type[GeOp]) -> tuple[tuple[type, ...], int, int] | None:
     in attributes, or results, regions and successors are several or none."""
     definition = kind.get_irdl_definition()
     rest = (*definition.results, *definition.regions)
-    if definition.options or definition.successors or any(isinstance(d, Variadic) for _, d in rest):
+    options = [o for o in definition.options if not isinstance(o, ParsePropInAttrDict)]
+    if options or definition.successors or any(isinstance(d, Variadic) for _, d in rest):
         return None
     kinds = tuple(type(d) for _, d in definition.operands)
     return kinds, len(definition.results), len(definition.regions)

@@ -16,8 +16,8 @@ What a task needs is what it reads (`dataflow.py`): neither streams, nor events,
 memory, which are the schedule's choice.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 # Parameters of the dual feasible functions: tasks on fewer than this share of the cores count for
 # nothing, those that leave less than it free count as if they took all cores
@@ -41,7 +41,8 @@ def lower_bound(jobs: Sequence[Job], launch_us: float) -> tuple[float, float]:
     start = 0
     for end in bottlenecks(jobs):
         part = [
-            replace(j, needs=[n - start for n in j.needs if n >= start]) for j in jobs[start:end]
+            Job(j.time_us, [n - start for n in j.needs if n >= start], j.shares, j.bandwidth_us)
+            for j in jobs[start:end]
         ]
         more, longer = part_bound(part, launch_us)
         bound, path, start = bound + more, path + longer, end
@@ -74,16 +75,18 @@ def part_bound(jobs: Sequence[Job], launch_us: float) -> tuple[float, float]:
     by_head = sorted(range(len(jobs)), key=lambda i: -heads[i])
     by_tail = sorted(range(len(jobs)), key=lambda i: -tails[i])
 
-    def work_bound(work: Callable[[Job], float]) -> float:
-        times = [work(j) for j in jobs]
-        return max(_bound(by_head, heads, tails, times), _bound(by_tail, tails, heads, times))
+    def work_bound(work: Sequence[float]) -> float:
+        return max(_bound(by_head, heads, tails, work), _bound(by_tail, tails, heads, work))
 
-    bounds = [path, work_bound(lambda j: j.bandwidth_us)]
-    for engine in dict.fromkeys(e for j in jobs for e in j.shares):
+    bounds = [path, work_bound([j.bandwidth_us for j in jobs])]
+    for engine in dict.fromkeys([e for j in jobs for e in j.shares]):
+        shares = [j.shares.get(engine, 0) for j in jobs]
         for spare in LEFT_OVER:
-            bounds.append(
-                work_bound(lambda j, e=engine, s=spare: j.time_us * weight(j.shares.get(e, 0), s))
-            )
+            times = [
+                j.time_us * weight(share, spare) if share else 0.0
+                for j, share in zip(jobs, shares, strict=True)
+            ]
+            bounds.append(work_bound(times))
     return max(bounds), path
 
 

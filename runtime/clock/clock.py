@@ -214,24 +214,31 @@ class ProgramClock:
         return result
 
     def in_isolation(self, issues: Sequence[Issue], before: Timeline | None = None) -> Timeline:
-        """`before`: of the same tasks in isolation, in another order or on other streams, which any
-        schedule of them has the bounds of."""
+        """When tasks run, of which what engines do meanwhile is not noted. `before`: of the same
+        tasks, in another order or on other streams, which any schedule of them has the bounds of.
+        """
         self.traffic.cache = L2Cache(self.target.l2_bytes)
         builder = TaskBuilder(self.regions)
         if before is None:
             for issue in issues:
                 self.add(builder, issue)
-            return self.run(builder, host_driven=False)
+            return self.run(builder, host_driven=False, is_accounted=False)
         tasks = {t.op: t for t in before.tasks}
         same_order = all([i.op is t.op for i, t in zip(issues, before.tasks, strict=True)])
         for issue in issues:
             task = tasks[issue.op]
             builder.again(issue, task, task.time if same_order else self._timed[issue.op]())
         bounds = before.lower_bound_us, before.path_us
-        return Simulation(builder.tasks, self.target, host_driven=False).run(bounds)
+        return self.run(builder, False, False, bounds)
 
-    def run(self, builder: TaskBuilder, host_driven: bool) -> Timeline:
-        return Simulation(builder.tasks, self.target, host_driven).run()
+    def run(
+        self,
+        builder: TaskBuilder,
+        host_driven: bool,
+        is_accounted: bool = True,
+        bounds: tuple[float, float] | None = None,
+    ) -> Timeline:
+        return Simulation(builder.tasks, self.target, host_driven, is_accounted).run(bounds)
 
     def add(self, builder: TaskBuilder, issue: Issue) -> None:
         op = issue.op

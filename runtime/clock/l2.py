@@ -128,7 +128,9 @@ class L2Cache:
         self._evict(0)
 
     def _segment(self, place: AddressRange) -> _Segment:
-        return self._segments.setdefault(place.segment, _Segment())
+        if (segment := self._segments.get(place.segment)) is None:
+            segment = self._segments[place.segment] = _Segment()
+        return segment
 
     def _touch(self, r: _Range) -> None:
         self._now += 1

@@ -5,12 +5,14 @@ from weakref import WeakKeyDictionary
 
 from ge.dialects.npu_task.attributes import Engine, TilingAttr
 from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.types import number_of
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.timeline import COMPUTE, DMA_IN, capacities
 from ge.runtime.clock.traffic import Moved, bytes_read
 from ge.runtime.clock.valid_rows import attentions, with_rows
 from ge.runtime.costs.cost import kernel_cost
 from ge.runtime.costs.pipes import CoreTimes, Pipes, TaskTime
+from ge.runtime.costs.structure import by_structure
 
 STEPS = 16  # of what L2 holds of an operand, for tile programs
 
@@ -69,7 +71,7 @@ class Launched:
         return tuple(held)
 
 
-_Key = tuple[Engine, TilingAttr | None, Target, int | None, CoreTimes | None]
+_Key = tuple[Engine, int | None, Target, int | None, CoreTimes | None]
 
 # A scheduler and a session simulate the same kernels again and again; bodies do not change
 _known: WeakKeyDictionary[KernelOp, dict[_Key, Launched]] = WeakKeyDictionary()
@@ -87,11 +89,24 @@ def launched(
         rows = None
     if rows is not None:
         core = None  # which has all rows
-    key = kernel.engine.data, kernel.tiling, target, rows, core
+    engine, tiling = kernel.engine.data, kernel.tiling
+    key = engine, None if tiling is None else number_of(tiling), target, rows, core
     known = _known.setdefault(kernel, {})
     if key not in known:
-        known[key] = Launched.of(kernel if rows is None else with_rows(kernel, rows), target, core)
+        told = kernel if rows is None else with_rows(kernel, rows)
+        known[key] = _launched(told, engine, tiling, target, core)
     return known[key]
+
+
+@by_structure
+def _launched(
+    kernel: KernelOp,
+    engine: Engine,
+    tiling: TilingAttr | None,
+    target: Target,
+    core: CoreTimes | None,
+) -> Launched:
+    return Launched.of(kernel, target, core)
 
 
 def time_with(cost: Pipes, moved: Moved, target: Target) -> TaskTime:

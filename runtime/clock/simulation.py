@@ -12,10 +12,14 @@ from ge.runtime.costs.pipes import whole_l2_bytes_per_us
 
 
 class Simulation:
-    """Runs tasks from idle engines to idle engines."""
+    """Runs tasks from idle engines to idle engines. `is_accounted`: what engines do meanwhile is
+    noted, not when tasks run alone."""
 
-    def __init__(self, tasks: Sequence[Task], target: Target, host_driven: bool) -> None:
+    def __init__(
+        self, tasks: Sequence[Task], target: Target, host_driven: bool, is_accounted: bool = True
+    ) -> None:
         self.tasks, self.target, self.host_driven = tasks, target, host_driven
+        self.is_accounted = is_accounted
         self.free = capacities(target)
         self.bandwidth = bandwidth(target)
         self.bandwidths = self.bandwidth, whole_l2_bytes_per_us(target)
@@ -82,7 +86,8 @@ class Simulation:
         then = self.launching[0][0] if self.launching else float("inf")
         for i, rest in self.running.items():
             then = min(then, self.now + rest / self.speeds[i])
-        self.account(then)
+        if self.is_accounted:
+            self.account(then)
         step, self.now = then - self.now, then
         nearly = 1e-9 + 1e-12 * self.now  # what rounding may leave of a duration
         for i in self.running:

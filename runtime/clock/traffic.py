@@ -1,7 +1,8 @@
 """Which bytes of a program's tasks cross HBM: its buffers as places in memory, seen through L2."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, cast
 
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 
@@ -13,8 +14,7 @@ from ge.dialects.support.types import byte_size
 from ge.runtime.clock.l2 import AddressRange, L2Cache
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(NamedTuple):
     """What L2 makes of an access: `hits` bytes that need not be read from HBM, and `evicted`
     bytes that are written to HBM meanwhile."""
 
@@ -23,10 +23,15 @@ class Moved:
     parts: tuple[int, ...] = ()  # those of each operand
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Access:
+    """An access to a place; there is one for all that are equal."""
+
     place: AddressRange
     size: int
+
+
+_NEW = object()
 
 
 class Traffic:
@@ -37,6 +42,7 @@ class Traffic:
         self.cache = L2Cache(l2_bytes)
         self._accesses: dict[SSAValue, _Access | None] = {}
         self._segments: dict[SSAValue, int] = {}
+        self._known: dict[Hashable, _Access] = {}
 
     def launch(
         self, ins: Sequence[SSAValue], reads: Iterable[tuple[int, int]],
@@ -79,9 +85,10 @@ class Traffic:
     def _access(self, value: SSAValue) -> _Access | None:
         """Where a buffer or view is, and its bytes; None for what is not on the device, and for
         what has a shape that is not known."""
-        if value not in self._accesses:
-            self._accesses[value] = self._find(value)
-        return self._accesses[value]
+        access = self._accesses.get(value, _NEW)
+        if access is _NEW:
+            access = self._accesses[value] = self._find(value)
+        return cast("_Access | None", access)
 
     def _find(self, value: SSAValue) -> _Access | None:
         kind: Attribute = value.type
@@ -97,7 +104,9 @@ class Traffic:
         where: int | str = segment
         if isinstance(buffer.owner, SlotOp):
             base, where = buffer.owner.offset.value.data, buffer.owner.segment.data
-        return _Access(AddressRange(where, base + region.low, base + region.high), size)
+        low, high = base + region.low, base + region.high
+        new = _Access(AddressRange(where, low, high), size)
+        return self._known.setdefault((where, low, high, size), new)
 
 
 def bytes_read(kernel: KernelOp) -> Iterable[tuple[int, int]]:

@@ -8,11 +8,13 @@ from collections.abc import Callable, Hashable
 from functools import lru_cache, wraps
 from itertools import count
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from xdsl.ir import Attribute, OpResult, SSAValue
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import number_of as attribute_number
@@ -27,6 +29,10 @@ MISSING = object()
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+# The structures of what kernels compute, which does not change any more. Kernels that are made of
+# one another have one, and need not be looked at.
+_settled: WeakKeyDictionary[TensorOp, Hashable] = WeakKeyDictionary()
 
 # What `number_of` has seen; equal ops of all modules have one number.
 _numbers: dict[Hashable, int] = {}
@@ -67,6 +73,54 @@ def structure(body: Body) -> Hashable:
     return len(body.inputs), tuple(ops), tuple([places[v] for v in map(id, body.outputs)])
 
 
+def is_comparable(body: Body) -> bool:
+    """Whether bodies of one structure compute the same: not kernels of users, nor ops with
+    regions."""
+    return not body.kind and not any([op.regions for op in body.ops])
+
+
+def settle(kernel: KernelOp, like: KernelOp) -> None:
+    """Take note that what a kernel computes is a copy of what another one does."""
+    main = like.main
+    if (known := _settled.get(main)) is None:
+        body = Body.of(main)
+        if not is_comparable(body):
+            return
+        known = _settled[main] = structure(body)
+    _settled[kernel.main] = known
+
+
+def by_structure(
+    function: Callable[Concatenate[KernelOp, P], T],
+) -> Callable[Concatenate[KernelOp, P], T]:
+    """As `once`, for a function of kernels that asks for nothing else of them: engine, tiling and
+    plan are arguments."""
+    cache: dict[Hashable, T | object] = {}
+
+    @wraps(function)
+    def call(kernel: KernelOp, /, *args: P.args, **more: P.kwargs) -> T:
+        main, block = kernel.main, kernel.body.block
+        known = _settled.get(main)
+        if known is None:
+            body = Body.of(main)
+            if not is_comparable(body):
+                return function(kernel, *args, **more)
+            known = structure(body)
+        places = {id(v): i for i, v in enumerate((*block.args, *main.results))}
+        last = block.last_op
+        returned = () if last is None else operands_of(last)
+        wired = tuple([places.get(id(v)) for v in (*operands_of(main), *returned)])
+        key = known, len(block.args), wired, *[_argument(a) for a in args], *more.items()
+        result = cache.get(key, MISSING)
+        if result is MISSING:
+            if len(cache) > CACHE_SIZE:
+                cache.clear()
+            result = cache[key] = function(kernel, *args, **more)
+        return cast(T, result)
+
+    return call
+
+
 def _argument(argument: Any) -> Hashable:
     """What equal arguments have in common: xDSL hashes all of an attribute each time."""
     return ("", attribute_number(argument)) if isinstance(argument, Attribute) else argument
@@ -82,10 +136,13 @@ def once(
 
     @wraps(function)
     def call(body: TensorOp | Body, /, *args: P.args, **more: P.kwargs) -> T:
-        body = Body.of(body)
-        if body.kind or any([op.regions for op in body.ops]):
-            return function(body, *args, **more)
-        key = structure(body), *[_argument(a) for a in args], *more.items()
+        known = None if isinstance(body, Body) else _settled.get(body)
+        if known is None:
+            body = Body.of(body)
+            if not is_comparable(body):
+                return function(body, *args, **more)
+            known = structure(body)
+        key = known, *[_argument(a) for a in args], *more.items()
         result = cache.get(key, MISSING)
         if result is MISSING:
             if len(cache) > CACHE_SIZE:

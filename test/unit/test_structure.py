@@ -10,9 +10,11 @@ from ge.dialects.fused_op import Body
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import AddOp, MulOp
 from ge.dialects.graph.slicing import SliceOp
+from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.npu_task.ops import KernelOp, ReturnOp
 from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.structure import once, structure
+from ge.runtime.costs.structure import by_structure, once, settle, structure
 from ge.runtime.data.arrays import Array, dense, type_of
 
 
@@ -67,3 +69,33 @@ def test_equal_bodies_are_weighed_once():
     assert weigh(two(AddOp, MulOp, w), target) == weigh(two(AddOp, MulOp, w + 1), target) == 1
     assert weigh(two(MulOp, AddOp, w), target) == 2
     assert weigh(two(AddOp, MulOp, w), Target.load("310p3")) == 3
+
+
+def kernel(*order: int) -> KernelOp:
+    """A launch on buffers of 8 x 64 and 64 elements, which adds them; in this order of both."""
+    block = Block(arg_types=[(tensor((8, 64), f32), tensor((64,), f32))[i] for i in order])
+    args = sorted(block.args, key=lambda a: order[a.index])
+    block.add_op(add := AddOp.of(*args))
+    block.add_op(ReturnOp(add.result))
+    return KernelOp("add_0", Engine.VECTOR, None, block)
+
+
+def test_kernels_are_asked_once_for_each_way_in_which_they_take_operands():
+    seen: list[KernelOp] = []
+
+    @by_structure
+    def pairs(op: KernelOp) -> frozenset[tuple[int, int]]:
+        seen.append(op)
+        return frozenset(op.in_place_pairs())
+
+    assert [pairs(kernel(*order)) for order in ((0, 1), (1, 0), (0, 1))] == [
+        {(0, 0)},
+        {(0, 1)},
+        {(0, 0)},
+    ]
+    assert len(seen) == 2
+    first = kernel(0, 1)
+    copy = first.clone()
+    settle(copy, first)
+    assert pairs(copy) == {(0, 0)}
+    assert len(seen) == 2

@@ -13,6 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu_task.memory import ByteRegion, ByteRegions, Task
 from ge.dialects.npu_task.ops import ConstantOp, WaitOp
+from ge.dialects.support.operation import operands_of
 from ge.transforms.analysis.aliasing import accesses
 
 
@@ -23,18 +24,21 @@ class Accesses:
     writes: list[tuple[ByteRegion, int]] = field(default_factory=list[tuple[ByteRegion, int]])
     reads: list[tuple[ByteRegion, int]] = field(default_factory=list[tuple[ByteRegion, int]])
 
-    def read(self, region: ByteRegion, task: int) -> Iterator[int]:
-        """Add a read. Yields the tasks that wrote the region."""
-        yield from (t for r, t in self.writes if r.meets(region))
+    def read(self, region: ByteRegion, task: int) -> list[int]:
+        """Add a read. Returns the tasks that wrote the region."""
+        before = [t for r, t in self.writes if r.meets(region)]
         self.reads.append((region, task))
+        return before
 
-    def write(self, region: ByteRegion, task: int) -> Iterator[int]:
-        """Add a write. Yields the tasks that read or wrote the region."""
-        for older in (self.writes, self.reads):
-            yield from (t for r, t in older if r.meets(region))
-        self.reads = [(r, t) for r, t in self.reads if not region.covers(r)]
-        self.writes = [(r, t) for r, t in self.writes if not region.covers(r)]
+    def write(self, region: ByteRegion, task: int) -> list[int]:
+        """Add a write. Returns the tasks that read or wrote the region."""
+        before = [t for r, t in (*self.writes, *self.reads) if r.meets(region)]
+        if self.reads:
+            self.reads = [(r, t) for r, t in self.reads if not region.covers(r)]
+        if self.writes:
+            self.writes = [(r, t) for r, t in self.writes if not region.covers(r)]
         self.writes.append((region, task))
+        return before
 
 
 @dataclass
@@ -75,9 +79,9 @@ class Segment:
 
 def _definitions(op: Operation, left: dict[Operation, None]) -> Iterator[Operation]:
     """The ops of `left` that define the operands of an op. They are removed from it."""
-    for value in op.operands:
+    for value in operands_of(op):
         owner = value.owner
-        if isinstance(owner, Operation) and not isinstance(owner, Task) and owner in left:
+        if owner in left and isinstance(owner, Operation) and not isinstance(owner, Task):
             del left[owner]
             yield from _definitions(owner, left)
             yield owner
@@ -86,6 +90,12 @@ def _definitions(op: Operation, left: dict[Operation, None]) -> Iterator[Operati
 def dependencies(tasks: Sequence[Operation], regions: ByteRegions) -> list[list[int]]:
     """For each task the earlier ones that must be done before it starts."""
     by_buffer: dict[SSAValue, Accesses] = {}
+
+    def accesses_of(buffer: SSAValue) -> Accesses:
+        if (known := by_buffer.get(buffer)) is None:
+            known = by_buffer[buffer] = Accesses()
+        return known
+
     result: list[list[int]] = []
     for i, op in enumerate(tasks):
         reads, writes = accesses(op)
@@ -93,12 +103,10 @@ def dependencies(tasks: Sequence[Operation], regions: ByteRegions) -> list[list[
         for value in reads:
             region = regions.of(value)
             if not isinstance(region.owner.owner, ConstantOp):
-                accessed = by_buffer.setdefault(region.owner, Accesses())
-                before |= dict.fromkeys(accessed.read(region, i))
+                before |= dict.fromkeys(accesses_of(region.owner).read(region, i))
         for value in writes:
             region = regions.of(value)
-            accessed = by_buffer.setdefault(region.owner, Accesses())
-            before |= dict.fromkeys(accessed.write(region, i))
+            before |= dict.fromkeys(accesses_of(region.owner).write(region, i))
         before.pop(i, None)
         result.append(list(before))
     return result

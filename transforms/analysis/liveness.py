@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from ge.dialects.npu_task.memory import Task, is_owner, owner_of
+from ge.dialects.npu_task.memory import Task, owner_of
 from ge.dialects.npu_task.ops import RecordOp, SlotOp, WaitOp
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.types import align_up, byte_size
@@ -110,16 +110,18 @@ class Liveness:
                     pass
 
     def stream(self, op: Task | RecordOp | WaitOp) -> int:
-        if op.stream is None or not 0 <= op.stream.value.data < self.streams:
+        stream = op.stream
+        number = -1 if stream is None else stream.value.data
+        if not 0 <= number < self.streams:
             raise error_at(op, f"{op.name} is on no stream", "run assign-streams first")
-        return op.stream.value.data
+        return number
 
     def wait(self, op: WaitOp) -> None:
         """Raises GeError for an event that was not recorded."""
-        stream = self.stream(op)
-        event = self.events.get(op.event.value.data)
+        stream, number = self.stream(op), op.event.value.data
+        event = self.events.get(number)
         if event is None:
-            text = f"event {op.event.value.data} is waited for, but was not recorded"
+            text = f"event {number} is waited for, but was not recorded"
             raise error_at(op, text, "run assign-streams again")
         self.order.wait(stream, event)
 
@@ -175,7 +177,7 @@ class Liveness:
 
     def used_by(self, op: Operation) -> list[Lifetime]:
         reads, writes = accesses(op)
-        owners = [v if is_owner(v) else owner_of(v) for v in (*reads, *writes)]
+        owners = [owner_of(v) for v in (*reads, *writes)]
         lives = [self.by_value.get(o) for o in dict.fromkeys(owners)]
         return [life for life in lives if life is not None]
 

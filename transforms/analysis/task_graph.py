@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
 
-from ge.dialects.npu_task.memory import is_owner, owner_of
+from ge.dialects.npu_task.memory import owner_of
 from ge.transforms.analysis.aliasing import all_accesses
 from ge.transforms.analysis.live_profile import LiveProfile
 from ge.transforms.analysis.views import storage
@@ -192,8 +192,7 @@ def buffer_graph(tasks: Iterable[Operation], size_of: Callable[[SSAValue], int])
     graph = TaskGraph()
     for op in tasks:
         task = graph.task()
-        accessed = [v if is_owner(v) else owner_of(v) for v in all_accesses(op)]
-        for owner in dict.fromkeys(accessed):
+        for owner in dict.fromkeys([owner_of(v) for v in all_accesses(op)]):
             if (buffer := graph.buffers.get(owner)) is None:
                 graph.buffers[owner] = graph.buffer(size_of(owner), task)
             else:

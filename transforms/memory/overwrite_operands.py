@@ -41,6 +41,7 @@ from ge.dialects.support.editing import erase, replace_uses
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops, put_before
 from ge.dialects.support.types import array_ints, element_type, numel, shape_of
+from ge.runtime.costs.structure import by_structure
 from ge.transforms.analysis.aliasing import ops_by_block
 from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph
 from ge.transforms.memory.pinning import check_kinds, pinned_buffers
@@ -90,7 +91,7 @@ class Overwriting:
         if pairs is None:
             kernel = self.kernels[op.callee]
             static = [r for r, t in enumerate(kernel.output_types) if not is_dynamic(t)]
-            pairs = {(static.index(r), i) for r, i in kernel.in_place_pairs() if r in static}
+            pairs = {(static.index(r), i) for r, i in in_place_pairs(kernel) if r in static}
             self.allowed[op.callee] = pairs
         return pairs
 
@@ -210,6 +211,11 @@ class Overwriting:
             put_before(task.parent, cast, task)
             same = cast.result
         replace(result, same, old)
+
+
+@by_structure
+def in_place_pairs(kernel: KernelOp) -> frozenset[tuple[int, int]]:
+    return frozenset(kernel.in_place_pairs())
 
 
 def fits(result: SSAValue, source: SSAValue) -> bool:

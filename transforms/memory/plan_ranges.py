@@ -22,7 +22,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.npu_task.memory import Task
-from ge.dialects.npu_task.program_info import OFFSETS, figure, state
+from ge.dialects.npu_task.program_info import BYTES, OFFSETS, figure, state
 from ge.dialects.npu_task.sizes import most_bytes, state_offsets, stated_bytes, unknown_results
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
@@ -53,6 +53,8 @@ def largest_sizes(main: FuncOp) -> dict[OpResult, int]:
     """The most bytes of each result that can have a place."""
     ranges, sizes = dim_ranges(main), dict[OpResult, int]()
     for op in main.body.block.ops:
+        if BYTES not in op.attributes:
+            continue
         for result, text in zip(unknown_results(op), stated_bytes(op), strict=True):
             size = most_bytes(text, ranges)
             if size and all(isinstance(u.operation, Task) for u in result.uses):

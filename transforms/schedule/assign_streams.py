@@ -46,10 +46,10 @@ from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import CAP, state
 from ge.dialects.support.diagnostics import error_at
-from ge.dialects.support.editing import detach
+from ge.dialects.support.editing import put_in_row
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import put_before
+from ge.dialects.support.operation import operands_of
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.clock.clock import ProgramClock
 from ge.runtime.clock.issue import Issue
@@ -106,16 +106,10 @@ class IssuedSegment:
             return
         for task in self.tasks:
             task.op.properties["stream"] = number(task.stream)
-        last = self.segment.ops[-1]
-        block, end = last.parent, last.next_op
+        block = self.segment.ops[-1].parent
         assert block is not None
-        assert end is not None
         ops = with_events(self.tasks, self.events)
-        ordered = tuple(self.segment.with_others(ops, self.moved))
-        for op in self.segment.ops:
-            detach(op, block)
-        for op in ordered:
-            put_before(block, op, end)
+        put_in_row(block, self.segment.ops, list(self.segment.with_others(ops, self.moved)))
 
 
 @dataclass
@@ -299,8 +293,8 @@ class StreamAssignment:
         in_order = [float(-i) for i in range(len(tasks))]
         shared = SHARED[min(self.streams, STREAMS)]
         engines = {
-            t.engine: [shared[self.engine_stream(op)]]
-            for t, op in zip(tasks, segment.tasks, strict=True)
+            t.engine: [shared[stream]]
+            for t, stream in zip(tasks, map(self.engine_stream, segment.tasks), strict=True)
         }
         for priority in (paths, in_order):
             own = {engine: list(streams) for engine, streams in engines.items()}
@@ -342,13 +336,11 @@ class StreamAssignment:
             if op.callee not in self.engines:
                 raise error_at(op, f"there is no kernel @{op.callee}", "run lower-to-tasks")
             return STREAM_OF[self.engines[op.callee]]
-        source, target = (
-            getattr(v.type, "memory_space", HBM)
-            for v in (op.operands[0], (*op.operands, *op.results)[1])
-        )
-        if source == target:
+        source, target = (*operands_of(op), *op.results)[:2]
+        spaces = [getattr(v.type, "memory_space", HBM) for v in (source, target)]
+        if spaces[0] == spaces[1]:
             return VECTOR
-        return DMA_IN if source == HOST else DMA_OUT
+        return DMA_IN if spaces[0] == HOST else DMA_OUT
 
 
 @dataclass(frozen=True)

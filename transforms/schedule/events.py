@@ -24,6 +24,8 @@ from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import RecordOp, WaitOp
 from ge.dialects.npu_task.program_info import state
 from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.editing import erase
+from ge.dialects.support.operation import all_ops
 from ge.runtime.clock.issue import Issue, IssueQueue
 from ge.transforms.analysis.happens_before import Clock, HappensBefore
 
@@ -52,7 +54,7 @@ class EventIds:
         tries = RETRIES if self.count < self.limit else len(self.used)
         for _ in range(min(tries, len(self.used))):
             event, waiters = self.used.popleft()
-            if all(issue.done[w.stream] >= w.number for w in waiters):
+            if all([issue.done[w.stream] >= w.number for w in waiters]):
                 break
             self.used.append((event, waiters))
         else:
@@ -129,10 +131,9 @@ def put_events(ops: Sequence[Operation]) -> None:
 
 def remove_events(func: FuncOp) -> None:
     """Erase all records and waits of a function."""
-    for op in list(func.walk()):
+    for op in all_ops(func.body.blocks):
         if isinstance(op, RecordOp | WaitOp):
-            op.detach()
-            op.erase()
+            erase(op)
 
 
 def add_orderings(

@@ -76,7 +76,7 @@ class ListScheduler(Simulation):
         copies = [replace(t, after=[], events=[]) for t in tasks]
         for copy, earlier in zip(copies, before, strict=True):
             copy.after = [copies[i] for i in earlier]
-        super().__init__(copies, target, host_driven=False)
+        super().__init__(copies, target, host_driven=False, is_accounted=False)
         self.before, self.priority = before, priority
         self.memory, self.streams = memory, streams
         # For each engine a heap of candidates, and the tasks that are launched but do not run yet.

@@ -34,6 +34,8 @@ from ge.dialects.npu_task.ops import (
 )
 from ge.dialects.npu_task.program_info import NO_REUSE, ORDER, STATE, is_outside_arena
 from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.editing import erase
+from ge.dialects.support.operation import all_ops, cloned, ops_of
 from ge.dialects.support.types import Dense, Shape, array_ints, byte_size, shape_of
 from ge.dialects.targets.target import TARGET, Target
 from ge.runtime.data.arrays import array_of
@@ -79,7 +81,7 @@ class Binding(Buffers):
 
     def look(self) -> None:
         """Find the buffers that hold outputs, count writes, and launches that read."""
-        for op in self.main.walk():
+        for op in all_ops(self.main.body.blocks):
             for value in written(op):
                 owner = owner_of(value)
                 self.writes[owner] = self.writes.get(owner, 0) + 1
@@ -120,6 +122,12 @@ class Binding(Buffers):
 
     def copy(self, op: Operation) -> None:
         match op:
+            case LaunchOp():
+                self.launch(op)
+            case TransferOp():
+                self.transfer(op)
+            case ConstantOp():
+                self.constant(op)
             case RecordOp() | WaitOp() | ReinterpretCastOp() | YieldOp():
                 pass
             case SlotOp():
@@ -129,17 +137,11 @@ class Binding(Buffers):
             case AllocOp():
                 self.add(new := op.clone())
                 self.buffers[op.memref] = new.memref
-            case ConstantOp():
-                self.constant(op)
             case CopyOp():
                 self.move(op.source, op.target)
             case BatchCopyOp():
                 for pair in op.pairs:
                     self.move(*pair)
-            case TransferOp():
-                self.transfer(op)
-            case LaunchOp():
-                self.launch(op)
             case IfOp() | CaseOp():
                 self.branch(op)
             case LoopOp():
@@ -159,9 +161,7 @@ class Binding(Buffers):
         if isinstance(op.value, DenseIntOrFPElementsAttr) and byte_size(op.result.type) <= LIMIT:
             self.known[op.result] = array_of(cast(Dense, op.properties["value"]))
             return
-        new = op.clone()
-        new.result.name_hint = op.result.name_hint
-        self.add(new)
+        self.add(new := cloned(op, {}))
         self.buffers[op.result] = new.result
 
     def move(self, source: SSAValue, target: SSAValue) -> None:
@@ -258,16 +258,14 @@ class Binding(Buffers):
 def clean(block: Block) -> None:
     """Erase what nobody uses: buffers, views and constants, and launches whose results nobody
     reads."""
-    for op in reversed(list(block.ops)):
+    for op in reversed(ops_of(block)):
         if isinstance(op, LaunchOp):
             unread = all(
                 isinstance(v.owner, AllocOp) and not is_outside_arena(v.owner) and v.has_one_use()
                 for v in op.outs
             )
             if unread and all(r.first_use is None for r in op.results):
-                op.detach()
-                op.erase()
-        elif isinstance(op, AllocOp | ReinterpretCastOp | ConstantOp):
-            if op.results[0].first_use is None and STATE not in op.attributes:
-                op.detach()
-                op.erase()
+                erase(op)
+        elif op.results and op.results[0].first_use is None and STATE not in op.attributes:
+            if isinstance(op, AllocOp | ReinterpretCastOp | ConstantOp):
+                erase(op)

@@ -14,6 +14,7 @@ from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.memory import MemoryView, owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, LaunchOp, segments
 from ge.dialects.npu_task.program_info import IO, STATE, is_outside_arena
+from ge.dialects.support.operation import created, put_last
 from ge.dialects.support.types import Shape, element_type, numel, shape_of
 from ge.runtime.data.arrays import Array, dense
 
@@ -26,9 +27,10 @@ def buffer_type(
 
 
 def alloc(t: Attribute, io: bool = False) -> AllocOp:
-    properties = {"operandSegmentSizes": segments(0, 0)}
-    attributes = {IO: UnitAttr()} if io else {}
-    return AllocOp.create(result_types=[t], properties=properties, attributes=attributes)
+    op = created(AllocOp, (), (t,), {"operandSegmentSizes": segments(0, 0)})
+    if io:
+        op.attributes[IO] = UnitAttr()
+    return op
 
 
 @dataclass
@@ -51,7 +53,7 @@ class Buffers:
     def add(self, op: Operation) -> None:
         if self.at is not None:
             op.location = self.at.location
-        self.block.add_op(op)
+        put_last(self.block, op)
 
     def allocate(self, value: SSAValue, t: Attribute, io: bool = False) -> SSAValue:
         op = alloc(buffer_type(t), io)

@@ -19,6 +19,7 @@ from ge.dialects.support.operation import cloned
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, Shape, constant_value, element_type, tensor
 from ge.dialects.targets.target import Target
+from ge.runtime.costs.structure import settle
 from ge.runtime.costs.tiling import choose_tiling
 from ge.runtime.data.arrays import Array, array_of
 from ge.transforms.analysis.engines import choose_engine
@@ -201,6 +202,7 @@ class Kernels:
             new.main.location = new.location = kernel.location
             name = names[op] = self.new_name(kernel.sym_name.data)
             new.properties["sym_name"] = StringAttr(name)
+            settle(new, pattern)
             self.new[name] = new
         return Launch(made, names, translation)
 

@@ -8,6 +8,7 @@ from xdsl.ir import Operation, SSAValue
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp
+from ge.dialects.support.operation import ops_of
 from ge.dialects.support.types import numel, shape_of
 from ge.runtime.data.arrays import Array, dense
 from ge.transforms.analysis.views import view_offsets
@@ -33,7 +34,7 @@ class Launching:
                 self.values[arg] = value
         pairs = self.results()
         targets = self.targets(pairs)
-        for op in body.block.ops:
+        for op in ops_of(body.block):
             if op in body.views:
                 self.add_views(op)
             elif op in self.made.kernels:
@@ -118,9 +119,9 @@ class Launching:
 
     def is_output(self, result: SSAValue, pairs: Sequence[tuple[SSAValue, SSAValue]]) -> bool:
         """Whether a result, or all of it in another shape, is an output of the model."""
-        shown, count = {result}, numel(shape_of(result))
-        for op in self.made.made.body.block.ops:
-            if op in self.made.made.body.views and op.operands[0] in shown:
+        shown, count, body = {result}, numel(shape_of(result)), self.made.made.body
+        for op in ops_of(body.block) if body.views else ():
+            if op in body.views and op.operands[0] in shown:
                 shown.update(r for r in op.results if numel(shape_of(r)) == count)
         return any(value in shown and old in self.binding.outputs for value, old in pairs)
 
