@@ -148,7 +148,7 @@ class Body:
         """Bytes of each input that the ops need, each byte once."""
         read = dict.fromkeys(self.inputs, 0)
         for op in self.ops:
-            for i, value in enumerate(op.operands):
+            for i, value in enumerate(operands_of(op)):
                 if value in read:
                     read[value] += op.bytes_read(i)
         return {v: min(size, byte_size(v.type)) for v, size in read.items()}

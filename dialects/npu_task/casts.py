@@ -9,19 +9,31 @@ from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.npu_task.attributes import HBM, SpaceAttr
 from ge.dialects.support.operation import created, segments
-from ge.dialects.support.types import Shape, int_array
+from ge.dialects.support.types import Shape, int_array, tensor
+
+PARAMETERS = "shape", "element_type", "layout", "memory_space"
 
 
 @lru_cache(maxsize=4096)
 def strided(element: Attribute, shape: Shape, strides: Shape, offset: int) -> MemRefType[Attribute]:
     """The type of a view, in device memory, of a buffer from an element on."""
-    return MemRefType(element, shape, StridedLayoutAttr(strides, offset), HBM)
+    return memref(element, shape, StridedLayoutAttr(strides, offset), HBM)
 
 
 @lru_cache(maxsize=4096)
 def dense(element: Attribute, shape: Shape, space: SpaceAttr = HBM) -> MemRefType[Attribute]:
     """The type of a buffer, or of a view without gaps from its first element on."""
-    return MemRefType(element, shape, NoneAttr(), space)
+    return memref(element, shape, NoneAttr(), space)
+
+
+def memref(
+    element: Attribute, shape: Shape, layout: StridedLayoutAttr | NoneAttr, space: SpaceAttr
+) -> MemRefType[Attribute]:
+    new = MemRefType[Attribute].__new__(MemRefType)
+    parameters = tensor(shape, element).shape, element, layout, space
+    for name, value in zip(PARAMETERS, parameters, strict=True):
+        object.__setattr__(new, name, value)
+    return new
 
 
 def cast(

@@ -155,14 +155,16 @@ MOST_ELEMENTS = 1 << 16  # of a view that are looked at one by one
 
 def source_of(value: SSAValue) -> SSAValue | None:
     """The value that a value is an alias of; None for an owner."""
+    if type(value) is OpResult:
+        op = value.op
+        return operands_of(op)[0] if type(op) is ReinterpretCastOp else None  # its source
     if isinstance(value, BlockArgument):
         loop, index = value.owner.parent_op(), value.index - LOOP_ARGUMENTS
         if not isinstance(loop, LoopOp) or index < 0:
             return None
         order = array_ints(loop.order)
         return loop.carried[sum(order[:index])] if order[index] else None
-    op = value.owner
-    return operands_of(op)[0] if isinstance(op, ReinterpretCastOp) else None  # its source
+    return None
 
 
 def is_owner(value: SSAValue) -> bool:

@@ -15,6 +15,7 @@ from math import gcd, prod
 from typing import Any, ClassVar, TypeAlias
 
 from ge.dialects.support.access import Access
+from ge.dialects.support.operation import operands_of
 from ge.dialects.support.types import Shape, shape_of
 from ge.dialects.support.work import WorkInterface
 
@@ -80,7 +81,7 @@ class BoxInterface(WorkInterface):
         """The box of operand `index` that a box of a result needs; None where it may need any
         element. Where an op of the access VIEW needs as many elements as the box has, they are the
         same elements in the same order."""
-        shape, whole = shape_of(self.operands[index]), shape_of(self.results[result])
+        shape, whole = shape_of(operands_of(self)[index]), shape_of(self.results[result])
         if self.ACCESS is Access.VIEW and index == 0:
             return view_box(box, shape, whole)
         pointwise = self.ACCESS is Access.POINTWISE and len(shape) <= len(whole)
@@ -101,7 +102,7 @@ def stretches(op: BoxInterface, index: int) -> int | None:
 
 
 def _stretches(op: BoxInterface, index: int, result: int) -> int | None:
-    shape, whole = shape_of(op.operands[index]), shape_of(op.results[result])
+    shape, whole = shape_of(operands_of(op)[index]), shape_of(op.results[result])
     places = {i: (Unknown(), 1) for i, d in enumerate(whole) if d != 1}
     for count in range(len(whole), -1, -1):
         cut = {i: place for i, place in places.items() if i < count}

@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import BoxInterface, stretches
 from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.operation import operands_of
 from ge.dialects.support.types import element_type, shape_of
 
 
@@ -31,7 +32,7 @@ class InPlaceInterface(BoxInterface):
         """Number of equal contiguous chunks such that chunk i of each result reads only chunk i of
         operand `index`, in one pass or several; None if there is no such partition. Shapes are
         static."""
-        elements = prod(shape_of(self.operands[index]))
+        elements = prod(shape_of(operands_of(self)[index]))
         if self.IN_PLACE is not None:
             return stretches(self, index) if index in self.IN_PLACE else None
         if self.ACCESS is Access.VIEW and index == 0:
@@ -39,7 +40,7 @@ class InPlaceInterface(BoxInterface):
         if self.ACCESS is not Access.POINTWISE:
             return None
         # Each element has one of the same place: no boxes are needed to see it
-        if self.operands[index].type is self.results[0].type and len(self.results) == 1:
+        if operands_of(self)[index].type is self.results[0].type and len(self.results) == 1:
             if type(self).operand_box is BoxInterface.operand_box:
                 return elements
         # An element that is read for several places is overwritten at the first one
@@ -49,7 +50,7 @@ class InPlaceInterface(BoxInterface):
         """Each (result, operand) such that the kernel may write the result over the operand: it
         goes through both chunk by chunk (see `local_parts`), and reads an element before it writes
         there. Shapes are static."""
-        for i, operand in enumerate(self.operands):
+        for i, operand in enumerate(operands_of(self)):
             fitting = [r for r, result in enumerate(self.results) if same_bytes(result, operand)]
             if fitting and self.local_parts(i) is not None:
                 yield from ((r, i) for r in fitting)

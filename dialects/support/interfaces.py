@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 from ge.dialects.support.access import Access, Rows, aligned_axes, rows_along
 from ge.dialects.support.boxes import Box, BoxInterface, Unknown, aligned_box
 from ge.dialects.support.inference import Param
+from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import shape_of
 
@@ -27,12 +28,12 @@ class RowsInterface(TensorOp, ABC):
     def rows(self) -> Rows | None:
         """The rows; None when it is not known where they are."""
         axes = self.row_axes()
-        return None if axes is None else rows_along(shape_of(self.operands[0]), axes)
+        return None if axes is None else rows_along(shape_of(operands_of(self)[0]), axes)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         """All of each row; other operands broadcast. A result without the axes has the others in
         their order."""
-        axes, shape = self.row_axes(), shape_of(self.operands[index])
+        axes, shape = self.row_axes(), shape_of(operands_of(self)[index])
         if axes is None:
             return None
         if index:
@@ -70,10 +71,10 @@ class SplitInterface(TensorOp):
             return None
         shape, part, axes = shape_of(self.results[0]), Unknown(), list[int | None]()
         if is_plainly_pointwise(self):
-            aligned = aligned_axes(axis, len(shape), self.operands)
+            aligned = aligned_axes(axis, len(shape), operands_of(self))
             return aligned if shape[axis] == 1 or aligned.count(None) < len(aligned) else None
         box = Box.part(shape, {axis: (part, 1)})
-        for index in range(len(self.operands)):
+        for index in range(len(operands_of(self))):
             needed = self.operand_box(index, box)
             cuts = [] if needed is None else [s for s in needed.spans if not isinstance(s[0], int)]
             if needed is None or not cuts:
@@ -91,7 +92,7 @@ def is_plainly_pointwise(op: TensorOp) -> bool:
     if op.ACCESS is not Access.POINTWISE:
         return False
     rank = len(shape_of(op.results[0]))
-    if any([len(shape_of(v)) > rank for v in op.operands]):
+    if any([len(shape_of(v)) > rank for v in operands_of(op)]):
         return False
     return type(op).operand_box is BoxInterface.operand_box
 

@@ -96,6 +96,11 @@ _OF_BLOCKS = (
 )  # fmt: skip
 _announce(Block, _OF_BLOCKS)
 
+# xDSL's own methods, which are functions of Python, say the same
+for _kind in (OpResult, BlockArgument, Block, Operation):
+    _kind.__hash__ = object.__hash__  # pyright: ignore[reportAttributeAccessIssue]
+    _kind.__eq__ = object.__eq__  # pyright: ignore[reportAttributeAccessIssue]
+
 _READ_LATE: set[type[Operation]] = set()  # classes whose ops make their regions when asked for
 
 
@@ -229,13 +234,12 @@ def cloned(op: Cloned, values: dict[SSAValue, SSAValue]) -> Cloned:
     new = type(op).__new__(type(op))
     regions = [_cloned_region(region, values) for region in op.regions]
     operands = [values.get(v, v) for v in operands_of(op)]
-    types = [r.type for r in op.results]
+    types = [r._type for r in op.results]  # pyright: ignore[reportPrivateUsage]
     initialize(new, operands, types, op.properties.copy(), op.attributes.copy(), regions)
     new.location = op.location
     for old, result in zip(op.results, new.results, strict=True):
         values[old] = result
-        if (name := old.name_hint) is not None:
-            result.name_hint = name
+        result._name = old._name  # pyright: ignore[reportPrivateUsage]
     return new
 
 
@@ -243,11 +247,11 @@ def _cloned_region(region: Region, values: dict[SSAValue, SSAValue]) -> Region:
     if region.first_block is None:
         return Region()
     (block,) = region.blocks
-    new = block_of([a.type for a in block.args])
-    for old, arg in zip(block.args, new.args, strict=True):
+    args = block.args
+    new = block_of([a.type for a in args])
+    for old, arg in zip(args, new.args, strict=True):
         values[old], arg.location = arg, old.location
-        if (name := old.name_hint) is not None:
-            arg.name_hint = name
+        arg._name = old._name  # pyright: ignore[reportPrivateUsage]
     for op in ops_of(block):
         put_last(new, cloned(op, values))
     return Region(new)

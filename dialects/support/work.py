@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ge.dialects.support.operation import GeOp
+from ge.dialects.support.operation import GeOp, operands_of
 from ge.dialects.support.types import byte_size, numel, shape_of
 
 
@@ -46,7 +46,7 @@ class WorkInterface(GeOp):
 
     def bytes_read(self, index: int) -> int:
         """Bytes of operand `index` that are needed. Raises ValueError for a dynamic shape."""
-        return byte_size(self.operands[index].type)
+        return byte_size(operands_of(self)[index].type)
 
     def bytes_written(self, index: int) -> int:
         """Bytes of result `index` that are written where it lies in an operand's memory. Raises
@@ -56,6 +56,6 @@ class WorkInterface(GeOp):
     def traffic(self) -> tuple[int, int]:
         """Bytes read and written when each operand and result crosses the memory once."""
         return (
-            sum(byte_size(o.type) for o in self.operands),
-            sum(byte_size(r.type) for r in self.results),
+            sum([byte_size(o.type) for o in operands_of(self)]),
+            sum([byte_size(r.type) for r in self.results]),
         )

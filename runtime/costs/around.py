@@ -10,6 +10,7 @@ from ge.dialects.fused_op import Body
 from ge.dialects.graph.quantization import Granular, RequantizeOp
 from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, normalize_axis, numel, shape_of
 from ge.runtime.costs.core_tiles import Footprint, Within, bytes_of
@@ -27,7 +28,7 @@ def around(
     names = Within.all_of(body)
     prologue = epilogue = None
     if any(op.ACCESS is not Access.VIEW for op in before):
-        part = _part(body, list(before), {v for op in matmuls for v in op.operands})
+        part = _part(body, list(before), {v for op in matmuls for v in operands_of(op)})
         longest = max(numel(shape_of(r)) for op in before for r in op.results)
         prologue = Footprint.of(part, max(longest, 1), rows_stay=False, within=names)
     if any(op.ACCESS is not Access.VIEW for op in after):
@@ -37,7 +38,7 @@ def around(
         widths.update((r, bytes_of(r)) for op in fixpipe for r in op.results)
         arriving = {v: width for v, width in widths.items() if v in part.inputs}
         axes = {shape_of(r): column_axis(op) for op in matmuls for r in op.results}
-        read = {v: names.step[op] for op in matmuls for v in op.operands if v.owner in before}
+        read = {v: names.step[op] for op in matmuls for v in operands_of(op) if v.owner in before}
         within = replace(names, arriving=arriving, axes=axes, read=read)
         epilogue = Footprint.of(part, elements, whole_rows=True, within=within)
     return prologue, epilogue
@@ -66,11 +67,11 @@ def arrivals(
     before, read = ops_before(body, matmuls), body.bytes_read()
 
     def arrival(side: int) -> Arrival:
-        values = dict.fromkeys(v for op in matmuls for v in op.operands[side : side + 1])
+        values = dict.fromkeys(v for op in matmuls for v in operands_of(op)[side : side + 1])
         needed, ops = dict(values), list[TensorOp]()
         for op in reversed(before):
             if any(r in needed for r in op.results):
-                needed.update(dict.fromkeys(op.operands))
+                needed.update(dict.fromkeys(operands_of(op)))
                 ops.append(op)
         size = sum(numel(shape_of(v)) for v in values)
         work = [lanes[op] for op in ops if op in lanes]
@@ -96,20 +97,20 @@ def fixpipe_ops(body: Body, matmuls: Sequence[TensorOp]) -> Mapping[TensorOp, No
         return {}
     candidates: dict[TensorOp, SSAValue] = {}  # with what they take from the fixpipe
     for op in body.ops:
-        sums = [v for v in op.operands if v in place]
+        sums = [v for v in operands_of(op) if v in place]
         if len(sums) != 1 or op.FIXPIPE <= place[sums[0]]:
             continue
         (source,), result = sums, op.results[0]
-        others = [i for i, v in enumerate(op.operands) if v is not source]
+        others = [i for i, v in enumerate(operands_of(op)) if v is not source]
         if shape_of(source) == shape_of(result) and all(
-            op.operands[i] in body.inputs and _by_column(op, i, axes[source]) for i in others
+            operands_of(op)[i] in body.inputs and _by_column(op, i, axes[source]) for i in others
         ):
             candidates[op] = source
             place[result], axes[result] = op.FIXPIPE, axes[source]
     stored = set(body.outputs)
     users: dict[SSAValue, list[TensorOp]] = {}
     for op in body.ops:
-        for v in op.operands:
+        for v in operands_of(op):
             users.setdefault(v, []).append(op)
     fitting: dict[TensorOp, SSAValue] = {}
     for op, source in reversed(candidates.items()):
@@ -126,7 +127,7 @@ def fixpipe_ops(body: Body, matmuls: Sequence[TensorOp]) -> Mapping[TensorOp, No
 
 def _by_column(op: TensorOp, index: int, axis: int) -> bool:
     """Whether an operand has one element, or one for each index of an axis of the result."""
-    shape, large = shape_of(op.operands[index]), shape_of(op.results[0])
+    shape, large = shape_of(operands_of(op)[index]), shape_of(op.results[0])
     if numel(shape) == 1:
         return True
     if isinstance(op, Granular | RequantizeOp):
@@ -138,17 +139,17 @@ def _by_column(op: TensorOp, index: int, axis: int) -> bool:
 
 def ops_before(body: Body, matmuls: Sequence[TensorOp]) -> dict[TensorOp, None]:
     """The ops that compute operands of the matmuls, in order."""
-    values = {v for op in matmuls for v in op.operands}
+    values = {v for op in matmuls for v in operands_of(op)}
     before: list[TensorOp] = []
     for op in reversed(body.ops):
         if op not in matmuls and any(r in values for r in op.results):
-            values.update(op.operands)
+            values.update(operands_of(op))
             before.append(op)
     return dict.fromkeys(reversed(before))
 
 
 def _part(body: Body, ops: list[TensorOp], used: set[SSAValue]) -> Body:
     inside = {r for op in ops for r in op.results}
-    inputs = dict.fromkeys(v for op in ops for v in op.operands if v not in inside)
+    inputs = dict.fromkeys(v for op in ops for v in operands_of(op) if v not in inside)
     outputs = [r for op in ops for r in op.results if r in used or r in body.outputs]
     return Body(ops, list(inputs), outputs, works=body.works)

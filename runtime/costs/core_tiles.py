@@ -29,6 +29,7 @@ from ge.dialects.graph.quantization import Granular, LookupOp, RequantizeOp, mee
 from ge.dialects.support.access import Access, repeated_parts
 from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.interfaces import rows_of
+from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, numel, shape_of
 
@@ -262,26 +263,26 @@ class _Builder:
         return self.home.get(value, value)
 
     def find_tiles(self) -> None:
-        used = {v for op in self.body.ops for v in op.operands}
+        used = {v for op in self.body.ops for v in operands_of(op)}
         outputs = set(self.body.outputs)
         for op in self.body.ops:
             step, kind = self.within.step[op], op.ACCESS
             if kind is Access.VIEW:
-                self.home[op.results[0]] = self.home_of(op.operands[0])
-                self.use(op.operands[1:], step)
+                self.home[op.results[0]] = self.home_of(operands_of(op)[0])
+                self.use(operands_of(op)[1:], step)
                 continue
-            moved = op.operands[:1] if kind is Access.LOOKUP else op.operands
+            moved = operands_of(op)[:1] if kind is Access.LOOKUP else operands_of(op)
             if kind in (Access.MOVEMENT, Access.LOOKUP) and self.in_memory(moved):
                 begin = step if kind is Access.LOOKUP else 0
-                self.use(op.operands[len(moved) :], step)
+                self.use(operands_of(op)[len(moved) :], step)
                 self.from_memory.update(op.results)
                 self.first.update(dict.fromkeys(op.results, begin))
             elif kind is Access.MOVEMENT and not any(r in used for r in op.results):
                 if not outputs.isdisjoint(op.results):  # the others of a split may be dead
                     outputs -= set(op.results)
-                    self.store(op.operands)
+                    self.store(operands_of(op))
             else:
-                self.use(op.operands, step)
+                self.use(operands_of(op), step)
                 self.first.update(dict.fromkeys(op.results, step))
                 for r in op.results:
                     self.last.setdefault(r, step)
@@ -315,7 +316,7 @@ class _Builder:
                 result = result.joined(self.extents[other])
             pointwise = isinstance(op, Elementwise)
             shape = shape_of(op.results[0])
-            for i, value in enumerate(op.operands):
+            for i, value in enumerate(operands_of(op)):
                 if pointwise and shape_of(value) == shape and self.extents[value] == result:
                     continue  # the usual case
                 if op.ACCESS is not Access.POINTWISE:
@@ -326,7 +327,7 @@ class _Builder:
 
     def extent_of_operand(self, op: TensorOp, index: int, result: Extent) -> Extent | None:
         """What a tile of the result needs of an operand; None where its share will do."""
-        value = op.operands[index]
+        value = operands_of(op)[index]
         size, result_size = numel(shape_of(value)), max(numel(shape_of(op.results[0])), 1)
         kind = op.ACCESS
         whole = Extent(0, size, 0, size)
@@ -362,7 +363,7 @@ class _Builder:
         self, op: TensorOp, index: int, result: Extent, size: int, result_size: int
     ) -> Extent | None:
         """As `extent_of_operand`, for an op that needs the elements at the place of the result."""
-        value = op.operands[index]
+        value = operands_of(op)[index]
         small, large = shape_of(value), shape_of(op.results[0])
         if isinstance(op, Granular) and index:
             small, large = op.meeting_shapes() or (small, large)
@@ -434,7 +435,7 @@ class _Builder:
         if not isinstance(op, TensorOp) or op.ACCESS is not Access.POINTWISE:
             return None
         step, extent = self.within.step[op], self.extents[value]
-        for operand in op.operands:
+        for operand in operands_of(op):
             home = self.home_of(operand)
             if (
                 self.last.get(home) == step
@@ -457,7 +458,7 @@ def is_statistic(value: SSAValue) -> bool:
 def halo(op: TensorOp) -> int:
     """Elements of the input beside its share that windows at the edge of a tile reach: rows of
     the first spatial dimension (two of them where the op interpolates)."""
-    shape = shape_of(op.operands[0])
+    shape = shape_of(operands_of(op)[0])
     if not isinstance(op, Pooling):
         return 2 * prod(shape[3:])
     window = op.window()

@@ -5,7 +5,7 @@ of its structure. Long constants count by their type: no cost depends on what is
 """
 
 from collections.abc import Callable, Hashable
-from functools import lru_cache, wraps
+from functools import cache, lru_cache, wraps
 from itertools import count
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -123,7 +123,13 @@ def by_structure(
 
 def _argument(argument: Any) -> Hashable:
     """What equal arguments have in common: xDSL hashes all of an attribute each time."""
-    return ("", attribute_number(argument)) if isinstance(argument, Attribute) else argument
+    kind: type[Any] = argument.__class__
+    return ("", attribute_number(argument)) if _is_attribute(kind) else argument
+
+
+@cache
+def _is_attribute(kind: type[Any]) -> bool:
+    return issubclass(kind, Attribute)
 
 
 def once(

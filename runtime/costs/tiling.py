@@ -19,7 +19,7 @@ from ge.runtime.costs.cube import matmuls, round_up
 from ge.runtime.costs.cube_search import cube_kernel, cube_tiling
 from ge.runtime.costs.pipes import Pipes
 from ge.runtime.costs.structure import once
-from ge.runtime.costs.vector import vector_kernel, vector_shape
+from ge.runtime.costs.vector import vector_footprint, vector_kernel, vector_shape
 from ge.runtime.costs.vector_search import vector_tiling
 
 
@@ -93,7 +93,7 @@ def core_buffers(
             by_memory[memory].append(BufferRequest(name, round_up(size, align), copies, None))
         parts = kernel.parts(m, n)
     else:
-        parts = [(vector_kernel(body, target).footprint, tiling.sizes[0], 0)]
+        parts = [(vector_footprint(op, target), tiling.sizes[0], 0)]
     for footprint, tile, columns in parts:
         for p in footprint.placed(tile, buffers, align, columns):
             over = None if p.tile.over is None else footprint.tiles[p.tile.over].name

@@ -1,9 +1,11 @@
 """What ops on memrefs read and write, and which buffers the arena holds."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
 
+from xdsl.dialects.builtin import MemRefType
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from ge.dialects.npu_task.attributes import HBM, is_dynamic
@@ -15,9 +17,10 @@ from ge.dialects.support.types import align_up, byte_size
 
 def in_arena(op: object) -> bool:
     """Whether an op allocates a buffer that the arena will hold: of the device, of a known size."""
-    if not isinstance(op, AllocOp) or is_outside_arena(op):
+    if type(op) is not AllocOp or is_outside_arena(op):
         return False
-    return op.memref.type.memory_space == HBM and not is_dynamic(op.memref.type)
+    t = cast("MemRefType[Attribute]", op.results[0].type)
+    return t.memory_space == HBM and not is_dynamic(t)
 
 
 def arena_bytes(buffer: SSAValue, alignment: int = 1) -> int:

@@ -8,13 +8,16 @@ of one do not depend on each other.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu_task.memory import ByteRegion, ByteRegions, Task
 from ge.dialects.npu_task.ops import ConstantOp, WaitOp
-from ge.dialects.support.operation import operands_of
+from ge.dialects.support.operation import operands_of, ops_of
 from ge.transforms.analysis.aliasing import accesses
+
+TASKS = frozenset(get_args(Task))
 
 
 @dataclass
@@ -52,7 +55,7 @@ class Segment:
     """For each task the earlier ones that must be done before it starts, each once."""
 
     def __post_init__(self) -> None:
-        self.tasks = [op for op in self.ops if isinstance(op, Task)]
+        self.tasks = [op for op in self.ops if type(op) in TASKS]
         self.before = dependencies(self.tasks, self.regions)
 
     def with_others(self, ops: Iterable[Operation], move: bool) -> Iterator[Operation]:
@@ -62,10 +65,10 @@ class Segment:
         in_order = iter(self.ops)
         waits: list[Operation] = []
         for op in ops:
-            if isinstance(op, WaitOp):
+            if type(op) is WaitOp:
                 waits.append(op)
                 continue
-            if isinstance(op, Task):
+            if type(op) in TASKS:
                 others = _definitions(op, left) if move else iter(in_order.__next__, op)
                 for other in others:
                     left.pop(other, None)
@@ -81,7 +84,8 @@ def _definitions(op: Operation, left: dict[Operation, None]) -> Iterator[Operati
     """The ops of `left` that define the operands of an op. They are removed from it."""
     for value in operands_of(op):
         owner = value.owner
-        if owner in left and isinstance(owner, Operation) and not isinstance(owner, Task):
+        if owner in left and type(owner) not in TASKS:
+            assert isinstance(owner, Operation)
             del left[owner]
             yield from _definitions(owner, left)
             yield owner
@@ -117,7 +121,7 @@ def segments(block: Block, regions: ByteRegions | None = None) -> Iterator[Segme
     of the block's values."""
     regions = regions or ByteRegions()
     ops: list[Operation] = []
-    for op in block.ops:
+    for op in ops_of(block):
         if op.regions:
             yield Segment(ops, regions)
             yield op

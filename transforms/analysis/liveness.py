@@ -22,10 +22,13 @@ from xdsl.ir import Block, Operation, SSAValue
 from ge.dialects.npu_task.memory import Task, owner_of
 from ge.dialects.npu_task.ops import RecordOp, SlotOp, WaitOp
 from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.operation import ops_of
 from ge.dialects.support.types import align_up, byte_size
 from ge.transforms.analysis.aliasing import accesses
 from ge.transforms.analysis.happens_before import Clock, HappensBefore
 from ge.transforms.analysis.live_profile import LiveProfile
+
+BUFFERS = AllocOp, SlotOp
 
 
 @dataclass(slots=True, eq=False)
@@ -88,9 +91,9 @@ class Liveness:
 
     def walk(self, block: Block) -> None:
         """Go through a block in the order in which the host issues it."""
-        for op in block.ops:
+        for op in ops_of(block):
             match op:
-                case AllocOp() | SlotOp():
+                case _ if type(op) in BUFFERS:
                     if self.planned(op):
                         (buffer,) = op.results
                         size = byte_size(buffer.type)

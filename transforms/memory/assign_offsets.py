@@ -85,7 +85,7 @@ class Planner:
     def plan(self, func: FuncOp, pinned: Collection[AllocOp] = ()) -> None:
         """Give each buffer of @main its bytes, `pinned` ones after those that are shared, and state
         the figures."""
-        allocs = [op for op in all_ops(func.body.blocks) if isinstance(op, AllocOp)]
+        allocs = [op for op in all_ops(func.body.blocks) if type(op) is AllocOp]
         io = [op for op in allocs if IO in op.attributes]
         kept = [op for op in allocs if STATE in op.attributes]
         io_offsets, io_bytes = self.inputs_and_outputs(func.body.block, io)

@@ -189,7 +189,7 @@ class Overwriting:
 
     def may_share(self, op: Operation) -> bool:
         """Whether an op allocates a buffer that may share bytes."""
-        if not isinstance(op, AllocOp) or STATE in op.attributes:
+        if type(op) is not AllocOp or STATE in op.attributes:
             return False
         return space_of(op.results[0].type) == HBM and op not in self.pinned
 

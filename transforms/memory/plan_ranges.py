@@ -25,7 +25,7 @@ from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.program_info import BYTES, OFFSETS, figure, state
 from ge.dialects.npu_task.sizes import most_bytes, state_offsets, stated_bytes, unknown_results
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import all_ops
+from ge.dialects.support.operation import all_ops, ops_of
 from ge.dialects.support.types import align_up
 from ge.dialects.targets.target import target_for
 from ge.transforms.analysis.liveness import Lifetime, Liveness
@@ -52,7 +52,7 @@ class ResultLiveness(Liveness):
 def largest_sizes(main: FuncOp) -> dict[OpResult, int]:
     """The most bytes of each result that can have a place."""
     ranges, sizes = dim_ranges(main), dict[OpResult, int]()
-    for op in main.body.block.ops:
+    for op in ops_of(main.body.block):
         if BYTES not in op.attributes:
             continue
         for result, text in zip(unknown_results(op), stated_bytes(op), strict=True):

@@ -18,6 +18,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.sizes import AT_MOST, state_bytes, unknown_results
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import ops_of
 from ge.dialects.support.polynomial import Polynomial
 from ge.transforms.analysis.dimensions import Dimensions
 from ge.transforms.shapes.flat import Flat
@@ -33,7 +34,8 @@ class ExpressSizesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if (main := main_function(op)) is None:
             return
-        tasks = [t for t in main.body.block.ops if isinstance(t, Task) and unknown_results(t)]
+        ops = ops_of(main.body.block)
+        tasks = [t for t in ops if isinstance(t, Task) and unknown_results(t)]
         if not tasks:
             return
         flat = Flat(op, main)

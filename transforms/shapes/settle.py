@@ -15,20 +15,17 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.fused_op import Body, CustomOp, FusedOp
-from ge.dialects.fused_op import YieldOp as FusedYieldOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import LoopOp, YieldOp
-from ge.dialects.support.editing import detach, erase, replace_uses, set_operands
+from ge.dialects.support.editing import detach, erase, replace_uses
 from ge.dialects.support.operation import (
-    block_of,
     created,
     operands_of,
     put_after,
     put_before,
-    put_last,
 )
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
@@ -42,6 +39,7 @@ from ge.runtime.costs.structure import structure
 from ge.transforms.graph.control_flow import insert_before, replace_op
 from ge.transforms.graph.fold_constants import FROM_SIZES, fold_identity, fold_op, fold_parameters
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op
+from ge.transforms.shapes.split_oversized import gathered
 
 Alike = Mapping[Operation, Hashable]
 """Fused ops of a body -> what is equal for those of the same members, wired alike."""
@@ -233,18 +231,7 @@ def settle_fused(op: FusedOp, limit: int) -> None:
 
 def fused(op: FusedOp, members: Sequence[Operation], results: Sequence[SSAValue]) -> FusedOp:
     """A fused op of the kind of another one, into which the members move."""
-    inside = {r for member in members for r in member.results}
-    inputs = list(dict.fromkeys(v for m in members for v in m.operands if v not in inside))
-    block = block_of([v.type for v in inputs])
-    argument = dict(zip(inputs, block.args, strict=True))
-    for member in members:
-        if member.parent is not None:
-            detach(member, member.parent)
-        put_last(block, member)
-        set_operands(member, [argument.get(v, v) for v in operands_of(member)])
-    put_last(block, created(FusedYieldOp, results))
-    types = [v.type for v in results]
-    new = created(type(op), inputs, types, dict(op.properties), [Region(block)])
+    new = gathered(type(op), members, results, op.properties)
     new.location = op.location
     return new
 

@@ -12,20 +12,33 @@ What is fused while sizes are unknown may turn out too large at the sizes of a g
 not fit on its own stays, and is refused where its kernel is verified.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.fused_op import Body, CustomOp, FusedOp, RegionOp
+from ge.dialects.fused_op import Body, CustomOp, FusedOp, RegionOp, YieldOp, worker
+from ge.dialects.support.editing import detach, set_operands
+from ge.dialects.support.locations import fuse_locations
+from ge.dialects.support.operation import (
+    NOTHING,
+    block_of,
+    created,
+    operands_of,
+    put_before,
+    put_last,
+)
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.tiling import choose_tiling, fits, on_core_bytes
 from ge.transforms.analysis.engines import choose_engine
+
+Fused = TypeVar("Fused", bound=FusedOp)
 
 
 def fits_core(op: TensorOp, target: Target) -> bool:
@@ -43,16 +56,38 @@ def split_oversized(block: Block, target: Target) -> None:
 
 
 def wrap(block: Block, group: Sequence[TensorOp], kind: type[TensorOp]) -> None:
-    """Make one fused op of ops that stand side by side."""
-    inside = set(group)
-    results = results_of(group)
-    fused = kind_of(group, kind).wrap(group, results)
-    block.insert_op_after(fused, group[-1])
+    """Make one fused op of ops that stand side by side, before another one."""
+    results, location = results_of(group), fuse_locations((worker(group), *group))
+    after = group[-1].next_op
+    assert after is not None
+    fused = gathered(kind_of(group, kind), group, results)
+    fused.location = location
+    put_before(block, fused, after)
     for old, new in zip(results, fused.results, strict=True):
-        old.replace_uses_with_if(new, lambda use: use.operation not in inside)
-    for op in reversed(group):
-        op.detach()
-        op.erase()
+        old.replace_uses_with_if(new, lambda use: use.operation.parent is not fused.block)
+
+
+def gathered(
+    kind: type[Fused],
+    members: Sequence[Operation],
+    results: Sequence[SSAValue],
+    properties: Mapping[str, Attribute] = NOTHING,
+) -> Fused:
+    """A fused op (not inserted yet) into which ops move, in their order; values from outside become
+    its inputs. Other ops go on using `results` of the members."""
+    inside = {r for member in members for r in member.results}
+    outside = [v for m in members for v in operands_of(m) if v not in inside]
+    inputs = list(dict.fromkeys(outside))
+    block = block_of([v.type for v in inputs])
+    argument: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
+    for member in members:
+        if member.parent is not None:
+            detach(member, member.parent)
+        put_last(block, member)
+        set_operands(member, [argument.get(v, v) for v in operands_of(member)])
+    put_last(block, created(YieldOp, results))
+    types = [v.type for v in results]
+    return created(kind, inputs, types, dict(properties), [Region(block)])
 
 
 def results_of(group: Sequence[TensorOp]) -> list[SSAValue]:

@@ -34,6 +34,7 @@ from ge.dialects.npu_task.memory import owner_of, row_major
 from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import STATE
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import ops_of
 from ge.dialects.support.types import numel, shape_of
 from ge.transforms.analysis.aliasing import arena_bytes, erase_unused, in_arena, users_of
 from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph
@@ -154,8 +155,8 @@ class UpdateStatePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if (main := main_function(op)) is None:
             return
-        ops = list(main.body.block.ops)
-        states = [o for o in ops if isinstance(o, AllocOp) and STATE in o.attributes]
+        ops = ops_of(main.body.block)
+        states = [o for o in ops if STATE in o.attributes and isinstance(o, AllocOp)]
         if not states:
             return
         kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
