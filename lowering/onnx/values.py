@@ -47,6 +47,7 @@ Value: TypeAlias = SSAValue | tuple[SSAValue, ...] | Parts | Growing | Maybe | N
 
 
 def tensors_of(value: Value) -> tuple[SSAValue, ...]:
+    """The values of the module that hold a value of the model, in a fixed order."""
     match value:
         case None:
             return ()
