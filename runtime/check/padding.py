@@ -34,8 +34,10 @@ from xdsl.dialects.func import ReturnOp as FuncReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from ge.dialects.graph.ports import PADDING, argument_attributes, dims_of, name_of
+from ge.dialects.graph.state import growing_symbol
+from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.control import CaseOp, MapIndexOp, YieldOp
-from ge.dialects.npu_task.ops import KernelOp, TransferOp
+from ge.dialects.npu_task.ops import BatchCopyOp, CopyOp, KernelOp, TransferOp
 from ge.dialects.support.dims import symbols
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -68,13 +70,8 @@ class Gears:
     @property
     def names(self) -> list[str]:
         """Of the dimensions, one for each measured size."""
-        found: list[str] = []
-        for value, axis in zip(self.index.inputs, self.index.measured, strict=True):
-            assert isinstance(value, BlockArgument)
-            table = argument_attributes(self.func, value.index)
-            name = name_of(table) or f"arg{value.index}"
-            found.append(dims_of(table, rank_of(value))[axis] or f"{name}[{axis}]")
-        return found
+        pairs = zip(self.index.inputs, self.index.measured, strict=True)
+        return [dimension(self.func, value, axis) for value, axis in pairs]
 
     def report(self, text: str, op: Operation | None = None) -> None:
         self.problems.append(Problem(KIND, text, op or self.func))
@@ -201,9 +198,46 @@ class Gears:
             text = f"{text} {', '.join(f'{n!r}' for n in sorted(changed))}"
             self.report(f"{text}: {other.name} of two gears; {PADDING} says that they may be "
                         "padded", op)  # fmt: skip
-        elif not {*safe} <= numbers.compared:
+        largest = dict(zip(self.names, map(max, zip(*self.index.rows, strict=True)), strict=True))
+        if found is None and any(largest[n] > 1 for n in {*safe} - numbers.compared):
             self.relied[NO_NUMBER] = None
         return numbers
+
+
+def dimension(func: FuncOp, value: SSAValue, axis: int) -> str:
+    """The name of a dimension of an argument: its symbol, or else its place."""
+    assert isinstance(value, BlockArgument)
+    table = argument_attributes(func, value.index)
+    name = name_of(table) or f"arg{value.index}"
+    return dims_of(table, rank_of(value))[axis] or f"{name}[{axis}]"
+
+
+def unmeasured(func: FuncOp) -> list[str]:
+    """The dimensions of arguments that are copied into buffers of one size and are neither those
+    of the gear nor follow from rows of states: that they fit is for a run to find out."""
+    known = {growing_symbol(func)}
+    found = dict[str, None]()
+    for op in func.walk():
+        if isinstance(op, MapIndexOp):
+            pairs = zip(op.inputs, op.measured, strict=True)
+            known |= {dimension(func, value, axis) for value, axis in pairs}
+        for source, target in copies(op):
+            if not isinstance(source, BlockArgument) or source.block is not func.body.block:
+                continue
+            if is_dynamic(source.type) and not is_dynamic(target.type):
+                axes = (i for i, size in enumerate(shape_of(source)) if size == DYNAMIC)
+                found |= dict.fromkeys(dimension(func, source, axis) for axis in axes)
+    return [name for name in found if name not in known and not {*symbols(name)} <= known]
+
+
+def copies(op: Operation) -> Iterator[tuple[SSAValue, SSAValue]]:
+    match op:
+        case CopyOp():
+            yield op.source, op.target
+        case BatchCopyOp():
+            yield from zip(op.sources, op.targets, strict=True)
+        case _:
+            pass
 
 
 def follows(name: str, other: str) -> bool:

@@ -40,7 +40,7 @@ from ge.runtime.check.figures import check_figures, taken_bytes
 from ge.runtime.check.growing_state import masks_of
 from ge.runtime.check.happens_before import HappensBefore
 from ge.runtime.check.memory import check_plan
-from ge.runtime.check.padding import check_padding
+from ge.runtime.check.padding import check_padding, unmeasured
 from ge.runtime.check.problems import Problem, require_none
 from ge.runtime.check.schedule import check_streams
 from ge.runtime.check.tiles import KernelProof, check_kernels
@@ -143,6 +143,9 @@ def assumptions(
         yield f"what the device allocates for {allocated} tensors fits beside the rest"
     if any(GROWS in op.attributes for op in ops):
         yield "the session counts the rows of states that grow, and attention reads no others"
+    if names := unmeasured(main):
+        sizes = " and ".join(f"'{name}'" for name in names)
+        yield f"{sizes} fit where inputs are copied to (a run refuses those that do not)"
     masks = masks_of(main, kernels)
     for name in () if masks is None else dict.fromkeys(masks.unfollowed):
         yield f"input '{name}' has as many elements as attention reads of it"

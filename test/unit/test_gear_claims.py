@@ -6,11 +6,18 @@ from pathlib import Path
 
 import onnx
 import pytest
-from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, ModuleOp, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    ModuleOp,
+    StringAttr,
+    i64,
+)
 
 import ge
-from ge.dialects.graph.ports import PADDING
-from ge.runtime.check.padding import NO_NUMBER, check_padding
+from ge.dialects.graph.ports import DIMS, PADDING
+from ge.runtime.check.padding import NO_NUMBER, check_padding, unmeasured
 from ge.runtime.device.session import main_of
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
@@ -99,5 +106,18 @@ def test_gears_of_two_dimensions_are_compared_where_one_is_exact(tmp_path: Path)
 def test_a_dimension_of_one_in_all_gears_has_no_size_between(tmp_path: Path) -> None:
     text = model("y = Relu (x)").replace("n, 4", "n, m")
     module = compiled(text, "1,10;1,20", tmp_path)
-    assert not check_padding(module, main_of(module))[0]
+    problems, relied = check_padding(module, main_of(module))
+    assert not problems
+    assert NO_NUMBER not in relied
     assert claim(module, (2,))[0]
+
+
+def test_sizes_that_no_gear_measures_are_relied_upon(tmp_path: Path) -> None:
+    """An input whose dimension is no longer that of the gears may not fit into their buffers."""
+    text = "g (float[n, 4] x, float[n, 4] z) => (float[n, 4] y) { y = Add (x, z) }"
+    main = main_of(compiled(text, "2;6", tmp_path))
+    assert not unmeasured(main)
+    tables = [dict(table.data) for table in main.arg_attrs or ()]
+    tables[1][DIMS] = ArrayAttr([StringAttr("m"), StringAttr("")])
+    main.arg_attrs = ArrayAttr(map(DictionaryAttr, tables))
+    assert unmeasured(main) == ["m"]
