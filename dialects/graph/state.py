@@ -18,7 +18,7 @@ from xdsl.ir import Attribute
 from ge.dialects.support.dims import size_of, symbols
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.patterns import user_pattern
+from ge.dialects.support.patterns import UserPattern, user_pattern
 from ge.dialects.support.types import DYNAMIC, Shape, shape_text
 
 # of an argument
@@ -120,7 +120,7 @@ def growing_axis(port: Typed, becomes: Typed) -> int | None:
 
 def _parsed(
     patterns: Mapping[str, str] | Sequence[str],
-) -> Iterator[tuple[re.Pattern[str], str]]:
+) -> Iterator[tuple[UserPattern, str]]:
     texts = patterns.items() if isinstance(patterns, Mapping) else map(split_pattern, patterns)
     for pattern, template in texts:
         if not isinstance(pattern, str) or not isinstance(template, str):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -20,6 +20,7 @@ from ge.dialects.support.diagnostics import (
     print_diagnostic,
 )
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.patterns import UserPattern
 from ge.dialects.support.remark_kinds import RemarkKind
 from ge.lowering.cli.remark_flags import SUMMARY, TEXT, YAML
 from ge.lowering.text.values import did_you_mean
@@ -30,9 +31,9 @@ class Remarks:
     """The remarks that are asked for."""
 
     form: str = ""  # empty: none
-    of: re.Pattern[str] | None = None
+    of: UserPattern | None = None
     kinds: Collection[str] = ()
-    text: re.Pattern[str] | None = None
+    text: UserPattern | None = None
     output: str | None = None
     found: list[Diagnostic] = field(default_factory=list[Diagnostic])
 
@@ -47,7 +48,7 @@ class Remarks:
         for flag, value in others.items():
             if value is not None and not args.remarks:
                 raise GeError(f"{flag} is of --remarks", hint="add --remarks")
-        of: re.Pattern[str] | None = args.remarks_pass
+        of: UserPattern | None = args.remarks_pass
         if of is not None and not any(map(of.search, known)):
             hint = did_you_mean(of.pattern, sorted(known)).removeprefix("; ")
             raise GeError(f"no pass or rule has '{of.pattern}' in its name", hint=hint)

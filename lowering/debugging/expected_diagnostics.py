@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ge.dialects.support.diagnostics import Diagnostic, Severity, SourceLocation
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.patterns import user_pattern
+from ge.dialects.support.patterns import UserPattern, user_pattern
 from ge.lowering.text.reading import Source
 
 EXPECTED = re.compile(
@@ -32,7 +32,7 @@ class Expectation:
     """One comment: what must be said, and about which line (0: no line of this file)."""
 
     severity: Severity
-    pattern: re.Pattern[str]
+    pattern: UserPattern
     text: str
     line: int
     location: SourceLocation
@@ -45,7 +45,7 @@ class Expectation:
         return line == self.line and self.pattern.search(diagnostic.message) is not None
 
 
-def _pattern(text: str, is_regex: bool) -> re.Pattern[str]:
+def _pattern(text: str, is_regex: bool) -> UserPattern:
     """Literal text; with `-re`, the parts in {{...}} are regular expressions. Raises ValueError
     for one that has no end, and GeError as `user_pattern` does."""
     if not is_regex:

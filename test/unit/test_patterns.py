@@ -1,12 +1,14 @@
-"""Regular expressions of users: what would be tried for ever is refused before it meets a text, and
-what names of models are picked by is not."""
+"""Regular expressions of users: they match what they match by `re`, and none takes for ever."""
 
 import ast
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
 import ge
 from ge.dialects.graph.state import state_pairs
@@ -21,37 +23,111 @@ from ge.transforms.quantization.insert_quantization import patterns
 ROOT = Path(ge.__file__).parents[1]
 LIBRARY = ("dialects", "transforms", "runtime", "lowering")
 
-ENDLESS = [
+# `re` takes ever longer for a text that they do not match
+SLOW = [
     r"(a+)+$", r"(a*)*b", r"(.*)*x", r"(.+?)+?x", r"(\w+\s?)*$", r"(\w*\.?)*$", r"(x+x+)+y",
     r"(a|a)*b", r"(a|aa)+$", r"(ab|a|b)*c", r"(\d+|\d\d)+z", r"([^x]|y\b)*x", r"((?i:a)|A)+b",
-    r"(a(|))*b", r"(?:a(b?)*)*c", r"(?=(a+)+$)a", r"(?>(a+)+b)", r"(a++|a)*b", r"(a+)\1*b(a|a)*",
-    r"(.*a){20}", r"(a{1,3}){1,9}$", r"(a?){30}a{30}", "a?" * 30 + "a" * 30, "a*" * 12 + "b",
-    r".*.*.*.*.*x", r"(\w+\s?){1,6}$",
+    r"(a(|))*b", r"(?:a(b?)*)*c", r"(?=(a+)+$)a", r"(a|aa|aaa){1,40}(?<!a)b", r"(ab|(?:ab)+)*c",
+    r"(.*a){20}", r"(a?){30}a{30}", "a?" * 30 + "a" * 30, "a*" * 12 + "b",
+    r".*.*.*.*.*x", r"(\w+\s?){1,6}$", r"((a{1,3}){1,3}){1,9}b", r"(?!(a*)*b)(a*)*b",
 ]  # fmt: skip
+
+# The same with what refers to a group, or is not tried again
+ENDLESS = [r"(?>(a+)+b)", r"(a++|a)*b", r"(a+)\1*b(a|a)*", r"(a)?(?(1)(a*)*b|c)"]
 
 USUAL = [
-    r"", r"relu", r".*", r"past_key_values\.(.*)", r"h(.*)", r"a+b+c+", r"(\w+\.)*\w+", r"(.*)\1",
-    r".*layers\.\d+\.(self_attn|mlp)\..*", r"^/model/.*/MatMul(_\d+)?$", r"(foo|fob|bar)+",
-    r"(?:\d{1,3}\.){3}\d{1,3}", r".*\.\d+\..*\.weight", r"(?!lm_head).*", r"a.*b.*c.*d.*e.*f",
-    r"(\w+/)*Conv_\d+", r"(?:[^.]+\.)+weight", r"[^.]*" + r"\.[^.]*" * 8, r".*\d+.*\d+",
-    r"(encoder|decoder)(\.\w+)+$", r"(?i)(relu|gelu)+", r"(a++)+$", r"(?>a+)+$", r"(\w|\d)+x",
-    "|".join(rf"/layers\.{i}/.*MatMul_{i}" for i in range(200)),
+    r"", r"relu", r".*", r"past_key_values\.(.*)", r"h(.*)", r"a+b+c+", r"(.*)\1",
+    r".*layers\.\d+\.(self_attn|mlp)\..*", r"^/model/.*/MatMul(_\d+)?$",
+    r".*\.\d+\..*\.weight", r"(?!lm_head).*", r"(a++)+$", r"(?>a+)+$", r"(\w|\d)+x",
+    r"(?:\d{1,3}\.){3}\d{1,3}", "|".join(rf"/layers\.{i}/.*MatMul_{i}" for i in range(200)),
+]  # fmt: skip
+
+# Harmless as well, though their ways are many
+STEPWISE = [
+    r"(\w+\.)*\w+", r".*\d+.*\d+", r"a.*b.*c.*d.*e.*f", r"(\w+/)*Conv_\d+",
+    r"(?:[^.]+\.)+weight", r"[^.]*" + r"\.[^.]*" * 8, r"(encoder|decoder)(\.\w+)+$",
+    r"(?i)(relu|gelu)+", r"(foo|fob|bar)+", r"((\w+)\.)+(?P<last>\w*?)(_\d+)?",
+]  # fmt: skip
+
+TEXTS = [
+    "", "a", "aaaa", "aaab", "abab", "aaaaaaa!", "ababc", "AaB", "x.y_1", "relu", "ReLUgelu",
+    "past_key_values.7.key", "encoder.layer.3.weight", "a/b/Conv_17", "fobbar", "1.22.333.4",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ENDLESS)
-def test_what_may_take_for_ever_is_refused(text: str):
-    with pytest.raises(GeError, match="is a regular expression that may take for ever") as error:
-        user_pattern(text)
-    assert f"'{text}'" in error.value.message
-    assert "[^.]*" in error.value.hint
+def calls(action: Callable[[], object]) -> int:
+    """How many functions an action calls."""
+    count = 0
+
+    def called(_: object, event: str, __: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(called)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def agrees(text: str, subject: str) -> None:
+    """What matches is what `re` matches, and so are the groups, except of one that may match
+    nothing in a loop."""
+    for how in ("fullmatch", "search"):
+        want, got = (getattr(p, how)(subject) for p in (re.compile(text), user_pattern(text)))
+        assert (got is None) == (want is None), (how, subject)
+        if want and "*)*" not in text and "?)" not in text and "|)" not in text:
+            assert (got.group(), got.groups()) == (want.group(), want.groups()), (how, subject)
+            assert got.groupdict() == want.groupdict()
+            if want.re.groups:
+                assert got.expand(r"\g<0>-\1") == want.expand(r"\g<0>-\1")
+
+
+@pytest.mark.parametrize("text", [*SLOW, *STEPWISE])
+def test_what_has_many_ways_takes_few_steps(text: str):
+    pattern = user_pattern(text)
+    assert not isinstance(pattern, re.Pattern)
+    for subject in TEXTS if text in STEPWISE else TEXTS[:9]:
+        agrees(text, subject)
+    for long in ("a" * 60 + "!", "ab" * 30 + "!", "x1 " * 20):
+        for how in (pattern.search, pattern.fullmatch):
+            assert calls(lambda: how(long)) < 200_000
 
 
 @pytest.mark.parametrize("text", USUAL)
 def test_what_is_usual_is_compiled_as_it_is(text: str):
-    pattern = user_pattern(text)
-    assert pattern is re.compile(text)
-    pattern.search("a" * 40 + "!")  # at once
+    assert user_pattern(text) is re.compile(text)
+
+
+@pytest.mark.parametrize("text", ENDLESS)
+def test_what_no_steps_can_follow_is_refused(text: str):
+    with pytest.raises(GeError, match="is a regular expression that may take for ever") as error:
+        user_pattern(text)
+    assert f"'{text}'" in error.value.message
+
+
+LEAVES = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\w", r"\b", "^", "$", "(?i:B)", ""])
+REPEATS = st.sampled_from(["*", "+", "?", "*?", "+?", "{2}", "{1,2}", "{0,2}?", "{2,}"])
+
+
+def larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    around = st.sampled_from(["(%s)", "(?:%s)", "(?=%s)", "(?!%s)", "%s|a", "%s", "(?:%s)(?<=b)"])
+    return st.one_of(
+        st.builds(lambda a, t: a % t, around, inner),
+        st.builds("{}{}".format, inner, inner),
+        st.builds("{}|{}".format, inner, inner),
+        st.builds("(?:{}){}".format, inner, REPEATS),
+    )
+
+
+@given(st.recursive(LEAVES, larger, max_leaves=8), st.text("abB\n", max_size=7))
+def test_whether_it_matches_is_as_by_re(text: str, subject: str):
+    of_ge = user_pattern(f"(?:{text})(?:(?:){{0,9}}){{9}}")  # too many ways for `re`
+    assert not isinstance(of_ge, re.Pattern)
+    for how in ("fullmatch", "search"):
+        want, got = (getattr(p, how)(subject) for p in (re.compile(text), of_ge))
+        assert (got and got.group()) == (want and want.group())
 
 
 def test_each_text_that_is_none_is_refused():
@@ -76,7 +152,7 @@ TAKERS: dict[str, Callable[[str], object]] = {
 
 
 @pytest.mark.parametrize("taker", TAKERS)
-@pytest.mark.parametrize("text", [r"(a+)+$", r"(a|a)*b", r"(.*)*x", r"(\w+\s?)*$"])
+@pytest.mark.parametrize("text", ENDLESS)
 def test_everything_that_takes_an_expression_refuses_it(taker: str, text: str):
     with pytest.raises(GeError) as error:
         TAKERS[taker](text)
@@ -108,7 +184,7 @@ TABLES = {
     "lowering/text/mistakes.py": {"pattern"},
     "lowering/cli/run.py": {"pattern"},
     "lowering/cli/claims.py": {"self.models"},
-    "dialects/support/patterns.py": {"text"},
+    "dialects/support/patterns.py": {"text", "escaped"},
 }
 FUNCTIONS = {"compile", "search", "match", "fullmatch", "sub", "split", "findall", "finditer"}
 

@@ -12,7 +12,6 @@ move between host and vector cores. What no other engine can run stays an error:
 multiplies, and the host computes shapes only.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -28,7 +27,7 @@ from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.locations import names_in
-from ge.dialects.support.patterns import user_pattern
+from ge.dialects.support.patterns import UserPattern, user_pattern
 from ge.dialects.support.tensor_op import TensorOp
 from ge.transforms.analysis.views import view_offsets
 from ge.transforms.fusion.merging import blocks_of
@@ -42,7 +41,7 @@ ENGINES = {
 }
 
 
-def choice(text: str) -> tuple[re.Pattern[str], Engine]:
+def choice(text: str) -> tuple[UserPattern, Engine]:
     """A choice, NAME=ENGINE. Raises ValueError that says what is expected, and GeError for what is
     no regular expression, or one that may take for ever."""
     name, equals, engine = text.rpartition("=")

@@ -38,7 +38,6 @@ masked scores are not quantized at all. A layer that the table has another schem
 What stays float is told in a remark.
 """
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -62,7 +61,7 @@ from ge.dialects.support.diagnostics import sources_of
 from ge.dialects.support.element_types import i4, is_integer, ui8
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.patterns import user_pattern
+from ge.dialects.support.patterns import UserPattern, user_pattern
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, rank_of, shape_of
 from ge.dialects.targets.target import Target, target_for
@@ -119,9 +118,9 @@ class Insertion:
     main: FuncOp
     scheme: Scheme
     target: Target
-    skip: Sequence[re.Pattern[str]] = ()
+    skip: Sequence[UserPattern] = ()
     symmetric: bool = True
-    matched: set[re.Pattern[str]] = field(default_factory=set[re.Pattern[str]])  # of `skip`
+    matched: set[UserPattern] = field(default_factory=set[UserPattern])  # of `skip`
     layers: list[Layer] = field(default_factory=list[Layer])
     embeddings: list[Embedding] = field(default_factory=list[Embedding])
     names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
@@ -356,7 +355,7 @@ def tell_others(main: FuncOp, layer_ops: Collection[Operation]) -> None:
             calibration.facts(name, op).reason = why
 
 
-def patterns(texts: Iterable[str]) -> list[re.Pattern[str]]:
+def patterns(texts: Iterable[str]) -> list[UserPattern]:
     """Raises GeError for what is no regular expression, or one that may take for ever."""
     return [user_pattern(text) for text in texts]
 
