@@ -49,7 +49,7 @@ def _pattern(text: str, is_regex: bool) -> UserPattern:
     """Literal text; with `-re`, the parts in {{...}} are regular expressions. Raises ValueError
     for one that has no end, and GeError as `user_pattern` does."""
     if not is_regex:
-        return re.compile(re.escape(text))
+        return user_pattern(re.escape(text))
     parts = re.split(r"\{\{(.*?)\}\}", text)
     if "{{" in parts[-1]:
         raise ValueError("the regular expression that begins with '{{' has no '}}'")

@@ -43,7 +43,7 @@ ENGINES = {
 
 def choice(text: str) -> tuple[UserPattern, Engine]:
     """A choice, NAME=ENGINE. Raises ValueError that says what is expected, and GeError for what is
-    no regular expression, or one that may take for ever."""
+    no regular expression."""
     name, equals, engine = text.rpartition("=")
     plain = engine.strip().lower().replace("_", "")
     if not equals or not name:

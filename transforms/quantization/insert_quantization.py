@@ -356,7 +356,7 @@ def tell_others(main: FuncOp, layer_ops: Collection[Operation]) -> None:
 
 
 def patterns(texts: Iterable[str]) -> list[UserPattern]:
-    """Raises GeError for what is no regular expression, or one that may take for ever."""
+    """Raises GeError for what is no regular expression."""
     return [user_pattern(text) for text in texts]
 
 
