@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ge.lowering.pipeline.options import Options
     from ge.runtime.data.accuracy import Tolerance
     from ge.runtime.data.arrays import Array
+    from ge.runtime.data.weights import Payload
 
 
 def add_compare_arguments(parser: ArgumentParser) -> None:
@@ -27,8 +28,8 @@ def add_compare_arguments(parser: ArgumentParser) -> None:
         "torch.export, --model), a .onnx model at the graph level, a .mlir module of any level, or "
         "outputs in a .npz file. Exit status 1 where one is beyond the tolerance")  # fmt: skip
     add("--compare-layers", action="store_true", help="compare the results of all nodes of the "
-        "model that both programs have, too: the first that is beyond the tolerance, and how much "
-        "each one adds to the error of what it reads")  # fmt: skip
+        "model that both programs have, too: which of them are wrong by themselves, on the same "
+        "operands, whatever the nodes before them have made of these")  # fmt: skip
     add("--tolerance", type=argument(tolerance), metavar="T", help="what outputs have to keep: the "
         "largest error as part of the largest magnitude (1e-3), snr>=30 dB or cos>=0.999 (default: "
         "1e-4 in f32, 0.02 in f16, 0.12 in bf16, 40 dB between quantized programs, 20 dB between a "
@@ -131,11 +132,15 @@ def other_program(
             program = program.bind({}, shapes)
     if args.random_weights:
         program.payload = Fallback(program.payload, RandomPayload(program.module, args.seed))
-    session = Session(program.module, program.payload, seed=args.seed)
-    if args.load_state and session.state.names:
-        session.state.load(args.load_state)
+
+    def session_of(payload: "Payload") -> Session:
+        session = Session(program.module, payload, seed=args.seed)
+        if args.load_state and session.state.names:
+            session.state.load(args.load_state)
+        return session
+
     title = f"{path} ({'ge, ' if path.endswith('.onnx') else ''}{level_name(program)} level)"
-    return OtherProgram(program, title, session)
+    return OtherProgram(program, title, session_of)
 
 
 def level_name(program: "Program") -> str:

@@ -1,12 +1,12 @@
 """Compares the results of the nodes that two programs both have, while one of them runs.
 
-Which nodes are to blame follows from what each of them adds to the error of what it reads. A value
-that differs although all that is computed from it agrees is another value under the same name: the
+Which nodes are to blame follows from what each of them adds to the error of what it reads: the peer
+runs once more, and each of its nodes reads what the program computed (see `added.py`). A value that
+differs although all that is computed from it agrees is another value under the same name: the
 compiler computes something else there and makes up for it later (channels that were scaled).
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from xdsl.ir import Operation
 
 from ge.dialects.graph.recoded import Codes, Divided
 from ge.dialects.npu_task.ops import LaunchOp
+from ge.lowering.comparing.added import Code, Doubt, Held, Place, Run, Steps, Trial, Values
 from ge.lowering.comparing.nodes import Nodes, Origins, result_bytes, shown
 from ge.runtime.data import accuracy
 from ge.runtime.data.accuracy import Measured, Tolerance, measured
@@ -23,65 +24,73 @@ from ge.runtime.data.arrays import Array, kind_of
 
 CHUNK = 1 << 30  # bytes of results of nodes that are kept at a time
 
-# dB that results have at best, by what they are computed in: what an op adds to the error of what
-# it reads is counted from there
-EXACT = {"f64": 280.0, "f32": 130.0, "f16": 60.0, "bf16": 40.0}
-OF_CODES = 40.0
+SUMS = {"add", "sum"}  # ops, of ONNX and of ge, that hand their operands on
 
 
 @dataclass
 class Layer:
     """A node that both programs have. `sources`: itself and the nodes that it is computed from
-    whose results were not compared, as they stay within a launch. `before`: the least dB of the
-    results that it reads, of those that were compared; `complaint`: what is beyond the tolerance;
-    `is_other`: what is computed from it agrees all the same."""
+    whose results were not compared, as they stay within a launch. `complaint`: how its result is
+    beyond the tolerance; `alone`: the same beside what the peer computes of the program's own
+    operands, and `alone_complaint` how that is beyond it. `is_noisy`: the peer's result changes as
+    much where what it reads moves by a step; `is_other`: what is computed from it agrees all the
+    same."""
 
     name: str
     op: str
     sources: list[str]
     type: str
     measured: Measured
-    before: float
-    complaint: str = ""
+    complaint: str
+    alone: Measured
+    alone_complaint: str = ""
+    is_noisy: bool = False
     is_other: bool = False
 
     @property
-    def jump(self) -> float:
-        """How many dB the node loses."""
-        lost = self.before - self.measured.snr
-        return 0.0 if math.isnan(lost) else max(lost, 0.0)
+    def is_wrong(self) -> bool:
+        return bool(self.alone_complaint) and not (self.is_other or self.is_noisy)
 
     @property
-    def is_wrong(self) -> bool:
-        return bool(self.complaint) and not self.is_other
+    def verdict(self) -> str:
+        if self.is_wrong:
+            return "wrong"
+        if self.complaint and self.is_other:
+            return "what follows agrees"
+        if self.alone_complaint and self.is_noisy:
+            return "as rounding does"
+        return "differs" if self.complaint else ""
 
     def report(self) -> dict[str, Any]:
         entry: dict[str, Any] = {"name": self.name, "op": self.op, "type": self.type}
         if self.sources != [self.name]:
             entry["sources"] = self.sources
         entry |= accuracy.report(self.measured)
-        entry["before_db"], entry["jump_db"] = self.before, self.jump
-        if self.complaint:
-            entry["complaint"] = self.complaint
-            entry["agrees_later"] = self.is_other
+        entry["alone"] = accuracy.report(self.alone)
+        entry["verdict"] = self.verdict or "agrees"
+        if complaint := self.alone_complaint if self.is_wrong else self.complaint:
+            entry["complaint"] = complaint
         return entry
 
 
 @dataclass
 class Comparison:
     """The results of nodes of one program, `reference`, against those of another one while that
-    runs. `exact`: the dB that results have at best."""
+    runs. `share`: a unit in the last place of the narrowest floats that the other one computes in,
+    0 for codes. `held`: its results, that in floats before that in codes."""
 
     nodes: Nodes
     origins: Origins  # of the results of the other one
     tolerance: Tolerance
-    exact: float
+    share: float
     codes: Codes = field(default_factory=dict[str, Any])
     divided: InitVar[Sequence[Divided]] = ()
-    reference: Mapping[str, Sequence[Array]] = field(default_factory=dict[str, Sequence[Array]])
-    layers: dict[tuple[str, int], Layer] = field(default_factory=dict[tuple[str, int], Layer])
+    reference: Values = field(default_factory=dict[str, Sequence[Array]])
+    layers: dict[Place, Layer] = field(default_factory=dict[Place, Layer])
     others: set[str] = field(default_factory=set[str])  # that have no counterpart
-    _least: dict[str, float] = field(default_factory=dict[str, float])
+    held: dict[Place, list[Held]] = field(default_factory=dict[Place, list[Held]])
+    _compared: set[str] = field(default_factory=set[str])
+    _judged: set[Place] = field(default_factory=set[Place])
 
     def __post_init__(self, divided: Sequence[Divided]) -> None:
         self._factors: dict[str, list[tuple[int, Array]]] = {}
@@ -100,54 +109,52 @@ class Comparison:
             if name is None:
                 continue
             places = [(name, i) for i in range(len(self.reference.get(name, ())))]
-            found = [(m, at) for at in places if (m := self.against(at, array)) is not None]
+            found = [(*pair, at) for at in places if (pair := self.against(at, array))]
             if found:
-                m, at = min(found, key=lambda pair: (-pair[0].snr, pair[0].error))
-                self.add(op, at, m, array)
-            else:
+                m, held, at = min(found, key=lambda f: (-f[0].snr, f[0].error))
+                self.add(op, at, m, held, f"{array.dtype}[{', '.join(map(str, array.shape))}]")
+            elif places:
                 self.others.add(name)
 
-    def against(self, at: tuple[str, int], array: Array) -> Measured | None:
-        """How far an array is from a result; None where it holds something else: other elements, or
-        these in another order."""
+    def against(self, at: Place, array: Array) -> tuple[Measured, Held] | None:
+        """How far an array is from a result; None where it holds something else."""
         name, index = at
         want = self.reference[name][index]
         if want.size != array.size or not want.size:
             return None
-        wide = [array]
+        codes = list[Code | None]([None])
         if kind_of(want.dtype) == "f" and kind_of(array.dtype) in "iu":
-            if not self.codes.get(name):
-                return None
-            wide = [decoded(array, *pair) for pair in self.codes[name]]
+            codes = [Code(*pair, array.dtype) for pair in self.codes.get(name, ())]
         elif kind_of(want.dtype) != kind_of(array.dtype):
             return None
-        wide = [self.multiplied(name, a) for a in wide]
-        m = max((measured(want, a) for a in wide), key=lambda m: m.snr)
-        if m.complaint(self.tolerance):
-            if want.shape != array.shape:
-                return None
-            if self.before(name) >= self.exact - 1 and is_moved(want, wide[0], self.tolerance):
-                return None
-        return m
+        forms = [self.as_held(name, want, array, code) for code in codes]
+        pairs = [(measured(want, form.numbers), form) for form in forms]
+        best = max(pairs, key=lambda pair: pair[0].snr, default=None)
+        if best is not None and best[0].complaint(self.tolerance) and want.shape != array.shape:
+            return None
+        return best
 
-    def multiplied(self, name: str, array: Array) -> Array:
-        """An array with the factors that its channels were divided by."""
-        for axis, factors in self._factors.get(name, ()):
-            if array.shape[axis : axis + 1] == factors.shape:
-                array = array * factors.reshape(-1, *[1] * (array.ndim - axis - 1))
-        return array
+    def as_held(self, name: str, want: Array, array: Array, code: Code | None) -> Held:
+        numbers = array if code is None else code.decoded(array)
+        factors = np.ones((), np.float32)
+        for axis, by in self._factors.get(name, ()):
+            if array.shape[axis : axis + 1] == by.shape:
+                factors = factors * by.reshape(-1, *[1] * (array.ndim - axis - 1))
+        held = Held(numbers.astype(want.dtype).reshape(want.shape), array.dtype, self.share, code)
+        if factors.ndim:
+            held.factors = np.broadcast_to(factors, array.shape).reshape(want.shape)
+        return held
 
-    def add(self, op: Operation, at: tuple[str, int], m: Measured, array: Array) -> None:
+    def add(self, op: Operation, at: Place, m: Measured, held: Held, text: str) -> None:
+        """Note a result. That in floats stands for a node that has one in codes too."""
         name, _ = at
         kind = self.nodes.ops[name] if not isinstance(op, LaunchOp) else f"@{op.callee}"
-        text = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
-        before, complaint = self.before(name), m.complaint(self.tolerance)
-        self.layers[at] = Layer(name, kind, [name], text, m, before, complaint)
-        self._least[name] = min(m.snr, self.exact)
-
-    def before(self, name: str) -> float:
-        """The least dB of the compared results that a node reads, through nodes that were not."""
-        return min((self._least[n] for n in self.read_by(name)[0]), default=self.exact)
+        forms = {h.code is not None: h for h in [*self.held.get(at, ()), held]}
+        self.held[at] = [forms[is_code] for is_code in sorted(forms)]
+        if self.held[at][0] is held and at not in self._judged:
+            complaint = m.complaint(self.tolerance)
+            self.layers[at] = Layer(name, kind, [name], text, m, complaint, m)
+        self._compared.add(name)
 
     def read_by(self, name: str) -> tuple[list[str], list[str]]:
         """The nodes whose results were compared and that a node reads, through others that were
@@ -158,43 +165,86 @@ class Comparison:
             if (read := stack.pop()) in seen:
                 continue
             seen.add(read)
-            if read in self._least:
+            if read in self._compared:
                 compared.append(read)
             else:
                 between.append(read)
                 stack += self.nodes.reads.get(read, ())
         return compared, sorted(between, key=self.nodes.places.__getitem__)
 
+    def wanted(self, part: Iterable[str]) -> set[str]:
+        """The nodes of a part, and those of the parts before it that it reads."""
+        return {*part, *(read for name in part for read in self.read_by(name)[0])}
+
     # ---- after it has run
 
+    def judge(self, run: Run, steps: Callable[[], Steps]) -> None:
+        """Measure what each node adds. `run` gives the peer's results where nodes read these arrays
+        instead of their operands: those in floats or, where that is nearer, those in codes."""
+        ends = (0, -1) if any(len(held) > 1 for held in self.held.values()) else (0,)
+        trials = [Trial({at: held[end] for at, held in self.held.items()}, run) for end in ends]
+        doubtful: list[list[Doubt]] = [[] for _ in trials]
+        for at, forms in self.held.items():
+            if at in self._judged:
+                continue
+            self._judged.add(at)
+            layer, kept = self.layers[at], self.kept_by(at)
+            nearest = [
+                max(((t.added(at, held, kept), held, i) for i, t in enumerate(trials)),
+                    key=lambda found: found[0].snr)
+                for held in forms
+            ]  # fmt: skip
+            layer.alone, held, number = min(nearest, key=lambda found: found[0].snr)
+            if complaint := layer.alone.complaint(self.tolerance):
+                layer.alone_complaint = complaint
+                doubtful[number].append(Doubt(at, held, kept, layer.alone))
+        for trial, doubts in zip(trials, doubtful, strict=True):
+            if doubts:
+                trial.explain(doubts, steps())
+            for doubt in doubts:
+                self.layers[doubt.at].is_noisy = doubt.is_explained
+        self.held.clear()
+
+    def kept_by(self, at: Place) -> list[Place]:
+        """The operands of a sum, which it hands on."""
+        name, _ = at
+        if self.nodes.ops[name].removeprefix("graph.").lower() not in SUMS:
+            return []
+        return [place for place in self.held if place[0] in self.nodes.reads[name]]
+
     def finish(self) -> None:
-        """Find the values that differ under the same name while what is computed from them agrees,
-        and what each node loses without them."""
+        """Find the values that differ under the same name while what is computed from them agrees:
+        then what is computed from the program's own value does not."""
         readers: dict[str, set[str]] = {}
+        layers: dict[str, list[Layer]] = {}
         for layer in self.layers.values():
-            for read in self.read_by(layer.name)[0]:
+            layers.setdefault(layer.name, []).append(layer)
+            reads, layer.sources = self.read_by(layer.name)
+            for read in reads:
                 readers.setdefault(read, set()).add(layer.name)
-        wrong = {layer.name for layer in self.layers.values() if layer.complaint}
+        for name in sorted(layers, key=self.nodes.places.__getitem__, reverse=True):
+            after = [layer for n in readers.get(name, ()) for layer in layers[n]]
+            if any(x.complaint and not x.is_other for x in after):
+                continue
+            if any(x.is_other or x.alone_complaint for x in after):
+                for layer in layers[name]:
+                    layer.is_other = bool(layer.complaint)
         for layer in self.layers.values():
-            after = readers.get(layer.name, set())
-            layer.is_other = bool(layer.complaint and after) and not (after & wrong)
-            if layer.is_other:
-                self._least.pop(layer.name, None)
-        for layer in self.layers.values():
-            layer.before, layer.sources = self.before(layer.name), self.read_by(layer.name)[1]
+            reads, _ = self.read_by(layer.name)
+            if not layer.complaint and any(x.is_other for n in reads for x in layers[n]):
+                layer.alone, layer.alone_complaint = layer.measured, ""
 
     @property
     def ranked(self) -> list[Layer]:
-        """Those that lose most first: of floats those beyond the tolerance, then the others. What
-        noise codes make hangs on the model, so that among integers the loss alone tells."""
-        coded = self.exact == OF_CODES
+        """Those that are wrong first, of these and of the others those that add most."""
         return sorted(
-            self.layers.values(), key=lambda x: (x.is_other, not (coded or x.is_wrong), -x.jump)
+            self.layers.values(),
+            key=lambda x: (x.is_other, not x.is_wrong, x.is_noisy, x.alone.snr),
         )
 
     @property
     def first(self) -> Layer | None:
-        """The first node, in the order of the model, that is beyond the tolerance."""
+        """The first node, in the order of the model, that is wrong."""
         wrong = (layer for layer in self.layers.values() if layer.is_wrong)
         return min(wrong, key=lambda x: self.nodes.places[x.name], default=None)
 
@@ -202,21 +252,11 @@ class Comparison:
         first = self.first
         return {
             "compared": len(self.layers),
+            "differ": sum(bool(x.complaint) for x in self.layers.values()),
             "wrong": sum(x.is_wrong for x in self.layers.values()),
             **({} if first is None else {"first": first.name}),
             "nodes": [layer.report() for layer in self.ranked],
         }
-
-
-def decoded(codes: Array, scale: float, zero: int) -> Array:
-    """The numbers that codes stand for."""
-    return (codes.astype(np.float32) - np.float32(zero)) * np.float32(scale)
-
-
-def is_moved(want: Array, got: Array, tolerance: Tolerance) -> bool:
-    """Whether an array has the elements of another one in another order, as after a transpose."""
-    a, b = np.sort(want, axis=None), np.sort(got, axis=None)
-    return not measured(a, b).complaint(tolerance)
 
 
 def chunks(module: ModuleOp, nodes: Nodes, origins: Origins) -> list[set[str]]:

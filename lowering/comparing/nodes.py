@@ -38,14 +38,13 @@ class Nodes:
     @classmethod
     def of_onnx(cls, model: ModelProto) -> "Nodes":
         """The nodes of the graph itself; of two with one name, and of constants, there is none."""
-        nodes = list(in_order(model.graph.node))
-        counts = Counter(map(node_name, nodes))
+        counts = Counter(map(node_name, model.graph.node))
+        nodes = [n for n in in_order(model.graph.node)
+                 if counts[node_name(n)] == 1 and n.op_type != "Constant"]  # fmt: skip
         makers = {value: node_name(n) for n in nodes for value in n.output if value}
         known = cls()
         for node in nodes:
             name = node_name(node)
-            if counts[name] > 1 or node.op_type == "Constant":
-                continue
             known.ops[name] = ".".join(filter(None, (domain_of(node), node.op_type)))
             known.reads[name] = {makers[v] for v in reads(node) if v in makers} - {name}
             known.results[name] = list(node.output)

@@ -2,27 +2,31 @@
 PyTorch, or outputs in a file."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
-from onnx import ModelProto, ValueInfoProto
+from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 from xdsl.ir import Operation
 
 from ge.dialects.support.distribution import lacking
 from ge.dialects.support.errors import GeError
+from ge.lowering.comparing.added import Given, Move
 from ge.lowering.comparing.nodes import Nodes, Origins, leaves, written
 from ge.lowering.driver.program import Program
-from ge.lowering.onnx.model import read_model
+from ge.lowering.onnx.model import Tensors, read_model
 from ge.lowering.text.values import did_you_mean
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.npz import read_npz
+from ge.runtime.data.weights import Payload
 from ge.runtime.device.ports import Port
 from ge.runtime.device.session import Session
 
 Arrays = Mapping[str, Array]
+NOTHING: Given = MappingProxyType({})
 
 ONNXRUNTIME, TORCH = "onnxruntime", "torch"
 EXTRAS = {ONNXRUNTIME: "peers", TORCH: "torch"}  # of the distribution, which installs it
@@ -45,9 +49,16 @@ class Peer(ABC):
     why_not: str = ""  # it gives no results of nodes
 
     @abstractmethod
-    def run(self, inputs: Arrays, wanted: Collection[str] = ()) -> Ran:
-        """Its outputs, and the results of the nodes wanted. Inputs that it does not have are left
-        out. Raises GeError where it does not take them."""
+    def run(
+        self,
+        inputs: Arrays,
+        wanted: Collection[str] = (),
+        given: Given = NOTHING,
+        move: Move | None = None,
+    ) -> Ran:
+        """Its outputs, and the results of the nodes wanted. What follows a result of `given` reads
+        that array instead; `move` moves matrices and filters that are weights. Inputs that it does
+        not have are left out. Raises GeError where it does not take them."""
 
 
 def installed(module: str) -> Any:
@@ -69,14 +80,35 @@ def chosen(given: Arrays, names: Sequence[str], title: str) -> dict[str, Array]:
     return {name: given[name] for name in names}
 
 
-class OtherProgram(Peer):
-    """A module of any level, or a model at the graph level, run by ge."""
+@dataclass
+class MovedWeights:
+    """Weights of which matrices and filters are moved."""
 
-    def __init__(self, program: Program, title: str, session: Session) -> None:
-        self.program, self.title, self.session = program, title, session
+    payload: Payload
+    move: Move
+
+    def get(self, key: str, /) -> Array | None:
+        array = self.payload.get(key)
+        return array if array is None or array.ndim < 2 else self.move(array)
+
+
+class OtherProgram(Peer):
+    """A module of any level, or a model at the graph level, run by ge: in a session that is made
+    anew for each run, whose state it changes."""
+
+    def __init__(
+        self, program: Program, title: str, session_of: Callable[[Payload], Session]
+    ) -> None:
+        self.program, self.title, self.session_of = program, title, session_of
         self.nodes, self.origins = Nodes.of_module(program.module), Origins(program.module)
 
-    def run(self, inputs: Arrays, wanted: Collection[str] = ()) -> Ran:
+    def run(
+        self,
+        inputs: Arrays,
+        wanted: Collection[str] = (),
+        given: Given = NOTHING,
+        move: Move | None = None,
+    ) -> Ran:
         nodes, values = self.nodes, dict[str, list[Array]]()
         assert nodes is not None
 
@@ -84,10 +116,16 @@ class OtherProgram(Peer):
             for value, names, array in zip(written(op), self.origins.of(op), arrays, strict=True):
                 name = nodes.last(names)
                 if name is not None and name in wanted and leaves(op, value, name, nodes):
-                    values.setdefault(name, []).append(array.copy())
+                    known = values.setdefault(name, [])
+                    known.append(array.copy())
+                    instead = given.get((name, len(known) - 1))
+                    if instead is not None and array.flags.writeable:
+                        array[...] = instead
 
-        given = chosen(inputs, self.session.input_names, self.title)
-        return Ran(self.session.run(given, watch=keep if wanted else None), values)
+        weights = self.program.payload
+        session = self.session_of(weights if move is None else MovedWeights(weights, move))
+        feeds = chosen(inputs, session.input_names, self.title)
+        return Ran(session.run(feeds, watch=keep if wanted else None), values)
 
 
 class Onnxruntime(Peer):
@@ -100,9 +138,15 @@ class Onnxruntime(Peer):
         self.model: ModelProto = read_model(path)
         self.nodes = Nodes.of_onnx(self.model)
 
-    def run(self, inputs: Arrays, wanted: Collection[str] = ()) -> Ran:
+    def run(
+        self,
+        inputs: Arrays,
+        wanted: Collection[str] = (),
+        given: Given = NOTHING,
+        move: Move | None = None,
+    ) -> Ran:
         try:
-            return self._run(inputs, wanted)
+            return self._run(inputs, wanted, given, move)
         except GeError:
             raise
         except Exception as e:  # of many classes
@@ -110,31 +154,72 @@ class Onnxruntime(Peer):
             hint = "compare with a .mlir, .onnx or .npz file, which onnxruntime has no part in"
             raise GeError(f"onnxruntime refuses the model: {reason}", self.path, hint) from None
 
-    def _run(self, inputs: Arrays, wanted: Collection[str]) -> Ran:
+    def _run(self, inputs: Arrays, wanted: Collection[str], given: Given, move: Move | None) -> Ran:
         assert self.nodes is not None
-        graph, results = self.model.graph, self.nodes.results
-        count = len(graph.output)
-        own = [o.name for o in graph.output]
-        more = {v: None for name in wanted for v in results[name] if v and v not in own}
+        results = self.nodes.results
+        instead = {results[name][i]: array for (name, i), array in given.items()}
+        model = self.model
+        if instead:
+            model = ModelProto()
+            model.CopyFrom(self.model)
+            read_instead(model, instead)
+        if move is not None:
+            self._move_weights(model, move)
+        graph = model.graph
+        count, own = len(graph.output), [o.name for o in graph.output]
+        called = {v: own_name(v, instead) for name in wanted for v in results[name] if v}
+        more = [v for v in called.values() if v not in own]
         graph.output.extend(ValueInfoProto(name=v) for v in more)
         try:
-            options = self.ort.SessionOptions()
-            options.graph_optimization_level = self.ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-            options.log_severity_level = 4
-            folder = str(Path(self.path).resolve().parent)
-            options.add_session_config_entry(
-                "session.model_external_initializers_file_folder_path", folder
-            )
-            session = self.ort.InferenceSession(
-                self.model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
+            session = self._session(model)
         finally:
             del graph.output[count:]
-        given = chosen(inputs, [i.name for i in session.get_inputs()], self.title)
-        arrays = dict(zip([*own, *more], session.run([*own, *more], given), strict=True))
+        names = [i.name for i in session.get_inputs() if i.name not in instead]
+        feeds: dict[str, Array] = {**chosen(inputs, names, self.title), **instead}
+        arrays = dict(zip([*own, *more], session.run([*own, *more], feeds), strict=True))
         tensors = {v: a for v, a in arrays.items() if hasattr(a, "dtype")}  # and no sequences
-        values = {n: [tensors[v] for v in results[n] if v in tensors] for n in wanted}
+        values = {n: [tensors[c] for v in results[n] if (c := called.get(v)) in tensors]
+                  for n in wanted}  # fmt: skip
         return Ran(flat({name: arrays[name] for name in own}), values)
+
+    def _move_weights(self, model: ModelProto, move: Move) -> None:
+        read = Tensors(Path(self.path).parent)
+        for weight in model.graph.initializer:
+            array = read.array(weight) if len(weight.dims) > 1 else None
+            if array is not None and array.dtype.kind == "f":
+                weight.CopyFrom(numpy_helper.from_array(move(array), weight.name))
+
+    def _session(self, model: ModelProto) -> Any:
+        options = self.ort.SessionOptions()
+        options.graph_optimization_level = self.ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        # its threads would wait busily while ge computes
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        folder = str(Path(self.path).resolve().parent)
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", folder
+        )
+        return self.ort.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+
+
+def own_name(value: str, instead: Collection[str]) -> str:
+    """What the result of a node is called that nothing reads."""
+    return f"{value} of its own" if value in instead else value
+
+
+def read_instead(model: ModelProto, instead: Mapping[str, Array]) -> None:
+    """Make inputs of values, so that nothing reads what the nodes of the graph compute; the graph
+    has no outputs then."""
+    graph = model.graph
+    for node in graph.node:
+        for i, value in enumerate(node.output):
+            node.output[i] = own_name(value, instead)
+    del graph.output[:]
+    for value, array in instead.items():
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        graph.input.append(helper.make_tensor_value_info(value, kind, array.shape))
 
 
 def flat(outputs: Mapping[str, Any]) -> dict[str, Array]:
@@ -164,11 +249,17 @@ class Torch(Peer):
             reason = " ".join(str(e).split())[:400]
             raise GeError(f"torch cannot load the program: {reason}", path, hint) from None
 
-    def run(self, inputs: Arrays, wanted: Collection[str] = ()) -> Ran:
-        given = chosen(inputs, self.inputs, self.title)
+    def run(
+        self,
+        inputs: Arrays,
+        wanted: Collection[str] = (),
+        given: Given = NOTHING,
+        move: Move | None = None,
+    ) -> Ran:
+        feeds = chosen(inputs, self.inputs, self.title)
         try:
             with self.torch.no_grad():
-                tensors = [self.torch.from_numpy(a.copy()) for a in given.values()]
+                tensors = [self.torch.from_numpy(a.copy()) for a in feeds.values()]
                 result = self.module(*tensors)
         except Exception as e:
             reason = " ".join(str(e).split())[:400]
@@ -196,7 +287,13 @@ class File(Peer):
             hint = f"outputs of the program: {expected}; the file has {present}"
             raise GeError("no output of the program is in the file", path, hint)
 
-    def run(self, inputs: Arrays, wanted: Collection[str] = ()) -> Ran:
+    def run(
+        self,
+        inputs: Arrays,
+        wanted: Collection[str] = (),
+        given: Given = NOTHING,
+        move: Move | None = None,
+    ) -> Ran:
         return Ran(self.arrays)
 
 

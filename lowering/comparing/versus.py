@@ -1,8 +1,9 @@
 """Compares what a program gives with what another one gives, output by output and, on request, node
 by node."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp, bf16, f16, f64
@@ -11,9 +12,11 @@ from xdsl.ir import Attribute
 from ge.dialects.graph.quantization import QuantizeOp
 from ge.dialects.graph.recoded import CODES, codes_of, divided_in
 from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.support.element_types import ELEMENT_TYPES, i2, i4
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import shape_text
-from ge.lowering.comparing.layers import EXACT, OF_CODES, Comparison, Layer, chunks
+from ge.lowering.comparing.added import Given, Move, Steps, Values
+from ge.lowering.comparing.layers import Comparison, Layer, chunks
 from ge.lowering.comparing.nodes import Origins, shown
 from ge.lowering.comparing.peers import Arrays, Onnxruntime, OtherProgram, Peer
 from ge.runtime.data import accuracy
@@ -93,35 +96,32 @@ def table(rows: list[tuple[str, ...]]) -> Iterator[str]:
 
 
 def layer_lines(layers: Comparison) -> Iterator[str]:
-    """Which node is the first that is wrong, which loses most, and a table of those and others."""
+    """Which nodes are wrong, and a table of these and others by what they add."""
     ranked, first = layers.ranked, layers.first
-    wrong = sum(layer.is_wrong for layer in ranked)
-    yield f"{len(ranked)} nodes compared, {wrong} beyond the tolerance"
-    if first is not None:
-        yield f"first beyond the tolerance: {told(first)}"
-        if ranked[0] is not first:
-            yield f"most is lost by: {told(ranked[0])}"
+    differ, wrong = (sum(map(bool, flags)) for flags in (
+        [x.complaint for x in ranked], [x.is_wrong for x in ranked]))  # fmt: skip
+    yield f"{len(ranked)} nodes compared, {differ} beyond the tolerance, {wrong} wrong alone"
     if not ranked:
         yield "(results in branches and loops are not compared)"
         return
-    rows = [("node", "op", "error", "of the largest", "SNR", "before", "lost", "")]
+    if first is not None:
+        yield f"wrong alone: {told(ranked[0])}"
+        if ranked[0] is not first:
+            yield f"the first in the model: {told(first)}"
+    rows = [("node", "op", "error", "of the largest", "SNR", "alone", "")]
     for layer in ranked[:SHOWN]:
         error, share, _, snr = figures(layer.measured)
-        note = layer.complaint and ("what follows agrees" if layer.is_other else "differs")
-        lost = f"{layer.jump:.1f} dB" if layer.jump else ""
-        rows.append((layer.name, layer.op.removeprefix("graph."), error, share, snr,
-                     f"{layer.before:.1f} dB", lost, note))  # fmt: skip
+        op, alone = layer.op.removeprefix("graph."), figures(layer.alone)[-1]
+        rows.append((layer.name, op, error, share, snr, alone, layer.verdict))
     yield from table(rows)
     if len(ranked) > SHOWN:
         yield f"and {len(ranked) - SHOWN} more: --report has all"
 
 
 def told(layer: Layer) -> str:
-    m = layer.measured
-    lost = f", {m.snr:.1f} dB, of operands with {layer.before:.1f} dB" if m.is_float else ""
     others = [name for name in layer.sources if name != layer.name]
-    made = f"; it is computed from {', '.join(others)}, which are not compared" if others else ""
-    return f"{layer.name} ({layer.op}): {layer.complaint or 'within the tolerance'}{lost}{made}"
+    made = f"; computed from {', '.join(others)} (not compared)" if others else ""
+    return f"{layer.name} ({layer.op}): {layer.alone_complaint}{made}"
 
 
 @dataclass
@@ -134,13 +134,14 @@ class Versus:
     by_node: bool = False
     asked: Tolerance | None = None
     quantized: bool = False  # whether the program was made of a model of floats
+    kind: str = field(init=False)  # what numbers are computed in, as `TOLERANCES` call it
     tolerance: Tolerance = field(init=False)
     layers: Comparison | None = None
     parts: list[set[str]] = field(default_factory=list[set[str]])
 
     def __post_init__(self) -> None:
-        name = self.computed_in()
-        self.tolerance = self.asked or TOLERANCES[name]
+        self.kind = self.computed_in()
+        self.tolerance = self.asked or TOLERANCES[self.kind]
         if not self.by_node:
             return
         nodes = self.peer.nodes
@@ -152,9 +153,9 @@ class Versus:
             hint = "compile it with --mlir-print-debuginfo, or run the model itself"
             text = f"no op of the program has the name of a node of {self.peer.title}"
             raise GeError(f"--compare-layers: {text}", hint=hint)
-        main, exact = main_of(self.module), EXACT.get(name, OF_CODES)
+        main = main_of(self.module)
         codes, divided = codes_of(main), divided_in(main)
-        self.layers = Comparison(nodes, origins, self.tolerance, exact, codes, divided)
+        self.layers = Comparison(nodes, origins, self.tolerance, self.share, codes, divided)
 
     def computed_in(self) -> str:
         """What numbers are computed in, as `TOLERANCES` call it: the coarser one of the two."""
@@ -170,13 +171,38 @@ class Versus:
         return self.quantized or CODES in main_of(self.module).attributes
 
     def runs(self, inputs: Arrays) -> "Iterator[tuple[Arrays, Watch | None]]":
-        """Run the peer, once for each part of the nodes: its outputs, and what watches the same run
-        of the program."""
+        """Run the peer, for each part of the nodes: its outputs, and what watches the same run of
+        the program. Then it runs on what that computed."""
+        layers = self.layers
         for part in self.parts or [set[str]()]:
-            ran = self.peer.run(inputs, part)
-            if self.layers is not None:
-                self.layers.reference = ran.values
-            yield ran.outputs, self.layers
+            wanted = part if layers is None else layers.wanted(part)
+            ran = self.peer.run(inputs, wanted)
+            if layers is not None:
+                layers.reference = ran.values
+            yield ran.outputs, layers
+            if layers is not None:
+                layers.judge(partial(self._on_given, inputs, wanted), self.steps)
+
+    def _on_given(
+        self, inputs: Arrays, wanted: Collection[str], given: Given, move: Move | None
+    ) -> Values:
+        if move is not None:
+            inputs = {name: move(array) for name, array in inputs.items()}
+        return self.peer.run(inputs, wanted, given, move).values
+
+    def steps(self) -> Steps:
+        """Those of inputs and weights, by what the program computes in."""
+        if self.share:
+            return Steps(self.share, False)
+        types = elements_of(self.module)
+        bits = next((t.bitwidth for t in (i2, i4) if t in types), 8)
+        return Steps(1 / (2 ** (bits - 1) - 1), True)
+
+    @property
+    def share(self) -> float:
+        """A unit in the last place of 1 in the floats computed in; 0 for codes."""
+        floats = (row.precision for row in ELEMENT_TYPES if row.name == self.kind)
+        return next((2.0 ** (1 - precision) for precision in floats), 0.0)
 
     def result(self, want: Arrays, got: Arrays) -> Result:
         """Raises GeError for outputs of which none has a name that both know."""
@@ -206,17 +232,20 @@ class Versus:
 
 def computed_in(module: ModuleOp) -> str:
     """What a module computes in: integers, or the narrowest of its floats."""
-    types: set[Attribute] = set()
-    for op in module.walk():
-        if type(op).__module__ == QuantizeOp.__module__:
-            return INTEGERS
-        types |= {v.type for v in op.results}
-    elements: set[Attribute] = {data_type(t)[0] for t in types if hasattr(t, "element_type")}
+    if any(type(op).__module__ == QuantizeOp.__module__ for op in module.walk()):
+        return INTEGERS
+    elements = elements_of(module)
     for name, element in (("bf16", bf16), ("f16", f16)):
         if element in elements:
             return name
     floats = {str(e) for e in elements if str(e).startswith("f")}
     return "f64" if f64 in elements and floats == {"f64"} else "f32"
+
+
+def elements_of(module: ModuleOp) -> set[Attribute]:
+    """The element types of the results of all ops."""
+    types = {v.type for op in module.walk() for v in op.results}
+    return {data_type(t)[0] for t in types if hasattr(t, "element_type")}
 
 
 def peers_type(peer: Peer) -> str:

@@ -91,7 +91,7 @@ def payload(seen: Seen) -> dict[str, Any]:
 def complaints(seen: Seen) -> str:
     """What stopped the compilation, or what comparing numbers has found, a line for each node."""
     nodes = seen.report.get("compared", {}).get("layers", {}).get("nodes", ())
-    wrong = [n for n in nodes if "complaint" in n and not n["agrees_later"]]
+    wrong = [n for n in nodes if n["verdict"] == "wrong"]
     return "\n".join([seen.failure, *(f"'{n['name']}': {n['complaint']}" for n in wrong)])
 
 

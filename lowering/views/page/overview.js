@@ -44,11 +44,11 @@ function numbers(app) {
   const figures = (/** @type {any} */ f) => [f.share?.toExponential(1) ?? "", f.snr_db === undefined ? "" : `${f.snr_db.toFixed(1)} dB`];
   const outputs = Object.entries(found.outputs).map(([name, o]) => [name, o.type, ...figures(o), o.verdict]);
   const all = found.layers?.nodes ?? [], shown = all.slice(0, SLOWEST), nodes = app.model.levels[0]?.nodes ?? [];
-  const rows = shown.map((/** @type {any} */ n) => [n.name, n.op, ...figures(n), `${n.before_db.toFixed(1)} dB`, n.complaint ? (n.agrees_later ? "what follows agrees" : n.complaint) : "agrees"]);
+  const rows = shown.map((/** @type {any} */ n) => [n.name, n.op, ...figures(n), figures(n.alone)[1], n.verdict]);
   const pick = (/** @type {number} */ i) => { const node = nodes.findIndex((n) => (n.sources ?? []).includes(shown[i].name)); if (node >= 0) app.goto({ level: 0, node }); };
   return h("section", { class: "card", style: "margin-bottom:16px" }, h("h2", {}, `Numbers beside ${found.with}: ${found.agrees ? "they agree" : "they differ"}`), h("p", { class: "note" }, `Tolerance: ${found.tolerance}`),
     table(["Output", "Type", "#Error, of the largest", "#SNR", "Verdict"], outputs),
-    rows.length ? [h("h3", {}, `${found.layers.wrong} of ${found.layers.compared} nodes are beyond it`), table(["Node", "Op", "#Error, of the largest", "#SNR", "#Of what it reads", "Verdict"], rows, pick)] : null);
+    rows.length ? [h("h3", {}, `${found.layers.differ} of ${found.layers.compared} nodes are beyond it, ${found.layers.wrong} of them alone`), table(["Node", "Op", "#Error, of the largest", "#SNR", "#SNR alone", "Verdict"], rows, pick)] : null);
 }
 
 /** The latency by cause, as one bar. @param {any} payload */
