@@ -270,10 +270,10 @@ class ProgramClock:
             self._unknown.append(op)
             return
         if isinstance(cost, Pipes):
+            accesses = self.traffic.launch(ins, known.reads, writes, known.writes)
 
             def timed() -> TaskTime:
-                moved = self.traffic.launch(ins, known.reads, writes, known.writes)
-                return known.time(moved, self.target)
+                return known.time(self.traffic.moved(accesses), self.target)
         else:
 
             def timed() -> TaskTime:
@@ -306,8 +306,9 @@ class ProgramClock:
             builder.add(issue, engine, ((engine, 1),), time, (source,), (to,))
             return
         cost = copy_pipes(size, self.target)
+        accesses = self.traffic.copy(source, to)
         time = self.timed(
-            issue.op, lambda: time_with(cost, self.traffic.copy(source, to), self.target)
+            issue.op, lambda: time_with(cost, self.traffic.moved(accesses), self.target)
         )
         builder.add(issue, "vector", (("vector", cost.blocks),), time, (source,), (to,))
 

@@ -1,6 +1,6 @@
 """Which bytes of a program's tasks cross HBM: its buffers as places in memory, seen through L2."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -34,6 +34,14 @@ class _Access:
 _NEW = object()
 
 
+class Accesses(NamedTuple):
+    """The accesses of a task: places that it reads with the bytes of each (no place: nothing of the
+    device), and places that it writes, with bytes, and whether these are somewhere in there."""
+
+    reads: Sequence[tuple[AddressRange | None, int]]
+    writes: Sequence[tuple[AddressRange, int, bool]] = ()
+
+
 class Traffic:
     """The accesses of a program's tasks, in the order in which they are issued."""
 
@@ -47,39 +55,39 @@ class Traffic:
     def launch(
         self, ins: Sequence[SSAValue], reads: Iterable[tuple[int, int]],
         outs: Sequence[SSAValue], writes: Sequence[int],
-    ) -> Moved:  # fmt: skip
+    ) -> Accesses:  # fmt: skip
         """`writes`: bytes of each output, where it lies in an input's memory."""
         inside = [self._access(v) for v in ins]
-        pairs = zip(outs, writes, strict=True)
-        parts = {v: size for v, size in pairs if self._access(v) in inside}
-        return self._moved([(ins[i], size) for i, size in reads], outs, parts)
+        read: list[tuple[AddressRange | None, int]] = []
+        for i, size in reads:
+            access = inside[i]
+            read.append((None, 0) if access is None else (access.place, min(size, access.size)))
+        written: list[tuple[AddressRange, int, bool]] = []
+        for value, size in zip(outs, writes, strict=True):
+            if (access := self._access(value)) is not None:
+                is_part = access in inside and size < access.size
+                written.append((access.place, size if is_part else access.size, is_part))
+        return Accesses(read, written)
 
-    def copy(self, source: SSAValue, target: SSAValue) -> Moved:
-        access = self._access(source)
-        return self._moved([(source, access.size)] if access else [], [target], {})
+    def copy(self, source: SSAValue, target: SSAValue) -> Accesses:
+        read, written = self._access(source), self._access(target)
+        return Accesses(
+            [] if read is None else [(read.place, read.size)],
+            [] if written is None else [(written.place, written.size, False)],
+        )
 
     def transfer(self, target: SSAValue) -> None:
         """Something else than a core writes a buffer, past L2."""
         if (access := self._access(target)) is not None:
             self.cache.forget(access.place)
 
-    def _moved(
-        self, reads: Iterable[tuple[SSAValue, int]], writes: Iterable[SSAValue],
-        parts: Mapping[SSAValue, int],
-    ) -> Moved:  # fmt: skip
+    def moved(self, accesses: Accesses) -> Moved:
+        """What L2 makes of a task, which is issued now."""
         before, hits = self.cache.written_back, list[int]()
-        for value, size in reads:
-            hits.append(0)
-            if (access := self._access(value)) is not None:
-                size = min(size, access.size)
-                hits[-1] = size - self.cache.read(access.place, size)
-        for value in writes:
-            if (access := self._access(value)) is None:
-                continue
-            if (size := parts.get(value, access.size)) < access.size:
-                self.cache.write_part(access.place, size)
-            else:
-                self.cache.write(access.place, access.size)
+        for place, size in accesses.reads:
+            hits.append(0 if place is None else size - self.cache.read(place, size))
+        for place, size, is_part in accesses.writes:
+            (self.cache.write_part if is_part else self.cache.write)(place, size)
         return Moved(sum(hits), self.cache.written_back - before, tuple(hits))
 
     def _access(self, value: SSAValue) -> _Access | None:

@@ -8,14 +8,14 @@ from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from ge.dialects.graph.constant import ConstantOp, small_constant
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.ops import KernelOp, ReturnOp
 from ge.dialects.support.context import setting
-from ge.dialects.support.operation import cloned
+from ge.dialects.support.operation import block_of, cloned, operands_of, put_last
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, Shape, constant_value, element_type, tensor
 from ge.dialects.targets.target import Target
@@ -172,18 +172,19 @@ class Kernels:
 
     def outline(self, kernel: KernelOp, op: TensorOp) -> tuple[KernelOp, list[SSAValue]]:
         """The kernel of an op, and the operands of its launches."""
-        inputs = [v for v in dict.fromkeys(op.operands) if small_constant(v) is None]
-        block = Block(arg_types=[v.type for v in inputs])
+        operands = dict.fromkeys(operands_of(op))
+        inputs = [v for v in operands if small_constant(v) is None]
+        block = block_of([v.type for v in inputs])
         inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
-        for value in dict.fromkeys(op.operands):
+        for value in operands:
             if value not in inside:
                 assert isinstance(value.owner, ConstantOp)
-                block.add_op(constant := cloned(value.owner, {}))
+                put_last(block, constant := cloned(value.owner, {}))
                 inside[value] = constant.result
-        block.add_op(new := cloned(op, inside))
+        put_last(block, new := cloned(op, inside))
         new.location = kernel.location
-        block.add_op(ReturnOp(*new.results))
-        dynamic = any(is_dynamic(v.type) for v in (*op.operands, *op.results))
+        put_last(block, ReturnOp(*new.results))
+        dynamic = any([is_dynamic(v.type) for v in (*operands, *op.results)])
         engine = kernel.engine.data if dynamic else choose_engine(new)
         return KernelOp("", engine, choose_tiling(new, engine, self.target), block), inputs
 

@@ -20,6 +20,7 @@ keep every bit.
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
 
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
@@ -28,7 +29,8 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.ops import KernelOp, ReturnOp
-from ge.dialects.support.operation import cloned
+from ge.dialects.support.editing import detach, erase
+from ge.dialects.support.operation import block_of, cloned, operands_of, ops_of, put_last
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import AnyTensor, is_static, numel, shape_of
 from ge.runtime.data.arrays import Array, dense
@@ -71,19 +73,18 @@ def specialize(
 ) -> Body:
     """The body of a kernel for operands of these types, those in `known` being constants. Raises
     VerifyException where an op does not take these types."""
-    block = Block(arg_types=types)
+    block = block_of(types)
     values: dict[SSAValue, SSAValue] = dict(zip(kernel.body.block.args, block.args, strict=True))
     for i, array in known.items():
-        block.add_op(constant := ConstantOp.make(dense(array), types[i]))
+        put_last(block, constant := ConstantOp.make(dense(array), types[i]))
         values[kernel.body.block.args[i]] = constant.result
-    for op in kernel.body.block.ops:
+    for op in ops_of(kernel.body.block):
         copy_into(block, op, values)
     fold_block(block, FROM_SIZES)
     simplify(Region(block), FAMILIES, exact=True, is_folded=True)
-    for op in reversed(list(block.ops)):
-        if op.results and all(r.first_use is None for r in op.results):
-            op.detach()
-            op.erase()
+    for op in reversed(ops_of(block)):
+        if op.results and all([r.first_use is None for r in op.results]):
+            erase(op)
     last = block.last_op
     assert last is not None
     kept = {v for v, t in zip(last.operands, kernel.output_types, strict=True) if not is_dynamic(t)}
@@ -93,7 +94,7 @@ def specialize(
 def copy_into(block: Block, op: Operation, values: dict[SSAValue, SSAValue]) -> None:
     """Add a copy of an op; of a fused op, its members."""
     if isinstance(op, CustomOp):
-        block.add_op(new := op.on([values[v] for v in op.inputs]))
+        put_last(block, new := op.on([values[v] for v in op.inputs]))
         values |= zip(op.results, new.results, strict=True)
     elif isinstance(op, FusedOp):
         values |= zip(op.block.args, (values[v] for v in op.inputs), strict=True)
@@ -101,7 +102,7 @@ def copy_into(block: Block, op: Operation, values: dict[SSAValue, SSAValue]) -> 
             copy_into(block, member, values)
         values |= zip(op.results, (values[v] for v in op.yielded), strict=True)
     else:
-        block.add_op(cloned(op, values))
+        put_last(block, cloned(op, values))
 
 
 def regroup(
@@ -111,29 +112,29 @@ def regroup(
     the values in `kept`. Returns the views."""
     last = block.last_op
     assert isinstance(last, ReturnOp)
-    ops = [op for op in block.ops if isinstance(op, TensorOp)]
+    ops = [op for op in ops_of(block) if isinstance(op, TensorOp)]
     constants = [op for op in ops if isinstance(op, ConstantOp)]
     ops = [op for op in ops if not isinstance(op, ConstantOp)]
     leading: list[TensorOp] = []
     trailing: list[TensorOp] = []
     given = set[SSAValue](block.args) if around.views else set[SSAValue]()
     for op in ops:
-        if is_free(op, kept) and op.operands[0] in given:
+        if is_free(op, kept) and operands_of(op)[0] in given:
             leading.append(op)
             given.update(op.results)
     for op in reversed([op for op in ops if op not in leading]):
-        users = {use.operation for r in op.results for use in r.uses}
-        if is_free(op, kept) and users <= {last, *trailing} and op.operands[0] not in given:
-            trailing.insert(0, op)
+        if is_free(op, kept) and operands_of(op)[0] not in given:
+            if {use.operation for r in op.results for use in r.uses} <= {last, *trailing}:
+                trailing.insert(0, op)
     computed = [op for op in ops if op not in leading and op not in trailing]
     concats = [op for op in computed if starts(op, last, around)]
     rest = [op for op in computed if op not in concats]
     groups = components(rest) if isinstance(main, FusedOp) else [[op] for op in rest]
     groups = [*([op] for op in concats), *groups]
-    for op in list(block.ops):
-        op.detach()
-    block.add_ops((*constants, *leading, *(op for group in groups for op in group)))
-    block.add_ops((*trailing, last))
+    for op in ops_of(block):
+        detach(op, block)
+    for op in (*constants, *leading, *chain.from_iterable(groups), *trailing, last):
+        put_last(block, op)
     for group in groups:
         if len(group) > 1:
             wrap(block, group, type(main))
@@ -168,7 +169,7 @@ def components(ops: Sequence[TensorOp]) -> list[list[TensorOp]]:
     together is not one launch."""
     groups: list[tuple[set[SSAValue], list[TensorOp]]] = []
     for op in ops:
-        values = {v for v in (*op.operands, *op.results) if not isinstance(v.owner, ConstantOp)}
+        values = {v for v in (*operands_of(op), *op.results) if not isinstance(v.owner, ConstantOp)}
         members: list[TensorOp] = []
         for group in [g for g in groups if not g[0].isdisjoint(values)]:
             groups.remove(group)
