@@ -120,6 +120,8 @@ class Simulation:
         """Start the tasks for which cores are free; a task does not overtake another one that
         waits for the same engine. Tasks that need the same engines are in one queue, of which
         only the first can start."""
+        if not self.waiting:
+            return False
         blocked: set[str] = set()
         started = False
         heads = [(queue[0], engines) for engines, queue in self.waiting.items()]

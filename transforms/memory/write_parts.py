@@ -38,7 +38,6 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task import casts
@@ -46,10 +45,10 @@ from ge.dialects.npu_task.attributes import HBM
 from ge.dialects.npu_task.memory import owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import IO
-from ge.dialects.support.editing import erase, replace_uses
+from ge.dialects.support.editing import detach, erase, replace_uses
 from ge.dialects.support.element_types import elements_per_byte, storage_bytes
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import all_ops
+from ge.dialects.support.operation import all_ops, put_after, put_before
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, element_type, normalize_axis, numel, shape_of
 from ge.transforms.analysis.aliasing import arena_bytes, erase_unused, in_arena, ops_by_block
@@ -257,8 +256,10 @@ def join(joining: Joining, graph: TaskGraph, positions: dict[AllocOp, int]) -> N
     """Make the chosen operands views of the result, copy the others, and erase the launch."""
     op, result, allocs = joining.op, joining.result, joining.moved.values()
     before = min(allocs, key=lambda alloc: positions[alloc])
-    joining.alloc.detach()
-    Rewriter.insert_op(joining.alloc, InsertPoint.before(before))
+    block = op.parent
+    assert block is not None
+    detach(joining.alloc, block)
+    put_before(block, joining.alloc, before)
     positions[joining.alloc] = positions[before]
     graph.begin(result, min(graph.first_use(alloc.memref) for alloc in allocs))
     for i, placement in enumerate(joining.placements):
@@ -269,14 +270,17 @@ def join(joining: Joining, graph: TaskGraph, positions: dict[AllocOp, int]) -> N
         view = part_view(result, placement, 0, shape, row_major(shape))
         copy = CopyOp(op.ins[i], view.result)
         view.location = copy.location = op.location
-        Rewriter.insert_op((view, copy), InsertPoint.before(op))
-    Rewriter.erase_op(op)
+        put_before(block, view, op)
+        put_before(block, copy, op)
+    erase(op)
 
 
 def move(alloc: AllocOp, placement: Placement, joined: AllocOp) -> None:
     """Have all users of a buffer use its part of another one."""
     whole = view_like(alloc, placement, joined.memref)
-    Rewriter.insert_op(whole, InsertPoint.after(joined))
+    block = joined.parent
+    assert block is not None
+    put_after(block, whole, joined)
     stack: list[SSAValue] = [alloc.memref]
     while stack:
         for use in list(stack.pop().uses):
@@ -284,7 +288,8 @@ def move(alloc: AllocOp, placement: Placement, joined: AllocOp) -> None:
             if isinstance(cast, ReinterpretCastOp):
                 stack.append(cast.result)
                 new = view_like(cast, placement, joined.memref)
-                Rewriter.insert_op(new, InsertPoint.before(cast))
+                assert cast.parent is not None
+                put_before(cast.parent, new, cast)
                 for user in list(cast.result.uses):
                     if not isinstance(user.operation, ReinterpretCastOp):
                         user.operation.operands[user.index] = new.result
@@ -332,7 +337,7 @@ def erase_unused_kernels(main: FuncOp, kernels: Mapping[str, KernelOp]) -> None:
     used = {op.callee for op in all_ops(main.body.blocks) if isinstance(op, LaunchOp)}
     for name, kernel in kernels.items():
         if name not in used:
-            Rewriter.erase_op(kernel)
+            erase(kernel)
 
 
 def each_block(module: ModuleOp, kind: type[Parts]) -> None:
