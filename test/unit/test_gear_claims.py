@@ -4,6 +4,7 @@ right, whatever the compiler says, and nothing else."""
 from itertools import chain, combinations
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from xdsl.dialects.builtin import (
@@ -65,10 +66,14 @@ CASES = {
 }  # fmt: skip
 
 
-def compiled(text: str, gears: str, folder: Path) -> ModuleOp:
+def saved(text: str, folder: Path) -> str:
     proto = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(HEAD + text))
     onnx.save(proto, folder / "m.onnx")
-    return ge.compile(str(folder / "m.onnx"), dynamic_dims=gears).module
+    return str(folder / "m.onnx")
+
+
+def compiled(text: str, gears: str, folder: Path) -> ModuleOp:
+    return ge.compile(saved(text, folder), dynamic_dims=gears).module
 
 
 def claim(module: ModuleOp, axes: tuple[int, ...]) -> tuple[list[str], list[str]]:
@@ -121,3 +126,24 @@ def test_sizes_that_no_gear_measures_are_relied_upon(tmp_path: Path) -> None:
     tables[1][DIMS] = ArrayAttr([StringAttr("m"), StringAttr("")])
     main.arg_attrs = ArrayAttr(map(DictionaryAttr, tables))
     assert unmeasured(main) == ["m"]
+
+
+ROWS = """g (float[4, n, 8] x) => (float[] y) {
+  s = Constant <value_ints = [SHAPE]> ()
+  y = Reshape (x, s)
+}"""
+
+
+@pytest.mark.parametrize("shape", ["4, -1", "2, 2, -1", "4, -1, 2"])
+def test_places_before_an_axis_keep_its_first_elements_first(shape: str, tmp_path: Path) -> None:
+    program = ge.compile(saved(ROWS.replace("SHAPE", shape), tmp_path), dynamic_dims="2;6")
+    session, x = program.session(), np.random.default_rng(0).standard_normal((4, 5, 8), np.float32)
+    want = x.reshape([int(n) for n in shape.split(",")])
+    np.testing.assert_array_equal(session.run({"x": x})["y"], want)
+
+
+@pytest.mark.parametrize("shape", ["8, -1", "2, -1", "4, 2, -1", "4, -1, 16", "-1, 16"])
+def test_other_places_mix(shape: str, tmp_path: Path) -> None:
+    module = compiled(ROWS.replace("SHAPE", shape), "2;6", tmp_path)
+    said = str(main_of(module).attributes[PADDING])
+    assert "valid elements that follow from padded ones" in said or "no whole number of" in said

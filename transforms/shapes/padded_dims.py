@@ -6,10 +6,11 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.shape import View
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.dims import symbols
 from ge.dialects.support.operation import cloned, put_last
-from ge.transforms.analysis.dimensions import Dimensions
+from ge.transforms.analysis.dimensions import Dimensions, Size
 from ge.transforms.shapes.fills import Fill
 from ge.transforms.shapes.gears import Gears
 from ge.transforms.shapes.mixes import Mixes
@@ -79,10 +80,21 @@ def named(owner: object) -> str:
     return f"{owner.name} ({where})" if where else owner.name
 
 
+def is_torn(size: Size, padding: Padding) -> bool:
+    """Whether a view has made a size that is no multiple of the padded one: rows of 16 out of those
+    of 8, which only an even number of these fills."""
+    made = (padding.dims.values[number].owner for number, _ in size.symbols)
+    return size.over(padding.size) is None and any(isinstance(op, View) for op in made)
+
+
 def cut_axes(body: Block, padding: Padding) -> list[tuple[int, int]]:
     last = body.last_op
     assert isinstance(last, ReturnOp)
     for value in last.operands:
         if value in padding.sizes or value in padding.folded:
             raise Mixes(value.owner)
+        for axis in padding.along(value):
+            if is_torn(padding.dims.of(value)[axis], padding):
+                text = f"{{}} has no whole number of elements along axis {axis} for each that is"
+                raise Mixes(value.owner, f"{text} padded")
     return [(i, axis) for i, v in enumerate(last.operands) for axis in padding.along(v)]

@@ -284,7 +284,8 @@ class Padding:
         return self.new_axes(op.result, old, body)
 
     def viewed(self, op: View) -> Axes:
-        """An axis stays one where as many elements are after it; the first stays the first."""
+        """An axis stays one where as many elements are after it, or as many places before it: then
+        the first elements stay the first."""
         plain = Folded(self.dims.of(op.input), self.along(op.input))
         origin = self.folded.get(op.input, plain)
         source, result = origin.sizes, self.dims.of(op.results[0])
@@ -295,12 +296,14 @@ class Padding:
                 j for j, s in enumerate(result)
                 if s == source[axis] and volume(result[j + 1 :]) == inner
             ]  # fmt: skip
-            first = next((j for j, s in enumerate(result) if s.number != 1), None)
+            before = volume(source[:axis])
+            first = next((j for j, s in enumerate(result)
+                          if s.number != 1 and volume(result[:j]) == before), None)  # fmt: skip
             if same:
                 axes[same[0]] = fill
             elif (
                 first is not None
-                and all(s.number == 1 for s in source[:axis])
+                and not self.depends(before)
                 and not any(map(self.depends, (*source[axis + 1 :], *result[first + 1 :])))
             ):
                 axes[first] = Kind.FINITE if fill in (Kind.INDEX, Kind.COPY) else fill
