@@ -44,11 +44,17 @@ function numbers(app) {
   const figures = (/** @type {any} */ f) => [f.share?.toExponential(1) ?? "", f.snr_db === undefined ? "" : `${f.snr_db.toFixed(1)} dB`];
   const outputs = Object.entries(found.outputs).map(([name, o]) => [name, o.type, ...figures(o), o.verdict]);
   const all = found.layers?.nodes ?? [], shown = all.slice(0, SLOWEST), nodes = app.model.levels[0]?.nodes ?? [];
-  const rows = shown.map((/** @type {any} */ n) => [n.name, n.op, ...figures(n), figures(n.alone)[1], n.verdict]);
+  const rows = shown.map((/** @type {any} */ n) => [n.name, n.op, ...figures(n), figures(n.alone)[1], n.verdict === "wrong" ? wrong(n) : n.verdict]);
   const pick = (/** @type {number} */ i) => { const node = nodes.findIndex((n) => (n.sources ?? []).includes(shown[i].name)); if (node >= 0) app.goto({ level: 0, node }); };
   return h("section", { class: "card", style: "margin-bottom:16px" }, h("h2", {}, `Numbers beside ${found.with}: ${found.agrees ? "they agree" : "they differ"}`), h("p", { class: "note" }, `Tolerance: ${found.tolerance}`),
     table(["Output", "Type", "#Error, of the largest", "#SNR", "Verdict"], outputs),
-    rows.length ? [h("h3", {}, `${found.layers.differ} of ${found.layers.compared} nodes are beyond it, ${found.layers.wrong} of them alone`), table(["Node", "Op", "#Error, of the largest", "#SNR", "#SNR alone", "Verdict"], rows, pick)] : null);
+    rows.length ? [h("h3", {}, `${found.layers.differ} of ${found.layers.compared} nodes are beyond it, ${found.layers.wrong} wrong alone`), table(["Node", "Op", "#Error, of the largest", "#SNR", "#SNR alone", "Verdict"], rows, pick)] : null);
+}
+
+/** A node that is wrong on the same operands, and what it is computed from. @param {any} n */
+function wrong(n) {
+  const others = (n.sources ?? []).filter((/** @type {string} */ s) => s !== n.name);
+  return h("span", {}, h("strong", { style: "color:var(--bad)" }, "wrong"), others.length ? h("small", { class: "note" }, ` with ${others.join(", ")}`) : null);
 }
 
 /** The latency by cause, as one bar. @param {any} payload */
