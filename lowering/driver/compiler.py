@@ -21,7 +21,7 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
-from ge.lowering.driver.asked import nothing_done, without_effect
+from ge.lowering.driver.asked import Effects, nothing_done, without_effect
 from ge.lowering.driver.binding import Binder, add_largest
 from ge.lowering.driver.context import context
 from ge.lowering.driver.gears import GearReport, judged
@@ -134,8 +134,8 @@ def lower_verified(
     unmarked = module.clone() if by_hand else None
     note_fusion(module, options, levels)
     check_switches(options, universe(*options.plugins).all_passes)
-    watching = list(instrumentations)
-    watching += dumps_for(options)
+    effects = Effects()
+    watching = [*instrumentations, effects, *dumps_for(options)]
     stepper = Stepper(options, context(options.plugins), watching, progress)
     with (
         paused_collector(), disabling(options.fusion_disable), weights_at_hand(payload),
@@ -156,6 +156,8 @@ def lower_verified(
     if options.quantize or stepper.layers.get("integer"):
         compilation.quantization = {**stepper.layers, **layer_facts()}
     for line in nothing_done(compilation) if Level.GRAPH in path else ():
+        warning(module, line)
+    for line in effects.nothing_done(options):
         warning(module, line)
     if last.depth >= Level.PROGRAM.depth:
         compilation.ops["launches"] = count_launches(module)

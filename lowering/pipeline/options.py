@@ -325,6 +325,7 @@ class Options:
     dump_path: str = option(
         "ge_dump", "folder for what --dump-graph writes",
         variable="GE_DUMP_PATH", metavar="DIR", tools=(COMPILE, RUN, CALIBRATE), in_program=False,
+        of="dump_graph",
     )  # fmt: skip
     dump_graph_format: str = option(
         "mlir",
@@ -332,7 +333,7 @@ class Options:
         "(fused ops are functions, from 2 on weights are inputs), all else as mlir; or pbtxt: as "
         "mlir, and beside it as graph_N.pbtxt in GE's text form",
         variable="GE_DUMP_GRAPH_FORMAT", metavar="FORM", tools=(COMPILE, RUN, CALIBRATE),
-        choices=DUMP_FORMS, in_program=False,
+        choices=DUMP_FORMS, in_program=False, of="dump_graph",
     )  # fmt: skip
     custom_pass: str = option(
         "",
@@ -365,7 +366,7 @@ class Options:
         "",
         "folder that keeps tile programs by the hash of kernel and target, or off; by default "
         "tiles in that of --cache-dir, or else ge/tiles in the user's cache folder",
-        variable="GE_TILE_CACHE", metavar="DIR", group=LAUNCHES, in_program=False,
+        variable="GE_TILE_CACHE", metavar="DIR", group=LAUNCHES, in_program=False, of="tiles",
     )  # fmt: skip
     tile_tunings: str = option(
         "",

@@ -78,8 +78,9 @@ def compiled(arguments: list[str], tmp_path: Path) -> dict[str, Any]:
 
 PARTS = [f for f in fields(Options) if facts_of(f).of]
 VALUES = {"calibration": "x.npz", "ranges": "kl", "accuracy": "snr>=20", "tile_tunings": "t.toml",
-          "quantize_skip": ("a",), "keep_dtype": ("a",), "precision_clip": True}  # fmt: skip
-OWNERS = {"quantize": "int8", "precision": "fp16", "tiles": True}
+          "quantize_skip": ("a",), "keep_dtype": ("a",), "precision_clip": True, "dump_path": "d",
+          "dump_graph_format": "onnx", "tile_cache": "off"}  # fmt: skip
+OWNERS = {"quantize": "int8", "precision": "fp16", "tiles": True, "dump_graph": 1}
 
 
 @pytest.mark.parametrize("field", PARTS, ids=lambda f: f.name)
@@ -98,6 +99,11 @@ def test_both_tools_print_it(tool: Any, tmp_path: Path, capsys: pytest.CaptureFi
     assert (
         "warning: --precision-clip has nothing to do without --precision" in capsys.readouterr().err
     )
+
+
+def test_what_the_environment_says_is_for_all_commands(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("GE_DUMP_PATH", "d")
+    assert not [*without_effect(Options.from_environment())]
 
 
 # ---- nothing that could be changed ------------------------------------------------------------
@@ -158,6 +164,31 @@ def test_integers_and_no_layers_at_all(tmp_path: Path, capsys: pytest.CaptureFix
     )
     compiled([relu, "--quantize", "dynamic"], tmp_path)
     assert "0 of 0 layers are quantized: the model has no matmul" in capsys.readouterr().err
+
+
+def add(path: Path, *inputs: str, rows: int = 4) -> str:
+    """y is the sum of the inputs called a and b; others are not used."""
+    node = helper.make_node("Add", ["a", "b" if "b" in inputs else "a"], ["y"])
+    ports = [tensor(name, rows, WIDTH) for name in inputs]
+    return saved(path, helper.make_graph([node], "g", ports, [tensor("y", rows, WIDTH)], []))
+
+
+@pytest.mark.parametrize(
+    ("flag", "some", "none"),
+    [("--merge-io", ("a", "b"), ("a",)), ("--drop-unused-inputs", ("a", "c"), ("a", "b"))],
+)
+def test_a_pass_that_changes_nothing_says_so(
+    flag: str, some: Any, none: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    compiled([add(tmp_path / "some.onnx", *some), flag], tmp_path)
+    assert "changes nothing" not in capsys.readouterr().err
+    compiled([add(tmp_path / "none.onnx", *none), flag], tmp_path)
+    assert f"{flag} changes nothing: " in capsys.readouterr().err
+
+
+def test_launches_that_are_not_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    compiled([add(tmp_path / "a.onnx", "a", "b"), "--pieces"], tmp_path)
+    assert "--pieces changes nothing: the clock finds no cut" in capsys.readouterr().err
 
 
 # ---- the axis of samples -----------------------------------------------------------------------
