@@ -18,7 +18,7 @@ from xdsl.ir import Attribute
 from ge.dialects.support.dims import size_of, symbols
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.patterns import UserPattern, user_pattern
+from ge.dialects.support.patterns import UserPattern, expanded, user_pattern
 from ge.dialects.support.types import DYNAMIC, Shape, shape_text
 
 # of an argument
@@ -56,8 +56,8 @@ def state_pairs(
             raise _no_input(expression.pattern, [i.name for i in inputs])
         for port, match in matches:
             try:
-                name = match.expand(template)
-            except (re.error, IndexError) as e:
+                name = expanded(match, template)
+            except ValueError as e:
                 raise GeError(f"state '{template}' is no name of an output: {e}") from None
             if name not in by_name:
                 raise GeError(f"state '{port.name}' becomes no output '{name}'",

@@ -173,6 +173,7 @@ def is_owner(value: SSAValue) -> bool:
 
 
 def owner_of(value: SSAValue) -> SSAValue:
+    """The value that has the memory of a value: itself, or what it is an alias of, in the end."""
     while type(value) is not OpResult or type(value.op) is ReinterpretCastOp:  # may be an alias
         if (source := source_of(value)) is None:
             break

@@ -49,6 +49,17 @@ class UserPattern:
         return found
 
 
+def expanded(match: "re.Match[str]", template: str) -> str:
+    """The template with the groups of a match in it. Raises ValueError for one that refers to no
+    group of the expression."""
+    import regex
+
+    try:
+        return match.expand(template)
+    except (regex.error, IndexError) as e:
+        raise ValueError(str(e)) from None
+
+
 @lru_cache(maxsize=256)
 def user_pattern(text: str, what: str = "") -> UserPattern:
     """The compiled expression; `what` it belongs to stands before it in errors. Raises GeError for

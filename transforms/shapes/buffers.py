@@ -27,6 +27,7 @@ def buffer_type(
 
 
 def alloc(t: Attribute, io: bool = False) -> AllocOp:
+    """A buffer of a static memref type, of an input or output of the program if `io`."""
     op = created(AllocOp, (), (t,), {"operandSegmentSizes": segments(0, 0)})
     if io:
         op.attributes[IO] = UnitAttr()
