@@ -182,6 +182,7 @@ def gears(number: int) -> Case:
         cases.body(cases.UNSAFE["graph.gather"]),
         cases.body(cases.UNSAFE["graph.cast"]),
         cases.body(cases.UNSAFE["graph.range"]),
+        cases.body(cases.UNSAFE["graph.if"]),
     ]
     module = parse_module(context(), Source("gears", texts[number % len(texts)]))
     made = Program(module, {}, "gears.mlir")
@@ -306,7 +307,7 @@ def judge(number: int, kinds: Sequence[str]) -> tuple[str, str]:
     """What becomes of an edit, and which it is."""
     rng = random.Random(number)
     kind = rng.choice(kinds)
-    case, want = case_of(kind, rng.randrange(10) if kind == "gears" else 0)
+    case, want = case_of(kind, rng.randrange(11) if kind == "gears" else 0)
     module = case.module.clone()
     change = rng.choice(case.changes)
     change(module, rng)

@@ -288,6 +288,18 @@ SAFE = {
 """,
 }
 UNSAFE = {
+    "graph.if": """
+  %z = graph.constant dense<1.0> : tensor<f32>
+  %s = graph.reduce "sum_square" %x {keep_dims = false} : T -> tensor<f32>
+  %c = graph.compare "gt" %s, %z : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  %0 = graph.if %c : tensor<i1> -> (T) {
+    %1 = graph.softmax %x {axis = 1 : i64} : (T) -> T
+    graph.yield %1 : T
+  } else {
+    graph.yield %x : T
+  }
+  func.return %0 : T
+""",
     "graph.reduce": """
   %0 = graph.reduce "mean" %x axes [1] : T -> tensor<?x1x8xf32>
   %1 = graph.add %x, %0 : (T, tensor<?x1x8xf32>) -> T
