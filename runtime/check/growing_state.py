@@ -10,9 +10,10 @@ many elements as attention reads of it. From the argument it is followed through
 (`moved_axes.py`), along axes of which each element of a result needs the one at its place alone;
 one that does not arrive at attention so is relied upon, and named.
 
-A state is followed from its slot into its launches' kernels and no further: what another launch has
-computed from a state (a dequantized cache) is not. That lengths and tables arrive unchanged, and
-what kernels do with them, is trusted; `--validate` compares the numbers run by run.
+A state is followed from its slot into its launches' kernels, and as a cast that comes back to it,
+no further: what else a launch has computed from a state (a dequantized cache) is not. That lengths
+and tables arrive unchanged, and what kernels do with them, is trusted; `--validate` compares the
+numbers run by run.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from xdsl.ir import Operation, SSAValue
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
+from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.ports import argument_attributes, dims_of
 from ge.dialects.graph.ports import name_of as port_name
 from ge.dialects.graph.state import BLOCK, LENGTH, STEP, growing_symbol, steps_beyond
@@ -58,24 +60,37 @@ def check_growing(func: FuncOp, kernels: Mapping[str, KernelOp]) -> Iterator[Pro
         if rows not in (None, shape[axis]):
             text = f"a table of {rows} rows, for {shape[axis]} of state '{name_of_state(op)}'"
             yield Problem(SEGMENT, text, op)
-    appended = set[SSAValue]()
+    states, appended = dict(axes), set[SSAValue]()
+    origin = {state: state for state in states}  # of states, and of casts of them
     for op in func.walk():
         if not isinstance(op, LaunchOp) or (kernel := kernels.get(op.callee)) is None:
             continue
         for value, arg in zip(op.ins, kernel.body.block.args, strict=False):
-            owner = (state := owner_of(value)).owner
-            if state in axes and isinstance(owner, Operation):
-                use = CacheUse(axes[state], {*step.values()}, rows is not None)
-                for text in use.wrong(arg, f"state '{name_of_state(owner)}'"):
-                    yield Problem(SEGMENT, f"{name_of(op)}: {text}", op)
-                if use.appends:
-                    appended.add(state)
-    for state, axis in axes.items():
+            owner = owner_of(value)
+            if owner not in axes or not isinstance(slot := origin[owner].owner, Operation):
+                continue
+            use = CacheUse(axes[owner], {*step.values()}, rows is not None)
+            for text in use.wrong(arg, f"state '{name_of_state(slot)}'"):
+                yield Problem(SEGMENT, f"{name_of(op)}: {text}", op)
+            if use.appends:
+                appended.add(owner)
+            target = owner_of(op.outs[0]) if is_cast(kernel) and op.outs else owner
+            if target not in states:
+                axes[target], origin[target] = axes[owner], origin[owner]
+            elif origin[owner] is target and owner in appended:  # a cast comes back
+                appended.add(target)
+    for state, axis in states.items():
         if axis is not None and state not in appended and isinstance(state.owner, Operation):
             text = f"state '{name_of_state(state.owner)}' grows along axis {axis}, and no launch"
             yield Problem(SEGMENT, f"{text} appends to it", state.owner)
     if (masks := masks_of(func, kernels)) is not None:
         yield from masks.problems
+
+
+def is_cast(kernel: KernelOp) -> bool:
+    """Whether a kernel changes the element type of its operand, and does nothing else."""
+    first = kernel.body.block.first_op
+    return isinstance(first, CastOp) and first.next_op is kernel.body.block.last_op
 
 
 def check_counters(func: FuncOp, step: Mapping[SSAValue, int]) -> Iterator[Problem]:

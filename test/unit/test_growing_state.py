@@ -20,7 +20,7 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.ports import DIMS
 from ge.dialects.graph.state import LENGTH
-from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import GROWS
 from ge.lowering.driver.compiler import load, lower
 from ge.lowering.driver.program import Program
@@ -327,6 +327,21 @@ def test_what_states_say_of_growth_is_proved(
     module = growing().clone()
     fault(module)
     assert message in "\n".join(p.message for p in check_program(module).problems)
+
+
+def test_states_that_are_cast_to_append_to_them_are_proved() -> None:
+    """With the cast back left out, nothing is appended to the state."""
+    model = str(MODELS / "gpt2_decode.dynamic.onnx")
+    module = compiled(model, STEPS, precision="fp16").module
+    assert not check_program(module).problems
+    states = {op.result for op in states_of(main_of(module))}
+    back = next(
+        op
+        for op in module.walk()
+        if isinstance(op, LaunchOp) and "cast" in op.callee and {*op.outs} & states
+    )
+    back.detach()
+    assert "and no launch appends to it" in str([p.message for p in check_program(module).problems])
 
 
 def kernels_of(module: ModuleOp) -> dict[str, KernelOp]:
