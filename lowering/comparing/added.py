@@ -8,7 +8,7 @@ of large scores) in any program.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -22,7 +22,7 @@ Place: TypeAlias = tuple[str, int]  # a node, and the number of its result
 Values: TypeAlias = Mapping[str, Sequence[Array]]
 Given: TypeAlias = Mapping[Place, Array]
 Move: TypeAlias = Callable[[Array], Array]  # by a step
-Run: TypeAlias = Callable[[Given, Move | None], Values]
+Run: TypeAlias = Callable[[Given, Move | None, Collection[str] | None], Values]
 
 TRIALS = 4  # of moving all operands
 SLACK = 1 + 1e-4  # of a step, which is itself computed in floats
@@ -132,12 +132,13 @@ class Steps:
 
 @dataclass
 class Doubt:
-    """A result that is beyond the tolerance alone. `moves`: how far the peer's own goes;
-    `is_explained`: whether that is as far."""
+    """A result that is beyond the tolerance alone, and those that it is computed from. `moves`: how
+    far the peer's own goes; `is_explained`: whether that is as far."""
 
     at: Place
     held: Held
     kept: Sequence[Place]
+    reads: Sequence[Place]
     alone: Measured
     moves: Array = field(default_factory=lambda: np.zeros(()))
     is_explained: bool = False
@@ -151,7 +152,7 @@ class Trial:
     run: Run
 
     def __post_init__(self) -> None:
-        self.want = self.run({at: held.numbers for at, held in self.given.items()}, None)
+        self.want = self.run({at: held.numbers for at, held in self.given.items()}, None, None)
 
     def added(self, at: Place, held: Held, kept: Iterable[Place]) -> Measured:
         """How far a result is from what the peer computes of the same operands, beyond a step.
@@ -169,8 +170,9 @@ class Trial:
             left = [doubt for doubt in doubts if not doubt.is_explained]
             if not left:
                 return
-            moved = {at: held.moved(steps) for at, held in self.given.items()}
-            changed = self.run(moved, steps.moved)
+            read = dict.fromkeys(place for doubt in left for place in doubt.reads)
+            moved = {at: self.given[at].moved(steps) for at in read}
+            changed = self.run(moved, steps.moved, {doubt.at[0] for doubt in left})
             for doubt in left:
                 self._add(doubt, moved, changed)
 

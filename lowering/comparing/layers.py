@@ -197,7 +197,9 @@ class Comparison:
             layer.alone, held, number = min(nearest, key=lambda found: found[0].snr)
             if complaint := layer.alone.complaint(self.tolerance):
                 layer.alone_complaint = complaint
-                doubtful[number].append(Doubt(at, held, kept, layer.alone))
+                names = {*self.read_by(at[0])[0]}
+                reads = [place for place in self.held if place[0] in names]
+                doubtful[number].append(Doubt(at, held, kept, reads, layer.alone))
         for trial, doubts in zip(trials, doubtful, strict=True):
             if doubts:
                 trial.explain(doubts, steps())

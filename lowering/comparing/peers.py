@@ -2,7 +2,7 @@
 PyTorch, or outputs in a file."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +18,7 @@ from ge.lowering.comparing.added import Given, Move
 from ge.lowering.comparing.nodes import Nodes, Origins, leaves, written
 from ge.lowering.driver.program import Program
 from ge.lowering.onnx.model import Tensors, read_model
+from ge.lowering.onnx.order import reads
 from ge.lowering.text.values import did_you_mean
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.npz import read_npz
@@ -110,12 +111,13 @@ class OtherProgram(Peer):
         move: Move | None = None,
     ) -> Ran:
         nodes, values = self.nodes, dict[str, list[Array]]()
+        seen = {*wanted, *(name for name, _ in given)}
         assert nodes is not None
 
         def keep(op: Operation, arrays: Sequence[Array]) -> None:
             for value, names, array in zip(written(op), self.origins.of(op), arrays, strict=True):
                 name = nodes.last(names)
-                if name is not None and name in wanted and leaves(op, value, name, nodes):
+                if name is not None and name in seen and leaves(op, value, name, nodes):
                     known = values.setdefault(name, [])
                     known.append(array.copy())
                     instead = given.get((name, len(known) - 1))
@@ -125,7 +127,7 @@ class OtherProgram(Peer):
         weights = self.program.payload
         session = self.session_of(weights if move is None else MovedWeights(weights, move))
         feeds = chosen(inputs, session.input_names, self.title)
-        return Ran(session.run(feeds, watch=keep if wanted else None), values)
+        return Ran(session.run(feeds, watch=keep if seen else None), values)
 
 
 class Onnxruntime(Peer):
@@ -156,26 +158,24 @@ class Onnxruntime(Peer):
 
     def _run(self, inputs: Arrays, wanted: Collection[str], given: Given, move: Move | None) -> Ran:
         assert self.nodes is not None
-        results = self.nodes.results
+        results, model = self.nodes.results, self.model
         instead = {results[name][i]: array for (name, i), array in given.items()}
-        model = self.model
-        if instead:
-            model = ModelProto()
-            model.CopyFrom(self.model)
-            read_instead(model, instead)
+        called = {v: own_name(v, instead) for name in wanted for v in results[name] if v}
+        if instead or move is not None:
+            model = part_of(model, called, instead)
         if move is not None:
             self._move_weights(model, move)
         graph = model.graph
         count, own = len(graph.output), [o.name for o in graph.output]
-        called = {v: own_name(v, instead) for name in wanted for v in results[name] if v}
         more = [v for v in called.values() if v not in own]
         graph.output.extend(ValueInfoProto(name=v) for v in more)
         try:
             session = self._session(model)
         finally:
             del graph.output[count:]
-        names = [i.name for i in session.get_inputs() if i.name not in instead]
-        feeds: dict[str, Array] = {**chosen(inputs, names, self.title), **instead}
+        names = [i.name for i in session.get_inputs()]
+        feeds = {name: instead[name] for name in names if name in instead}
+        feeds |= chosen(inputs, [name for name in names if name not in instead], self.title)
         arrays = dict(zip([*own, *more], session.run([*own, *more], feeds), strict=True))
         tensors = {v: a for v, a in arrays.items() if hasattr(a, "dtype")}  # and no sequences
         values = {n: [tensors[c] for v in results[n] if (c := called.get(v)) in tensors]
@@ -209,17 +209,35 @@ def own_name(value: str, instead: Collection[str]) -> str:
     return f"{value} of its own" if value in instead else value
 
 
-def read_instead(model: ModelProto, instead: Mapping[str, Array]) -> None:
-    """Make inputs of values, so that nothing reads what the nodes of the graph compute; the graph
-    has no outputs then."""
-    graph = model.graph
+def part_of(model: ModelProto, wanted: Iterable[str], instead: Mapping[str, Array]) -> ModelProto:
+    """The nodes that values are computed from, where others are inputs: nothing reads what the
+    nodes compute in their place. The graph has no outputs."""
+    whole, stack, used, numbers = model.graph, [*wanted], set[str](), set[int]()
+    makers = {value: i for i, node in enumerate(whole.node) for value in node.output if value}
+    while stack:
+        number = makers.get(stack.pop())
+        if number is not None and number not in numbers:
+            numbers.add(number)
+            read = {*reads(whole.node[number])}
+            used |= read
+            stack += read - {*instead}
+    part = ModelProto(
+        ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions
+    )
+    graph = part.graph
+    graph.name = whole.name
+    graph.node.extend(whole.node[i] for i in sorted(numbers))
+    graph.initializer.extend(t for t in whole.initializer if t.name in used)
+    graph.sparse_initializer.extend(t for t in whole.sparse_initializer if t.values.name in used)
+    graph.input.extend(i for i in whole.input if i.name in used)
     for node in graph.node:
         for i, value in enumerate(node.output):
             node.output[i] = own_name(value, instead)
-    del graph.output[:]
-    for value, array in instead.items():
+    for value in used.intersection(instead):
+        array = instead[value]
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)
         graph.input.append(helper.make_tensor_value_info(value, kind, array.shape))
+    return part
 
 
 def flat(outputs: Mapping[str, Any]) -> dict[str, Array]:

@@ -184,11 +184,17 @@ class Versus:
                 layers.judge(partial(self._on_given, inputs, wanted), self.steps)
 
     def _on_given(
-        self, inputs: Arrays, wanted: Collection[str], given: Given, move: Move | None
+        self,
+        inputs: Arrays,
+        wanted: Collection[str],
+        given: Given,
+        move: Move | None,
+        names: Collection[str] | None,
     ) -> Values:
+        """The results of nodes (default: all wanted) that read what is given."""
         if move is not None:
             inputs = {name: move(array) for name, array in inputs.items()}
-        return self.peer.run(inputs, wanted, given, move).values
+        return self.peer.run(inputs, wanted if names is None else names, given, move).values
 
     def steps(self) -> Steps:
         """Those of inputs and weights, by what the program computes in."""

@@ -154,8 +154,8 @@ def main() -> None:
                 if name not in (top.get("name"), *top.get("sources", ())):
                     print(f"{mode}: {name} was planted, {top.get('name')} is named")
                     missed += 1
-            plain = [ge_run(str(good), *flags) for _ in range(3)]
-            both = [ge_run(str(good), *flags, *compare) for _ in range(3)]
+            plain = [ge_run(str(bad), *flags) for _ in range(3)]
+            both = [ge_run(str(bad), *flags, *compare) for _ in range(3)]
             print(f"{mode}: {alone} of {args.cases} alone, {shared} with those of their launch; "
                   f"{min(both):.2f} s, {min(plain):.2f} s plain: {min(both) / min(plain):.2f}",
                   flush=True)  # fmt: skip
