@@ -5,14 +5,16 @@ where it has none, the model is refused.
 `test/torch/test_faithful.py` reads the source of the exporter's translations and fails where one
 drops an argument that neither stands here nor has no effect."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.traces import user_line
+from ge.lowering.torch.decompositions import LEFT_SHIFTS, OWN, RIGHT_SHIFTS
 from ge.lowering.torch.library import torch
 
 Arguments = Mapping[str, Any]  # of a call, by name; those that are not given have their defaults
+Wrong = Mapping[str, Callable[[Arguments], bool]]  # by which argument a translation is wrong, when
 
 
 def is_given(name: str) -> Callable[[Arguments], bool]:
@@ -28,6 +30,66 @@ def by_batch(arguments: Arguments) -> bool:
 def by_probabilities(arguments: Arguments) -> bool:
     """Whether the targets of a cross entropy are probabilities, not the numbers of classes."""
     return value_of(arguments["target"]).dtype.is_floating_point
+
+
+def by_fraction(arguments: Arguments) -> bool:
+    """Whether corners are aligned where sizes times scales are no whole numbers, which PyTorch
+    rounds down before."""
+    scales = arguments["scale_factors"]
+    if not arguments["align_corners"] or scales is None:
+        return False
+    sizes = value_of(arguments["input"]).shape[2:]
+    return any(n * s != int(n * s) for n, s in zip(sizes, scales, strict=True))
+
+
+def in_dtype(arguments: Arguments) -> bool:
+    """Whether a result is of another type than the input, which PyTorch converts first."""
+    return arguments["dtype"] not in (None, value_of(arguments["self"]).dtype)
+
+
+def by_bools(arguments: Arguments) -> bool:
+    """Whether an attention has a mask of what is seen. Rows that see nothing are 0; the translation
+    makes them averages."""
+    mask = arguments["attn_mask"]
+    return mask is not None and value_of(mask).dtype == torch.bool
+
+
+def has_floats(arguments: Arguments) -> bool:
+    """Whether one of two numbers is a float, whose quotient the translation rounds before it takes
+    the floor."""
+    values = [value_of(arguments[name]) for name in ("self", "other")]
+    return any(
+        v.dtype.is_floating_point if isinstance(v, torch.Tensor) else isinstance(v, float)
+        for v in values
+    )
+
+
+def rounds_first(arguments: Arguments) -> bool:
+    """Whether the whole part of a quotient is that of a rounded one: of floats; and of integers,
+    which the translation divides as f32."""
+    return arguments["rounding_mode"] == "floor" or not has_floats(arguments)
+
+
+def is_whole(arguments: Arguments) -> bool:
+    return not value_of(arguments["self"]).dtype.is_floating_point
+
+
+def is_float(arguments: Arguments) -> bool:
+    return not is_whole(arguments)
+
+
+def is_unsigned(arguments: Arguments) -> bool:
+    return value_of(arguments["self"]).dtype == torch.uint8
+
+
+def from_larger(arguments: Arguments) -> bool:
+    """Whether elements that are scattered are the first along each axis of more."""
+    return value_of(arguments["src"]).shape != value_of(arguments["index"]).shape
+
+
+def of_rank(rank: int) -> Callable[[Arguments], bool]:
+    """Whether the input has `rank` dimensions, one less than the translation takes."""
+    return lambda arguments: value_of(arguments["self"]).dim() == rank
 
 
 def several_draws(arguments: Arguments) -> bool:
@@ -50,50 +112,71 @@ def by_own_scale(axis: int, name: str) -> Callable[[Arguments], bool]:
     return check
 
 
-BATCH = {"training": by_batch}
+BATCH: Wrong = {"training": by_batch}
 LAST, BEFORE_LAST = by_own_scale(-1, "scales_w"), by_own_scale(-2, "scales_h")
-PLANE = {"scales_h": BEFORE_LAST, "scales_w": LAST}
+PLANE: Wrong = {"scales_h": BEFORE_LAST, "scales_w": LAST}
+SMOOTHED: Wrong = {**PLANE, "align_corners": is_given("align_corners")}
+FRACTION: Wrong = {"scale_factors": by_fraction}
+DTYPE: Wrong = {"dtype": in_dtype}
+FLOATS: Wrong = {"other": has_floats}
+ROUNDED: Wrong = {"rounding_mode": rounds_first}
+WHOLE: Wrong = {"self": is_whole}
+SHIFT: Wrong = {"self": is_unsigned}
+LARGER: Wrong = {"src": from_larger}
 
-DROPPED: Mapping[str, Mapping[str, Callable[[Arguments], bool]]] = {
+DROPPED: Mapping[str, Wrong] = {
     "aten::_native_batch_norm_legit": BATCH,
     "aten::_native_batch_norm_legit_functional": BATCH,
-    "aten::_upsample_bicubic2d_aa": PLANE,
-    "aten::_upsample_bilinear2d_aa": PLANE,
+    "aten::_upsample_bicubic2d_aa": SMOOTHED,
+    "aten::_upsample_bilinear2d_aa": SMOOTHED,
+    **dict.fromkeys((*LEFT_SHIFTS, *RIGHT_SHIFTS), SHIFT),
     "aten::allclose": {"equal_nan": is_given("equal_nan")},
+    "aten::as_strided": {"self": lambda a: not value_of(a["self"]).is_contiguous()},
     "aten::avg_pool2d": {"divisor_override": is_given("divisor_override")},
     "aten::avg_pool3d": {"divisor_override": is_given("divisor_override")},
+    "aten::ceil": WHOLE,
+    "aten::conv3d": {"bias": lambda a: a["bias"] is None},
     "aten::cross_entropy_loss": {
+        "self": of_rank(1),
         "label_smoothing": is_given("label_smoothing"),
         "target": by_probabilities,
     },
+    "aten::elu": {"input_scale": lambda a: a["input_scale"] != 1},
+    "aten::floor": WHOLE,
+    "aten::floor_divide": FLOATS,
+    "aten::floor_divide.Scalar": FLOATS,
+    "aten::div.Scalar_mode": ROUNDED,
+    "aten::div.Tensor_mode": ROUNDED,
+    "aten::im2col": {"self": of_rank(3)},
+    "aten::log_softmax.int": DTYPE,
+    "aten::mean.dim": DTYPE,
     "aten::multinomial": {"replacement": several_draws},
     "aten::native_batch_norm": BATCH,
     "aten::nll_loss_forward": {"total_weight": lambda _: True},  # a result, which is made up
-    "aten::scatter_reduce.two": {"reduce": lambda a: a["reduce"] == "mean"},
+    "aten::remainder.Scalar": FLOATS,
+    "aten::remainder.Scalar_Tensor": FLOATS,
+    "aten::remainder.Tensor": FLOATS,
+    "aten::round": WHOLE,
+    "aten::scaled_dot_product_attention": {"attn_mask": by_bools},
+    "aten::scatter.src": LARGER,
+    "aten::scatter_add": LARGER,
+    "aten::scatter_reduce.two": {"reduce": lambda a: a["reduce"] == "mean", **LARGER},
+    "aten::sign": {"self": is_float},  # of what is no number: 0
+    "aten::signbit": {"self": is_float},  # of -0: True
+    "aten::softmax.int": DTYPE,
+    "aten::special_softmax": DTYPE,
+    "aten::sum.dim_IntList": DTYPE,
+    "aten::trunc": WHOLE,
     "aten::stft": {"align_to_window": is_given("align_to_window")},
     "aten::upsample_bicubic2d": PLANE,
+    "aten::upsample_bicubic2d.vec": FRACTION,
     "aten::upsample_bilinear2d": PLANE,
+    "aten::upsample_bilinear2d.vec": FRACTION,
     "aten::upsample_linear1d": {"scales": by_own_scale(-1, "scales")},
     "aten::upsample_trilinear3d": {"scales_d": by_own_scale(-3, "scales_d"), **PLANE},
+    "aten::upsample_trilinear3d.vec": FRACTION,
 }
 """Op -> argument -> whether the translation does not do what a call asks for by it."""
-
-
-def scatter_mean(
-    own: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
-) -> Any:
-    """`scatter_reduce` by means; other reductions stay (NotImplemented)."""
-    if reduce != "mean":
-        return NotImplemented
-    counts = torch.ones_like(own) if include_self else torch.zeros_like(own)
-    counts = counts.scatter_add(dim, index, torch.ones_like(source))
-    start = own if include_self else torch.where(counts > 0, torch.zeros_like(own), own)
-    sums, counts = start.scatter_add(dim, index, source), counts.clamp(min=1)
-    mode = None if own.dtype.is_floating_point else "floor"
-    return torch.div(sums, counts, rounding_mode=mode)
-
-
-OWN: Mapping[str, Callable[..., Any]] = {"aten::scatter_reduce.two": scatter_mean}
 
 
 def value_of(value: Any) -> Any:
@@ -101,20 +184,17 @@ def value_of(value: Any) -> Any:
     return value.meta["val"] if isinstance(value, torch.fx.Node) else value
 
 
-def arguments_of(node: Any) -> dict[str, Any]:
-    schema = node.target._schema.arguments
-    given = {a.name: v for a, v in zip(schema, node.args, strict=False)} | dict(node.kwargs)
-    return {a.name: a.default_value for a in schema} | given
-
-
-def dropped(node: Any) -> str:
+def dropped(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """The argument by which a call asks for what its translation does not do; empty if there is
     none."""
-    if not isinstance(node.target, torch._ops.OpOverload):
+    if not isinstance(target, torch._ops.OpOverload) or target.name() not in DROPPED:
         return ""
-    wrong = DROPPED.get(node.target.name(), {})
-    arguments = arguments_of(node) if wrong else {}
-    return next((name for name, is_wrong in wrong.items() if is_wrong(arguments)), "")
+    schema = target._schema.arguments
+    arguments: dict[str, Any] = {a.name: a.default_value for a in schema}
+    arguments |= {a.name: v for a, v in zip(schema, args, strict=False)} | dict(kwargs)
+    return next(
+        (name for name, is_wrong in DROPPED[target.name()].items() if is_wrong(arguments)), ""
+    )
 
 
 def replacements(exported: Any, table: Mapping[Any, Any]) -> dict[Any, Callable[..., Any]]:
@@ -123,7 +203,9 @@ def replacements(exported: Any, table: Mapping[Any, Any]) -> dict[Any, Callable[
     has no decomposition."""
     found: dict[Any, Callable[..., Any]] = {}
     for node in exported.graph.nodes:
-        if node.op == "call_function" and node.target not in table and (name := dropped(node)):
+        if node.op != "call_function" or node.target in table:
+            continue
+        if name := dropped(node.target, node.args, node.kwargs):
             decomposition = decomposition_of(node.target)
             if decomposition is None:
                 op = str(node.target).removeprefix("torch.ops.")
@@ -137,7 +219,15 @@ def replacements(exported: Any, table: Mapping[Any, Any]) -> dict[Any, Callable[
 
 
 def decomposition_of(target: Any) -> Callable[..., Any] | None:
-    """What computes an op by others: ours, else PyTorch's; None where there is nothing."""
-    known = OWN.get(target.name()) or torch._decomp.decomposition_table.get(target)
+    """What computes the calls of an op that the exporter gets wrong by other ops: ours, else
+    PyTorch's; None where there is nothing."""
     table = torch.export.default_decompositions()  # with those that are written in C++
-    return known or (table[target] if target in table else None)
+    places = (OWN, target.name()), (torch._decomp.decomposition_table, target), (table, target)
+    made: Any = next((place[key] for place, key in places if key in place), None)
+    if made is None:
+        return None
+
+    def decomposed(*args: Any, **kwargs: Any) -> Any:
+        return made(*args, **kwargs) if dropped(target, args, kwargs) else NotImplemented
+
+    return decomposed

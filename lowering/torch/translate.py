@@ -25,6 +25,7 @@ from ge.lowering.torch.tensors import array_of
 from ge.lowering.torch.traces import unsupported
 from ge.runtime.data.arrays import Array
 
+MOST_ROUNDS = 4
 UNBOUNDED = 1 << 31  # sizes of this and more are no bound
 
 
@@ -77,6 +78,7 @@ def translate(
     weights = detach_weights(model, captured)
     rename_inputs(model, shown or {})
     name_dims(model, dims or {})
+    cast_outputs(model, captured.exported)
     outputs = list(model.graph.outputs)
     model.graph.outputs[:] = dict.fromkeys(outputs)  # aliases of a tensor are one output
     return Translated(
@@ -99,11 +101,12 @@ def onnx_program(exported: Any, table: Mapping[Any, Any]) -> Any:
         )  # fmt: skip
 
     made = export(exported)
-    if found := replacements(made.exported_program, table):
-        made = export(made.exported_program.run_decompositions(found))
-        if left := replacements(made.exported_program, table):
-            raise GeError(f"PyTorch has no decomposition of {', '.join(map(str, left))}")
-    return made
+    left: Mapping[Any, Any] = {}
+    for _ in range(MOST_ROUNDS):  # decompositions may have such calls, too
+        if not (left := replacements(made.exported_program, table)):
+            return made
+        made = export(made.exported_program.run_decompositions(dict(left)))
+    raise GeError(f"PyTorch has no decomposition of {', '.join(map(str, left))}")
 
 
 @contextmanager
@@ -177,6 +180,24 @@ def detach_weights(model: Any, captured: Captured) -> list[str]:
         keys.append(key)
     return keys
 
+
+def cast_outputs(model: Any, exported: Any) -> None:
+    """Give outputs the element types that they have in PyTorch; some translations make others."""
+    values: dict[Any, Any] = {n.name: n.meta.get("val") for n in exported.graph.nodes}
+    wanted: list[Any] = [values.get(name) for name in exported.graph_signature.user_outputs]
+    for i, (output, value) in enumerate(zip(model.graph.outputs, wanted, strict=True)):
+        if output.dtype is None or not isinstance(value, torch.Tensor):
+            continue
+        name = str(value.dtype).removeprefix("torch.").replace("_", "")
+        dtype = onnx_ir.DataType[DTYPES.get(name, name.upper())]
+        if output.dtype != dtype:
+            cast: Any = onnx_ir.Node("", "Cast", [output], [onnx_ir.AttrInt64("to", dtype)])
+            model.graph.append(cast)
+            model.graph.outputs[i] = result = cast.outputs[0]
+            result.name, result.dtype, result.shape = f"{output.name}_cast_{i}", dtype, output.shape
+
+
+DTYPES = {"float32": "FLOAT", "float64": "DOUBLE"}  # by other names than in ONNX
 
 WORD = re.compile(r"[A-Za-z_]\w*")
 
