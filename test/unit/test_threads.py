@@ -224,3 +224,28 @@ def test_locks_of_children(text: str, model: Path, tmp_path: Path) -> None:
     said = run(FORK + text, model, tmp_path).splitlines()
     assert said
     assert [line for line in said if not line.endswith(": 0")] == []
+
+
+DEFINED = """
+from xdsl.interfaces import HasFolderInterface
+from xdsl.irdl import IRDLOperation
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.support.types import folds
+
+assert issubclass(MatmulOp, IRDLOperation)  # which Python remembers
+
+class Midway:
+    def __set_name__(self, owner, name):
+        print(issubclass(MatmulOp, HasFolderInterface), folds(MatmulOp))
+
+class Defined(IRDLOperation, HasFolderInterface):
+    name = "test.defined"
+    midway = Midway()
+
+print(folds(MatmulOp), folds(Defined))
+"""
+
+
+def test_no_op_folds_because_another_one_is_being_defined(model: Path, tmp_path: Path) -> None:
+    """Python itself says so from then on; a thread may see the other one's class half made."""
+    assert run(DEFINED, model, tmp_path) == "True False\nFalse True\n"

@@ -38,6 +38,7 @@ from ge.dialects.support.types import (
     byte_size,
     constant_ints,
     constant_value,
+    folds,
     has_size,
     int_array,
     shape_of,
@@ -82,7 +83,7 @@ def fold(op: TensorOp, limit: int) -> list[Dense] | None:
 
 @cache
 def _folds(kind: type[TensorOp]) -> bool:
-    return issubclass(kind, HasFolderInterface) and not issubclass(kind, ConstantOp)
+    return folds(kind) and not issubclass(kind, ConstantOp)
 
 
 def fold_identity(op: TensorOp) -> Sequence[SSAValue | Attribute] | None:
