@@ -70,11 +70,17 @@ class HostClock(ProgramClock):
             times.append(alone.block(region.block, host_driven).latency_us)
         return times.index(max(times))
 
-    def run(self, builder: TaskBuilder, host_driven: bool) -> Timeline:
+    def run(
+        self,
+        builder: TaskBuilder,
+        host_driven: bool,
+        is_accounted: bool = True,
+        bounds: tuple[float, float] | None = None,
+    ) -> Timeline:
         if not builder.tasks:
             return Timeline(self.target)
         schedule = self.plan([t.op for t in builder.tasks])
-        bounds = Simulation(builder.tasks, self.target, host_driven=False).bounds()
+        bounds = bounds or Simulation(builder.tasks, self.target, host_driven=False).bounds()
         tasks = joined(builder.tasks, schedule, self.target)
         timeline = HostSimulation(tasks, self.target).run()
         timeline.lower_bound_us, timeline.path_us = bounds  # of the device alone
