@@ -494,7 +494,9 @@ def specialized(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-@pytest.mark.parametrize("model", ["gpt2_decode", "bert_base.ts"])
+@pytest.mark.parametrize(
+    "model", ["bert_base.ts", pytest.param("gpt2_decode", marks=pytest.mark.soak)]
+)
 def test_layers_are_alike(model: str, monkeypatch: pytest.MonkeyPatch):
     """What the kernels of one layer become, those of the others do, with constants and locations of
     their own: as if each had been looked at alone."""

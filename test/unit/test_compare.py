@@ -171,7 +171,10 @@ def test_a_file_of_outputs(model: str, samples: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("mode", ["f32", "fp16", "int8", "tiles"])
-@pytest.mark.parametrize("wrong", ["/0/MatMul3", "/1/MatMul5", "/2/MatMul13"])
+@pytest.mark.parametrize(
+    "wrong",
+    ["/0/MatMul3", "/2/MatMul13", pytest.param("/1/MatMul5", marks=pytest.mark.soak)],
+)
 def test_the_wrong_node_is_named(
     mode: str,
     wrong: str,

@@ -363,7 +363,8 @@ def test_masks_that_are_not_followed_to_attention_are_relied_upon() -> None:
     assert relied in [*assumptions(main, kernels, 0, 0)]
 
 
-@pytest.mark.parametrize("layout", ["contiguous", "paged:4"])
+# `make check` has fifty steps of contiguous states from docs/state.md
+@pytest.mark.parametrize("layout", ["paged:4", pytest.param("contiguous", marks=pytest.mark.soak)])
 def test_commands_run_the_steps_of_a_session(
     layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
