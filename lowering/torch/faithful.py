@@ -70,6 +70,10 @@ def rounds_first(arguments: Arguments) -> bool:
     return arguments["rounding_mode"] == "floor" or not has_floats(arguments)
 
 
+def is_number(arguments: Arguments) -> bool:
+    return not isinstance(value_of(arguments["self"]), torch.Tensor)
+
+
 def is_whole(arguments: Arguments) -> bool:
     return not value_of(arguments["self"]).dtype.is_floating_point
 
@@ -92,6 +96,25 @@ def of_rank(rank: int) -> Callable[[Arguments], bool]:
     return lambda arguments: value_of(arguments["self"]).dim() == rank
 
 
+def of_all(arguments: Arguments) -> bool:
+    """Whether a reduction is over all axes because none is named."""
+    return arguments["dim"] in (None, [], ())
+
+
+def at_all(arguments: Arguments) -> bool:
+    return of_all(arguments) and bool(arguments["keepdim"])
+
+
+def is_zero(name: str) -> Callable[[Arguments], bool]:
+    """Whether a factor leaves out what it multiplies, which may be no number."""
+    return lambda arguments: arguments[name] == 0
+
+
+def size_is_known(arguments: Arguments) -> bool:
+    own = value_of(arguments["self"])
+    return not own.dim() or isinstance(own.shape[arguments["dim"]], int)
+
+
 def several_draws(arguments: Arguments) -> bool:
     return not arguments["replacement"] and arguments["num_samples"] != 1
 
@@ -112,6 +135,7 @@ def by_own_scale(axis: int, name: str) -> Callable[[Arguments], bool]:
     return check
 
 
+ALWAYS: Wrong = {"self": lambda _: True}
 BATCH: Wrong = {"training": by_batch}
 LAST, BEFORE_LAST = by_own_scale(-1, "scales_w"), by_own_scale(-2, "scales_h")
 PLANE: Wrong = {"scales_h": BEFORE_LAST, "scales_w": LAST}
@@ -123,6 +147,9 @@ ROUNDED: Wrong = {"rounding_mode": rounds_first}
 WHOLE: Wrong = {"self": is_whole}
 SHIFT: Wrong = {"self": is_unsigned}
 LARGER: Wrong = {"src": from_larger}
+NO_AXES: Wrong = {"dim": of_all}
+BETA: Wrong = {"beta": is_zero("beta")}
+SCALED: Wrong = {**BETA, "alpha": is_zero("alpha")}
 
 DROPPED: Mapping[str, Wrong] = {
     "aten::_native_batch_norm_legit": BATCH,
@@ -130,10 +157,20 @@ DROPPED: Mapping[str, Wrong] = {
     "aten::_upsample_bicubic2d_aa": SMOOTHED,
     "aten::_upsample_bilinear2d_aa": SMOOTHED,
     **dict.fromkeys((*LEFT_SHIFTS, *RIGHT_SHIFTS), SHIFT),
+    "aten::addbmm": SCALED,
+    "aten::addmm": SCALED,
+    "aten::addmv": SCALED,
     "aten::allclose": {"equal_nan": is_given("equal_nan")},
+    "aten::amax": NO_AXES,
+    "aten::amin": NO_AXES,
+    "aten::aminmax": NO_AXES,
+    "aten::argmax": {"keepdim": at_all},
+    "aten::argmin": {"keepdim": at_all},
     "aten::as_strided": {"self": lambda a: not value_of(a["self"]).is_contiguous()},
+    "aten::atan2": ALWAYS,  # of zeros with signs, infinities, no numbers: 0
     "aten::avg_pool2d": {"divisor_override": is_given("divisor_override")},
     "aten::avg_pool3d": {"divisor_override": is_given("divisor_override")},
+    "aten::baddbmm": BETA,
     "aten::ceil": WHOLE,
     "aten::conv3d": {"bias": lambda a: a["bias"] is None},
     "aten::cross_entropy_loss": {
@@ -141,14 +178,23 @@ DROPPED: Mapping[str, Wrong] = {
         "label_smoothing": is_given("label_smoothing"),
         "target": by_probabilities,
     },
+    "aten::cumprod": {"self": size_is_known},  # else PyTorch's, by an op without translation
     "aten::elu": {"input_scale": lambda a: a["input_scale"] != 1},
     "aten::floor": WHOLE,
-    "aten::floor_divide": FLOATS,
+    "aten::floor_divide": {"self": is_number, **FLOATS},
     "aten::floor_divide.Scalar": FLOATS,
     "aten::div.Scalar_mode": ROUNDED,
     "aten::div.Tensor_mode": ROUNDED,
+    "aten::hypot": ALWAYS,  # no translation
     "aten::im2col": {"self": of_rank(3)},
+    "aten::isfinite": WHOLE,
+    "aten::isinf": WHOLE,
+    "aten::isnan": WHOLE,
+    "aten::log_sigmoid": ALWAYS,  # minus infinity of what is small
     "aten::log_softmax.int": DTYPE,
+    "aten::logaddexp": ALWAYS,  # infinity of what is large
+    "aten::logaddexp2": ALWAYS,
+    "aten::logcumsumexp": {"self": size_is_known},  # minus infinity of what is far below others
     "aten::mean.dim": DTYPE,
     "aten::multinomial": {"replacement": several_draws},
     "aten::native_batch_norm": BATCH,
@@ -175,8 +221,28 @@ DROPPED: Mapping[str, Wrong] = {
     "aten::upsample_linear1d": {"scales": by_own_scale(-1, "scales")},
     "aten::upsample_trilinear3d": {"scales_d": by_own_scale(-3, "scales_d"), **PLANE},
     "aten::upsample_trilinear3d.vec": FRACTION,
+    "aten::xlogy.Scalar_Self": ALWAYS,  # of 0 and no number: 0
+    "aten::xlogy.Tensor": ALWAYS,
 }
 """Op -> argument -> whether the translation does not do what a call asks for by it."""
+
+
+MADE_UP: Mapping[str, int] = {"aten::_native_batch_norm_legit_no_training": 1}
+"""Op -> how many of its results a translation computes; the others it makes up."""
+
+
+def refuse_made_up(node: Any) -> None:
+    """Raises GeError where a graph uses a result that a translation makes up."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return
+    right = MADE_UP.get(node.target.name())
+    if right is not None and any(u.args[1] >= right for u in node.users if u.users):
+        op = str(node.target).removeprefix("torch.ops.")
+        raise GeError(
+            f"PyTorch's exporter makes up the results of {op} after the first {right}",
+            user_line(node.meta.get("stack_trace") or ""),
+            "they are empty, leave them out, or give a translation (custom_translation_table)",
+        )
 
 
 def value_of(value: Any) -> Any:
@@ -205,6 +271,7 @@ def replacements(exported: Any, table: Mapping[Any, Any]) -> dict[Any, Callable[
     for node in exported.graph.nodes:
         if node.op != "call_function" or node.target in table:
             continue
+        refuse_made_up(node)
         if name := dropped(node.target, node.args, node.kwargs):
             decomposition = decomposition_of(node.target)
             if decomposition is None:

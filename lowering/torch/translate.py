@@ -100,12 +100,14 @@ def onnx_program(exported: Any, table: Mapping[Any, Any]) -> Any:
             custom_translation_table=table or None,
         )  # fmt: skip
 
-    made = export(exported)
     left: Mapping[Any, Any] = {}
     for _ in range(MOST_ROUNDS):  # decompositions may have such calls, too
-        if not (left := replacements(made.exported_program, table)):
+        if left := replacements(exported, table):  # before the exporter has its own
+            exported = exported.run_decompositions(dict(left))
+        made = export(exported)
+        exported = made.exported_program
+        if not (left := replacements(exported, table)):
             return made
-        made = export(made.exported_program.run_decompositions(dict(left)))
     raise GeError(f"PyTorch has no decomposition of {', '.join(map(str, left))}")
 
 
