@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, cast
 
 from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
@@ -14,7 +13,7 @@ from xdsl.ir import Operation
 
 from ge.dialects.support.distribution import lacking
 from ge.dialects.support.errors import GeError
-from ge.lowering.comparing.added import Given, Move
+from ge.lowering.comparing.added import Given, Move, Place
 from ge.lowering.comparing.nodes import Nodes, Origins, leaves, written
 from ge.lowering.driver.program import Program
 from ge.lowering.onnx.model import Tensors, read_model
@@ -27,7 +26,6 @@ from ge.runtime.device.ports import Port
 from ge.runtime.device.session import Session
 
 Arrays = Mapping[str, Array]
-NOTHING: Given = MappingProxyType({})
 
 ONNXRUNTIME, TORCH = "onnxruntime", "torch"
 EXTRAS = {ONNXRUNTIME: "peers", TORCH: "torch"}  # of the distribution, which installs it
@@ -42,6 +40,20 @@ class Ran:
     values: dict[str, list[Array]] = field(default_factory=dict[str, list[Array]])
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a run gives beside its outputs, and of what: the results of the nodes `wanted`. What
+    follows a result of `given` reads that array instead; `move` moves matrices and filters that are
+    weights."""
+
+    wanted: Collection[str] = ()
+    given: Given = field(default_factory=dict[Place, Array])
+    move: Move | None = None
+
+
+OUTPUTS = Asked()
+
+
 class Peer(ABC):
     """What gives numbers to be compared with. `nodes`: those whose results it can give."""
 
@@ -50,16 +62,9 @@ class Peer(ABC):
     why_not: str = ""  # it gives no results of nodes
 
     @abstractmethod
-    def run(
-        self,
-        inputs: Arrays,
-        wanted: Collection[str] = (),
-        given: Given = NOTHING,
-        move: Move | None = None,
-    ) -> Ran:
-        """Its outputs, and the results of the nodes wanted. What follows a result of `given` reads
-        that array instead; `move` moves matrices and filters that are weights. Inputs that it does
-        not have are left out. Raises GeError where it does not take them."""
+    def run(self, inputs: Arrays, asked: Asked = OUTPUTS) -> Ran:
+        """Its outputs, and what is asked for beside them. Inputs that it does not have are left
+        out. Raises GeError where it does not take them."""
 
 
 def installed(module: str) -> Any:
@@ -103,15 +108,9 @@ class OtherProgram(Peer):
         self.program, self.title, self.session_of = program, title, session_of
         self.nodes, self.origins = Nodes.of_module(program.module), Origins(program.module)
 
-    def run(
-        self,
-        inputs: Arrays,
-        wanted: Collection[str] = (),
-        given: Given = NOTHING,
-        move: Move | None = None,
-    ) -> Ran:
-        nodes, values = self.nodes, dict[str, list[Array]]()
-        seen = {*wanted, *(name for name, _ in given)}
+    def run(self, inputs: Arrays, asked: Asked = OUTPUTS) -> Ran:
+        nodes, values, given = self.nodes, dict[str, list[Array]](), asked.given
+        seen = {*asked.wanted, *(name for name, _ in given)}
         assert nodes is not None
 
         def keep(op: Operation, arrays: Sequence[Array]) -> None:
@@ -125,7 +124,8 @@ class OtherProgram(Peer):
                         array[...] = instead
 
         weights = self.program.payload
-        session = self.session_of(weights if move is None else MovedWeights(weights, move))
+        moved = weights if asked.move is None else MovedWeights(weights, asked.move)
+        session = self.session_of(moved)
         feeds = chosen(inputs, session.input_names, self.title)
         return Ran(session.run(feeds, watch=keep if seen else None), values)
 
@@ -140,15 +140,9 @@ class Onnxruntime(Peer):
         self.model: ModelProto = read_model(path)
         self.nodes = Nodes.of_onnx(self.model)
 
-    def run(
-        self,
-        inputs: Arrays,
-        wanted: Collection[str] = (),
-        given: Given = NOTHING,
-        move: Move | None = None,
-    ) -> Ran:
+    def run(self, inputs: Arrays, asked: Asked = OUTPUTS) -> Ran:
         try:
-            return self._run(inputs, wanted, given, move)
+            return self._run(inputs, asked)
         except GeError:
             raise
         except Exception as e:  # of many classes
@@ -156,15 +150,15 @@ class Onnxruntime(Peer):
             hint = "compare with a .mlir, .onnx or .npz file, which onnxruntime has no part in"
             raise GeError(f"onnxruntime refuses the model: {reason}", self.path, hint) from None
 
-    def _run(self, inputs: Arrays, wanted: Collection[str], given: Given, move: Move | None) -> Ran:
+    def _run(self, inputs: Arrays, asked: Asked) -> Ran:
         assert self.nodes is not None
-        results, model = self.nodes.results, self.model
-        instead = {results[name][i]: array for (name, i), array in given.items()}
+        results, model, wanted = self.nodes.results, self.model, asked.wanted
+        instead = {results[name][i]: array for (name, i), array in asked.given.items()}
         called = {v: own_name(v, instead) for name in wanted for v in results[name] if v}
-        if instead or move is not None:
+        if instead or asked.move is not None:
             model = part_of(model, called, instead)
-        if move is not None:
-            self._move_weights(model, move)
+        if asked.move is not None:
+            self._move_weights(model, asked.move)
         graph = model.graph
         count, own = len(graph.output), [o.name for o in graph.output]
         more = [v for v in called.values() if v not in own]
@@ -267,13 +261,7 @@ class Torch(Peer):
             reason = " ".join(str(e).split())[:400]
             raise GeError(f"torch cannot load the program: {reason}", path, hint) from None
 
-    def run(
-        self,
-        inputs: Arrays,
-        wanted: Collection[str] = (),
-        given: Given = NOTHING,
-        move: Move | None = None,
-    ) -> Ran:
+    def run(self, inputs: Arrays, asked: Asked = OUTPUTS) -> Ran:
         feeds = chosen(inputs, self.inputs, self.title)
         try:
             with self.torch.no_grad():
@@ -305,13 +293,7 @@ class File(Peer):
             hint = f"outputs of the program: {expected}; the file has {present}"
             raise GeError("no output of the program is in the file", path, hint)
 
-    def run(
-        self,
-        inputs: Arrays,
-        wanted: Collection[str] = (),
-        given: Given = NOTHING,
-        move: Move | None = None,
-    ) -> Ran:
+    def run(self, inputs: Arrays, asked: Asked = OUTPUTS) -> Ran:
         return Ran(self.arrays)
 
 

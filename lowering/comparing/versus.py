@@ -18,7 +18,7 @@ from ge.dialects.support.types import shape_text
 from ge.lowering.comparing.added import Given, Move, Steps, Values
 from ge.lowering.comparing.layers import Comparison, Layer, chunks
 from ge.lowering.comparing.nodes import Origins, shown
-from ge.lowering.comparing.peers import Arrays, Onnxruntime, OtherProgram, Peer
+from ge.lowering.comparing.peers import Arrays, Asked, Onnxruntime, OtherProgram, Peer
 from ge.runtime.data import accuracy
 from ge.runtime.data.accuracy import INTEGERS, TOLERANCES, Measured, Tolerance, measured
 from ge.runtime.data.arrays import Array, kind_of
@@ -176,7 +176,7 @@ class Versus:
         layers = self.layers
         for part in self.parts or [set[str]()]:
             wanted = part if layers is None else layers.wanted(part)
-            ran = self.peer.run(inputs, wanted)
+            ran = self.peer.run(inputs, Asked(wanted))
             if layers is not None:
                 layers.reference = ran.values
             yield ran.outputs, layers
@@ -194,7 +194,8 @@ class Versus:
         """The results of nodes (default: all wanted) that read what is given."""
         if move is not None:
             inputs = {name: move(array) for name, array in inputs.items()}
-        return self.peer.run(inputs, wanted if names is None else names, given, move).values
+        asked = Asked(wanted if names is None else names, given, move)
+        return self.peer.run(inputs, asked).values
 
     def steps(self) -> Steps:
         """Those of inputs and weights, by what the program computes in."""

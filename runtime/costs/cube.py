@@ -58,9 +58,6 @@ class Matrices:
     n: int
     k: int
 
-    def tiles(self, m: int, n: int) -> int:
-        return self.batch * -(-self.m // m) * -(-self.n // n)
-
 
 def matrices(op: TensorOp, macs: int) -> Matrices:
     """The matmuls that an op with `macs` multiply-accumulates comes to."""
@@ -323,7 +320,7 @@ class CubeKernel:
         return self.tiles(m, n) * each
 
     def tiles(self, m: int, n: int) -> int:
-        p = self.p  # as `p.tiles`: the search asks for little else
+        p = self.p
         return p.batch * -(-p.m // m) * -(-p.n // n)
 
     def steps(self, m: int, n: int, k: int) -> int:

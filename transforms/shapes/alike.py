@@ -2,10 +2,12 @@
 model that they come from, alone. The layers of a model repeat, so that what one of them becomes at
 some sizes is what all of them become, with their own constants and locations.
 
-What a kernel becomes may depend on a constant in three ways. Its ops ask whether all elements are
-one number, which kernels that are alike have in common, as they have integers and short constants.
-Or they compute with it: then that op and its use of the constant are gone, and what the kernel
-became counts for it alone (`keeps_constants`). Else it stays as it is.
+A rule may ask whether all elements of a constant are one number, which kernels that are alike have
+in common, as they have integers and short constants. Or it computes with the constant: then that
+use of it is gone, and what the kernel became counts for it alone (`keeps_constants`). A rule that
+kept a constant and rewrote by what else its elements say would be wrong here. Those of
+`canonical/reassociation.py` ask for magnitudes, to decide whether they compute; where they do not
+for one kernel, they are not tried for those that are alike.
 """
 
 from collections import Counter
