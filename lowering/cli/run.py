@@ -64,9 +64,9 @@ if TYPE_CHECKING:
     from ge.lowering.pipeline.options import Options
     from ge.lowering.text.files import Outputs
     from ge.runtime.clock.timeline import Timeline
-    from ge.runtime.costs.pipes import CoreTimes
     from ge.runtime.data.arrays import Array
     from ge.runtime.device.session import Session
+    from ge.runtime.library.costs.pipes import CoreTimes
 
 
 EPILOG = """examples:

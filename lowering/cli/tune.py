@@ -78,8 +78,8 @@ def tune_kernels(args: argparse.Namespace) -> int:
     from ge.dialects.support.errors import GeError
     from ge.lowering.driver.context import context
     from ge.lowering.driver.tune_kernels import LIMIT, tune_program
-    from ge.lowering.kernels.tunings import PART, KernelTunings
     from ge.lowering.levels.dominance import verify
+    from ge.lowering.steps.tunings import PART, KernelTunings
     from ge.lowering.text.reading import parse_module, read_source
 
     if args.what or args.target or args.cores:

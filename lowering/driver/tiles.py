@@ -14,7 +14,7 @@ from ge.dialects.npu_task.ops import NO_TILES, KernelOp, LaunchOp
 from ge.dialects.support.operation import walk
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.launched import launched
-from ge.runtime.costs.pipes import Pipes
+from ge.runtime.library.costs.pipes import Pipes
 
 UNKNOWN = "nothing was written for it yet"
 
@@ -84,6 +84,6 @@ def alone_us(kernel: KernelOp, target: Target) -> float:
 
 def write_tile_programs(module: ModuleOp, target: str) -> None:
     """Beside each kernel that has none, and can have one."""
-    from ge.lowering.kernels.lower_kernels import LowerKernelsPass
+    from ge.lowering.steps.lower_kernels import LowerKernelsPass
 
     LowerKernelsPass(target, finish=True).apply(Context(), module)

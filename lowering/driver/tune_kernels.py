@@ -2,7 +2,7 @@
 
 When a program is compiled, estimates choose how its kernels are cut. Here the cuts that they call
 the fastest are written as programs, and the one whose simulation takes the least time is kept
-(`lowering/kernels/tunings.py`). Numbers are neither computed nor proved here.
+(`lowering/steps/tunings.py`). Numbers are neither computed nor proved here.
 """
 
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
 from ge.dialects.targets.target import Target, target_for
-from ge.lowering.kernels.choices import Choice, choosing
-from ge.lowering.kernels.kept import data_of, unseen
-from ge.lowering.kernels.launch import NotLowered
-from ge.lowering.kernels.tunings import TunedKernel, kernel_hash
-from ge.lowering.kernels.written import finish_alone, tile_program
+from ge.lowering.steps.kept_programs import data_of, unseen
+from ge.lowering.steps.tunings import TunedKernel, kernel_hash
+from ge.lowering.steps.written import finish_alone, tile_program
+from ge.runtime.library.choices import Choice, choosing
+from ge.runtime.library.launch import NotLowered
 from ge.runtime.tiles.kernel import TileKernel
 
 LIMIT = 16  # cuts of a kernel that are tried

@@ -17,7 +17,7 @@ from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.rules import misuses
 from ge.dialects.support.types import Dense, byte_size, numel, shape_of
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.tiling import fits, on_core_bytes
+from ge.runtime.library.costs.tiling import fits, on_core_bytes
 from ge.transforms.analysis.views import view_offsets
 
 if TYPE_CHECKING:

@@ -378,7 +378,7 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
 
 def tile_programs(options: Options, begin: bool = False) -> Passes:
     """What writes a program for the cores beside each kernel that it can, or begins to."""
-    from ge.lowering.kernels.lower_kernels import LowerKernelsPass
+    from ge.lowering.steps.lower_kernels import LowerKernelsPass
 
     cache, tunings = tile_cache(options), options.tile_tunings
     return [LowerKernelsPass(options.target, True, cache, begin, tunings)]

@@ -52,9 +52,8 @@ PASSES = {
     "transforms.symbols": "inline symbol-dce",
     "transforms.tiles": "tile-flags tile-plan tile-split-loops",
     "lowering.debugging": "print-op-stats strip-debuginfo",
-    "lowering.kernels": "lower-kernels",
     "lowering.levels": "verify-level verify-plan verify-schedule",
-    "lowering.steps": " ".join(level.step for level in Level),
+    "lowering.steps": " ".join(("lower-kernels", *(level.step for level in Level))),
     "lowering.views": "view-op-graph",
 }
 

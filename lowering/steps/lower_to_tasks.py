@@ -50,8 +50,8 @@ from ge.dialects.support.operation import (
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import number_of
 from ge.dialects.targets.target import DEFAULT_TARGET, Target, record_target
-from ge.runtime.costs.structure import structure as body_structure
-from ge.runtime.costs.tiling import choose_tiling
+from ge.runtime.library.costs.structure import structure as body_structure
+from ge.runtime.library.costs.tiling import choose_tiling
 from ge.transforms.analysis.engines import choose_engine, is_unranked
 from ge.transforms.analysis.views import view_offsets
 

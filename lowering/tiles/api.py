@@ -31,35 +31,36 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.support.element_types import element_named
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.hints import name_hint
-from ge.dialects.support.packages import of_dialect
 from ge.dialects.targets import KERNEL_TARGET
 from ge.dialects.targets.target import Target, record_target
 from ge.dialects.tile.kernel import KernelOp
-from ge.lowering.tiles.indices import ceil_div as ceil_div
-from ge.lowering.tiles.tracing import Tracer
-from ge.lowering.tiles.values import Argument, ElementLike
-from ge.lowering.tiles.values import abs as abs
-from ge.lowering.tiles.values import cast as cast
-from ge.lowering.tiles.values import colmax as colmax
-from ge.lowering.tiles.values import colsum as colsum
-from ge.lowering.tiles.values import columns as columns
-from ge.lowering.tiles.values import erf as erf
-from ge.lowering.tiles.values import exp as exp
-from ge.lowering.tiles.values import log as log
-from ge.lowering.tiles.values import maximum as maximum
-from ge.lowering.tiles.values import minimum as minimum
-from ge.lowering.tiles.values import relu as relu
-from ge.lowering.tiles.values import rowmax as rowmax
-from ge.lowering.tiles.values import rowmin as rowmin
-from ge.lowering.tiles.values import rows as rows
-from ge.lowering.tiles.values import rowsum as rowsum
-from ge.lowering.tiles.values import sigmoid as sigmoid
-from ge.lowering.tiles.values import silu as silu
-from ge.lowering.tiles.values import sqrt as sqrt
-from ge.lowering.tiles.values import tanh as tanh
-from ge.lowering.tiles.values import where as where
-from ge.lowering.tiles.writing import finish, written_kernel
 from ge.runtime.data.arrays import Array, dtype_of
+from ge.runtime.library import by_hand
+from ge.runtime.library.language.indices import ceil_div as ceil_div
+from ge.runtime.library.language.tracing import Tracer
+from ge.runtime.library.language.values import Argument, ElementLike
+from ge.runtime.library.language.values import abs as abs
+from ge.runtime.library.language.values import cast as cast
+from ge.runtime.library.language.values import colmax as colmax
+from ge.runtime.library.language.values import colsum as colsum
+from ge.runtime.library.language.values import columns as columns
+from ge.runtime.library.language.values import erf as erf
+from ge.runtime.library.language.values import exp as exp
+from ge.runtime.library.language.values import log as log
+from ge.runtime.library.language.values import maximum as maximum
+from ge.runtime.library.language.values import minimum as minimum
+from ge.runtime.library.language.values import relu as relu
+from ge.runtime.library.language.values import rowmax as rowmax
+from ge.runtime.library.language.values import rowmin as rowmin
+from ge.runtime.library.language.values import rows as rows
+from ge.runtime.library.language.values import rowsum as rowsum
+from ge.runtime.library.language.values import sigmoid as sigmoid
+from ge.runtime.library.language.values import silu as silu
+from ge.runtime.library.language.values import sqrt as sqrt
+from ge.runtime.library.language.values import tanh as tanh
+from ge.runtime.library.language.values import where as where
+from ge.runtime.library.language.writing import written_kernel
+from ge.transforms.tiles.finish import finish
 
 if TYPE_CHECKING:
     from ge.runtime.check.tiles import KernelProof
@@ -172,8 +173,6 @@ def kernel(*function: Callable[..., None], **parameters: Any) -> Any:
     return decorated(function[0]) if function else decorated
 
 
-_PROGRAMS: dict[type[Operation], Callable[[Any], Returning]] = {}
-
 Program = TypeVar("Program", bound=Callable[[Any], Returning])
 
 
@@ -182,21 +181,11 @@ def program(*ops: type[Operation]) -> Callable[[Program], Program]:
     (`kernel.returning(...)`), for these op classes of one's own."""
 
     def register(function: Program) -> Program:
-        _PROGRAMS.update(dict.fromkeys(ops, function))
+        for op in ops:
+            by_hand.register(op, function)
         return function
 
     return register
-
-
-def program_for(op: Operation) -> Returning | None:
-    """The tile program that the author of an op has written for it; those of an installed package
-    are imported for the first op of its dialects. Raises GeError where that fails."""
-    if type(op) not in _PROGRAMS and not type(op).__module__.startswith("ge."):
-        for package in of_dialect(op.name.partition(".")[0]):
-            for module in package.adds.tiles:
-                package.load(module)
-    found = _PROGRAMS.get(type(op))
-    return None if found is None else found(op)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from ge.lowering.views.times import time_view
 from ge.lowering.views.verdict import verdict
 from ge.lowering.views.watch import Watcher, final_level, settle
 from ge.runtime.clock.timeline import Timeline
-from ge.runtime.costs.pipes import CoreTimes
+from ge.runtime.library.costs.pipes import CoreTimes
 from ge.runtime.profile.what_if import WhatIf, what_if
 
 # What a page tells the time of, and what it calls that

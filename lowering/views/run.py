@@ -10,9 +10,9 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.views.make import Seen
 from ge.lowering.views.watch import Watcher
 from ge.runtime.clock.clock import simulate
-from ge.runtime.costs.pipes import CoreTimes
 from ge.runtime.device.gears import GearTable
 from ge.runtime.device.session import main_of
+from ge.runtime.library.costs.pipes import CoreTimes
 from ge.runtime.tiles.report import core_times
 
 

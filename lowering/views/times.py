@@ -9,9 +9,9 @@ from ge.dialects.support.element_types import ELEMENT_TYPES
 from ge.dialects.support.types import element_type
 from ge.lowering.views.levels import Numbers
 from ge.runtime.clock.timeline import COMPUTE, ENGINES, IdleGap, Task, Timeline, bandwidth
-from ge.runtime.costs.cube import peak_macs
-from ge.runtime.costs.pipes import whole_l2_bytes_per_us
-from ge.runtime.costs.tiling import static_work
+from ge.runtime.library.costs.cube import peak_macs
+from ge.runtime.library.costs.pipes import whole_l2_bytes_per_us
+from ge.runtime.library.costs.tiling import static_work
 from ge.runtime.profile.critical_path import critical_path, slack
 from ge.runtime.profile.limits import limits_of, made_of
 from ge.runtime.profile.trace import engine_lanes

@@ -51,8 +51,8 @@ from ge.runtime.clock.timeline import (
 )
 from ge.runtime.clock.traffic import Traffic
 from ge.runtime.clock.valid_rows import rows_read
-from ge.runtime.costs.cost import copy_pipes, link_time
-from ge.runtime.costs.pipes import CoreTimes, Pipes, TaskTime
+from ge.runtime.library.costs.cost import copy_pipes, link_time
+from ge.runtime.library.costs.pipes import CoreTimes, Pipes, TaskTime
 
 TASKS = (LaunchOp, task.CopyOp, task.BatchCopyOp, task.TransferOp)  # what runs on a stream
 

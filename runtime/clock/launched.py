@@ -10,9 +10,9 @@ from ge.dialects.targets.target import Target
 from ge.runtime.clock.timeline import COMPUTE, DMA_IN, capacities
 from ge.runtime.clock.traffic import Moved, bytes_read
 from ge.runtime.clock.valid_rows import attentions, with_rows
-from ge.runtime.costs.cost import kernel_cost
-from ge.runtime.costs.pipes import CoreTimes, Pipes, TaskTime
-from ge.runtime.costs.structure import by_structure
+from ge.runtime.library.costs.cost import kernel_cost
+from ge.runtime.library.costs.pipes import CoreTimes, Pipes, TaskTime
+from ge.runtime.library.costs.structure import by_structure
 
 STEPS = 16  # of what L2 holds of an operand, for tile programs
 

@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target, stated_facts
 from ge.runtime.clock.clock import simulate
-from ge.runtime.costs.pipes import CoreTimes
+from ge.runtime.library.costs.pipes import CoreTimes
 
 # Part of a target -> the fields that a factor changes
 PARTS: dict[str, tuple[str, ...]] = {

@@ -44,8 +44,8 @@ from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import KernelOp, ProgramOp
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, StoreOp
-from ge.runtime.costs.pipes import evicted_bytes, hbm_bytes_per_us
 from ge.runtime.data.arrays import Array
+from ge.runtime.library.costs.pipes import evicted_bytes, hbm_bytes_per_us
 from ge.runtime.tiles.arguments import Argument, arguments_of, array_of, size_of, unwritten
 from ge.runtime.tiles.costs import Share, cycles_of
 from ge.runtime.tiles.instructions import Box, prepare

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ge.dialects.support.diagnostics import visible
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp
-from ge.runtime.costs.pipes import CoreTime, CoreTimes
+from ge.runtime.library.costs.pipes import CoreTime, CoreTimes
 from ge.runtime.tiles.kernel import TileKernel
 from ge.runtime.tiles.times import KernelTime, PipeTime
 

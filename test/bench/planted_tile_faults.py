@@ -75,11 +75,10 @@ from ge.dialects.tile.kernel import BarrierOp, CoreOp, CoresOp, KernelOp
 from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.dialects.tile.types import Memory
 from ge.lowering.driver.compiler import context
-from ge.lowering.kernels.lower_kernels import LowerKernelsPass
+from ge.lowering.steps.lower_kernels import LowerKernelsPass
 from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.tiles import examples
 from ge.lowering.tiles.api import TileProgram
-from ge.lowering.tiles.writing import finish
 from ge.runtime.check.problems import Problem
 from ge.runtime.check.tile_device import NOTHING, Sharing
 from ge.runtime.check.tiles import check_kernel
@@ -87,6 +86,7 @@ from ge.runtime.device.random_inputs import random_array
 from ge.runtime.tiles import memory
 from ge.runtime.tiles.arguments import arguments_of, unwritten
 from ge.runtime.tiles.kernel import TileKernel
+from ge.transforms.tiles.finish import finish
 
 TARGET = Target.load("910b2")
 SMALL = {"M": 32, "N": 32, "K": 32}

@@ -24,14 +24,14 @@ from ge.dialects.support.diagnostics import Diagnostic, diagnostic_handler
 from ge.dialects.targets.target import Target, record_target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.driver.compiler import context, lower
-from ge.lowering.kernels.lower_kernels import LowerKernelsPass
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
+from ge.lowering.steps.lower_kernels import LowerKernelsPass
 from ge.lowering.text.reading import Source, parse_module
-from ge.lowering.tiles.writing import finish
-from ge.runtime.costs.cost import task_time
+from ge.runtime.library.costs.cost import task_time
 from ge.runtime.tiles.kernel import TileKernel
 from ge.runtime.tiles.times import KernelTime
+from ge.transforms.tiles.finish import finish
 
 Case = dict[str, Any]
 

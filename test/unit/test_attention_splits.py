@@ -8,8 +8,8 @@ import pytest
 from xdsl.dialects.builtin import f16
 
 from ge.dialects.targets.target import Target
-from ge.lowering.kernels import attention_tiles
-from ge.lowering.kernels.attention_tiles import Problem, estimate, splits_for, tiles_for
+from ge.runtime.library.attention import tiles as attention_tiles
+from ge.runtime.library.attention.tiles import Problem, estimate, splits_for, tiles_for
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))

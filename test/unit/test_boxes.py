@@ -29,9 +29,9 @@ from ge.dialects.support.boxes import Box, BoxInterface
 from ge.dialects.support.interfaces import split_axes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import shape_of
-from ge.lowering.tiles.indices import Index
 from ge.runtime import kernels
 from ge.runtime.data.arrays import Array
+from ge.runtime.library.language.indices import Index
 
 TRIALS = 200  # after which an element that changed nothing is not needed
 BOXES = max(2, settings().max_examples // 8)

@@ -31,7 +31,7 @@ from ge.lowering.pipeline.options import FUSION_MODES, Options
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.check.core_needs import broadcast_dims, distinct, distinct_below
 from ge.runtime.check.cores import check_core_plans, prove_core_plans
-from ge.runtime.costs.vector import VectorKernel
+from ge.runtime.library.costs.vector import VectorKernel
 from ge.transforms.fusion.regions import LEAST_TILE
 
 SMALL = """

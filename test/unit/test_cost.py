@@ -22,12 +22,12 @@ from ge.dialects.npu_task.attributes import Engine, TilingAttr
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, tensor
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.cost import kernel_cost, task_time
-from ge.runtime.costs.cube import matrices
-from ge.runtime.costs.cube_search import cube_kernel
-from ge.runtime.costs.pipes import Pipes, TaskTime, l2_bytes_per_us
-from ge.runtime.costs.tiling import choose_tiling, fits, on_core_bytes, pipes
-from ge.runtime.costs.vector import VectorKernel
+from ge.runtime.library.costs.cost import kernel_cost, task_time
+from ge.runtime.library.costs.cube import matrices
+from ge.runtime.library.costs.cube_search import cube_kernel
+from ge.runtime.library.costs.pipes import Pipes, TaskTime, l2_bytes_per_us
+from ge.runtime.library.costs.tiling import choose_tiling, fits, on_core_bytes, pipes
+from ge.runtime.library.costs.vector import VectorKernel
 
 PRESETS = [Target.load(name) for name in Target.presets()]
 TARGET = Target.load()

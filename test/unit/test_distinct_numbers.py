@@ -9,7 +9,7 @@ from xdsl.context import Context
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context
-from ge.lowering.kernels.lower_kernels import LowerKernelsPass
+from ge.lowering.steps.lower_kernels import LowerKernelsPass
 from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.tiles import api as tile
 from ge.lowering.tiles.api import Tensor, TileProgram

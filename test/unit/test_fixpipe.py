@@ -17,11 +17,11 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.check.core_fixpipe import through_fixpipe
 from ge.runtime.check.cores import check_core_plans
-from ge.runtime.costs.around import fixpipe_ops
-from ge.runtime.costs.cube import matmuls
-from ge.runtime.costs.tiling import choose_tiling, pipes
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
+from ge.runtime.library.costs.around import fixpipe_ops
+from ge.runtime.library.costs.cube import matmuls
+from ge.runtime.library.costs.tiling import choose_tiling, pipes
 
 TARGET = Target.load("910_merged")
 PLAIN = replace(TARGET, fixpipe=False, name="plain")

@@ -18,8 +18,8 @@ from ge.dialects.graph.slicing import ConcatOp, SplitOp
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.cost import launch_us
 from ge.runtime.data.arrays import dense
+from ge.runtime.library.costs.cost import launch_us
 from ge.transforms.fusion import merging
 from ge.transforms.fusion.fuse_linear import FuseLinearPass
 from ge.transforms.fusion.fuse_norm import FuseNormPass

@@ -15,8 +15,8 @@ from ge.dialects.support import helpers
 from ge.dialects.support.diagnostics import Diagnostic, diagnostic_handler
 from ge.dialects.support.helpers import Helpers, with_helpers
 from ge.lowering.driver.compiler import context
-from ge.lowering.kernels import kept
-from ge.lowering.kernels.lower_kernels import LowerKernelsPass
+from ge.lowering.steps import kept_programs as kept
+from ge.lowering.steps.lower_kernels import LowerKernelsPass
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module
 

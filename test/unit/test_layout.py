@@ -27,24 +27,24 @@ ROOMS: dict[str, set[str]] = {
     "dialects/tile": {"dialects/support", "dialects/npu_task"},
     "runtime/data": {"dialects"},
     "runtime/kernels": {"dialects", "runtime/data"},
-    "runtime/costs": {"dialects"},
-    "runtime/clock": {"dialects", "runtime/costs"},
+    "runtime/library": {"dialects"},
+    "runtime/clock": {"dialects", "runtime/library"},
     "runtime/check": {"dialects"},
     "runtime/device": {
         "dialects", "runtime/check", "runtime/data", "runtime/kernels", "runtime/profile",
         "runtime/tiles",
     },
     "runtime/host": {
-        "dialects", "runtime/check", "runtime/clock", "runtime/costs", "runtime/data",
+        "dialects", "runtime/check", "runtime/clock", "runtime/library", "runtime/data",
         "runtime/device",
     },
     "runtime/profile": {
-        "dialects", "runtime/clock", "runtime/costs", "runtime/data", "runtime/device",
+        "dialects", "runtime/clock", "runtime/library", "runtime/data", "runtime/device",
         "runtime/tiles",
     },
-    "runtime/tiles": {"dialects", "runtime/costs", "runtime/data", "runtime/kernels"},
+    "runtime/tiles": {"dialects", "runtime/library", "runtime/data", "runtime/kernels"},
     "transforms/rewriting": {
-        "dialects", "runtime/costs", "runtime/data", "transforms/analysis", "transforms/graph",
+        "dialects", "runtime/library", "runtime/data", "transforms/analysis", "transforms/graph",
     },
     "transforms/analysis": {"dialects", "transforms/rewriting"},
     "transforms/graph": {
@@ -52,15 +52,15 @@ ROOMS: dict[str, set[str]] = {
         "transforms/rewriting",
     },
     "transforms/fusion": {
-        "dialects", "runtime/costs", "runtime/data", "runtime/kernels", "transforms/analysis",
+        "dialects", "runtime/library", "runtime/data", "runtime/kernels", "transforms/analysis",
         "transforms/graph", "transforms/rewriting",
     },
     "transforms/memory": {
-        "dialects", "runtime/costs", "transforms/analysis", "transforms/rewriting",
+        "dialects", "runtime/library", "transforms/analysis", "transforms/rewriting",
         "transforms/schedule",
     },
     "transforms/quantization": {
-        "dialects", "runtime/costs", "runtime/data", "runtime/kernels", "transforms/analysis",
+        "dialects", "runtime/library", "runtime/data", "runtime/kernels", "transforms/analysis",
         "transforms/graph", "transforms/rewriting",
     },
     "transforms/precision": {
@@ -68,46 +68,46 @@ ROOMS: dict[str, set[str]] = {
         "transforms/quantization", "transforms/rewriting",
     },
     "transforms/shapes": {
-        "dialects", "runtime/costs", "runtime/data", "runtime/kernels", "transforms/analysis",
+        "dialects", "runtime/library", "runtime/data", "runtime/kernels", "transforms/analysis",
         "transforms/graph",
     },
     "transforms/schedule": {
-        "dialects", "runtime/clock", "runtime/costs", "transforms/analysis",
+        "dialects", "runtime/clock", "runtime/library", "transforms/analysis",
     },
     "transforms/state": {
         "dialects", "runtime/data", "runtime/kernels", "transforms/analysis", "transforms/graph",
         "transforms/memory", "transforms/rewriting", "transforms/shapes",
     },
-    "transforms/tiles": {"dialects"},
+    "transforms/tiles": {"dialects", "runtime/library"},
     "lowering/text": {"dialects", "runtime/data"},
     "lowering/building": {
         "dialects", "runtime/data", "transforms/fusion", "transforms/rewriting", "lowering/text",
     },
     "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},
-    "lowering/kernels": {
-        "dialects", "runtime/costs", "transforms/tiles", "lowering/steps", "lowering/text",
-        "lowering/tiles",
+    "lowering/steps": {
+        "dialects", "runtime/library", "transforms/analysis", "transforms/tiles", "lowering/text",
     },
-    "lowering/steps": {"dialects", "runtime/costs", "transforms/analysis"},
-    "lowering/levels": {"dialects", "runtime/check", "runtime/costs", "transforms/analysis"},
+    "lowering/levels": {"dialects", "runtime/check", "runtime/library", "transforms/analysis"},
     "lowering/plugins": {
         "dialects", "transforms", "lowering/building", "lowering/levels", "lowering/text",
     },
     "lowering/pipeline": {
-        "dialects", "runtime/data", "transforms", "lowering/kernels", "lowering/levels",
+        "dialects", "runtime/data", "transforms", "lowering/levels",
         "lowering/onnx", "lowering/plugins", "lowering/steps", "lowering/text",
     },
     "lowering/tiles": {
-        "dialects", "runtime/check", "runtime/data", "runtime/tiles", "transforms/tiles",
+        "dialects", "runtime/check", "runtime/data", "runtime/library", "runtime/tiles",
+        "transforms/tiles",
     },
     "lowering/debugging": {
         "dialects", "runtime/data", "transforms/rewriting", "lowering/levels",
         "lowering/pipeline", "lowering/text",
     },
     "lowering/driver": {
-        "dialects", "runtime/clock", "runtime/costs", "runtime/data", "runtime/device",
-        "runtime/tiles", "transforms", "lowering/building", "lowering/kernels", "lowering/levels",
-        "lowering/onnx", "lowering/pipeline", "lowering/plugins", "lowering/text",
+        "dialects", "runtime/clock", "runtime/library", "runtime/data", "runtime/device",
+        "runtime/tiles", "transforms", "lowering/building", "lowering/levels",
+        "lowering/onnx", "lowering/pipeline", "lowering/plugins", "lowering/steps",
+        "lowering/text",
     },
     "lowering/comparing": {
         "dialects", "runtime/data", "runtime/device", "lowering/driver", "lowering/onnx",
@@ -118,7 +118,7 @@ ROOMS: dict[str, set[str]] = {
         "lowering/pipeline", "lowering/text",
     },
     "lowering/views": {
-        "dialects", "runtime/clock", "runtime/costs", "runtime/device", "runtime/profile",
+        "dialects", "runtime/clock", "runtime/library", "runtime/device", "runtime/profile",
         "runtime/tiles", "transforms/analysis", "transforms/rewriting", "lowering/driver",
         "lowering/levels", "lowering/onnx", "lowering/pipeline", "lowering/text",
     },

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from xdsl.ir import Attribute
 
 from ge.dialects.tile.buffers import ViewOp
-from ge.lowering.kernels import attention_tiles
-from ge.lowering.kernels.attention_tiles import Tiles, candidates
 from ge.runtime.data.arrays import Array
+from ge.runtime.library.attention import tiles as attention_tiles
+from ge.runtime.library.attention.tiles import Tiles, candidates
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))

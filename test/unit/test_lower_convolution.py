@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from xdsl.ir import Attribute
 
 from ge.dialects.targets.target import Target
-from ge.lowering.kernels import convolution, convolution_times
-from ge.lowering.kernels.convolution_cuts import Convolution, Cut, Sizes, block_sizes, cuts
-from ge.lowering.kernels.convolution_times import Times, fastest
 from ge.runtime.device.random_inputs import random_array
+from ge.runtime.library.convolution import convolution
+from ge.runtime.library.convolution import times as convolution_times
+from ge.runtime.library.convolution.cuts import Convolution, Cut, Sizes, block_sizes, cuts
+from ge.runtime.library.convolution.times import Times, fastest
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ge.dialects.graph.support.coordinates import coordinates
-from ge.lowering.kernels import resize as kernels
+from ge.runtime.library.windows import resize as kernels
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))

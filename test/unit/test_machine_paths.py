@@ -128,7 +128,7 @@ def test_a_path_of_a_machine_is_seen(path: str):
         joined("m", "embeddings", "MatMul_output_0"),
         "https://example.org" + joined("home", "page") + joined("tmp", "x.py"),
         'File "site-packages/torch/nn/modules/linear.py", line 134',
-        "runtime/costs/cost.py and ./test/unit/test_x.py, $(BIN)/x/y.py",
+        "runtime/library/costs/cost.py and ./test/unit/test_x.py, $(BIN)/x/y.py",
         r"T:\d+ E:\w",
     ],
 )

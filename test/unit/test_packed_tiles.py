@@ -15,7 +15,7 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.check.core_bytes import shared_bytes
 from ge.runtime.check.cores import check_core_plans
-from ge.runtime.costs.tiling import choose_tiling
+from ge.runtime.library.costs.tiling import choose_tiling
 
 TARGET = Target.load("910_merged")
 

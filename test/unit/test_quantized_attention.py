@@ -18,10 +18,10 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime import kernels
 from ge.runtime.check.cores import check_core_plans
-from ge.runtime.costs.cost import launch_us
-from ge.runtime.costs.cube_search import cube_kernel
 from ge.runtime.data.arrays import Array, type_of
 from ge.runtime.device.session import Session
+from ge.runtime.library.costs.cost import launch_us
+from ge.runtime.library.costs.cube_search import cube_kernel
 from ge.transforms.quantization.layers import Layer
 from ge.transforms.quantization.schemes import SCHEMES
 from ge.transforms.quantization.trials import layer_us

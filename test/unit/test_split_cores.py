@@ -23,12 +23,12 @@ from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import VECTOR_INSTRUCTIONS, Target
-from ge.runtime.costs.cost import kernel_cost
-from ge.runtime.costs.cube_search import cube_kernel
-from ge.runtime.costs.instructions import ELEMENTWISE, ROWS
-from ge.runtime.costs.pipes import Pipes
-from ge.runtime.costs.split_cores import SplitCubeKernel
-from ge.runtime.costs.tiling import choose_tiling, fits, on_core_bytes
+from ge.runtime.library.costs.cost import kernel_cost
+from ge.runtime.library.costs.cube_search import cube_kernel
+from ge.runtime.library.costs.instructions import ELEMENTWISE, ROWS
+from ge.runtime.library.costs.pipes import Pipes
+from ge.runtime.library.costs.split_cores import SplitCubeKernel
+from ge.runtime.library.costs.tiling import choose_tiling, fits, on_core_bytes
 from ge.runtime.tiles.costs import INSTRUCTIONS
 
 TARGET = Target.load("910b2")

@@ -9,8 +9,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.tile.transfers import StoreOp
-from ge.lowering.kernels import blocks, matmul
-from ge.lowering.kernels.blocks import Cut
+from ge.runtime.library.matmul import blocks, matmul
+from ge.runtime.library.matmul.blocks import Cut
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))

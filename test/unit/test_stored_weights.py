@@ -15,11 +15,11 @@ from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.check.cores import check_core_plans
-from ge.runtime.costs.cube_search import cube_kernel
-from ge.runtime.costs.tiling import choose_tiling, pipes
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
 from ge.runtime.kernels import quantization
+from ge.runtime.library.costs.cube_search import cube_kernel
+from ge.runtime.library.costs.tiling import choose_tiling, pipes
 
 TARGET = Target.load("910_merged")
 

@@ -14,8 +14,8 @@ from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.ops import KernelOp, ReturnOp
 from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.structure import by_structure, once, settle, structure
 from ge.runtime.data.arrays import Array, dense, type_of
+from ge.runtime.library.costs.structure import by_structure, once, settle, structure
 
 
 def constant(array: Array) -> Any:

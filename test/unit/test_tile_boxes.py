@@ -22,7 +22,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import Memory, TileType
 from ge.dialects.tile.unfold import Pair, Unfolding, UnfoldOp
-from ge.lowering.tiles.tracing import Tracer
+from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.tiles.costs import Share, cycles_of
 
 Array = Any

@@ -20,10 +20,10 @@ from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.text import TextKernelOp
 from ge.lowering.driver.compiler import compile_file, context
 from ge.lowering.driver.program import Program
-from ge.lowering.kernels import kept
-from ge.lowering.kernels.lower_kernels import LowerKernelsPass
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import tile_cache
+from ge.lowering.steps import kept_programs as kept
+from ge.lowering.steps.lower_kernels import LowerKernelsPass
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module
 

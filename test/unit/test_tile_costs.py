@@ -11,8 +11,8 @@ import ge
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.compute import MapOp
 from ge.lowering.tiles.api import TileProgram
-from ge.lowering.tiles.tracing import Tracer
-from ge.lowering.tiles.values import exp, rowsum
+from ge.runtime.library.language.tracing import Tracer
+from ge.runtime.library.language.values import exp, rowsum
 from ge.runtime.tiles.kernel import TileKernel
 
 B2 = Target.load("910b2")

@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import MemRefType, f16
 from xdsl.ir import Block
 
 from ge.dialects.targets.target import Target
-from ge.lowering.kernels import matmul
-from ge.lowering.kernels.blocks import Cut, Matrices, columns_together
+from ge.runtime.library.matmul import matmul
+from ge.runtime.library.matmul.blocks import Cut, Matrices, columns_together
 from ge.runtime.tiles.kernel import TileKernel
 from ge.runtime.tiles.reuse import Turn, again
 

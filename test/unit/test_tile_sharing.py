@@ -17,7 +17,7 @@ from ge.dialects.support.types import Shape
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp
 from ge.lowering.driver.compiler import context, load
-from ge.lowering.kernels.lower_kernels import LowerKernelsPass
+from ge.lowering.steps.lower_kernels import LowerKernelsPass
 from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.tiles import api as tile
 from ge.lowering.tiles.api import Tensor, TileProgram

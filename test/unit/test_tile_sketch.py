@@ -8,9 +8,9 @@ import pytest
 from xdsl.dialects.arith import Arith
 
 from ge.dialects.targets.target import Target
-from ge.lowering.kernels.launch import Launch
-from ge.lowering.kernels.programs import bytes_left, program_of
-from ge.lowering.kernels.table import BY_ENGINE, BY_OP, lowering_at, lowering_of
+from ge.runtime.library.launch import Launch
+from ge.runtime.library.programs import bytes_left, program_of
+from ge.runtime.library.table import BY_ENGINE, BY_OP, lowering_at, lowering_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tile_lowering import lowered
@@ -63,4 +63,4 @@ def test_sketch_has_the_buffers_of_the_program(kind: str):
 
 def test_each_lowering_of_the_table_is_there() -> None:
     for place in (*BY_OP.values(), *BY_ENGINE.values()):
-        assert lowering_at(place).__name__ == place.partition(".")[2]
+        assert lowering_at(place).__name__ == place.rpartition(".")[2]

@@ -16,9 +16,9 @@ from ge.dialects.tile.kernel import KernelOp
 from ge.lowering.driver.compiler import compile_file
 from ge.lowering.driver.program import Program
 from ge.lowering.driver.tune_kernels import KernelTuning, tune_program
-from ge.lowering.kernels.choices import Choice, choosing, chosen, in_order
-from ge.lowering.kernels.tunings import KernelTunings, TunedKernel
 from ge.lowering.pipeline.options import Options
+from ge.lowering.steps.tunings import KernelTunings, TunedKernel
+from ge.runtime.library.choices import Choice, choosing, chosen, in_order
 from ge.runtime.tiles.kernel import TileKernel
 from ge.tools import ge_compile, ge_tune
 

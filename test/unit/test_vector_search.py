@@ -20,9 +20,9 @@ from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.cost import task_time
-from ge.runtime.costs.vector import VectorShape, vector_kernel, vector_shape
-from ge.runtime.costs.vector_search import (
+from ge.runtime.library.costs.cost import task_time
+from ge.runtime.library.costs.vector import VectorShape, vector_kernel, vector_shape
+from ge.runtime.library.costs.vector_search import (
     Bound,
     fastest,
     numbers_of_blocks,

@@ -24,11 +24,10 @@ from ge.dialects.support.diagnostics import Diagnostic, Severity, diagnostic_han
 from ge.dialects.targets.target import Target, record_target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.driver.compiler import context, lower
-from ge.lowering.kernels.lower_kernels import LowerKernelsPass
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.options import Options
+from ge.lowering.steps.lower_kernels import LowerKernelsPass
 from ge.lowering.text.reading import Source, parse_module
-from ge.lowering.tiles.writing import finish
 from ge.runtime.check.tile_device import NOTHING, Sharing
 from ge.runtime.check.tile_sharing import stored_in_part
 from ge.runtime.check.tiles import check_kernel
@@ -37,6 +36,7 @@ from ge.runtime.device.interpreter import KernelCode
 from ge.runtime.device.random_inputs import random_array
 from ge.runtime.device.tiled import TiledCode, differences_of, differs
 from ge.runtime.tiles.kernel import TileKernel
+from ge.transforms.tiles.finish import finish
 
 Make = Callable[[np.random.Generator, Attribute, Sequence[int]], Array]
 

@@ -47,7 +47,7 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import element_type, shape_of
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.costs.tiling import choose_tiling, fits, on_core_bytes
+from ge.runtime.library.costs.tiling import choose_tiling, fits, on_core_bytes
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op
 from ge.transforms.rewriting.relations import Relation, Ulps

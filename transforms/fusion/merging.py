@@ -24,8 +24,8 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, has_size, is_ranked, numel, shape_of
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.costs.cost import hbm_bytes_per_us, launch_us
-from ge.runtime.costs.tiling import over_core
+from ge.runtime.library.costs.cost import hbm_bytes_per_us, launch_us
+from ge.runtime.library.costs.tiling import over_core
 from ge.transforms.analysis.views import view_offsets
 from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.graph.prepare_weights import FUNCTION

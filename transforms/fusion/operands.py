@@ -21,7 +21,7 @@ from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.support.element_types import is_float, is_narrow
 from ge.dialects.support.types import element_type
-from ge.runtime.costs.cost import launch_us
+from ge.runtime.library.costs.cost import launch_us
 from ge.transforms.analysis.views import whole_of
 from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import Merger

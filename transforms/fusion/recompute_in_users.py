@@ -19,7 +19,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ge.dialects.fused_op import FusedOp, RegionOp
 from ge.dialects.support.access import Access
 from ge.dialects.support.tensor_op import TensorOp
-from ge.runtime.costs.cost import launch_us
+from ge.runtime.library.costs.cost import launch_us
 from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.fusion.merging import MOST_OPS, FusionPass, Merger, access, is_view
 from ge.transforms.fusion.regions import is_vector_op, mismatch

@@ -44,7 +44,7 @@ from ge.dialects.support.types import (
     numel,
     shape_of,
 )
-from ge.runtime.costs.tiling import vector_kernel
+from ge.runtime.library.costs.tiling import vector_kernel
 from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.fusion.merging import (
     MOST_OPS,

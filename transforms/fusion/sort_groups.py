@@ -40,8 +40,8 @@ from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import element_type, is_static, numel, shape_of, tensor
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.costs.cost import launch_us
 from ge.runtime.data.arrays import dense, type_of
+from ge.runtime.library.costs.cost import launch_us
 from ge.transforms.graph.deduplicate_constants import DeduplicateConstantsPass
 from ge.transforms.graph.share_common_subexpressions import ShareCommonSubexpressionsPass
 from ge.transforms.rewriting.driver import rewrite

@@ -1,7 +1,7 @@
 """Plans of a core's memories: offsets for the buffers that a kernel's tiles need.
 
 What a fused op computes inside has no memory outside the core; these are its lifetimes on it.
-`runtime/costs/core_tiles.py` says what a tile needs and when, in multiples of the target's
+`runtime/library/costs/core_tiles.py` says what a tile needs and when, in multiples of the target's
 alignment on the core; the offsets come from the packing that the arena uses.
 """
 
@@ -16,8 +16,8 @@ from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.costs.structure import once
-from ge.runtime.costs.tiling import BufferRequest, core_buffers
+from ge.runtime.library.costs.structure import once
+from ge.runtime.library.costs.tiling import BufferRequest, core_buffers
 from ge.transforms.memory.packing import intervals, pack
 
 SEARCH = 5_000

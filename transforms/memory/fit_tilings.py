@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.npu_task.attributes import TilingAttr
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.tiling import tile_unit
+from ge.runtime.library.costs.tiling import tile_unit
 from ge.transforms.memory.core_plans import core_plan, core_target, tiled_kernels
 
 

@@ -34,7 +34,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.costs.cost import task_time
+from ge.runtime.library.costs.cost import task_time
 from ge.transforms.analysis.aliasing import erase_unused
 from ge.transforms.analysis.task_graph import TaskGraph
 from ge.transforms.analysis.views import storage, view_offsets

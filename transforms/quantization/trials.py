@@ -17,9 +17,9 @@ from ge.dialects.graph.ports import name_of
 from ge.dialects.support import diagnostics
 from ge.dialects.support.types import byte_size, has_size, numel, shape_of, tensor
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.cost import hbm_bytes_per_us, launch_us
 from ge.runtime.data.accuracy import decibels, powers
 from ge.runtime.data.arrays import Array, kind_of
+from ge.runtime.library.costs.cost import hbm_bytes_per_us, launch_us
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.attention_layers import BITS, integers_us
 from ge.transforms.quantization.calibrate import range_of

@@ -42,7 +42,7 @@ from ge.dialects.support.operation import segments as segment_sizes
 from ge.dialects.support.types import element_type, numel, set_type, shape_of, tensor
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.clock.clock import ProgramClock, UnknownShapes
-from ge.runtime.costs.tiling import choose_tiling
+from ge.runtime.library.costs.tiling import choose_tiling
 from ge.transforms.analysis.dependencies import Segment, segments
 from ge.transforms.schedule.assign_streams import (
     MORE_STREAMS,

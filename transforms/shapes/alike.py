@@ -32,7 +32,7 @@ from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.operation import all_ops, cloned, operands_of, ops_of
 from ge.dialects.support.types import Dense, number_of
-from ge.runtime.costs.structure import SHORT
+from ge.runtime.library.costs.structure import SHORT
 
 NAME = "sym_name"
 

@@ -19,9 +19,9 @@ from ge.dialects.support.operation import block_of, cloned, operands_of, put_las
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, Shape, constant_value, element_type, tensor
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.structure import settle
-from ge.runtime.costs.tiling import choose_tiling
 from ge.runtime.data.arrays import Array, array_of
+from ge.runtime.library.costs.structure import settle
+from ge.runtime.library.costs.tiling import choose_tiling
 from ge.transforms.analysis.engines import choose_engine
 from ge.transforms.shapes.alike import Likeness, Translation, keeps_constants
 from ge.transforms.shapes.specialize import Body, Surroundings, specialize

@@ -35,7 +35,7 @@ from ge.dialects.support.types import (
     number_of,
     set_type,
 )
-from ge.runtime.costs.structure import structure
+from ge.runtime.library.costs.structure import structure
 from ge.transforms.graph.control_flow import insert_before, replace_op
 from ge.transforms.graph.fold_constants import FROM_SIZES, fold_identity, fold_op, fold_parameters
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op

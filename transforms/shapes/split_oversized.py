@@ -35,7 +35,7 @@ from ge.dialects.support.operation import (
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.tiling import choose_tiling, fits, on_core_bytes
+from ge.runtime.library.costs.tiling import choose_tiling, fits, on_core_bytes
 from ge.transforms.analysis.engines import choose_engine
 
 Fused = TypeVar("Fused", bound=FusedOp)

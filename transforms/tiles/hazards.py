@@ -34,7 +34,7 @@ from ge.dialects.tile.compute import FlagOp
 from ge.dialects.tile.instruction import Instruction, Program
 from ge.dialects.tile.kernel import BarrierOp
 from ge.dialects.tile.types import FifoType, Pipe
-from ge.transforms.tiles.indices import NESTING, Sum, is_outside, known, sum_of
+from ge.runtime.library.language.arith import NESTING, Sum, is_outside, known, sum_of
 
 Pair = tuple[Pipe, Pipe]
 """Who sets a flag, and who waits for it."""

@@ -46,6 +46,7 @@ from ge.dialects.support.operation import put_after, put_before
 from ge.dialects.targets.target import target_for
 from ge.dialects.tile.compute import FlagOp, SetOp, WaitOp
 from ge.dialects.tile.kernel import KernelOp, ProgramOp
+from ge.runtime.library.language.arith import Constants, Emit
 from ge.transforms.tiles.hazards import (
     Mark,
     Marks,
@@ -57,7 +58,6 @@ from ge.transforms.tiles.hazards import (
     mark,
     units_of,
 )
-from ge.transforms.tiles.indices import Constants, Emit
 
 Numbers = dict[tuple[int, Pair], int]
 

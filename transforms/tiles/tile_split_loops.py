@@ -49,7 +49,7 @@ from ge.dialects.support.operation import (
     put_last,
 )
 from ge.dialects.tile.kernel import KernelOp
-from ge.transforms.tiles.indices import (
+from ge.runtime.library.language.arith import (
     Constants,
     Emit,
     Index,

@@ -1,0 +1,301 @@
+"""Tile programs by all that they follow from: the kernel, the target, ge's own files. So a program
+is written once for equal kernels of a compilation, and, where a folder keeps them, of all of them.
+
+Elements of vectors of floats are no part of that: for layers that differ in a bias alone, one
+program is written (`unseen`).
+
+In a folder the hash of all that names an entry, a file: a line with the hash of the rest, and as
+JSON the text of the program, or why there is none. Entries appear whole (they are written beside
+and renamed), so any number of compilers may share a folder. One that others may have written or
+that does not hold together is written anew. The folder may be deleted at any time.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field
+from functools import cache, cached_property
+from hashlib import sha256
+from importlib.metadata import version as version_of
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import AnyFloat, StringAttr
+from xdsl.ir import Operation
+
+from ge.dialects.fused_op import CustomOp
+from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.diagnostics import remark
+from ge.dialects.support.distribution import version
+from ge.dialects.support.helpers import helpers
+from ge.dialects.support.operation import all_ops
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import element_type, numel, shape_of
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.kernel import KernelOp as TileKernelOp
+from ge.dialects.tile.text import TextKernelOp
+from ge.lowering.text.kept import WRONG, Unsound, is_ours, own_files, text_of
+from ge.lowering.text.outline import Outline
+from ge.lowering.text.printing import op_text
+from ge.lowering.text.reading import Source, parse_module
+from ge.runtime.library.choices import Choice, choosing
+from ge.runtime.library.launch import Launch, NotLowered
+
+NAME = "program"
+HEAD = f"{TileKernelOp.name} @{NAME}"
+OWN = ("ge", "xdsl")  # packages whose ops are the same as long as these are
+WORTH = 6  # programs that take longer to write than helpers to begin
+
+
+Write: TypeAlias = Callable[[], TileKernelOp]
+"""Writes the program of a kernel. Raises NotLowered."""
+
+
+class Key(NamedTuple):
+    """What a program follows from, with the cut that it is asked to have (empty: its own)."""
+
+    text: str
+    cut: str
+
+
+@dataclass
+class Shared:
+    """The programs of one compilation: kernels that are equal have equal ones."""
+
+    facts: str = ""  # what all of them follow from
+    cut: Callable[[KernelOp], str] = lambda kernel: ""  # that a kernel shall have; empty: its own
+    texts: dict[Any, str] = field(default_factory=dict[Any, str])  # of attributes
+    written: dict[str, TileKernelOp | str] = field(default_factory=dict[str, TileKernelOp | str])
+    keys: dict[KernelOp, Key | None] = field(default_factory=dict[KernelOp, Key | None])
+    hidden: dict[KernelOp, list[ConstantOp]] = field(
+        default_factory=dict[KernelOp, list[ConstantOp]]
+    )
+
+    @cached_property
+    def outline(self) -> Outline:
+        return Outline(self.texts)
+
+    def program(self, kernel: KernelOp, write: Write) -> TileKernelOp:
+        """The program of a kernel: that of an equal one, or what `write` writes. Raises
+        NotLowered."""
+        if (key := self.key(kernel)) is None:
+            return write()
+        with unseen(self.hidden[kernel]), choosing(Choice(key.cut)) if key.cut else nullcontext():
+            return self.found(kernel, key.text, write)
+
+    def key(self, kernel: KernelOp) -> Key | None:
+        """What the program of a kernel follows from; None where nobody knows what a plugin of it,
+        or a kernel by hand, has become since."""
+        if kernel not in self.keys:
+            self.keys[kernel] = None
+            ops = all_ops(kernel.body.blocks)
+            if not any(map(is_foreign, ops)):
+                self.hidden[kernel] = data_of(ops)
+                with unseen(self.hidden[kernel]):
+                    cut, text = self.cut(kernel), self.outline.of(kernel, ("sym_name",))
+                self.keys[kernel] = Key(f"{self.facts}{text}{cut}", cut)
+        return self.keys[kernel]
+
+    def begin(self, writers: Mapping[KernelOp, Write]) -> None:
+        """Have helpers begin to write programs that will be asked for."""
+
+    def prepare(self, writers: Mapping[KernelOp, Write]) -> None:
+        """Write what is asked for next, with the help of other processes if there are any."""
+
+    def found(self, kernel: KernelOp, key: str, write: Write) -> TileKernelOp:
+        """The program for a key that says all that it follows from. Raises NotLowered."""
+        program = self.written.get(key)
+        if isinstance(program, TileKernelOp):
+            return program.clone()
+        if program is None:
+            try:
+                program = write()
+            except NotLowered as e:
+                program = str(e)
+            self.written[key] = program
+        if isinstance(program, str):
+            raise NotLowered(program)
+        return program
+
+
+@dataclass
+class Kept(Shared):
+    """The programs of a folder, for one target."""
+
+    folder: Path = field(kw_only=True)
+    target: Target = field(kw_only=True)
+    ctx: Context = field(kw_only=True)
+    entries: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+
+    @classmethod
+    def at(
+        cls, folder: str, target: Target, ctx: Context, cut: Callable[[KernelOp], str]
+    ) -> "Kept":
+        facts = compiler() + json.dumps(asdict(target), default=str)
+        return cls(facts, cut, folder=Path(folder), target=target, ctx=ctx)
+
+    def begin(self, writers: Mapping[KernelOp, Write]) -> None:
+        if (crew := helpers()) is None or not (most := crew.most):
+            return
+        if not self.missing(islice(writers, WORTH)):
+            return  # probably the folder has all: nothing more is found out about it
+        kernels = self.missing(writers)
+        count = min(most, len(kernels) // WORTH)
+        if count and not crew.children:
+            import_lowerings(kernels.values(), self.target)
+            crew.begin([*kernels], lambda name: self.write(kernels[name], writers), count)
+
+    def prepare(self, writers: Mapping[KernelOp, Write]) -> None:
+        if (crew := helpers()) is None:
+            return
+        self.begin(writers)
+        if crew.children:
+            for name, kernel in self.missing(writers).items():
+                if crew.take(name):
+                    self.write(kernel, writers)
+            crew.finish()
+
+    def missing(self, kernels: Iterable[KernelOp]) -> dict[str, KernelOp]:
+        """Those of whose programs the folder has none, by the names of entries."""
+        found = dict[str, KernelOp]()
+        for kernel in kernels:
+            if (key := self.key(kernel)) is not None:
+                found.setdefault(name_of(key.text), kernel)
+        return {name: k for name, k in found.items() if not (self.folder / name).exists()}
+
+    def write(self, kernel: KernelOp, writers: Mapping[KernelOp, Write]) -> None:
+        """Have the folder keep a kernel's program, or why there is none."""
+        with suppress(NotLowered):
+            self.program(kernel, writers[kernel])
+
+    def found(self, kernel: KernelOp, key: str, write: Write) -> TileKernelOp:
+        name = name_of(key)
+        if (entry := self.entries.get(name)) is None:
+            path = self.folder / name
+            if (entry := self.read(kernel, path)) is None:
+                entry = new_entry(write, self.texts)
+                self.keep(kernel, path, entry)
+            self.entries[name] = entry
+        if "reason" in entry:
+            raise NotLowered(entry["reason"])
+        facts = entry["cores"], entry["text"], self.parsed, entry["workspace"]
+        return TextKernelOp(NAME, *facts)
+
+    def parsed(self, text: str) -> TileKernelOp:
+        (op,) = parse_module(self.ctx, Source("a tile program", text)).ops
+        op.detach()
+        assert isinstance(op, TileKernelOp)
+        return op
+
+    def read(self, kernel: KernelOp, path: Path) -> dict[str, Any] | None:
+        """An entry; None where there is none that holds together."""
+        try:
+            digest, _, rest = text_of(path).partition("\n")
+            if digest != sha256(rest.encode()).hexdigest():
+                raise Unsound
+            return json.loads(rest)
+        except FileNotFoundError:
+            return None
+        except (Unsound, *WRONG):
+            remark(kernel, f"{path} is damaged, or others may write to it: it is written anew")
+            return None
+
+    def keep(self, kernel: KernelOp, path: Path, entry: dict[str, Any]) -> None:
+        rest = json.dumps(entry)
+        text = f"{sha256(rest.encode()).hexdigest()}\n{rest}"
+        try:
+            self.folder.mkdir(0o700, parents=True, exist_ok=True)
+            if not is_ours(self.folder.stat()):
+                raise PermissionError("others may write to it")
+            with tempfile.NamedTemporaryFile("w", dir=self.folder, delete=False) as file:
+                file.write(text)
+            os.replace(file.name, path)
+        except OSError as e:
+            remark(kernel, f"{self.folder}: no tile program is kept: {e}")
+
+
+def import_lowerings(kernels: Iterable[KernelOp], target: Target) -> None:
+    """Import what writes the programs of kernels: helpers have it then, and need not do so."""
+    from ge.lowering.steps.written import lowering_of
+
+    for kernel in kernels:
+        with suppress(NotLowered):
+            lowering_of(Launch(kernel, target))
+
+
+def new_entry(write: Write, texts: dict[Any, str]) -> dict[str, Any]:
+    """What a folder keeps. `texts`: those of attributes, for all kernels."""
+    try:
+        program = write()
+    except NotLowered as e:
+        return {"reason": str(e)}
+    program.sym_name = StringAttr(NAME)
+    text = op_text(program, attributes=texts).removeprefix(HEAD)
+    return {"cores": program.core_count, "workspace": program.workspace_bytes, "text": text}
+
+
+def name_of(key: str) -> str:
+    """Of an entry."""
+    return sha256(key.encode()).hexdigest()
+
+
+def is_foreign(op: Operation) -> bool:
+    """Whether an op is none of `OWN`, or a kernel by hand."""
+    return isinstance(op, CustomOp) or is_foreign_class(type(op))
+
+
+@cache
+def is_foreign_class(kind: type[Operation]) -> bool:
+    return kind.__module__.partition(".")[0] not in OWN
+
+
+@cache
+def compiler() -> str:
+    """Which compiler this is."""
+    return json.dumps([version(), version_of("xdsl"), *own_files()])
+
+
+def nameless(kernel: KernelOp) -> str:
+    """The text of a kernel, whatever its name is."""
+    name, kernel.sym_name = kernel.sym_name, StringAttr(NAME)
+    try:
+        return op_text(kernel)
+    finally:
+        kernel.sym_name = name
+
+
+@contextmanager
+def unseen(constants: Sequence[ConstantOp]) -> Generator[None]:
+    """Without the elements of these. Whoever writes the program does not see them either, so that
+    it cannot depend on what the key has not."""
+    values = [constant.value for constant in constants]
+    for constant in constants:
+        constant.value = WeightAttr("")
+    try:
+        yield
+    finally:
+        for constant, value in zip(constants, values, strict=True):
+            constant.value = value
+
+
+def data_of(ops: Sequence[Operation]) -> list[ConstantOp]:
+    """Constants whose elements no program depends on: operands in device memory, floats, more than
+    one of them. Where an op has a parameter as an operand (scales of a resize), there are none."""
+    if any(map(has_parameter, ops)):
+        return []
+    return [op for op in ops if isinstance(op, ConstantOp) and is_data(op)]
+
+
+def has_parameter(op: Operation) -> bool:
+    """Whether an operand is what the op does, not what it does it with."""
+    return isinstance(op, TensorOp) and any(getattr(op, name) is not None for name in op.PARAMETERS)
+
+
+def is_data(constant: ConstantOp) -> bool:
+    kind = element_type(constant.result)
+    return isinstance(kind, AnyFloat) and numel(shape_of(constant.result)) > 1

@@ -1,0 +1,176 @@
+"""Tile programs for the kernels of launches.
+
+    npu_task.kernel @relu_0 on vector {
+    ^bb0(%0: tensor<8x64xf32>):
+      %1 = graph.relu %0 : tensor<8x64xf32>
+      npu_task.return %1 : tensor<8x64xf32>
+    }
+becomes
+    npu_task.kernel @relu_0 on vector tiles @relu_0_tiles { ... }     // as before
+    tile.kernel @relu_0_tiles(%x: memref<512xf32>, %y: memref<512xf32>) cores 2 {
+      tile.vector {
+        ... tile.load, tile.map { graph.relu }, tile.store ...
+
+The kernel's body stays: it says what the program computes, and computes it where a run is not on
+tiles. The program's arguments are the kernel's arguments, its constants of more than one element,
+and its results, in this order; each has the elements of the tensor in the same order, in a shape of
+the program's choice. A kernel without a program stays as it is, and a remark and its attribute
+`no_tiles` say why.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.cache import AppendOp
+from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.npu_task.ops import NO_TILES, KernelOp, LaunchOp
+from ge.dialects.support.access import Access
+from ge.dialects.support.diagnostics import remark
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.helpers import helpers
+from ge.dialects.support.operation import all_ops, walk
+from ge.dialects.targets.target import Target, target_for
+from ge.dialects.tile.kernel import KernelOp as TileKernelOp
+from ge.lowering.steps.kept_programs import Kept, Shared
+from ge.lowering.steps.lower_to_tasks import symbols_of
+from ge.runtime.library.launch import NotLowered
+
+
+@dataclass(frozen=True)
+class LowerKernelsPass(ModulePass):
+    """Write the tile programs of kernels."""
+
+    name = "lower-kernels"
+
+    target: str = ""
+    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
+
+    finish: bool = False
+    """Cut the loops of programs, put in flags and give buffers their places, too; a program for
+    which that fails is dropped."""
+
+    cache: str = ""
+    """Folder that keeps finished programs by what they follow from (empty: none). Kernels that are
+    found there are their texts, and ops when somebody looks into them."""
+
+    begin: bool = False
+    """Change nothing: processes that help, where there may be any, begin to write what the folder
+    lacks, while other passes run. The pass is to run again."""
+
+    tunings: str = ""
+    """File of `ge-tune` with cuts of kernels that are faster than those of estimates."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.begin and helpers() is None:
+            return
+        around, taken = main_function(op) or op, symbols_of(op)
+        target = target_for(around, self.target)
+        is_kept = self.cache and self.finish
+        cut = self.cuts(target)
+        programs = Kept.at(self.cache, target, ctx, cut) if is_kept else Shared(cut=cut)
+        kernels = [k for k in op.ops if isinstance(k, KernelOp) and k.tiles is None]
+        refused = refusals(kernels, overwritten(op))
+        writers = {k: partial(self.written, k, target, around) for k in kernels if k not in refused}
+        if self.begin:
+            programs.begin(writers)
+            return
+        programs.prepare(writers)
+        for kernel in kernels:
+            name = f"{kernel.sym_name.data}_tiles"
+            while name in taken:
+                name += "_"
+            try:
+                if kernel in refused:
+                    raise refused[kernel]
+                program = programs.program(kernel, writers[kernel])
+            except NotLowered as e:
+                kernel.attributes[NO_TILES] = StringAttr(str(e))
+                remark(kernel, f"@{kernel.sym_name.data} has no tile program: {e}")
+                continue
+            program.sym_name = StringAttr(name)
+            taken.add(name)
+            kernel.attributes.pop(NO_TILES, None)
+            op.body.block.insert_op_after(program, kernel)
+            kernel.properties["tiles"] = StringAttr(name)
+
+    def cuts(self, target: Target) -> Callable[[KernelOp], str]:
+        """What says how a kernel is cut: empty where its lowering does. Raises GeError for what is
+        no file of tunings."""
+        if not self.tunings:
+            return lambda kernel: ""
+        from ge.lowering.steps.tunings import KernelTunings
+
+        kept = KernelTunings.read(self.tunings)
+        return lambda kernel: kept.cut(kernel, target)
+
+    def written(self, kernel: KernelOp, target: Target, around: Operation) -> TileKernelOp:
+        """The program of a kernel. Raises NotLowered."""
+        from ge.lowering.steps.written import finish_alone, tile_program  # with all who write
+
+        program = tile_program(kernel, "program", target)
+        if self.finish:
+            finish_alone(program, self.target, around)
+        return program
+
+
+def overwritten(module: ModuleOp) -> dict[str, list[set[tuple[int, int]]]]:
+    """By the kernel's name: for each launch of it the pairs of a result and the operand in whose
+    place it is."""
+    found: dict[str, list[set[tuple[int, int]]]] = {}
+    functions = [op for op in module.ops if not isinstance(op, KernelOp)]
+    for op in (inner for function in functions for inner in walk(function)):
+        if isinstance(op, LaunchOp):
+            pairs = {
+                (r, i)
+                for r, result in enumerate(op.outs)
+                for i, operand in enumerate(op.ins)
+                if result is operand
+            }
+            found.setdefault(op.kernel.root_reference.data, []).append(pairs)
+    return found
+
+
+def refusals(
+    kernels: Sequence[KernelOp], launches: Mapping[str, Sequence[set[tuple[int, int]]]]
+) -> dict[KernelOp, NotLowered]:
+    """The kernels whose launches have results in the place of operands as no program has them."""
+    refused: dict[KernelOp, NotLowered] = {}
+    for kernel in kernels:
+        try:
+            check_in_place(kernel, launches.get(kernel.sym_name.data, ()))
+        except NotLowered as e:
+            refused[kernel] = e
+    return refused
+
+
+def check_in_place(kernel: KernelOp, launches: Sequence[set[tuple[int, int]]]) -> None:
+    """Raises NotLowered where a kernel appends, and a launch has its result beside the cache; and
+    where one result takes the place of an operand that another one is computed of, when results are
+    not computed of the same boxes: each is cut in its own way (`moves.py`), or what attention is
+    computed of is stored beside it. Then it would be overwritten before it is read."""
+    if any(isinstance(op, AppendOp) for op in all_ops(kernel.body.blocks)):
+        if not launches or not all(any(r == 0 for r, _ in pairs) for pairs in launches):
+            raise NotLowered("appended rows are written alone, and the cache is elsewhere")
+    main = kernel.main
+    if isinstance(main, FusedOp) and is_cut_apart(main, kernel.engine.data):
+        inputs = list(kernel.body.block.args)
+        for i in {i for pairs in launches for _, i in pairs}:
+            operands = [k for k, value in enumerate(main.operands) if value is inputs[i]]
+            found = {v for k in operands for v in main.following(main.block.args[k]) or ()}
+            if sum(value in found for value in main.yielded) > 1:
+                raise NotLowered("results are cut apart, and one is over an operand of another one")
+
+
+def is_cut_apart(op: FusedOp, engine: Engine) -> bool:
+    """Whether the results of a kernel are not computed of the same boxes."""
+    moved = any(o.ACCESS in (Access.MOVEMENT, Access.LOOKUP) for o in op.members)
+    attends = any(isinstance(o, AttentionOp) for o in op.members)
+    return attends or (moved and engine is Engine.VECTOR)

@@ -1,0 +1,80 @@
+"""Cuts of kernels that somebody has found to be faster than those that estimates choose, by what
+they are for: the kernel's text, whatever it is called, and the target.
+
+    {"kernels": [{"name": "linear_0", "kernel": "5d41402a...", "target": "910b2",
+                  "cut": "Cut(m=128, n=256, k=128, part=64, sums=1)", "us": 41.2, "own_us": 43.0}]}
+
+`ge-tune PROGRAM.mlir -o FILE` writes such a file (`tuning.py`), `ge-compile --tunings FILE` takes
+what fits. A cut that a later version no longer knows is passed over.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.errors import GeError
+from ge.dialects.targets.target import Target
+from ge.lowering.steps.kept_programs import nameless
+
+PART = "kernels"  # of the file; others are for kernels in Python
+LATER = ("tiles", "core")  # what a kernel gets after its program was written
+
+
+@dataclass(frozen=True)
+class TunedKernel:
+    """The fastest cut of a kernel, and microseconds: of it, and of the one that its lowering takes.
+    `name`: what the kernel was called, for people."""
+
+    name: str
+    kernel: str
+    target: str
+    cut: str
+    us: float
+    own_us: float
+
+
+@dataclass(frozen=True)
+class KernelTunings:
+    """Those of a file, by kernel and target."""
+
+    entries: Mapping[tuple[str, str], TunedKernel] = field(
+        default_factory=dict[tuple[str, str], TunedKernel]
+    )
+
+    @classmethod
+    def read(cls, path: str) -> "KernelTunings":
+        """Raises GeError for what is no such file."""
+        try:
+            parts: dict[str, Any] = json.loads(Path(path).read_text())
+            entries = [TunedKernel(**row) for row in parts.get(PART, [])]
+        except (OSError, ValueError, AttributeError, TypeError) as e:
+            hint = "ge-tune PROGRAM.mlir -o FILE writes such files"
+            raise GeError(f"it is no file of tunings: {e}", path, hint) from None
+        return cls({(e.kernel, e.target): e for e in entries})
+
+    def cut(self, kernel: KernelOp, target: Target) -> str:
+        """What is kept for a kernel; empty: nothing."""
+        if not self.entries:
+            return ""
+        entry = self.entries.get((kernel_hash(kernel, target), target.name))
+        return "" if entry is None else entry.cut
+
+    def merged(self, others: Iterable[TunedKernel]) -> "KernelTunings":
+        """With others in the place of those for the same kernels."""
+        return KernelTunings({**self.entries, **{(e.kernel, e.target): e for e in others}})
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [asdict(e) for e in self.entries.values()]
+
+
+def kernel_hash(kernel: KernelOp, target: Target) -> str:
+    """Of all that its program follows from, but ge itself. What `unseen` hides is hidden."""
+    alone = kernel.clone()
+    for name in LATER:
+        alone.properties.pop(name, None)
+    text = json.dumps(asdict(target), default=str) + nameless(alone)
+    return sha256(text.encode()).hexdigest()

@@ -1,0 +1,45 @@
+"""The tile program of one kernel, by the lowering that writes it. It is imported where a program is
+written, not where kept ones are read: the lowerings and what they trace with take longer to import
+than to find a model's programs."""
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.npu_task.attributes import data_type, is_dynamic
+from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import numel
+from ge.dialects.targets.target import TARGET, TARGET_FILE, Target
+from ge.dialects.tile.kernel import KernelOp as TileKernelOp
+from ge.runtime.library.launch import Launch, NotLowered
+from ge.runtime.library.programs import program_of
+from ge.runtime.library.table import lowering_of
+from ge.transforms.tiles.finish import finish
+
+
+def finish_alone(program: TileKernelOp, target: str, around: Operation) -> None:
+    """Bring a program to what a core runs, of the target or else of that which `around` names.
+    Raises NotLowered where that fails."""
+    named = {n: t for n, t in around.attributes.items() if n in (TARGET, TARGET_FILE)}
+    module = ModuleOp([program], named)
+    try:
+        finish(module, target)
+    except (GeError, VerifyException) as e:
+        raise NotLowered(e.message if isinstance(e, GeError) else str(e)) from None
+    program.detach()
+
+
+def tile_program(kernel: KernelOp, name: str, target: Target) -> TileKernelOp:
+    """The tile program of a kernel. Raises NotLowered where there is none, or where it asks for
+    what a core has not: a tile of rows that are no multiple of 32 bytes, for one."""
+    types = (*kernel.input_types, *kernel.output_types)
+    if any(is_dynamic(t) for t in types):
+        raise NotLowered("its shapes are not known")
+    if any(numel(data_type(t)[1]) == 0 for t in kernel.output_types):
+        raise NotLowered("it has no elements")
+    launch = Launch(kernel, target)
+    try:
+        return program_of(launch, name, lowering_of(launch)(launch))
+    except GeError as e:
+        raise NotLowered(e.message) from e

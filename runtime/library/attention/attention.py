@@ -1,0 +1,301 @@
+"""Attention: tiles of queries meet keys tile by tile (Dao et al., arXiv 2205.14135).
+
+    cube      S = Q K^T      push          pop P, U = P V      push
+    vector           pop S, P = exp(S * scale - m), push P          pop U, acc = acc * g + U
+
+Vector cores that share a cube core have each some of the rows. The cube is two tiles of keys ahead,
+so that it has work while the vector cores have the scores. m is the largest score of each row so
+far, g = exp(m before - m) what sums relative to the one before are scaled by (Milakov and
+Gimelshein, arXiv 1805.02867). m begins at the lowest number of float32 instead of -inf, so that
+rows without a key get weights 0 and not nan. Positions are masked where a tile of keys has some to
+leave out; tiles that no query of a tile sees are not loaded.
+
+Where sizes are large, a tile of keys comes to L1 in pieces, and values are summed for some elements
+after the others. Where queries are few, rows are those of several heads: `attention_heads.py`.
+Where cores have no equal number of tiles of queries, they share keys: `attention_splits.py`.
+
+Attention of integers rounds weights to integers from 0 to 255, relative to the largest score of
+the keys so far, `KEYS` at a time: tiles have so many. The cube multiplies them as w - 128 by
+values, and adds 128 times the sum of these: 64 times twice, so that all have 8 bits.
+
+Scores and weights that have a grid are rounded to it as they come. That of weights takes all keys
+in one tile, since these are divided by their sum before.
+
+Weights of floats are rounded to the element type before they are multiplied. Where a mask of 16
+bits is added, rows are rounded to its type while their largest score *so far* is low: see
+`graph.attention`.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from math import ceil, prod
+
+from xdsl.dialects.builtin import bf16, f16, f32, i8
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.npu_task.core_plan import FRACTAL
+from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Box
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Shape, element_type, numel, shape_of
+from ge.dialects.tile.types import BLOCK
+from ge.runtime.library.attention.cores import Cube, Vector, several
+from ge.runtime.library.attention.facts import Facts, Mask, Place, Way
+from ge.runtime.library.attention.heads import heads_of
+from ge.runtime.library.attention.operands import Operand, Segment, Source, joined, segments_of
+from ge.runtime.library.attention.splits import Splits, share_of, why_whole
+from ge.runtime.library.attention.tiles import (
+    AHEAD,
+    KEYS,
+    Problem,
+    block_of,
+    estimate,
+    splits_for,
+    tiles_for,
+)
+from ge.runtime.library.choices import in_order
+from ge.runtime.library.grids import GridOp
+from ge.runtime.library.language.indices import Index, Scalar, ceil_div
+from ge.runtime.library.language.tracing import Tracer
+from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
+from ge.runtime.library.programs import fits
+from ge.runtime.library.pulling import Pull, is_pointwise
+
+PART = 4096  # elements of other results at a time
+
+
+def lower_attention(launch: Launch) -> Written:
+    """Attention, what computes its operands by elements, and caches that are results, too."""
+    (op,) = (op for op in launch.body.ops if isinstance(op, AttentionOp))
+    if reason := unsupported(op):
+        raise NotLowered(reason)
+    for name in ("key_lengths", "length", "table"):
+        if (value := getattr(op, name)) is not None:
+            in_text = numel(shape_of(value)) == 1 and launch.constant(value) is not None
+            if in_text or value not in launch.body.inputs:
+                raise NotLowered(f"there is none for a `{name}` that is not in device memory")
+    (result, last), segments = output_of(launch, op), segments_of(launch, op)
+    known = all(part.key.is_input and part.value.is_input for part in segments)
+    if op.grid("weight") is not None and len(segments) > 1:
+        raise NotLowered("there is none for a grid of weights where keys are put together")
+    if op.length is not None and (len(segments) > 1 or not known):
+        raise NotLowered("there is none for a `length` of keys that are computed")
+    masks = [Mask(v, launch) for v in op.masks]
+    others = [out for out in launch.body.outputs if out is not result]
+    for way in ways(launch, op, segments):
+        (heads, query, _, splits), facts = way, (launch, op, result, masks, segments, way)
+        attention = Attention(*facts)
+        if last is not op.result and heads.count > 1:
+            continue
+        if splits > 1 and why_whole(attention):
+            continue
+        shapes: dict[SSAValue, Shape] = {v: (1,) for v in launch.body.inputs if not shape_of(v)}
+        shapes[result] = heads.shape(op.sizes("result"))
+        for name in ("key", "value") if op.table is not None else ():
+            shapes[getattr(op, name)] = in_blocks(op, name)
+        if query is not None:
+            shapes[query] = heads.shape(op.sizes("query"))
+        shapes |= {m.value: m.shape for m in attention.masks if m.number is None}
+        cores = min(attention.items * splits, launch.target.cube_cores)
+        written = Written(partial(attention.write, final=last, others=others), cores, shapes)
+        alone = len(launch.body.ops) == 1 and splits == 1
+        if alone or fits(launch, written):
+            return written
+    raise NotLowered("no tiles fit beside those of what it is fused with")
+
+
+def ways(launch: Launch, op: AttentionOp, segments: list[Segment]) -> list[Way]:
+    """The tiles that fit, the fastest first, and which heads are in one. Raises NotLowered where
+    none fits."""
+    computed = any(s.value.is_computed for s in segments)
+    found: list[tuple[float, Way]] = []
+    for heads, query in heads_of(launch, op):
+        problem = Problem.of(op, heads.count, heads.unit, computed)
+        try:
+            fit = tiles_for(problem, launch.target)
+        except NotLowered:
+            if heads.count == 1:
+                raise
+            continue
+        whole = op.table is not None  # tiles of keys are blocks
+        fit = [f for f in fit if f[1].piece == f[1].keys or not whole]
+        for cycles, tiles in fit:
+            found.append((cycles, (heads, query, tiles, 1)))
+            for splits in splits_for(problem, tiles, launch.target):
+                shared_keys = estimate(problem, tiles, launch.target, splits)
+                if shared_keys < cycles:
+                    found.append((shared_keys, (heads, query, tiles, splits)))
+    ranked = [way for _, way in sorted(found, key=lambda f: (f[0], -f[1][0].count))]
+    return list(in_order(ranked, lambda way: f"{way[0].count} heads, {way[2]}, {way[3]} splits"))
+
+
+def output_of(launch: Launch, op: AttentionOp) -> tuple[SSAValue, SSAValue]:
+    """The launch's result that is attention's, maybe in another shape, and what is computed of it
+    by elements. Raises NotLowered where there is none, or others depend on it."""
+    found = [out for out in launch.body.outputs if depends(out, op.result)]
+    if len(found) != 1:
+        raise NotLowered("there is none for several results of attention")
+    last = found[0]
+    while last is not op.result and (before := viewed(last)) is not None:
+        last = before
+    todo = [last]
+    while todo:
+        if (value := todo.pop()) is op.result or not depends(value, op.result):
+            continue
+        owner = value.owner
+        assert isinstance(owner, TensorOp)
+        by_elements = is_pointwise(owner) or isinstance(owner, GridOp)
+        if not by_elements or shape_of(value) != shape_of(op.result):
+            raise NotLowered("there is none for what uses attention's result")
+        todo += owner.operands
+    return found[0], last
+
+
+def in_blocks(op: AttentionOp, name: str) -> Shape:
+    """The shape in which the tokens of keys or values are blocks, and what is in one."""
+    shape, dim, block = list(shape_of(getattr(op, name))), op.dimension(name, 2), block_of(op)
+    return (*shape[:dim], shape[dim] // block, block, *shape[dim + 1 :])
+
+
+def shared(c: Tracer, count: int) -> Iterator[Index]:
+    """The numbers below `count` that are this vector core's."""
+    me, all_of_them = (c.core * c.parts + c.part if c.parts > 1 else c.core), c.cores * c.parts
+    for turn in c.range(ceil_div(count - me, all_of_them)):
+        yield me + turn * all_of_them
+
+
+def viewed(value: SSAValue) -> SSAValue | None:
+    """What a value is a view of."""
+    owner = value.owner
+    if isinstance(owner, TensorOp) and owner.ACCESS is Access.VIEW:
+        return owner.operands[0]
+    return None
+
+
+def depends(value: SSAValue, on: SSAValue) -> bool:
+    operands = value.owner.operands if isinstance(value.owner, TensorOp) else ()
+    return value is on or any(depends(v, on) for v in operands)
+
+
+def parts(value: SSAValue, narrow: int) -> Shape:
+    """Sizes of boxes in which a result is computed that is none of attention; the narrowest type on
+    the way has as many bits."""
+    *rest, row, size = (1, *shape_of(value))
+    rows = min(row, max(PART // size, 1)) if size * narrow % (8 * BLOCK) == 0 else 1
+    return (*(1 for _ in rest), rows, size)[-len(shape_of(value)) :]
+
+
+def unsupported(op: AttentionOp) -> str:
+    """Why there is no program."""
+    if element_type(op.query) not in (f16, bf16, f32, i8):
+        return f"there is none for attention of {element_type(op.query)}"
+    if op.rounded_weights.value.data and not op.is_integer:
+        return "there is none for attention of floats whose weights are rounded"
+    if op.offset_value is not None:
+        return "there is none for attention with an `offset` that is computed"
+    block = block_of(op)
+    if op.table is not None and (op.is_integer or block % FRACTAL or block > KEYS[0]):
+        return f"there is none for attention over blocks of {block} {element_type(op.key)}"
+    return ""
+
+
+def known(c: Tracer, number: Scalar) -> Scalar:
+    """The number, computed before the loop whose conditions compare with it."""
+    return c.now(number) if isinstance(number, Index) else number
+
+
+class Attention(Facts):
+    """The program of one attention."""
+
+    def write(
+        self, c: Tracer, given: Arguments, final: SSAValue, others: Sequence[SSAValue]
+    ) -> None:
+        t, element = self.tiles, self.element
+        pull = Pull(c, self.launch, given)
+        cube = Cube(self, c, given)
+        H, D = t.rows // c.split(), t.value_part
+        s, u = c.ub(H, t.keys, self.sums, copies=t.copies), c.ub(H, D, self.sums, copies=t.back)
+        p = s if element == f32 else c.ub(H, t.keys, element, copies=t.copies)
+        vector = Vector(self, c, given)
+        scores, weights, sums = c.queue(s, AHEAD + 1), c.queue(p, AHEAD + 1), c.queue(u, 2)
+        q = Operand(Source(self.op, "query", self.launch, self.op.query), cube.Q, c, pull)
+        table = None if self.op.table is None else given[self.op.table]
+        keys = [Operand(part.key, cube.K, c, pull, table) for part in self.segments]
+        values = [Operand(part.value, cube.V, c, pull, table) for part in self.segments]
+        splits = Splits(self, c, vector, u) if self.splits > 1 else None
+        for i in c.share(self.items * self.splits):
+            at = self.place(c, given, c.now(i // self.splits) if splits else i)
+            mine = self.own_rows(c, at, H)
+            own = cube.queries(q, i, at)
+            vector.begin(mine)
+            for part, k, v in zip(self.segments, keys, values, strict=True):
+                first, last, masked = self.span(at, part)
+                if splits:
+                    first, last = share_of(first, last, i % self.splits, self.splits)
+                first, last, masked = (known(c, n) for n in (first, last, masked))
+                for j in c.range(first, last + AHEAD):
+                    with c.when(j < last):
+                        scores.send(cube.scores(k, at, part, j, own), s[j])
+                        vector.weights(mine, part, j, s[j], p[j], masked)
+                        weights.push(p[j])
+                    with c.when(j >= first + AHEAD):
+                        b = j - AHEAD
+                        if not t.is_simple:
+                            weights.pop(cube.P[b])
+                        for some in several(c, t.value_size // D):
+                            turn, col = (b, 0) if D == t.value_size else (some, some * D)
+                            sum = cube.values(v, at, part, b, weights, turn, col)
+                            sums.send(sum, u[turn])
+                            vector.add(b, u[turn], col)
+            if splits:
+                splits.store(i)
+            else:
+                self.end(c, given, vector, mine, final)
+        if splits:
+            c.barrier()
+            for i in c.share(self.items):
+                splits.merge(i)
+                self.end(c, given, vector, self.own_rows(c, self.place(c, given, i), H), final)
+        for value in others:
+            self.write_other(c, pull, value)
+
+    def own_rows(self, c: Tracer, at: Place, rows: int) -> Place:
+        """The queries of a tile that are this vector core's."""
+        return at.rows_from(c.part * rows) if self.tiles.parts > 1 else at
+
+    def end(
+        self, c: Tracer, given: Arguments, vector: Vector, mine: Place, final: SSAValue
+    ) -> None:
+        """Store what the vector core has summed."""
+        for col, out in vector.end():
+            tile = out
+            if final is not self.op.result:
+                ends = Pull(c, self.launch, given, given={self.op.result: out})
+                tile = ends.tile(final, self.part(mine, col, out.shape))
+            c.store(self.box(given[self.result], mine, tile, col), tile)
+
+    def part(self, at: Place, col: Scalar, shape: Shape) -> Box:
+        """The box of the result that a tile is of."""
+        spans = [(at.batch, 1), (at.head, 1), (at.row, shape[0]), (col, shape[1])]
+        return Box.of([spans[self.op.dimension("result", i)] for i in range(4)])
+
+    def write_other(self, c: Tracer, pull: Pull, value: SSAValue) -> None:
+        """A result that is none of attention, such as a cache: put together, or computed."""
+        widths = [bitwidth(element_type(r)) for op in self.launch.body.ops for r in op.results]
+        for source, axis, start in joined(self.launch, value):
+            shape, sizes = shape_of(source), parts(source, min(widths))
+            counts = [ceil(d / n) for d, n in zip(shape, sizes, strict=True)]
+            for i in shared(c, prod(counts)):
+                offsets, left = list[Scalar](), c.now(i)
+                for count, size in zip(reversed(counts), reversed(sizes), strict=True):
+                    offsets.append(left % count * size if count > 1 else 0)
+                    left = c.now(left // count) if count > 1 else left
+                box = Box(tuple(reversed(offsets)), sizes)
+                if source is value:
+                    pull.store(value, box)
+                    continue
+                tile = pull.tile(source, box)
+                to = [n + start if d == axis else n for d, n in enumerate(box.offsets)]
+                c.store(pull.box(value, Box(tuple(to), sizes)), tile)

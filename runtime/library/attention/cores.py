@@ -1,0 +1,238 @@
+"""What the cube and the vector cores do for a tile of queries in attention."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+
+from xdsl.dialects.builtin import f32, i1, i8
+
+from ge.dialects.graph.attention import LOW, STEPS
+from ge.dialects.graph.elementwise import RoundOp
+from ge.dialects.tile.types import Memory
+from ge.runtime.library.attention.facts import ALWAYS, Facts, Place
+from ge.runtime.library.attention.operands import Operand, Segment
+from ge.runtime.library.attention.tiles import AHEAD
+from ge.runtime.library.language.indices import Scalar, SharedIndex
+from ge.runtime.library.language.tracing import Queue, Tracer
+from ge.runtime.library.language.values import (
+    Expression,
+    Tile,
+    cast,
+    columns,
+    exp,
+    maximum,
+    minimum,
+    rowmax,
+    rowsum,
+    tanh,
+    unary,
+    where,
+)
+from ge.runtime.library.launch import Arguments
+
+NONE, LOWEST = float("-inf"), -3.4028234663852886e38
+
+
+def several(c: Tracer, count: int) -> Iterable[Scalar]:
+    """The numbers below `count`; one alone takes no loop."""
+    return c.range(count) if count > 1 else (0,)
+
+
+class Cube:
+    """Products of a tile of queries and keys, of weights and values: in L1 are pieces of keys and
+    values."""
+
+    def __init__(self, attention: Facts, c: Tracer, given: Arguments) -> None:
+        t, element = attention.tiles, attention.element
+        self.a, self.c, self.given = attention, c, given
+        M, N, n, D = t.rows, t.keys, t.piece, t.value_part
+        self.Q, self.K = c.l1(M, t.size, element, t.own), c.l1(n, t.size, element, copies=2)
+        self.V, self.P = c.l1(n, D, element, copies=2), c.l1(M, N, element, copies=2)
+        self.S, self.U = (c.l0c(M, size, attention.sums, copies=t.sums) for size in (N, D))
+        self.constant: Tile | None = None
+        if attention.op.is_integer:
+            self.constant, same = c.l0a(M, t.key_part, i8), c.l1(M, t.key_part, i8)
+            c.fill(same, 64)
+            c.move(self.constant, same)
+
+    def queries(self, q: Operand, turn: SharedIndex, at: Place) -> Tile:
+        if self.a.query is None:
+            return q.load(turn, at.batch, at.head, at.row)
+        tile = self.Q[turn]
+        return self.c.load(tile, self.a.box(self.given[self.a.query], at, tile), pad=0)
+
+    def scores(self, k: Operand, at: Place, part: Segment, j: Scalar, own: Tile) -> Tile:
+        t, head, sums = self.a.tiles, at.head // self.a.sharing, self.S[j]
+        start = part.key_token + self.a.first_key(at, j)
+        for piece in several(self.c, t.keys // t.piece):
+            turn, first = (j, 0) if t.piece == t.keys else (piece, piece * t.piece)
+            keys = k.load(turn, at.batch, head, start + first)
+            some = sums if t.piece == t.keys else sums.part(0, first, (t.rows, t.piece))
+            self.c.mmad(some, own, keys.T, init=True, k=t.size_part)
+        return sums
+
+    def values(
+        self,
+        v: Operand,
+        at: Place,
+        part: Segment,
+        j: Scalar,
+        fifo: Queue,
+        turn: Scalar,
+        col: Scalar,
+    ) -> Tile:
+        """What weights make of some elements of the values, from a column on. Values that are one
+        tile are loaded before the weights are there."""
+        t, head, sums = self.a.tiles, at.head // self.a.sharing, self.U[turn]
+        start = part.value_token + self.a.first_key(at, j)
+        for piece in several(self.c, t.keys // t.piece):
+            copy, first = (turn, 0) if t.piece == t.keys else (piece, piece * t.piece)
+            values, weights = v.load(copy, at.batch, head, start + first, col), self.P[j]
+            if t.is_simple:
+                fifo.pop(weights)
+            some = weights if t.piece == t.keys else weights.part(0, first, (t.rows, t.piece))
+            if self.constant is None:
+                self.c.mmad(sums, some, values, init=piece == 0, k=t.key_part)
+                continue
+            for key in range(0, t.piece, t.key_part):
+                shape = t.key_part, t.value_part
+                right = self.c.staged(values, Memory.L0B, (key, 0), shape)
+                left = some.part(0, key, (t.rows, t.key_part))
+                begin = piece == 0 if key == 0 else False
+                self.c.mmad(sums, left, right, init=begin, k=t.key_part)
+                for _ in range(2):
+                    self.c.mmad(sums, self.constant, right, k=t.key_part)
+        return sums
+
+
+def on_grid(x: Expression, grid: tuple[float, float, float]) -> Expression:
+    """Quantized and dequantized."""
+    scale, least, most = grid
+    return minimum(maximum(unary(RoundOp, x / scale), least), most) * scale
+
+
+class Vector:
+    """The softmax of rows whose scores come in tiles, and what it weighs."""
+
+    def __init__(self, attention: Facts, c: Tracer, given: Arguments) -> None:
+        t = attention.tiles
+        self.a, self.c, self.given = attention, c, given
+        M, N, D = t.rows // t.parts, t.keys, t.value_size
+        self.rows = M
+        self.acc, self.total = c.ub(M, D, f32), c.ub(M, 1, f32)
+        self.top, self.new = c.ub(M, 1, f32), c.ub(M, 1, f32)
+        self.factor = c.ub(M, 1, f32, copies=AHEAD + 1)
+        element, integer = attention.result_element, attention.op.is_integer
+        self.out = self.acc if element == f32 else c.ub(M, t.value_part, element)
+        self.x = c.ub(M, N, f32) if integer else None  # scores as floats
+        self.masks: list[Tile | None] = []
+        for m in attention.masks:
+            shape = (M if m.shape[2] > 1 else 1, N if m.shape[3] > 1 else 1)
+            self.masks.append(c.ub(*shape, m.element, copies=2) if m.number is None else None)
+        self.bounds: list[tuple[Tile, bool]] = []  # the last or the first key of each row
+        if attention.left >= 0:
+            self.bounds.append((c.ub(M, 1, "i32"), False))
+        if attention.right >= 0:
+            self.bounds.append((c.ub(M, 1, "i32"), True))
+
+    def begin(self, at: Place) -> None:
+        a, M = self.a, self.rows
+        self.clear()
+        for bound, is_last in self.bounds:
+            offset = at.offset + (a.right if is_last else -a.left)
+            token = a.together.positions(M, at.row, offset)
+            bound[:] = minimum(token, a.keys - 1) if is_last else maximum(token, 0)
+
+    def clear(self) -> None:
+        self.top[:], self.total[:], self.acc[:] = LOWEST, 0, 0
+
+    def weights(
+        self, at: Place, part: Segment, j: Scalar, s: Tile, p: Tile, masked: Scalar
+    ) -> None:
+        a, scale = self.a, self.a.scale
+        if self.x is not None:
+            self.x[:] = cast(s, f32)
+            s = self.x
+        if not a.plain:
+            s[:] = self.biased(at, j, part.start + a.first_key(at, j), s)
+            scale = 1.0
+        self.leave_out(at, part, j, s, masked)
+        self.raise_top(rowmax(s) * scale if scale != 1 else rowmax(s), s)
+        self.factor[j] = exp(self.top - self.new)
+        self.top[:] = self.new
+        weights = exp((s * scale if scale != 1 else s) - self.top)
+        s[:] = weights if self.x is None else unary(RoundOp, weights * STEPS)
+        self.total[:] = self.total * self.factor[j] + rowsum(s)
+        if a.weight_grid is not None:  # all keys are in this tile
+            if a.op.undefined.data == "zero":
+                self.total[:] = maximum(self.total, 1e-30)
+            s[:] = on_grid(s / self.total, a.weight_grid)
+        if a.element != f32:
+            p[:] = cast(s if self.x is None else s - 128, a.element)
+
+    def biased(self, at: Place, j: Scalar, key: Scalar, s: Tile) -> Expression:
+        a = self.a
+        x = s * a.scale if a.score_grid is None else on_grid(s * a.scale, a.score_grid)
+        if a.cap > 0:
+            y = s * (a.scale / a.cap) if a.score_grid is None else x * (1 / a.cap)
+            x = tanh(y) * a.cap
+        for mask, ring in zip(a.masks, self.masks, strict=True):
+            if mask.number is not None:
+                x = x + mask.number
+                continue
+            assert ring is not None
+            box = mask.box(self.given[mask.value], at.batch, at.head, at.row, key)
+            tile = self.c.load(ring[j], box, pad=0)
+            if tile.element == i1:
+                x = where(tile, x, a.op.fill.value.data)
+            else:
+                x = x + (tile if tile.element == f32 else cast(tile, f32))
+        return x
+
+    def leave_out(self, at: Place, part: Segment, j: Scalar, s: Tile, masked: Scalar) -> None:
+        """Keys that do not take part."""
+        N, count = self.a.tiles.keys, at.count(part)
+        ends_within = not isinstance(count, int) or count % N != 0
+        if not self.bounds and not ends_within:
+            return
+        always = isinstance(masked, int) and masked == ALWAYS
+        with nullcontext() if always else self.c.when(j >= masked):
+            for bound, is_last in self.bounds:
+                key = columns(N, part.start + self.a.first_key(at, j))
+                s[:] = where(key <= bound if is_last else key >= bound, s, NONE)
+            if self.a.op.length is not None:  # those of the tile before
+                s[:] = where(columns(N, self.a.first_key(at, j) - j * N) >= 0, s, NONE)
+            elif ends_within:
+                s[:] = where(columns(N, j * N - count) < 0, s, NONE)
+
+    def raise_top(self, top: Expression, s: Tile) -> None:
+        new, element = self.new, self.a.element
+        new[:] = maximum(self.top, top)
+        if self.a.rounds:
+            s[:] = where(new < LOW, cast(cast(s, element), f32), s)
+            new[:] = where(new < LOW, maximum(cast(cast(new, element), f32), LOWEST), new)
+
+    def add(self, j: Scalar, u: Tile, col: Scalar) -> None:
+        """What comes back of some elements, from a column on."""
+        acc = self.some(col)
+        acc[:] = acc * self.factor[j] + (u if self.x is None else cast(u, f32))
+
+    def some(self, col: Scalar) -> Tile:
+        shape = self.rows, self.a.tiles.value_part
+        return self.acc if shape == self.acc.shape else self.acc.part(0, col, shape)
+
+    def end(self) -> Iterator[tuple[Scalar, Tile]]:
+        """The result, some elements after the other. Rows without a key have no weights: 0, or nan
+        where `undefined` says so."""
+        total, undefined, t = self.total, self.a.op.undefined.data, self.a.tiles
+        if undefined == "zero":
+            total[:] = maximum(total, 1e-30)
+        for some in several(self.c, t.value_size // t.value_part):
+            acc = self.some(some * t.value_part)
+            result: Expression = acc / total if self.a.weight_grid is None else acc
+            if (scale := self.a.op.value_scale) is not None:
+                result = result * scale.value.data
+            if undefined == "guard":
+                result = where(total > 0, result, 0.0)
+            out = acc if self.out is self.acc else self.out
+            out[:] = result if self.out is self.acc else cast(result, self.a.result_element)
+            yield some * t.value_part, out

@@ -1,0 +1,283 @@
+"""How convolutions are cut into blocks of the result, and blocks into steps over input channels."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import ceil, gcd, prod
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import bf16, f16, f32, i8
+from xdsl.ir import Attribute, SSAValue
+
+from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
+from ge.dialects.npu_task.core_plan import FRACTAL
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import Shape, align_up, element_type, shape_of
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.types import BLOCK
+from ge.dialects.tile.unfold import Unfolding
+from ge.runtime.library.launch import NotLowered
+from ge.runtime.library.matmul.blocks import SUM_BYTES, extents
+from ge.runtime.library.windows.windows import Windows, windows_of
+
+
+@dataclass(frozen=True)
+class Convolution(Windows):
+    """A convolution: `batch` times weights of one group by windows of its channels."""
+
+    op: ConvOp | ConvTransposeOp
+    batch: int  # images times groups
+    groups: int
+    ins: int  # channels of a group
+    outs: int
+    last: bool  # channels of the input are last
+    turned: bool  # those of the result are
+    passing: int = 0  # whole values that vector cores take for a block of sums; 0: they take none
+    narrowest: int = 32  # bits of a whole value
+    shared: bool = False  # the input is an operand of other ops, too
+    copies: int = 0  # bytes of UB for what is copied beside
+    single_lines: bool = False  # blocks have one line
+
+    @classmethod
+    def of(cls, op: ConvOp, turned: bool) -> "Convolution":
+        """Raises NotLowered for what is no convolution of images."""
+        shape, weight, last = op.input_shape(), shape_of(op.weight), op.channel_axis != 1
+        check_elements(op)
+        windows = windows_of(op.window(), shape[2:], shape_of(op.result)[2:])
+        groups, images = op.groups, shape[0] * op.groups
+        if groups > 1 and (last or turned):
+            raise NotLowered("channels are last, and in groups")
+        found = cls(*windows, op, images, groups, weight[1], weight[0] // groups, last, turned)
+        if last and found.has_planes:
+            raise NotLowered("channels are last, and images have planes")
+        return found
+
+    @cached_property
+    def element(self) -> Attribute:
+        return element_type(self.op.input)
+
+    @cached_property
+    def bits(self) -> int:
+        return bitwidth(self.element)
+
+    @cached_property
+    def unit(self) -> int:
+        """Blocks and steps have multiples of so many."""
+        return max(FRACTAL, BLOCK * 8 // min(self.bits, self.narrowest))
+
+    @cached_property
+    def depth(self) -> int:
+        return self.ins * self.taps
+
+    @property
+    def bias(self) -> SSAValue | None:
+        """That the cube adds."""
+        return None if self.element == i8 else self.op.bias
+
+    @property
+    def pad(self) -> int:
+        """What is around images."""
+        return self.op.pad_value.value.data if isinstance(self.op, ConvOp) else 0
+
+    @property
+    def is_matmul(self) -> bool:
+        """Whether each window is one element, side by side."""
+        return self.taps == 1 and {*self.strides} == {1}
+
+    @property
+    def unfolds(self) -> bool:
+        """Whether windows may be unfolded of one image in L1."""
+        return not self.is_matmul and not self.has_planes
+
+    @property
+    def line_step(self) -> int:
+        """From one line of an image that is loaded whole to the next: windows of one line leave
+        lines out."""
+        return self.strides[0] if self.kernel[0] == 1 else 1
+
+    def parts(self, target: Target) -> int:
+        """Vector cores that bring pixels of an image before the cube."""
+        return 1 if self.last else target.vector_parts
+
+    @property
+    def result_shape(self) -> Shape:
+        """Of its memref, and of all that is added to it."""
+        if self.turned:
+            return (self.batch, *self.result, self.outs)
+        return (self.batch, self.outs, *self.result)
+
+    def shapes(self, cut: "Cut") -> dict[SSAValue, Shape]:
+        """Of memrefs."""
+        op = self.op
+        image = (prod(self.image),) if cut.image and cut.image.whole else self.image
+        shapes: dict[SSAValue, Shape] = {
+            op.input: (self.batch, *image, self.ins)
+            if self.last
+            else (self.batch, self.ins, *image),
+            op.weight: (self.groups, self.outs, self.depth),
+        }
+        if op.bias is not None:
+            shapes[op.bias] = self.groups, self.outs, 1
+        return shapes
+
+
+def check_elements(op: ConvOp | ConvTransposeOp) -> None:
+    """Raises NotLowered for what the cube does not multiply."""
+    element, other = element_type(op.input), element_type(op.weight)
+    if element not in (f16, bf16, f32, i8) or element != other:
+        raise NotLowered(f"the cube does not multiply {element} by {other}")
+
+
+@dataclass(frozen=True)
+class ImagePart:
+    """What L1 has of an image: pixels, in lines of `width`. `whole`: these are lines as they lie in
+    memory, and what is left and right of them is padding; else they begin and end with windows."""
+
+    pixels: int
+    width: int
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Blocks of m channels by `lines` x `cols` pixels; steps of `channels` input channels, in parts
+    of `part`; how many `sums`. `image`: where windows are unfolded in L1."""
+
+    m: int
+    lines: int
+    cols: int
+    channels: int
+    depth: int  # of a step, in L1
+    part: int
+    sums: int
+    image: ImagePart | None = None
+
+    @property
+    def n(self) -> int:
+        return self.lines * self.cols
+
+    def counts(self, w: Convolution) -> tuple[int, int, int]:
+        """Blocks of channels, of lines and of columns."""
+        lines, cols = w.result[-2:]
+        return ceil(w.outs / self.m), ceil(lines / self.lines), ceil(cols / self.cols)
+
+    def blocks(self, w: Convolution) -> int:
+        return w.batch * w.planes * prod(self.counts(w))
+
+    def passes(self, w: Convolution) -> bool:
+        """Whether vector cores have a part in it."""
+        return w.passing > 0 or w.copies > 0 or (self.image is not None and not w.last)
+
+    def room(self, w: Convolution, target: Target) -> int:
+        """Bytes of UB that are left for results."""
+        room = target.ub_bytes - w.copies
+        if self.image is None or w.last:
+            return room
+        count = 4 * self.image.pixels // w.parts(target) * self.channels
+        return room - count * w.bits // 8
+
+
+class Sizes(NamedTuple):
+    """Blocks of m channels by `lines` x `cols` pixels; `image`: what L1 has of an image, where
+    windows are unfolded; `counts`: the channels that steps may have."""
+
+    m: int
+    lines: int
+    cols: int
+    image: ImagePart | None
+    counts: list[int]
+
+
+def block_sizes(w: Convolution, target: Target) -> Iterator[Sizes]:
+    """Those whose sums fit into L0C."""
+    unit, most = w.unit, target.core_memories["l0c"] // SUM_BYTES
+    plain, unfolded = channel_steps(w, unit)
+    for high, wide in pixel_blocks(w, unit):
+        image = None if not w.unfolds else image_in_l1(w, high, wide, unit * w.parts(target))
+        for m in extents(w.outs, unit):
+            if m * high * wide <= most:
+                if plain:
+                    yield Sizes(m, high, wide, None, plain)
+                if unfolded:
+                    yield Sizes(m, high, wide, image, unfolded)
+
+
+def cuts(w: Convolution, target: Target, block: Sizes) -> Iterator[Cut]:
+    """Those of blocks that fit on a core."""
+    bits, room, unit = w.bits, target.core_memories, w.unit
+    m, high, wide, image, counts = block
+    n = high * wide
+    sums = room["l0c"] // (m * n * SUM_BYTES)
+    most = longest_part(w, target, block)
+    for count in counts:
+        depth = align_up(min(count, w.ins) * w.taps, unit)
+        pixels = image.pixels * count if image else n * depth
+        if 2 * (m * depth + pixels + (m + n) * unit) * bits // 8 > room["l1"]:
+            continue
+        if part := best_part(depth // unit, most // unit) * unit:
+            cut = Cut(m, high, wide, count, depth, part, min(sums, 2), image)
+            if cut.room(w, target) >= 0:
+                yield cut
+
+
+def longest_part(w: Convolution, target: Target, block: Sizes) -> int:
+    """How long a part of a step may be: L0A and L0B hold two of them."""
+    m, n, room = block.m, block.lines * block.cols, target.core_memories
+    left, right = (n, m) if w.turned else (m, n)
+    # beside two parts there may be two of the bias
+    return min(room["l0a"] // left, room["l0b"] // right) * 8 // (2 * w.bits) - w.unit
+
+
+def pixel_blocks(w: Convolution, unit: int) -> list[tuple[int, int]]:
+    """Lines and columns of blocks: one line, or some whole lines."""
+    lines, cols = w.result[-2:]
+    blocks = [(1, c) for c in extents(cols, unit)]
+    if not w.single_lines:
+        blocks += [(n, align_up(cols, unit)) for n in range(2, lines + 1)]
+        few = unit // gcd(cols, unit)  # lines whose pixels fill whole fractals
+        blocks += [(n, cols) for n in range(few, lines + few, few) if few > 1]
+    return blocks
+
+
+def channel_steps(w: Convolution, unit: int) -> tuple[list[int], list[int]]:
+    """How many channels a step may have; and how many where windows are unfolded in L1."""
+    plain, unfolded = list[int](), list[int]()
+    if w.is_matmul or not w.last:
+        least = unit // gcd(unit, w.taps)  # channels whose kernel elements fill whole fractals
+        plain = [w.ins, *(c for i in range(7) if (c := least << i) < w.ins)]
+    if w.unfolds:
+        whole = align_up(w.ins, unit)
+        unfolded = [whole, *(c for i in range(7) if (c := unit << i) < whole)]
+    return plain, unfolded
+
+
+def unfolding(w: Convolution, width: int, pixels: int, whole: bool) -> Unfolding:
+    """How windows of `pixels` results are unfolded of lines of `width` pixels in L1; `whole`: lines
+    as they lie in memory, else those parts that windows are within."""
+    line = 1 if whole else w.line_step
+    (down, across), (high, wide) = w.dilations, w.kernel
+    strides, left = (w.strides[0] // line, w.strides[1]), w.pads[1] if whole else 0
+    return Unfolding(width, pixels, (high, wide), strides, (down, across), left)
+
+
+def image_in_l1(w: Convolution, lines: int, cols: int, unit: int) -> ImagePart:
+    """The least part of an image that the windows of a block are within, in multiples of `unit`
+    pixels. Lines come whole where the block has all columns."""
+    if cols >= w.result[1] and not w.shared:
+        width = w.image[1]
+        high = unfolding(w, width, cols, True).reach(0, lines)
+        return ImagePart(align_up(high * width, unit), width, True)
+    need = unfolding(w, 0, cols, False)
+    high = align_up(need.reach(0, lines), 2)
+    wide = need.reach(1, cols)
+    sizes = [(n, align_up(wide, unit // gcd(n, unit))) for n in range(high, high + 8, 2)]
+    high, width = min(sizes, key=prod)
+    return ImagePart(high * width, width, False)
+
+
+@cache
+def best_part(depth: int, most: int) -> int:
+    """The longest part that divides a depth; one that does it an even number of times may be half
+    as long, since two tiles take turns. 0: there is none."""
+    parts = [p for p in range(1, min(depth, most) + 1) if depth % p == 0]
+    return max(parts, key=lambda p: p * (1 + (depth // p % 2 == 0)), default=0)

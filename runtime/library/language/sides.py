@@ -1,0 +1,245 @@
+"""The programs of cube and vector cores while they are written, and the lines that write them."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from itertools import dropwhile
+from pathlib import Path
+from traceback import walk_tb
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Block, Operation, SSAValue
+
+from ge.dialects.support.callers import source_line
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import GeOp, ops_of, put_after, put_before, put_last
+from ge.dialects.tile import buffers, kernel
+from ge.dialects.tile.instruction import Instruction
+from ge.dialects.tile.reading import ReadOp
+from ge.dialects.tile.types import RingType, TileType
+from ge.runtime.library.language.arith import (
+    Binary,
+    arith_op,
+    compare_op,
+    constant_op,
+    index_constant,
+)
+from ge.runtime.library.language.indices import (
+    Condition,
+    Index,
+    KnownIndex,
+    LoopIndex,
+    ReadIndex,
+    Scalar,
+    truth_of,
+    whole,
+)
+
+ROOM = {str(p) for p in Path(__file__).parent.glob("*.py") if p.stem != "examples"}
+HERE = ROOM | {contextmanager.__code__.co_filename}
+"""Files whose lines are none of the kernel's."""
+
+
+class Side:
+    """The program of one kind of core, while it is written. Nothing is computed twice."""
+
+    def __init__(self) -> None:
+        self.block = Block()
+        self.first: dict[Any, SSAValue] = {}  # what ops at its beginning compute
+        self.last: Operation | None = None  # of them
+        self.allocs: list[buffers.AllocOp] = []  # they come next
+        self.open = [self.block]
+        self.scopes: list[dict[Any, SSAValue]] = [{}]  # what is computed in these blocks
+        self.aside: list[Block] = []  # open, too, but what is added now stands before them
+        self.numbers: list[Index] = []  # those that scopes have by their ids
+        self.repeats = False  # whether a loop repeats what is computed before it by now
+
+    def add(self, kind: Callable[..., Operation], *args: Any, **more: Any) -> None:
+        self._add(kind(*args, **more))
+
+    def value(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
+        """The result of an op without effects; of equal ones, which have the same key, there is
+        one in a scope. Keys have ids of values, since these are asked for their hashes often."""
+        if (found := self._known(key)) is None:
+            (result,) = self._add(kind(*args)).results
+            found = self._keep(key, result)
+        return found
+
+    def once(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
+        """The result of an op of no operands, at the beginning of the program."""
+        if (found := self.first.get(key)) is None:
+            self._insert(op := kind(*args), self.last)
+            (found,), self.last = op.results, op
+            self.first[key] = found
+        return found
+
+    def _insert(self, op: Operation, last: Operation | None) -> None:
+        """Put an op behind another one, or at the beginning of the program."""
+        if last is not None:
+            put_after(self.block, op, last)
+        elif (first := self.block.first_op) is not None:
+            put_before(self.block, op, first)
+        else:
+            put_last(self.block, op)
+
+    def enter(self, block: Block) -> None:
+        """Open the block of a loop or branch."""
+        self.open.append(block)
+        self.scopes.append({})
+
+    def close(self) -> Block:
+        """Leave the loop or branch that was opened last."""
+        self.scopes.pop()
+        return self.open.pop()
+
+    def _add(self, op: Operation) -> Operation:
+        op.location = source_line(HERE)
+        put_last(self.open[-1], op)
+        if isinstance(op, GeOp):
+            op.verify_more()  # its operands are of the kinds that its definition asks for
+        return op
+
+    def _known(self, key: Any) -> SSAValue | None:
+        for values in self.scopes:
+            if key in values:
+                return values[key]
+        return None
+
+    def _keep(self, key: Any, value: SSAValue) -> SSAValue:
+        self.scopes[-1][key] = value
+        return value
+
+    @contextmanager
+    def at(self, level: int) -> Generator[None]:
+        """What is added meanwhile stands in `open[level]`, before the loop or branch in it that is
+        open now."""
+        block, inner = self.open[level], self.open[level + 1 :]
+        last = block.last_op
+        with self.aside_from(level + 1):
+            yield
+        own, *others = self.scopes[level:]
+        self.repeats |= any(not own.keys().isdisjoint(values) for values in others)
+        if inner and last is not None:
+            while (op := last.next_op) is not None:
+                op.detach()
+                put_before(block, op, last)
+
+    @contextmanager
+    def aside_from(self, level: int) -> Generator[None]:
+        """The blocks from a level on are not added to."""
+        inner, scopes, before = self.open[level:], self.scopes[level:], self.aside
+        del self.open[level:], self.scopes[level:]
+        self.aside = inner + before
+        yield
+        self.aside = before
+        self.open += inner
+        self.scopes += scopes
+
+    def alloc(self, type: TileType | RingType) -> SSAValue:
+        op = buffers.AllocOp(type)
+        op.result.name_hint = f"{type.space}_{len(self.allocs)}"
+        op.location = source_line(HERE)
+        self._insert(op, self.allocs[-1] if self.allocs else self.last)
+        self.allocs.append(op)
+        return op.result
+
+    def index(self, number: Scalar) -> SSAValue:
+        """The value of a number, computed here."""
+        if type(number) is int or not isinstance(number, Index):
+            return self.constant(whole(number))
+        if number.kind == "constant":
+            return self.constant(number.args[0])
+        if type(number) is LoopIndex:
+            if self not in number.values:
+                raise GeError("a loop's variable is used after its loop")
+            return number.values[self]
+        if type(number) is KnownIndex:
+            value = number.values[self]
+            if not self.aside or block_of(value) not in self.aside:
+                return value
+            (number,) = number.args  # it stands behind what is added now
+            return self.index(number)
+        if (found := self._known(id(number))) is None:
+            self.numbers.append(number)  # or its id might become another one's
+            found = self._keep(id(number), self._computed(number))
+        return found
+
+    def _computed(self, number: Index) -> SSAValue:
+        kind = number.kind
+        if kind in NUMBERS:
+            return self.once(kind, NUMBERS[kind])
+        if isinstance(number, ReadIndex):
+            offsets = [self.index(n) for n in number.box.starts]
+            memref, span = number.box.argument.memref, number.span
+            given = span.stop, span.start, number.distinct
+            key = kind, id(memref), *map(id, offsets), *given
+            return self.value(key, ReadOp, memref, offsets, *given)
+        a, b = (self.index(n) for n in number.args)
+        return self.value((kind, id(a), id(b)), arith_op, ARITH[kind], a, b)
+
+    def constant(self, number: int) -> SSAValue:
+        return self.once(number, index_constant, number)
+
+    def condition(self, test: Condition | bool) -> SSAValue:
+        if (truth := truth_of(test)) is not None:
+            return self.once(("i1", truth), constant_op, int(truth), i1)
+        assert isinstance(test, Condition)
+        if test.kind == "andi":
+            left, right = (self.condition(t) for t in test.args)
+            return self.value(("andi", id(left), id(right)), arith.AndIOp, left, right)
+        a, b = (self.index(n) for n in test.args)
+        return self.value((test.kind, id(a), id(b)), compare_op, test.kind, a, b)
+
+
+class IdleSide(Side):
+    """That of cores that are known to have no instructions: nothing is written for them."""
+
+    def add(self, kind: Callable[..., Operation], *args: Any, **more: Any) -> None:
+        raise AssertionError(f"{kind.__name__} is for cores that have nothing to do")
+
+    def alloc(self, type: TileType | RingType) -> SSAValue:
+        raise AssertionError(f"{type} is for cores that have nothing to do")
+
+
+NUMBERS: dict[str, Callable[[], Operation]] = {
+    "core": kernel.CoreOp,
+    "cores": kernel.CoresOp,
+    "part": kernel.PartOp,
+}
+ARITH: dict[str, type[Binary]] = {
+    "addi": arith.AddiOp,
+    "subi": arith.SubiOp,
+    "muli": arith.MuliOp,
+    "floordivsi": arith.FloorDivSIOp,
+    "remsi": arith.RemSIOp,
+    "ceildivsi": arith.CeilDivSIOp,
+    "minsi": arith.MinSIOp,
+    "maxsi": arith.MaxSIOp,
+}
+
+
+def block_of(value: SSAValue) -> Block | None:
+    """The block in which a value is known."""
+    owner = value.owner
+    return owner if isinstance(owner, Block) else owner.parent
+
+
+def line_of(error: Exception) -> str:
+    """The line of the kernel's source that an error is about."""
+    frames = [(f.f_code.co_filename, n) for f, n in walk_tb(error.__traceback__)]
+    line = ""
+    for file, number in dropwhile(lambda frame: frame[0] in HERE, frames):
+        if file in HERE:
+            break
+        line = f"{Path(file).name}:{number}"
+    return line
+
+
+def has_instructions(op: Operation) -> bool:
+    return any(
+        isinstance(o, Instruction) or has_instructions(o)
+        for region in op.regions
+        for block in region.blocks
+        for o in ops_of(block)
+    )

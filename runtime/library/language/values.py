@@ -1,0 +1,418 @@
+"""What a kernel in Python names: tiles, rings, boxes of its arguments, and expressions of tiles.
+
+    s[j] = exp(s[j] * scale - m[j])        a tile.map of three elementwise ops
+    l[:] = l * g[j] + rowsum(s[j])         a tile.reduce, and a tile.map
+
+Operands of an expression have one element type (`cast` changes it); a tile of one row or of one
+column is repeated along the other operand's.
+"""
+
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+from xdsl.dialects.builtin import f32, i1, i32
+from xdsl.ir import Attribute, SSAValue
+
+from ge.dialects.graph import activation, elementwise
+from ge.dialects.support.element_types import bitwidth, element_named
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.tile.buffers import SlotOp, ViewOp
+from ge.dialects.tile.types import Memory, TileType, tile_in
+from ge.runtime.library.language.arguments import Argument, Box, Shape, keys_of, span, start_of
+from ge.runtime.library.language.indices import Index, Scalar, SharedIndex, number_of
+
+if TYPE_CHECKING:
+    from ge.runtime.library.language.sides import Side
+    from ge.runtime.library.language.tracing import Tracer
+
+
+class Expression:
+    """Elements of tiles, computed by the vector unit. (Without `ABC`, whose `isinstance` takes
+    longer.)"""
+
+    shape: Shape
+    element: Attribute
+
+    def __add__(self, other: "Value") -> "Expression":
+        return binary(elementwise.AddOp, self, other)
+
+    def __radd__(self, other: "Value") -> "Expression":
+        return binary(elementwise.AddOp, other, self)
+
+    def __sub__(self, other: "Value") -> "Expression":
+        return binary(elementwise.SubOp, self, other)
+
+    def __rsub__(self, other: "Value") -> "Expression":
+        return binary(elementwise.SubOp, other, self)
+
+    def __mul__(self, other: "Value") -> "Expression":
+        return binary(elementwise.MulOp, self, other)
+
+    def __rmul__(self, other: "Value") -> "Expression":
+        return binary(elementwise.MulOp, other, self)
+
+    def __truediv__(self, other: "Value") -> "Expression":
+        return binary(elementwise.DivOp, self, other)
+
+    def __rtruediv__(self, other: "Value") -> "Expression":
+        return binary(elementwise.DivOp, other, self)
+
+    def __neg__(self) -> "Expression":
+        return Apply(elementwise.NegOp, (self,), self.shape, self.element)
+
+    def __lt__(self, other: "Value") -> "Expression":
+        return compare("lt", self, other)
+
+    def __le__(self, other: "Value") -> "Expression":
+        return compare("le", self, other)
+
+    def __gt__(self, other: "Value") -> "Expression":
+        return compare("gt", self, other)
+
+    def __ge__(self, other: "Value") -> "Expression":
+        return compare("ge", self, other)
+
+    def __bool__(self) -> bool:
+        raise GeError("elements of a tile are known when the core runs", hint="use where(...)")
+
+
+Value: TypeAlias = "Expression | int | float"
+ElementLike: TypeAlias = Any  # a name, an element type, a numpy dtype
+
+
+class Tile(Expression):
+    """A tile in a memory of the core."""
+
+    def __init__(self, tracer: "Tracer", type: TileType):
+        self.tracer, self.type = tracer, type
+        self.shape, self.element = type.shape, type.element
+
+    def value(self, side: "Side") -> SSAValue:
+        """The tile's value in a program, at the place where it is now traced."""
+        raise NotImplementedError
+
+    @property
+    def space(self) -> Memory:
+        return self.type.space
+
+    @property
+    def T(self) -> "Transposed":
+        return Transposed(self)
+
+    def part(self, row: Scalar, col: Scalar, shape: Shape) -> "Tile":
+        """A sub-tile from (row, col) on."""
+        is_all = shape == self.shape and number_of(row) == number_of(col) == 0
+        return self if is_all else Part(self, row, col, shape)
+
+    def __getitem__(self, key: Any) -> "Tile":
+        """`t[a:b]`, `t[:, a:b]`: a sub-tile whose bounds are known while the kernel is traced."""
+        rows, cols = keys_of(key, 2)
+        spans: list[tuple[int, int]] = []
+        for key, size in ((rows, self.shape[0]), (cols, self.shape[1])):
+            at = span(key)
+            known = at is not None and not any(isinstance(i, Index) for i in (at.start, at.stop))
+            if at is None or not known or at.step is not None:
+                hint = "write t[a:b, c:d], or t.part(row, col, shape) for an index of a loop"
+                raise GeError("a sub-tile has two ranges of numbers", hint=hint)
+            spans.append((start_of(at), size if at.stop is None else at.stop))
+        (r0, r1), (c0, c1) = spans
+        return self if (r1 - r0, c1 - c0) == self.shape else self.part(r0, c0, (r1 - r0, c1 - c0))
+
+    def __setitem__(self, key: Any, value: Value) -> None:
+        self.tracer.assign(self[key], value)
+
+
+class Buffer(Tile):
+    """All of an allocation of one copy."""
+
+    def __init__(self, tracer: "Tracer", type: TileType, allocated: SSAValue):
+        super().__init__(tracer, type)
+        self.allocated = allocated
+
+    def value(self, side: "Side") -> SSAValue:
+        return self.allocated
+
+
+class Slot(Tile):
+    """One copy of a ring."""
+
+    def __init__(self, ring: "Ring", index: Scalar):
+        super().__init__(ring.tracer, ring.type)
+        self.ring, self.index = ring, index
+
+    def value(self, side: "Side") -> SSAValue:
+        ring, index = self.ring.allocated, side.index(self.index)
+        return side.value(("slot", id(ring), id(index)), SlotOp, ring, index)
+
+
+class Part(Tile):
+    """A sub-tile."""
+
+    def __init__(self, whole: Tile, row: Scalar, col: Scalar, shape: Shape):
+        kind = tile_in(*shape, whole.element, whole.space)
+        super().__init__(whole.tracer, kind)
+        self.whole, self.row, self.col = whole, row, col
+
+    def value(self, side: "Side") -> SSAValue:
+        offsets = [side.index(self.row), side.index(self.col)]
+        whole = self.whole.value(side)
+        return side.value(
+            (id(whole), *map(id, offsets), self.shape), ViewOp, whole, offsets, self.type
+        )
+
+
+@dataclass(frozen=True)
+class Transposed:
+    """A tile with rows and columns exchanged, as an operand of `mmad` or of an assignment."""
+
+    tile: Tile
+
+    @property
+    def shape(self) -> Shape:
+        rows, cols = self.tile.shape
+        return cols, rows
+
+
+@dataclass(frozen=True, eq=False)
+class Ring:
+    """Copies of a tile: `ring[j]` is number j mod copies; for `i` of `c.share`, which grows by the
+    number of cores, the copy of the core's own turn."""
+
+    tracer: "Tracer"
+    type: TileType  # of one copy
+    copies: int
+    allocated: SSAValue
+
+    def __getitem__(self, index: Any) -> Slot:
+        if not isinstance(index, Index | int):
+            raise GeError("a ring is asked for one copy", hint="write ring[j], then ring[j][a:b]")
+        return Slot(self, index.turn if isinstance(index, SharedIndex) else index)
+
+    def __setitem__(self, index: Scalar, value: Value) -> None:
+        self.tracer.assign(self[index], value)
+
+
+# ---- what is not what is wanted --------------------------------------------------------------
+
+
+WAYS_OUT: dict[type[Any], tuple[str, str]] = {
+    Ring: ("a ring", "write ring[j], one of its copies"),
+    Argument: ("an argument of the kernel", "write x[i:], a box that begins there"),
+    Box: ("a box of an argument", "c.load(tile, x[i:]) reads it, c.store(x[i:], tile) writes it"),
+    Transposed: ("a transposed tile", "assign it to a tile first: t[:] = s.T"),
+    Index: ("an index", "rows(n, base) and columns(n, base) are tiles of numbers"),
+}
+
+
+def refuse(what: Any, wanted: str) -> NoReturn:
+    other = f"a value of type {type(what).__name__}", "tiles are what c.ub, c.l1 and the like give"
+    kind, hint = next((row for t, row in WAYS_OUT.items() if isinstance(what, t)), other)
+    raise GeError(f"{kind} stands where {wanted} is wanted", hint=hint)
+
+
+def tile_of(what: Any) -> Tile:
+    return what if isinstance(what, Tile) else refuse(what, "a tile")
+
+
+def box_of(what: Any) -> Box:
+    return what if isinstance(what, Box) else refuse(what, "a box, x[i:],")
+
+
+def expression(what: Any) -> Expression:
+    return what if isinstance(what, Expression) else refuse(what, "a tile")
+
+
+def operand(what: Any) -> Any:
+    """A `Value`, or a number of numpy."""
+    known = isinstance(what, Expression | Real)
+    return what if known else refuse(what, "a tile or a number")
+
+
+# ---- expressions -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Apply(Expression):
+    """A graph op on expressions and numbers."""
+
+    op: type[TensorOp]
+    args: tuple["Value", ...]
+    shape: Shape
+    element: Attribute
+    parameters: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, eq=False)
+class Copied(Expression):
+    """An op of a graph, on tiles in place of its operands."""
+
+    op: TensorOp
+    args: tuple[Expression, ...]
+    shape: Shape
+    element: Attribute
+
+
+@dataclass(frozen=True, eq=False)
+class Number(Expression):
+    """One number of an element type."""
+
+    number: float
+    shape: Shape
+    element: Attribute
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced(Expression):
+    """The largest, the smallest or the sum of each row or column."""
+
+    kind: str
+    arg: Expression
+    shape: Shape
+    element: Attribute
+
+
+@dataclass(frozen=True, eq=False)
+class Counted(Expression):
+    """base, base + 1, ... as a column ("rows") or a row ("columns") of i32."""
+
+    axis: str
+    base: Scalar
+    shape: Shape
+    element: Attribute = i32
+
+
+@dataclass(frozen=True, eq=False)
+class Cast(Expression):
+    """Another element type."""
+
+    arg: Expression
+    shape: Shape
+    element: Attribute
+
+
+def common(*values: Value) -> tuple[Shape, Attribute]:
+    """Shape and element type of an op of these. Raises GeError where they do not fit."""
+    tiles = [v for v in map(operand, values) if isinstance(v, Expression)]
+    if not tiles:
+        raise GeError("an op of numbers alone", hint="one operand is a tile")
+    shape: list[int] = []
+    for sizes in zip(*(t.shape for t in tiles), strict=True):
+        long = {s for s in sizes if s != 1}
+        if len(long) > 1:
+            shapes = " and ".join(f"{a}x{b}" for a, b in (t.shape for t in tiles))
+            raise GeError(f"tiles of {shapes} do not go together")
+        shape.append(max(sizes))
+    elements = dict.fromkeys(t.element for t in tiles)
+    if len(elements) > 1:
+        text = f"operands of {' and '.join(map(str, elements))} in one op"
+        raise GeError(text, hint="cast(x, type) one of them")
+    return (shape[0], shape[1]), tiles[0].element
+
+
+def binary(op: type[TensorOp], a: Value, b: Value) -> Expression:
+    shape, element = common(a, b)
+    return Apply(op, (a, b), shape, element)
+
+
+def compare(predicate: str, a: Value, b: Value) -> Expression:
+    shape, _ = common(a, b)
+    return Apply(elementwise.CompareOp, (a, b), shape, i1, {"predicate": predicate})
+
+
+def unary(op: type[TensorOp], x: Expression, **parameters: Any) -> Expression:
+    return Apply(op, (expression(x),), x.shape, x.element, parameters)
+
+
+def cast(x: Expression, to: ElementLike) -> Expression:
+    """`x` as elements of another type: "f16", "i32", `a.dtype`, a numpy dtype."""
+    x, element = expression(x), element_named(to)
+    return x if x.element == element else Cast(x, x.shape, element)
+
+
+def wide(x: Expression) -> Expression:
+    """`x` as it is computed with: narrow elements as f32."""
+    return cast(x, f32) if bitwidth(x.element) < 32 else x
+
+
+def exp(x: Expression) -> Expression:
+    return unary(elementwise.ExpOp, x)
+
+
+def log(x: Expression) -> Expression:
+    return unary(elementwise.LogOp, x)
+
+
+def sqrt(x: Expression) -> Expression:
+    return unary(elementwise.SqrtOp, x)
+
+
+def abs(x: Expression) -> Expression:
+    return unary(elementwise.AbsOp, x)
+
+
+def tanh(x: Expression) -> Expression:
+    return unary(elementwise.TanhOp, x)
+
+
+def erf(x: Expression) -> Expression:
+    return unary(elementwise.ErfOp, x)
+
+
+def relu(x: Expression) -> Expression:
+    return unary(activation.ReluOp, x)
+
+
+def sigmoid(x: Expression) -> Expression:
+    return unary(activation.SigmoidOp, x)
+
+
+def silu(x: Expression) -> Expression:
+    return unary(activation.SiluOp, x)
+
+
+def maximum(a: Value, b: Value) -> Expression:
+    return binary(elementwise.MaximumOp, a, b)
+
+
+def minimum(a: Value, b: Value) -> Expression:
+    return binary(elementwise.MinimumOp, a, b)
+
+
+def where(condition: Expression, a: Value, b: Value) -> Expression:
+    """`a` where the comparison holds, else `b`."""
+    _, element = common(a, b)
+    bits = (Cast(v, v.shape, i1) for v in (a, b) if isinstance(v, Expression))  # for shapes alone
+    shape, _ = common(condition, *bits)
+    return Apply(elementwise.SelectOp, (condition, a, b), shape, element)
+
+
+def rowmax(x: Expression) -> Expression:
+    return Reduced("max", expression(x), (x.shape[0], 1), x.element)
+
+
+def rowmin(x: Expression) -> Expression:
+    return Reduced("min", expression(x), (x.shape[0], 1), x.element)
+
+
+def rowsum(x: Expression) -> Expression:
+    return Reduced("sum", expression(x), (x.shape[0], 1), x.element)
+
+
+def colmax(x: Expression) -> Expression:
+    return Reduced("max", expression(x), (1, x.shape[1]), x.element)
+
+
+def colsum(x: Expression) -> Expression:
+    return Reduced("sum", expression(x), (1, x.shape[1]), x.element)
+
+
+def rows(count: int, base: Scalar = 0) -> Expression:
+    """A column of i32: base, base + 1, ..."""
+    return Counted("rows", base, (count, 1))
+
+
+def columns(count: int, base: Scalar = 0) -> Expression:
+    """A row of i32: base, base + 1, ..."""
+    return Counted("columns", base, (1, count))

@@ -1,0 +1,401 @@
+"""Kernels for the cube: matmuls, and what is computed of them on their way out.
+
+Cores share the blocks of the results; `blocks.py` says how large they are. Sums that are stored as
+they are leave L0C for memory, wherever ops that only move elements put them (`outputs.py`). Other
+sums pass to the vector core in parts, and what follows the matmuls is pulled there (`pulling.py`).
+
+Matmuls whose results meet in what follows have their blocks at a time, and share those of the
+left-hand side; others come one behind the other, and go on with the cores in turn. Cores share the
+terms of few rows, and those of the blocks that are left where all cores have had as many, where the
+estimate says that this takes less time (`split_sums.py`).
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, gcd, lcm
+
+from xdsl.dialects.builtin import f32, i8, i32
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.attention import RotaryEmbeddingOp
+from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.npu_task.core_plan import FRACTAL
+from ge.dialects.support.access import Access
+from ge.dialects.support.types import Shape, element_type
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.types import Memory
+from ge.runtime.library.choices import chosen
+from ge.runtime.library.language import values as v
+from ge.runtime.library.language.indices import Condition, Index, Scalar, ceil_div, minimum
+from ge.runtime.library.language.tracing import Queue, Tracer
+from ge.runtime.library.language.values import Tile, Transposed
+from ge.runtime.library.launch import Arguments, Launch, NotLowered, Replaced, Written
+from ge.runtime.library.matmul.blocks import (
+    SPLITS,
+    Cut,
+    all_cuts,
+    best_cut,
+    best_shared_wave,
+    columns_together,
+    cycles,
+)
+from ge.runtime.library.matmul.epilogue import Epilogue
+from ge.runtime.library.matmul.operands import Feed, Operand
+from ge.runtime.library.matmul.outputs import Place, has_relu
+from ge.runtime.library.matmul.sections import Section, sections_of
+from ge.runtime.library.matmul.split_sums import SharedWave, SplitSums
+from ge.runtime.library.programs import bytes_left
+from ge.runtime.library.rows.simple_ops import simple_body
+
+UNSURE = 0.05  # parts of a time that estimates of whole blocks and of shared ones may be wrong by
+MOST, LEAST = 16384, 16  # elements of operands that a vector core computes at a time
+
+
+def lower_matmul(launch: Launch) -> Written:
+    """Matmuls, and what follows them. Raises NotLowered where there is no program."""
+    body = launch.body
+    if not any(op.ACCESS is Access.ROWS for op in body.ops):
+        return written_for(launch)
+    simple, new = simple_body(body)
+    before = {new[value]: value for value in (*body.inputs, *body.outputs)}
+    replaced = Replaced(launch.kernel, launch.target, simple, before)
+    return replaced.original(written_for(replaced))
+
+
+def written_for(launch: Launch) -> Written:
+    sections = sections_of(launch)
+    ps = tuple(s.p for s in sections)
+    if len({(p.batch, p.m, p.k, p.element) for p in ps}) > 1:
+        raise NotLowered("its matmuls differ in size")
+    target = launch.target
+    cut = chosen(lambda: best_cut(ps, target), lambda: all_cuts(ps, target))
+    if cut is None:
+        raise NotLowered("no block of it fits on a core")
+    if (with_parts := with_splits(launch.target, sections, cut)) is not None:
+        try:
+            return fitting(launch, *with_parts)
+        except NotLowered:
+            pass  # whole sums may fit
+    return fitting(launch, sections, cut)
+
+
+def fitting(launch: Launch, sections: Sequence[Section], cut: Cut) -> Written:
+    """The program, in which sums pass to the vector cores in parts that fit. Raises NotLowered
+    where none does."""
+    rows, most = gcd(cut.m, *(s.part_rows for s in sections)), MOST
+    unit = lcm(*(s.row_unit for s in sections))
+    while True:
+        written = Blocks(launch, sections, cut, rows, most).written()
+        if len(sections) == 1 and not sections[0].has_vector_cores:
+            return written
+        left = bytes_left(launch, written)
+        if all(size >= 0 for size in left.values()):
+            return written
+        if most == LEAST or min(n for m, n in left.items() if m is not Memory.UB) < 0:
+            missing = ", ".join(f"{-n} bytes of {m}" for m, n in left.items() if n < 0)
+            raise NotLowered(f"its program needs {missing} more than there are")
+        rows, most = part_of(rows, rows // 2, unit), most // 2
+
+
+def with_splits(
+    target: Target, sections: Sequence[Section], cut: Cut
+) -> tuple[list[Section], Cut] | None:
+    """With cores that share the terms of sums; None where that takes no less time."""
+    if not all(map(may_share, sections)):
+        return None
+    start, ps = target.kernel_start_us, tuple(s.p for s in sections)
+    least = cycles(cut, ps, target)
+    if not any(s.has_vector_cores for s in sections):  # they would have to be started
+        least -= (start.get("mixed", 0) - start.get("cube", 0)) * target.cycles_per_us
+    if ps[0].m > FRACTAL:
+        return with_last_wave(target, sections, least)
+    found = None
+    for splits in SPLITS:
+        shared_terms = [replace(s, splits=splits) for s in sections]
+        ps = tuple(s.p for s in shared_terms)
+        new = best_cut(ps, target)
+        if new is not None and (time := cycles(new, ps, target)) < least:
+            least, found = time, (shared_terms, new)
+    return found
+
+
+def with_last_wave(
+    target: Target, sections: Sequence[Section], least: float
+) -> tuple[list[Section], Cut] | None:
+    """With cores that share what is left where all of them have had as many blocks."""
+    (section, *others) = sections
+    if others or len(section.terms) > 1:
+        return None
+    if (wave := best_shared_wave(section.p, target, (1 - UNSURE) * least)) is None:
+        return None
+    return [replace(section, splits=wave[1], last_wave=True)], wave[0]
+
+
+def may_share(section: Section) -> bool:
+    """Whether cores may share the terms of its sums: of few rows if these are side by side in the
+    results."""
+    p = section.p
+    rotated = any(isinstance(op, RotaryEmbeddingOp) for op in section.ops)
+    if section.reduces or p.n == 1 or p.element == i8:
+        return False
+    return not (p.batch > 1 or section.part_rows) if p.m <= FRACTAL else not rotated
+
+
+def part_of(size: int, most: int, unit: int) -> int:
+    """The largest part of a size in multiples of `unit` that divides it, of `most` at most; one
+    unit if there is none. A size that is no multiple stays."""
+    units = size // unit
+    parts = (d for d in range(1, units + 1) if units % d == 0 and d * unit <= max(most, unit))
+    return size if size % unit else unit * max(parts)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The program of matmuls: how they are cut, in parts of how many rows sums pass to the vector
+    cores, and how many elements of operands one of these computes at a time."""
+
+    launch: Launch
+    sections: Sequence[Section]
+    cut: Cut
+    rows: int
+    most: int
+
+    @property
+    def cores(self) -> int:
+        cores = self.launch.target.cube_cores
+        first = self.sections[0]
+        if first.last_wave and not (waves := self.cut.waves(first.p, cores))[0]:
+            return waves[1] * first.splits
+        return min(sum(self.cut.blocks(s.p) for s in self.sections), cores)
+
+    def written(self) -> Written:
+        shapes: dict[SSAValue, Shape] = {}
+        for section in self.sections:
+            shapes[section.product.lhs.value] = section.product.lhs.shape
+            if section.is_direct:
+                shapes |= {out.value: out.stored_shape(section.p.m) for out in section.outputs}
+
+        def write(c: Tracer, arguments: Arguments) -> None:
+            Writer(self, c, arguments).write_all()
+
+        together = any(s.has_vector_cores for s in self.sections)
+        return Written(write, self.cores, shapes, None if together else Engine.CUBE)
+
+
+class Writer:
+    """The program, while it is written."""
+
+    def __init__(self, blocks: Blocks, c: Tracer, arguments: Arguments) -> None:
+        self.blocks, self.c, self.cut, self.arguments = blocks, c, blocks.cut, arguments
+        self.rings: dict[tuple[tuple[int, int], int], Tile] = {}
+        self.leads: dict[Operand, list[Scalar]] = {}  # of the matrices of a block
+        self.sums: list[Tile] = []
+        self.popped: dict[tuple[Shape, int], tuple[Tile, Queue]] = {}
+        self.pull = Epilogue(c, blocks.launch, arguments)
+        self.feed = Feed(c, blocks.launch, arguments, blocks.most)
+        if any(s.has_vector_cores for s in blocks.sections):
+            c.split()
+
+    def write_all(self) -> None:
+        before, shared, tiles = 0, list[tuple[Section, SplitSums]](), dict[Hashable, Tile]()
+        for section in self.blocks.sections:
+            if section.last_wave:
+                self.write_waves(section)
+                continue
+            parts = SplitSums(self.c, section.p, tiles) if section.splits > 1 else None
+            self.write(section, before, parts)
+            before += self.cut.blocks(section.p)
+            if parts is not None:
+                shared.append((section, parts))
+        if shared:
+            self.c.barrier()
+        for section, parts in shared:
+            self.merge(section, parts)
+
+    def write(self, section: Section, before: int, shared_sums: SplitSums | None) -> None:
+        """A section: `before` blocks are those of the cores already."""
+        c, cut, p = self.c, self.cut, section.p
+        sums, splits = self.sums_of(section), section.splits
+        me = (
+            c.now((c.core + (-before % self.blocks.cores)) % self.blocks.cores)
+            if before
+            else c.core
+        )
+        for turn in c.range(ceil_div(cut.blocks(p) - me, c.cores)):
+            i = me + turn * c.cores
+            split, i = i % splits, c.now(i // splits) if splits > 1 else i
+            place = self.place(section, i)
+            self.sum_up(section, place, turn, split if splits > 1 else None)
+            if shared_sums is not None:
+                blocks = [ring[turn] for ring in sums]
+                shared_sums.store(split, place.row, place.col, blocks)
+            else:
+                self.bring_out(section, place, turn)
+
+    def write_waves(self, section: Section) -> None:
+        """Whole blocks, as many for each core, and the parts of those that are left."""
+        c, splits, cores = self.c, section.splits, self.blocks.cores
+        wave, sums = SharedWave(c, section.p, self.cut), self.sums_of(section)
+        for turn in c.range(wave.waves) if wave.waves else ():
+            self.sum_up(section, place := self.place(section, c.core + turn * cores), turn)
+            self.bring_out(section, place, turn)
+        # the part's place depends on no loop, so it is known before the one that runs once or not
+        block, split = c.now(c.core // splits), c.now(c.core % splits)
+        place = self.place(section, block + wave.before)
+        for more in c.range(ceil_div(wave.count - c.core, cores)):
+            turn = more + wave.waves
+            self.sum_up(section, place, turn, split)
+            wave.store(split, block, sums[0][turn])
+        ((term, first),), own = section.terms, self.blocks.rows // c.parts
+        value, cols = term.op.result, section.part_cols or self.cut.n
+        out = c.ub(own, cols, element_type(value))
+        least = min(own, section.p.m)
+        for block, row, col in wave.merged(out):
+            self.pull.terms[value, first] = out[:least]
+            at = self.place(section, block + wave.before)
+            at = replace(at, row=at.row + row, col=at.col + col)
+            self.pull.col, self.pull.columns = at.col, cols
+            for to in section.outputs:
+                self.pull.store(to.value, to.box(at, least, cols))
+
+    def place(self, section: Section, block: Index) -> Place:
+        """Where a block is, whose matrices are those that `loaded` takes then."""
+        c, p, (down, across) = self.c, section.p, self.cut.counts(section.p)
+        group = columns_together(self.cut, p, c.target)
+        if group == across:
+            line, column = c.now(block // across), c.now(block % across)
+            batch, row = c.now(line // down), c.now(line % down)
+        else:  # so many columns, row after row, before the next ones
+            batch, inside = c.now(block // (down * across)), c.now(block % (down * across))
+            first = c.now(inside // (down * group) * group)
+            wide = minimum(across - first, group) if across % group else group
+            rest = c.now(inside % (down * group))
+            row, column = c.now(rest // wide), c.now(first + rest % wide)
+        cut = self.cut
+        place = Place(p.batch, p.m, batch, c.now(row * cut.m), c.now(column * cut.n))
+        batches = section.product.sizes[0]
+        for operand in dict.fromkeys(o for term, _ in section.terms for o in term.operands):
+            self.leads[operand] = operand.matrix(batches, place.batch, c, self.arguments)
+        return place
+
+    def sum_up(
+        self, section: Section, place: Place, turn: Index, split: Index | None = None
+    ) -> None:
+        """The sums of a block, or of the part of their terms that has this number."""
+        c, steps, splits = self.c, ceil(section.p.k / self.cut.k), section.splits
+        first, begin, end = c.now(turn * steps), 0, steps
+        if split is not None:
+            begin, end = (c.now((split + n) * steps // splits) for n in (0, 1))
+        sums = [ring[turn] for ring in self.sums_of(section)]
+        for step in c.range(begin, end):
+            self.step(section, place, first + step, step, step == begin, sums)
+
+    def bring_out(self, section: Section, place: Place, turn: Index) -> None:
+        """The sums of a whole block."""
+        sums = [ring[turn] for ring in self.sums_of(section)]
+        if section.is_direct:
+            self.store(section, place, sums[0])
+        else:
+            self.pass_on(section, place, sums, turn)
+
+    def merge(self, section: Section, shared_sums: SplitSums) -> None:
+        """What follows the matmuls, of sums that several cores have parts of."""
+        values = [term.op.result for term, _ in section.terms]
+        elements = [element_type(value) for value in values]
+        for col, tiles in shared_sums.merged(elements, section.part_cols):
+            rows, cols = tiles[0].shape
+            for value, (_, first), tile in zip(values, section.terms, tiles, strict=True):
+                self.pull.terms[value, first] = tile
+            self.pull.col, self.pull.columns = col, cols
+            at = Place(1, section.p.m, 0, 0, col)
+            for out in section.outputs:
+                self.pull.store(out.value, out.box(at, rows, cols))
+
+    def sums_of(self, section: Section) -> list[Tile]:
+        """Rings in L0C, one for each matmul."""
+        kind = i32 if section.p.element == i8 else f32
+        while len(self.sums) < len(section.terms):
+            self.sums.append(self.c.l0c(self.cut.m, self.cut.n, kind, copies=self.cut.sums))
+        return self.sums[: len(section.terms)]
+
+    def step(
+        self,
+        section: Section,
+        place: Place,
+        copy: Index,
+        step: Index,
+        start: Condition | bool,
+        sums: Sequence[Tile],
+    ) -> None:
+        """Operands of one step come to L1, and are multiplied; at the start sums begin anew."""
+        cut, k = self.cut, step * self.cut.k
+        lhs = section.product.lhs, (cut.m, cut.k), (place.row, k)
+        left = self.loaded(section, *lhs, copy, 0)
+        for number, ((term, at), acc) in enumerate(zip(section.terms, sums, strict=True), 1):
+            rhs = term.rhs, (cut.k, cut.n), (k, place.col + at if at else place.col)
+            right = self.loaded(section, *rhs, copy, number)
+            self.c.mmad(acc, left, right, init=start, k=cut.part)
+
+    def loaded(
+        self,
+        section: Section,
+        operand: Operand,
+        shape: tuple[int, int],
+        at: tuple[Scalar, Scalar],
+        copy: Index,
+        number: int,
+    ) -> Tile | Transposed:
+        """A part of an operand in L1; `number` says which ring it has."""
+        key = operand.tile_shape(*shape), number
+        if key not in self.rings:
+            self.rings[key] = self.c.l1(*key[0], section.p.element, copies=2)
+        box = operand.box(self.leads[operand], at, shape)
+        return operand.as_taken(self.feed.fill(self.rings[key][copy], operand, box, copy))
+
+    # ---- on the way out
+
+    def parts(self, section: Section, rows: int) -> Iterator[tuple[Scalar, Scalar, int, int]]:
+        """Row, column and sizes of the parts of a block that are boxes of the outputs."""
+        cut, cols = self.cut, section.part_cols or self.cut.n
+        across = cut.n // cols
+        if (count := cut.m // rows * across) == 1:
+            yield 0, 0, rows, cols
+            return
+        for i in self.c.range(count):
+            yield i // across * rows, 0 if across == 1 else i % across * cols, rows, cols
+
+    def store(self, section: Section, place: Place, sums: Tile) -> None:
+        for row, col, rows, cols in self.parts(section, gcd(self.cut.m, section.part_rows)):
+            part = sums if (rows, cols) == sums.shape else sums.part(row, col, (rows, cols))
+            for out in section.outputs:
+                at = replace(place, row=place.row + row, col=place.col + col)
+                box = out.stored(self.arguments[out.value], at, rows, cols)
+                self.c.store(box, part, relu=True in has_relu(out.value))
+
+    def pass_on(self, section: Section, place: Place, sums: Sequence[Tile], turn: Index) -> None:
+        c, own = self.c, self.blocks.rows // self.c.parts
+        for row, col, rows, cols in self.parts(section, self.blocks.rows):
+            least = min(own, section.p.m)
+            for number, ((term, first), acc) in enumerate(zip(section.terms, sums, strict=True)):
+                value = term.op.result
+                tile, queue = self.passing((own, cols), value, number)
+                queue.push(acc if (rows, cols) == acc.shape else acc.part(row, col, (rows, cols)))
+                queue.pop(tile)
+                self.pull.terms[value, first] = tile[:least]
+            first_alone = c.range(1 - c.part) if least < own and c.parts > 1 else (0,)
+            for _ in first_alone:
+                below = place.row + row
+                if c.parts > 1 and least == own:
+                    below = below + c.part * own
+                at = replace(place, row=below, col=place.col + col)
+                for out in section.outputs:
+                    self.pull.col, self.pull.columns = at.col, cols
+                    self.pull.store(out.value, out.box(at, least, cols))
+
+    def passing(self, shape: v.Shape, value: SSAValue, number: int) -> tuple[Tile, Queue]:
+        """What a matmul's sums come to UB in."""
+        key = shape, number
+        if key not in self.popped:
+            tile = self.c.ub(*shape, element_type(value))
+            self.popped[key] = tile, self.c.queue(tile, 2)
+        return self.popped[key]

@@ -1,0 +1,230 @@
+"""Operands of matmuls: where they lie in device memory, or what computes them.
+
+    %w = graph.dequantize %codes, %scales {axis = 1}
+    %y = graph.matmul %x, %w
+
+Boxes of %x are loaded into L1. Those of %w the vector cores compute (`pulling.py`), in parts that
+they share, and a fifo takes them to L1. What lies beyond the last of the products' terms is 0 in
+both.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import lcm, prod
+from typing import Any
+
+from xdsl.ir import Attribute, SSAValue
+
+from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.npu_task.core_plan import FRACTAL
+from ge.dialects.support.access import MOVING
+from ge.dialects.support.boxes import Box
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Shape, element_type, normalize_axis, numel, shape_of
+from ge.dialects.tile.types import BLOCK
+from ge.runtime.library.attention.operands import seen_through
+from ge.runtime.library.language import values as v
+from ge.runtime.library.language.indices import Index, Scalar
+from ge.runtime.library.language.tracing import Queue, Tracer
+from ge.runtime.library.language.values import Tile, Transposed
+from ge.runtime.library.launch import Arguments, Launch, NotLowered
+from ge.runtime.library.matmul.blocks import Computing
+from ge.runtime.library.matmul.outputs import AnyMatmul
+from ge.runtime.library.places import long_dims
+from ge.runtime.library.pulling import Pull, between
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One side of a matmul: matrices, `turned` where the matmul takes them transposed. `shape` is
+    that of its memref, or of the value where it is computed; `side`: whether the terms of products
+    are its rows (0) or its columns (1); `groups`: numbers of matrices, where these are named."""
+
+    launch: Launch = field(compare=False)
+    value: SSAValue
+    shape: Shape
+    turned: bool
+    side: int
+    groups: SSAValue | None = None
+
+    def tile_shape(self, rows: int, cols: int) -> tuple[int, int]:
+        """Of a tile of as many rows and columns of what the matmul takes."""
+        return (cols, rows) if self.turned else (rows, cols)
+
+    def box(self, lead: Sequence[Scalar], at: tuple[Scalar, Scalar], shape: v.Shape) -> Box:
+        """The box from there on, of what the matmul takes."""
+        row, col = at[::-1] if self.turned else at
+        return Box((*lead, row, col), (*(1 for _ in lead), *self.tile_shape(*shape)))
+
+    def matrix(self, batch: Shape, number: Scalar, c: Tracer, arguments: Arguments) -> list[Scalar]:
+        """Which of the matrices matmul `number` takes: dimensions of 1 are repeated."""
+        own = self.shape[:-2] if self.groups is None else shape_of(self.groups)
+        batch = batch[len(batch) - len(own) :]
+        place = [
+            0 if size == 1 else number // prod(batch[i + 1 :]) % size for i, size in enumerate(own)
+        ]
+        if self.groups is None:
+            return place
+        if not own or not is_given(self.launch, self.groups):
+            raise NotLowered("numbers of groups are computed")
+        count, (argument, ones) = self.shape[0], (arguments[self.groups], (1,) * len(own))
+        read = c.read(v.Box(argument, tuple(place), (), ones), count, -count)
+        return [c.now(c.now(read) % count)]
+
+    def as_taken(self, tile: Tile) -> Tile | Transposed:
+        return tile.T if self.turned else tile
+
+    # ---- where it comes from
+
+    def in_memory(self, box: Box) -> tuple[SSAValue, Box, Sequence[int]] | None:
+        """The input that has a box of it, the box of that, and which of its dimensions are rows and
+        columns; None where it is computed."""
+        rank = len(self.shape)
+        if is_given(self.launch, self.value):
+            return self.value, box, (rank - 2, rank - 1)
+        found, there = seen_through(self.launch, self.value, box)
+        dims, ends = long_dims(there), shape_of(found)
+        whole = [ends[d] for d in dims] == list(self.shape[-2:])
+        return (found, there, dims) if whole and is_given(self.launch, found) else None
+
+    @cached_property
+    def ops(self) -> tuple[TensorOp, ...]:
+        """Those that compute it, the last one first; none where it lies in memory. Raises
+        NotLowered where they take a matmul's result."""
+        corner = Box((0,) * len(self.shape), (*(1 for _ in self.shape[2:]), FRACTAL, FRACTAL))
+        if self.in_memory(corner) is not None:
+            return ()
+        needed, found = {self.value}, list[TensorOp]()
+        for op in reversed(self.launch.body.ops):
+            if not needed.isdisjoint(op.results):
+                if isinstance(op, AnyMatmul):
+                    raise NotLowered("a matmul takes what another one computes")
+                needed.update(op.operands)
+                found.append(op)
+        return tuple(found)
+
+    @cached_property
+    def sources(self) -> list[SSAValue]:
+        """The inputs that it is computed of."""
+        values = dict.fromkeys(v for op in self.ops for v in op.operands)
+        return [v for v in values if is_given(self.launch, v)]
+
+    @property
+    def computing(self) -> Computing | None:
+        """What an element takes; None where it lies in memory."""
+        if not self.ops:
+            return None
+        count = numel(shape_of(self.value))
+        large = [s for s in self.sources if 2 * numel(shape_of(s)) > count]
+        instructions = sum(op.VECTOR_COST for op in self.ops if op.ACCESS not in MOVING)
+        bits = sum(bitwidth(element_type(s)) * numel(shape_of(s)) for s in large)
+        return Computing(instructions, bits / count / 8, self.side == 0)
+
+    @cached_property
+    def units(self) -> tuple[int, int]:
+        """Rows and columns of what the matmul takes that its tiles have multiples of: rows of tiles
+        have multiples of 32 bytes, and tiles whole blocks of scales."""
+        if not self.ops:
+            return 1, 1
+        values = [self.value, *(v for op in self.ops for v in op.operands)]
+        found = [1, max(BLOCK * 8 // max(bitwidth(element_type(v)), 4) for v in values)]
+        for op in self.ops:
+            if isinstance(op, DequantizeOp) and (block := op.block_size.value.data):
+                side = self.side_of(op)
+                found[side] = lcm(found[side], block)
+        rows, cols = found
+        return self.tile_shape(rows, cols)
+
+    @property
+    def block(self) -> int:
+        """How many rows of a tile have one row of scales."""
+        blocks = [op for op in self.ops if isinstance(op, DequantizeOp) and self.side_of(op) == 0]
+        return max((op.block_size.value.data for op in blocks), default=0)
+
+    @staticmethod
+    def side_of(op: DequantizeOp) -> int:
+        """Whether scales are along the rows (0) or the columns (1)."""
+        rank = len(shape_of(op.input))
+        axis = normalize_axis(0 if op.axis is None else op.axis.value.data, rank)
+        return int(axis == rank - 1)
+
+
+def is_given(launch: Launch, value: SSAValue) -> bool:
+    return value in launch.body.inputs
+
+
+@dataclass
+class Feed:
+    """How boxes of operands come to L1. `most`: elements that a vector core computes at a
+    time."""
+
+    c: Tracer
+    launch: Launch
+    arguments: Arguments
+    most: int
+    passing: dict[Any, tuple[Any, Queue]] = field(default_factory=dict[Any, tuple[Any, Queue]])
+
+    def __post_init__(self) -> None:
+        self.pull = Pull(self.c, self.launch, self.arguments)
+
+    def fill(self, tile: Tile, operand: Operand, box: Box, copy: Index) -> Tile:
+        """Bring a box to a tile of L1, copy number `copy` of a ring."""
+        if (place := operand.in_memory(box)) is None:
+            return self.compute(tile, operand, box, copy)
+        value, there, dims = place
+        ones = (1,) * len(there.sizes)
+        return self.c.load(tile, v.Box(self.arguments[value], there.offsets, tuple(dims), ones), 0)
+
+    def compute(self, tile: Tile, operand: Operand, box: Box, copy: Index) -> Tile:
+        rows, cols = tile.shape
+        each = self.rows_of(operand, tile.shape)
+        together = each * self.c.parts
+        count = rows // together
+        *lead, (row, _), columns = box.spans
+        first = self.c.now(copy * count) if count > 1 else copy
+        for i in self.c.range(count) if count > 1 else (0,):
+            at = i * together
+            own = row + at + self.c.part * each if self.c.parts > 1 else row + at
+            ring, queue = self.passing_of((each, cols), element_type(operand.value))
+            target = ring[first + i]
+            self.pulled(target, operand, Box.of([*lead, (own, each), columns]))
+            queue.push(target)
+            queue.pop(tile.part(at, 0, (together, cols)) if count > 1 else tile)
+        return tile
+
+    def rows_of(self, operand: Operand, shape: v.Shape) -> int:
+        """How many rows of a tile a vector core computes at a time."""
+        rows, cols = shape
+        units = rows // FRACTAL
+        sizes = [rows // n // self.c.parts for n in range(1, units + 1) if units % n == 0]
+        fitting = [s for s in sizes if s * cols <= self.most] or sizes[-1:]
+        within = [s for s in fitting if operand.block and operand.block % s == 0]
+        whole = [s for s in fitting if not operand.block or s % operand.block == 0]
+        return (within or whole or fitting)[0]
+
+    def passing_of(self, shape: v.Shape, element: Attribute) -> tuple[Any, Queue]:
+        if (key := (shape, element)) not in self.passing:
+            ring = self.c.ub(*shape, element, copies=2)
+            self.passing[key] = ring, self.c.queue(ring, 2)
+        return self.passing[key]
+
+    def pulled(self, target: Tile, operand: Operand, box: Box) -> None:
+        """A box in a tile. Where there are fewer rows than one core computes, each core has them
+        all: what stands at others' places is of as little use as what is beyond the last row."""
+        (extent, depth), (each, cols) = operand.shape[-2:], box.sizes[-2:]
+        *lead, (row, _), columns = box.spans
+        if extent < each:
+            target[:] = 0.0
+            some = target.part(0, 0, (extent, cols))
+            self.pull.tile(operand.value, Box.of([*lead, (0, extent), columns]), into=some)
+        else:
+            self.pull.tile(operand.value, box, into=target)
+            if operand.side == 0 and extent % each:
+                for _ in self.c.range(between(row + each - extent, 0, 1)):  # if it passes the end
+                    target[:] = v.where(v.rows(each, row - extent) < 0, target, 0.0)
+        if operand.side == 1 and depth % cols:
+            at = columns[0]
+            for _ in self.c.range(between(at + cols - depth, 0, 1)):
+                target[:] = v.where(v.columns(cols, at - depth) < 0, target, 0.0)

@@ -1,0 +1,235 @@
+"""Which matmuls of a launch are computed together: those whose results meet in an output have their
+blocks at a time, and share those of the left-hand side.
+
+    %0 = graph.matmul %x, %w                 a section: two terms of %x, an output
+    %1 = graph.matmul %x, %v
+    %2 = graph.mul %0, %1
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd, lcm, prod
+
+from xdsl.dialects.builtin import bf16, f16, f32, i8
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.activation import ReluOp
+from ge.dialects.graph.attention import RotaryEmbeddingOp
+from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
+from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.npu_task.core_plan import FRACTAL
+from ge.dialects.support.access import MOVING
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Shape, align_up, element_type, shape_of
+from ge.dialects.tile.types import BLOCK
+from ge.runtime.library.launch import Launch, NotLowered
+from ge.runtime.library.matmul.blocks import Matrices
+from ge.runtime.library.matmul.operands import Operand, is_given
+from ge.runtime.library.matmul.outputs import AnyMatmul, Origins, Output, has_relu, together
+
+MULTIPLIED = (f16, bf16, f32, i8)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matmul. `folded`: rows of all its left-hand sides are rows of one."""
+
+    launch: Launch
+    op: AnyMatmul
+    folded: bool
+
+    @cached_property
+    def sizes(self) -> tuple[Shape, int, int, int]:
+        """Batch dimensions and m, n, k."""
+        batch, m, n, k = self.op.dimensions()
+        return ((), prod(batch) * m, n, k) if self.folded else (batch, m, n, k)
+
+    @cached_property
+    def lhs(self) -> Operand:
+        _, m, _, k = self.sizes
+        turned, value = is_turned(self.op), self.op.lhs
+        in_rows = self.folded and is_given(self.launch, value)
+        shape = (m, k) if in_rows else shape_of(value)
+        return Operand(self.launch, value, shape, turned, 0 if turned else 1)
+
+    @cached_property
+    def rhs(self) -> Operand:
+        turned, value = bool(self.op.transpose_rhs.value.data), self.op.rhs
+        groups = self.op.groups if isinstance(self.op, GroupedMatmulOp) else None
+        return Operand(self.launch, value, shape_of(value), turned, 1 if turned else 0, groups)
+
+    @property
+    def operands(self) -> tuple[Operand, Operand]:
+        return self.lhs, self.rhs
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether the vector cores compute an operand."""
+        return any(o.ops for o in self.operands)
+
+    def matrices(self, terms: int, columns: int) -> Matrices:
+        batch, m, _, k = self.sizes
+        sides = self.lhs.shape, self.rhs.shape
+        (rows, depth), (deep, cols) = (o.units for o in self.operands)
+        return Matrices(
+            prod(batch),
+            m,
+            columns,
+            k,
+            element_type(self.op.lhs),
+            element_type(self.op.result),
+            (prod(sides[0][:-2]), prod(sides[1][:-2])),
+            (sides[0][-1], sides[1][-1]),
+            terms,
+            (rows, cols, lcm(depth, deep)),
+            computing=(self.lhs.computing, self.rhs.computing),
+        )
+
+
+@dataclass(frozen=True)
+class Section:
+    """Results that are computed block by block together, and the matmuls that they need, each with
+    the first of the columns that are needed of it."""
+
+    terms: tuple[tuple[Product, int], ...]
+    outputs: tuple[Output, ...]
+    ops: tuple[TensorOp, ...]  # between the matmuls and the outputs
+    splits: int = 1  # cores that share the terms of a block's sums: `split_sums.py`
+    last_wave: bool = False  # of the blocks that are left where all cores have had as many
+
+    @property
+    def product(self) -> Product:
+        """The first one: all have one left-hand side, and as many rows and columns."""
+        return self.terms[0][0]
+
+    @cached_property
+    def p(self) -> Matrices:
+        """Raises NotLowered where no blocks of it are blocks of the outputs."""
+        columns = self.outputs[0].columns
+        p = self.product.matrices(len(self.terms), columns)
+        values = [r for op in (self.product.op, *self.ops) for r in op.results]
+        least = BLOCK * 8 // min(bitwidth(element_type(v)) for v in values)
+        unit = FRACTAL if self.is_direct else max(FRACTAL, least)
+        for out in self.outputs:
+            if out.merges_batches(p.m):
+                raise NotLowered(f"rows of several matmuls are one dimension of {out.value.type}")
+            if out.side_by_side(out.row_steps, p.m) % FRACTAL:
+                raise NotLowered(f"{out.value.type} has parts of less than {FRACTAL} rows")
+            if out.side_by_side(out.col_steps, columns) % unit:
+                raise NotLowered(f"{out.value.type} has parts of less than {unit} columns")
+        cols = gcd(*(o.side_by_side(o.col_steps, columns) for o in self.outputs))
+        heads = [op for op in self.ops if isinstance(op, RotaryEmbeddingOp)]
+        if any(shape_of(op.results[0])[-1] != cols for op in heads):
+            raise NotLowered("heads that are rotated are no parts of its result")
+        if self.reduces:
+            if cols:
+                raise NotLowered("rows that are reduced are cut apart in its result")
+            cols = align_up(columns, lcm(unit, p.units[1]))
+        passing = not self.is_direct
+        if passing and columns == 1:
+            raise NotLowered("one column passes to the vector core")
+        rows, across, depth = p.units
+        units = lcm(rows, self.row_unit), lcm(across, cols or unit), depth
+        splits, last_wave = self.splits, self.last_wave
+        return replace(p, units=units, passing=passing, splits=splits, last_wave=last_wave)
+
+    @property
+    def row_unit(self) -> int:
+        """Rows of sums that pass to the vector cores are multiples of this: where they become
+        columns, each core's part of them fills blocks of memory."""
+        if not any(o.is_turned for o in self.outputs):
+            return FRACTAL
+        values = [r for op in (self.product.op, *self.ops) for r in op.results]
+        least = BLOCK * 8 // min(bitwidth(element_type(v)) for v in values)
+        return lcm(FRACTAL, least * self.product.launch.target.vector_parts)
+
+    @property
+    def part_cols(self) -> int:
+        """Columns that are side by side in all outputs; 0: all."""
+        return gcd(*(o.side_by_side(o.col_steps, self.p.n) for o in self.outputs))
+
+    @property
+    def part_rows(self) -> int:
+        return gcd(*(o.side_by_side(o.row_steps, self.p.m) for o in self.outputs))
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether sums of whole blocks are stored as they are, or after relu."""
+        kinds = [op for op in self.ops if op.ACCESS not in MOVING]
+        relus = all(isinstance(op, ReluOp) for op in kinds)
+        return (
+            len(self.terms) == 1
+            and (self.splits == 1 or self.last_wave)
+            and relus
+            and all(len(has_relu(o.value)) == 1 and not o.is_turned for o in self.outputs)
+        )
+
+    @property
+    def has_vector_cores(self) -> bool:
+        """Whether its program has work for them."""
+        return self.is_computed or not self.is_direct or self.last_wave
+
+    @cached_property
+    def reduces(self) -> list[ReduceOp]:
+        """Ops that reduce rows: a block has whole ones."""
+        return [op for op in self.ops if isinstance(op, ReduceOp)]
+
+    @property
+    def is_computed(self) -> bool:
+        return any(term.is_computed for term, _ in self.terms)
+
+
+def sections_of(launch: Launch) -> list[Section]:
+    """All outputs of a launch, in sections. Raises NotLowered where some are in none."""
+    body = launch.body
+    matmuls = [op for op in body.ops if isinstance(op, AnyMatmul)]
+    if not matmuls:
+        raise NotLowered(f"there is none for {launch.kernel.main.name}")
+    for op in matmuls:
+        element, other = element_type(op.lhs), element_type(op.rhs)
+        if element != other or element not in MULTIPLIED:
+            raise NotLowered(f"the cube does not multiply {element} by {other}")
+    origins = Origins(body)
+    outputs = [origins.output(value) for value in body.outputs]
+    products: dict[SSAValue, Product] = {
+        op.result: Product(launch, op, folds(launch, op, outputs)) for op in matmuls
+    }
+    sections: list[Section] = []
+    for group in together(outputs):
+        if len({o.columns for o in group}) > 1:
+            raise NotLowered("different columns of its matmuls meet")
+        terms = list(dict.fromkeys(t for o in group for t in o.terms))
+        if len({(products[m].op.lhs, products[m].sizes) for m, _ in terms}) > 1:
+            raise NotLowered("matmuls of different left-hand sides meet")
+        ops = between(launch, [o.value for o in group])
+        mine = tuple((products[m], first) for m, first in terms)
+        sections.append(Section(mine, tuple(group), ops))
+    return sections
+
+
+def folds(launch: Launch, op: AnyMatmul, outputs: Sequence[Output]) -> bool:
+    """Whether rows of all left-hand sides may be those of one matmul: there is one right-hand side,
+    they lie in memory, and no part of the rows ends within a fractal."""
+    batch, m, _, _ = op.dimensions()
+    mine, rows = [o for o in outputs if any(op.result is m for m, _ in o.terms)], prod(batch) * m
+    parts = [o.side_by_side(o.row_steps, rows) for o in mine]
+    one = prod(shape_of(op.rhs)[:-2]) == 1 and not is_turned(op) and isinstance(op, MatmulOp)
+    one = one and (prod(batch) == 1 or is_given(launch, op.lhs))
+    return one and all(part % FRACTAL == 0 for part in parts)
+
+
+def is_turned(op: AnyMatmul) -> bool:
+    """Whether the left-hand side is transposed."""
+    return isinstance(op, MatmulOp) and bool(op.transpose_lhs.value.data)
+
+
+def between(launch: Launch, outputs: Sequence[SSAValue]) -> tuple[TensorOp, ...]:
+    """The ops behind the matmuls that compute these values."""
+    needed, found = set(outputs), list[TensorOp]()
+    for op in reversed(launch.body.ops):
+        if not needed.isdisjoint(op.results) and not isinstance(op, AnyMatmul):
+            needed.update(op.operands)
+            found.append(op)
+    return tuple(found)

@@ -1,0 +1,271 @@
+"""Bodies of launches in ops that a vector core has: elementwise ones, reductions and moves.
+
+    %y = graph.softmax %x : tensor<8x64xf16>
+becomes
+    %0 = graph.cast %x to f32
+    %1 = graph.reduce "max" %0 axes [1]
+    %2 = graph.sub %0, %1
+    %3 = graph.exp %2
+    %4 = graph.reduce "sum" %3 axes [1]
+    %5 = graph.div %3, %4
+    %y = graph.cast %5 to f16
+
+They compute what the kernels of `runtime/kernels` do: narrow floats in f32, rounded once at the
+end. Reductions are sums, maxima and minima, and keep the dimensions that they reduce, as 1. The
+position of an extreme is the least number of an element that equals it.
+"""
+
+from collections.abc import Callable, Sequence
+from math import inf, prod
+from typing import Any
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, f32, i64
+from xdsl.ir import Attribute, Block, SSAValue
+
+from ge.dialects.fused_op import Body
+from ge.dialects.graph import elementwise as e
+from ge.dialects.graph import normalization as n
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.creation import RangeOp
+from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
+from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.graph.slicing import ConcatOp
+from ge.dialects.support.element_types import bitwidth, is_float
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import (
+    Shape,
+    element_type,
+    normalize_axis,
+    numel,
+    rank_of,
+    shape_of,
+    tensor,
+)
+from ge.runtime.library.launch import NotLowered
+
+EXACT = 1 << 24  # whole numbers from 0 on that f32 has
+
+
+class Writer:
+    """A block, while ops are added."""
+
+    def __init__(self) -> None:
+        self.block = Block()
+
+    def add(self, op_kind: type[TensorOp], *operands: SSAValue, **parameters: Any) -> SSAValue:
+        op = op_kind.of(*operands, **parameters)
+        self.block.add_op(op)
+        return op.results[0]
+
+    def number(self, value: float, like: SSAValue) -> SSAValue:
+        """One number of a value's element type."""
+        return self.constant(value, element_type(like))
+
+    def constant(self, value: float, element: Attribute) -> SSAValue:
+        kind = tensor((), element)
+        number: Any = value if is_float(element) else int(value)
+        op = ConstantOp.make(DenseIntOrFPElementsAttr.from_list(kind, (number,)), kind)  # pyright: ignore
+        self.block.add_op(op)
+        return op.result
+
+    def numbers(self, count: int) -> SSAValue:
+        """0, 1, ... below `count`, as f32."""
+        return self.add(RangeOp, *(self.constant(n, f32) for n in (0, count, 1)))
+
+    def cast(self, value: SSAValue, to: Attribute) -> SSAValue:
+        return value if element_type(value) == to else self.add(e.CastOp, value, to=to)
+
+    def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        return self.add(ReshapeOp, value, shape=shape) if shape_of(value) != shape else value
+
+    def reduce(self, kind: str, value: SSAValue, axes: Sequence[int]) -> SSAValue:
+        return self.add(ReduceOp, value, kind=kind, axes=axes)
+
+    def sum_of_squares(self, value: SSAValue, axes: Sequence[int]) -> SSAValue:
+        return self.reduce("sum", self.add(e.MulOp, value, value), axes)
+
+
+def wide(value: SSAValue) -> Attribute:
+    """The element type that a value is computed in."""
+    element = element_type(value)
+    return f32 if is_float(element) and bitwidth(element) < 32 else element
+
+
+Simplify = Callable[[Any, list[SSAValue], Writer], SSAValue]
+
+
+def simple_body(body: Body) -> tuple[Body, dict[SSAValue, SSAValue]]:
+    """The body in simple ops, and its value for each of the body's."""
+    w, new = Writer(), dict[SSAValue, SSAValue]()
+    for i, value in enumerate(body.inputs):
+        new[value] = w.block.insert_arg(value.type, i)
+    for op in body.ops:
+        operands = [new[v] for v in op.operands]
+        if (simplify := next((f for t, f in SIMPLE.items() if isinstance(op, t)), None)) is None:
+            copy = op.clone(dict(new))
+            w.block.add_op(copy)
+            new.update(zip(op.results, copy.results, strict=True))
+        else:
+            result = simplify(op, operands, w)
+            new[op.results[0]] = w.cast(result, element_type(op.results[0]))
+    ops = [op for op in w.block.ops if isinstance(op, TensorOp)]
+    return Body(ops, list(w.block.args), [new[v] for v in body.outputs]), new
+
+
+def softmax(op: n.SoftmaxLike, operands: list[SSAValue], w: Writer) -> SSAValue:
+    (x,) = operands
+    axis, rank = n.axis_of(op.axis.value.data, x), rank_of(x)
+    axes = range(axis, rank) if op.flatten.value.data else (axis,)
+    x = w.cast(x, wide(x))
+    below = w.add(e.SubOp, x, w.reduce("max", x, axes))
+    weights = w.add(e.ExpOp, below)
+    total = w.reduce("sum", weights, axes)
+    if isinstance(op, n.SoftmaxOp):
+        return w.add(e.DivOp, weights, total)
+    return w.add(e.SubOp, below, w.add(e.LogOp, total))
+
+
+def centered(x: SSAValue, axes: Sequence[int], w: Writer) -> SSAValue:
+    part = w.number(1 / prod(shape_of(x)[i] for i in axes), x)
+    return w.add(e.SubOp, x, w.add(e.MulOp, w.reduce("sum", x, axes), part))
+
+
+def inverse_rms(x: SSAValue, axes: Sequence[int], epsilon: float, w: Writer) -> SSAValue:
+    part = w.number(1 / prod(shape_of(x)[i] for i in axes), x)
+    mean = w.add(e.MulOp, w.sum_of_squares(x, axes), part)
+    root = w.add(e.SqrtOp, w.add(e.AddOp, mean, w.number(epsilon, x)))
+    return w.add(e.ReciprocalOp, root)
+
+
+def trailing_norm(op: n.TrailingNorm, operands: list[SSAValue], w: Writer) -> SSAValue:
+    x, scale, *bias = operands
+    axes = range(n.axis_of(op.axis.value.data, x), rank_of(x))
+    x = w.cast(x, wide(x))
+    if isinstance(op, n.LayerNormOp):
+        x = centered(x, axes, w)
+    factor = inverse_rms(x, axes, op.epsilon.value.data, w)
+    y = w.add(e.MulOp, w.add(e.MulOp, x, factor), w.cast(scale, element_type(x)))
+    return w.add(e.AddOp, y, w.cast(bias[0], element_type(x))) if bias else y
+
+
+def group_norm(op: n.GroupNormOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+    x, scale, bias = operands
+    (batch, channels, *rest), groups = shape_of(x), op.groups.value.data
+    x = w.cast(x, wide(x))
+    scale, bias = (
+        w.reshape(w.cast(v, element_type(x)), (groups, channels // groups, 1))
+        for v in (scale, bias)
+    )
+    rows = w.reshape(x, (batch, groups, channels // groups, prod(rest)))
+    rows = centered(rows, (2, 3), w)
+    factor = w.add(e.MulOp, inverse_rms(rows, (2, 3), op.epsilon.value.data, w), scale)
+    return w.reshape(w.add(e.AddOp, w.add(e.MulOp, rows, factor), bias), shape_of(x))
+
+
+def batch_norm(op: n.BatchNormOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+    x, *parameters = operands
+    x = w.cast(x, wide(x))
+    shape: Shape = (shape_of(x)[1], *(1,) * (rank_of(x) - 2))
+    columns = [w.reshape(w.cast(v, element_type(x)), shape) for v in parameters]
+    scale, bias, mean, variance = columns
+    root = w.add(e.SqrtOp, w.add(e.AddOp, variance, w.number(op.epsilon.value.data, x)))
+    factor = w.add(e.DivOp, scale, root)
+    offset = w.add(e.SubOp, bias, w.add(e.MulOp, mean, factor))
+    return w.add(e.AddOp, w.add(e.MulOp, x, factor), offset)
+
+
+def reduce(op: ReduceOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+    x, kind = operands[0], op.kind.data
+    axes = op.reduced_axes()
+    is_number = is_float(element_type(x))
+    if axes is None or kind == "prod" or not (is_number or kind in ("sum", "max", "min")):
+        raise NotLowered(f'there are no tiles for graph.reduce "{kind}" of {x.type}')
+    if kind not in ("max", "min"):
+        x = w.cast(x, wide(x))
+    match kind:
+        case "mean":
+            part = w.number(1 / prod(shape_of(x)[i] for i in axes), x)
+            y = w.add(e.MulOp, w.reduce("sum", x, axes), part)
+        case "l1":
+            y = w.reduce("sum", w.add(e.AbsOp, x), axes)
+        case "l2":
+            y = w.add(e.SqrtOp, w.sum_of_squares(x, axes))
+        case "sum_square":
+            y = w.sum_of_squares(x, axes)
+        case "log_sum":
+            y = w.add(e.LogOp, w.reduce("sum", x, axes))
+        case "log_sum_exp":
+            peak = w.reduce("max", x, axes)
+            finite = w.add(e.CompareOp, w.add(e.AbsOp, peak), w.number(inf, x), predicate="lt")
+            peak = w.add(e.SelectOp, finite, peak, w.number(0, x))
+            total = w.reduce("sum", w.add(e.ExpOp, w.add(e.SubOp, x, peak)), axes)
+            y = w.add(e.AddOp, w.add(e.LogOp, total), peak)
+        case _:
+            y = w.reduce(kind, x, axes)
+    return w.reshape(y, shape_of(op.results[0]))
+
+
+def arg_reduce(op: ArgReduceOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+    """Numbers of elements are f32: the vector unit reduces no integers of 32 bits."""
+    (x,), rank, kind = operands, rank_of(operands[0]), op.kind.data
+    axis = normalize_axis(op.axis.value.data, rank)
+    count = shape_of(x)[axis]
+    if count > EXACT:
+        raise NotLowered(f"{count} positions are more than f32 tells apart")
+    found = w.add(e.CompareOp, x, w.reduce(kind, x, (axis,)), predicate="eq")
+    if is_float(element_type(x)):  # a nan is an extreme
+        found = w.add(e.OrOp, found, w.add(e.CompareOp, x, x, predicate="ne"))
+    numbers = w.reshape(w.numbers(count), (count, *(1,) * (rank - 1 - axis)))
+    is_last = op.select_last_index.value.data
+    nowhere = w.number(-1 if is_last else count, numbers)
+    chosen = w.add(e.SelectOp, found, numbers, nowhere)
+    position = w.reduce("max" if is_last else "min", chosen, (axis,))
+    return w.reshape(w.cast(position, i64), shape_of(op.results[0]))
+
+
+def cumulative(op: CumulativeOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+    if (axes := op.row_axes()) is None or len(operands) > 1:
+        raise NotLowered(f"the axis of {op.name} is not in the text")
+    x, flags = w.cast(operands[0], wide(operands[0])), (op.exclusive, op.reverse)
+    exclusive, reverse = (bool(flag.value.data) for flag in flags)
+    kind, (axis,) = op.kind.data, axes
+    return w.add(CumulativeOp, x, kind=kind, axis=axis, exclusive=exclusive, reverse=reverse)
+
+
+def concat(op: ConcatOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+    """On three dimensions, of which it is along the second one."""
+    result = op.results[0]
+    axis = normalize_axis(op.axis.value.data, rank_of(result))
+    parts: list[SSAValue] = []
+    for value in operands:
+        shape = shape_of(value)
+        parts.append(w.reshape(value, (prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))))
+    joined = ConcatOp.of(parts, axis=1)
+    w.block.add_op(joined)
+    return w.reshape(joined.result, shape_of(result))
+
+
+def gather(op: GatherOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+    """Rows of a matrix, at a vector of indices."""
+    x, indices = operands
+    rows, *rest = shape_of(x)
+    if normalize_axis(op.axis.value.data, rank_of(x)) != 0:
+        raise NotLowered("elements are gathered within rows")
+    matrix = w.reshape(x, (rows, prod(rest)))
+    found = w.add(GatherOp, matrix, w.reshape(indices, (numel(shape_of(indices)),)))
+    return w.reshape(found, shape_of(op.results[0]))
+
+
+SIMPLE: dict[type[TensorOp], Simplify] = {
+    n.SoftmaxOp: softmax,
+    n.LogSoftmaxOp: softmax,
+    n.TrailingNorm: trailing_norm,
+    n.GroupNormOp: group_norm,
+    n.BatchNormOp: batch_norm,
+    ReduceOp: reduce,
+    ArgReduceOp: arg_reduce,
+    CumulativeOp: cumulative,
+    ConcatOp: concat,
+    GatherOp: gather,
+}

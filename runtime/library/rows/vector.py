@@ -1,0 +1,202 @@
+"""Kernels for the vector cores: elementwise ops, reductions, norms, and what is between them.
+
+Results are cut into boxes, which the cores share. Where elements are reduced, a box has whole rows;
+where not even one of them fits, its parts come one after the other, once for each reduction and
+once for the results.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from math import ceil, prod
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.reduction import CumulativeOp
+from ge.dialects.graph.shape import TransposeOp
+from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.support.boxes import Box
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import Shape, align_up, element_type, shape_of
+from ge.dialects.tile.types import BLOCK, Memory
+from ge.runtime.library.choices import in_order
+from ge.runtime.library.language.indices import Scalar
+from ge.runtime.library.language.tracing import Tracer
+from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
+from ge.runtime.library.places import long_dims
+from ge.runtime.library.programs import bytes_left, fits
+from ge.runtime.library.pulling import Pull
+from ge.runtime.library.rows.axes import Rewritten, rewritten
+
+LEAST = 1024  # elements of a box, so that instructions are worth their start
+
+
+def lower_vector(launch: Launch) -> Written:
+    new = rewritten(launch)
+    return new.original(fitting(new, tilings(new), partial(by_boxes, new)))
+
+
+def by_boxes(launch: Rewritten, sizes: Shape) -> Written:
+    """By boxes of the results, of these sizes; of a dimension that is reduced they are parts.
+    Raises NotLowered where boxes would store elements of a result again."""
+    shape, reduced, row = launch.shape, launch.reduced, row_dim(launch)
+    cut = {i for i, d in enumerate(shape) if sizes[i] < d and i not in reduced}
+    extents = [shape_of(out) for out in launch.body.outputs]
+    if any(len(e) < len(shape) or e[i] == 1 for e in extents for i in cut):
+        raise NotLowered("a result has not all dimensions along which others are cut")
+    spread = tuple(1 if i in reduced else d for i, d in enumerate(shape))
+    count = prod(ceil(d / size) for d, size in zip(spread, sizes, strict=True))
+    cores = min(count, launch.target.vector_cores)
+    parts = {dim: sizes[dim] for dim in reduced}
+
+    def write(c: Tracer, arguments: Arguments) -> None:
+        pull = Pull(c, launch, arguments, parts=parts)
+
+        def store(out: SSAValue, offsets: Sequence[Scalar]) -> None:
+            extents = shape_of(out)
+            if len(extents) != len(offsets):  # one number
+                box = Box.whole(extents)
+            else:
+                spans = zip(extents, offsets, sizes, strict=True)
+                box = Box.of([(at, size) if extent > 1 else (0, 1) for extent, at, size in spans])
+            pull.store(out, box, long_dims(box) == [row])
+
+        def in_parts(outs: list[SSAValue], offsets: list[Scalar], dims: Sequence[int]) -> None:
+            if not dims:
+                for out in outs:
+                    store(out, offsets)
+                return
+            for i in c.range(ceil(shape[dims[0]] / sizes[dims[0]])):
+                offsets[dims[0]] = i * sizes[dims[0]]
+                in_parts(outs, offsets, dims[1:])
+
+        # Results come together after all reductions: they may lie over what these read
+        together: dict[tuple[int, ...], list[SSAValue]] = {}
+        for out in dict.fromkeys(launch.body.outputs):
+            long = len(shape_of(out)) == len(shape)
+            dims = tuple(d for d in sorted(reduced) if long and sizes[d] < shape_of(out)[d])
+            together.setdefault(dims, []).append(out)
+        for i in shared(c, count, cores):
+            offsets = list(place(i, spread, sizes))
+            for dims in sorted(together, key=len):
+                in_parts(together[dims], list(offsets), dims)
+
+    return Written(write, cores, alone=Engine.VECTOR)
+
+
+def shared(c: Tracer, count: int, cores: int) -> Iterable[Scalar]:
+    """The numbers below `count` that are this core's. No core is without one."""
+    if count > cores:
+        return c.share(count)
+    return (c.core if count > 1 else 0,)
+
+
+def place(number: Scalar, shape: Shape, sizes: Shape) -> tuple[Scalar, ...]:
+    """Where box `number` is, of those of these sizes that cover a shape; the last dimension is the
+    fastest."""
+    boxes = [ceil(extent / size) for extent, size in zip(shape, sizes, strict=True)]
+    offsets: list[Scalar] = []
+    for dim in reversed(range(len(boxes))):
+        if boxes[dim] == 1:
+            offsets.append(0)
+            continue
+        is_first = prod(boxes[:dim]) == 1
+        at = number if is_first else number % boxes[dim]
+        offsets.append(at if sizes[dim] == 1 else at * sizes[dim])
+        number = 0 if is_first else number // boxes[dim]
+    return tuple(reversed(offsets))
+
+
+# ---- sizes -----------------------------------------------------------------------------------
+
+
+def fitting(
+    launch: Rewritten, candidates: Iterator[Shape], written: Callable[[Shape], Written]
+) -> Written:
+    """The program of the first sizes that fit. Raises NotLowered where none do."""
+    last: Written | NotLowered = NotLowered("")
+    for sizes in in_order(candidates):
+        try:
+            if fits(launch, last := written(sizes)):
+                return last
+        except NotLowered as e:  # smaller ones may have no such tiles
+            last = e
+    if isinstance(last, NotLowered):
+        raise last
+    missing = -bytes_left(launch, last)[Memory.UB]
+    raise NotLowered(f"its tiles need {missing} bytes of ub more than there are")
+
+
+def row_dim(launch: Rewritten) -> int | None:
+    """The dimension that the rows of tiles are of; columns are of the last one."""
+    last = len(launch.shape) - 1
+    inner = [d for d in launch.reduced if d != last]
+    others = inner or [d for d in range(last) if launch.shape[d] > 1 and d not in launch.reduced]
+    return max(others, default=None)
+
+
+def tilings(launch: Rewritten) -> Iterator[Shape]:
+    """Sizes of boxes, the best first: the largest that leave something to do for each core, if
+    possible two times, and then smaller and smaller ones."""
+    shape, reduced, row = launch.shape, launch.reduced, row_dim(launch)
+    last = len(shape) - 1
+    spread = prod(d for i, d in enumerate(shape) if i not in reduced)
+    cores = launch.target.vector_cores
+    each = ceil(spread / cores)  # of what is not reduced, for a core
+    length = prod(shape[d] for d in reduced)
+    if each * length >= 4 * LEAST:
+        each = ceil(each / 2)
+    else:
+        each = max(each, ceil(LEAST / length))
+    in_tile = {last} if row is None else {row, last}
+    whole = {d: shape[d] for d in in_tile & reduced}
+    free = [d for d in sorted(in_tile - reduced, reverse=True)]
+    step = BLOCK * 8 // min(bitwidth(element_type(v)) for v in values_of(launch))
+
+    turned = any(isinstance(op, TransposeOp) for op in launch.body.ops)
+    accumulated = any(isinstance(op, CumulativeOp) for op in launch.body.ops)
+
+    def sizes(elements: int, parts: dict[int, int]) -> Shape:
+        found = [1] * len(shape)
+        for dim, size in parts.items():
+            found[dim] = size
+        for dim in free:
+            found[dim] = max(min(shape[dim], elements), 1)
+            elements //= found[dim]
+        cut = next((d for d in free if found[d] < shape[d]), None)
+        if cut is not None and cut != last:
+            found[cut] = even(found[cut], shape[cut], spread // shape[cut], cores)
+        if row is not None and turned and found[row] > 1:
+            found[row] = align_up(found[row], step)
+        rows = 1 if row is None else found[row]
+        if accumulated and shape[last] > 1 and row is not None:
+            found[row], found[last] = (align_up(found[d], step) for d in (row, last))
+        elif rows > 1 and found[last] > 1:
+            found[last] = align_up(found[last], step)
+        return tuple(found)
+
+    while True:
+        yield sizes(each, whole)
+        if each > (step if last in free else 1):
+            each = ceil(each / 2)
+            continue
+        longest = row if row in whole and whole[row] > 1 else last
+        if longest not in whole or whole[longest] <= (step if longest == last else 1):
+            return
+        half = ceil(whole[longest] / 2)
+        whole[longest] = align_up(half, step) if longest == last else half
+
+
+def even(size: int, extent: int, others: int, cores: int) -> int:
+    """A size not below half of this one with which no core has more to do than needed: of a
+    dimension of so many elements, beside so many others."""
+
+    def most(size: int) -> int:
+        return ceil(ceil(extent / size) * others / cores) * size
+
+    return min(range(size, (size + 1) // 2 - 1, -1), key=most)
+
+
+def values_of(launch: Launch) -> Iterator[SSAValue]:
+    yield from launch.body.inputs
+    for op in launch.body.ops:
+        yield from op.results

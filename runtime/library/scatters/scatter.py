@@ -1,0 +1,151 @@
+"""Kernels that put rows into a copy of a tensor, at indices that the scalar unit reads.
+
+A core has some columns of all rows (of a plane, where there are several), whatever the indices are:
+so no two cores store one element, and of several updates of a row the last one stays, as stores of
+a core come one after the other.
+
+    for b in share(planes x columns)
+      for r in range(rows)                        the copy
+        load input[p, r.., c..]; store to result[p, r.., c..]
+      for k in range(updates)
+        load updates[p, k, c..]; store to result[p, indices[k], c..]       (add to it)
+
+Where a row is one element, a core has all of them.
+"""
+
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import f16, f32, i8, i32
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.indexing import ScatterNdOp, TensorScatterOp
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import Shape, align_up, element_type, normalize_axis, numel, shape_of
+from ge.dialects.tile.types import BLOCK
+from ge.runtime.library.language.indices import Index, Scalar
+from ge.runtime.library.language.tracing import Tracer
+from ge.runtime.library.language.values import Argument, Box
+from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
+from ge.runtime.library.moves.moves import MOST_SINGLE
+from ge.runtime.library.rows.vector import shared
+
+Scatter: TypeAlias = ScatterNdOp | TensorScatterOp
+
+ADDED = (f32, f16, i8, i32)  # that stores add; sums of bf16 are rounded once, at the end
+MOST = 8192  # elements of a tile
+LEAST_BYTES = 512  # of a row that a core has of several
+
+
+@dataclass(frozen=True)
+class Rows:
+    """`planes` x `rows` x `cols` elements, and `count` rows that are put into each plane."""
+
+    op: Scatter
+    planes: int
+    rows: int
+    cols: int
+    count: int
+
+    @classmethod
+    def of(cls, op: Scatter) -> "Rows":
+        """Raises NotLowered for a reduction that stores have not."""
+        shape = shape_of(op.input)
+        if isinstance(op, TensorScatterOp):
+            axis = normalize_axis(op.axis.value.data, len(shape))
+            count = shape_of(op.updates)[axis]
+            return cls(op, prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]), count)
+        if op.reduction.data not in ("none", "add"):
+            raise NotLowered(f'stores do not combine by "{op.reduction.data}"')
+        if op.reduction.data == "add" and element_type(op.input) not in ADDED:
+            raise NotLowered(f"stores do not add {element_type(op.input)} as the kernel does")
+        *places, depth = shape_of(op.indices)
+        return cls(op, 1, prod(shape[:depth]), prod(shape[depth:]), prod(places))
+
+    @property
+    def adds(self) -> bool:
+        return isinstance(self.op, ScatterNdOp) and self.op.reduction.data == "add"
+
+    def shapes(self) -> dict[SSAValue, Shape]:
+        """Of memrefs: rows of one element are one row."""
+        inner = (self.cols,) if self.cols > 1 else ()
+        shapes: dict[SSAValue, Shape] = dict.fromkeys(
+            (self.op.input, self.op.result), (self.planes, self.rows, *inner)
+        )
+        shapes[self.op.updates] = self.planes, self.count, *inner
+        if isinstance(self.op, ScatterNdOp):
+            shapes[self.op.indices] = self.count, shape_of(self.op.indices)[-1]
+        return shapes
+
+    def box(
+        self, of: Argument, plane: Scalar, row: Scalar, col: Scalar, is_one: bool = False
+    ) -> Box:
+        """Rows, or one, and the columns from `col` on."""
+        if self.cols == 1:
+            return of[plane, row:]
+        return of[plane, row, col:] if is_one else of[plane, row:, col:]
+
+    def row(self, c: Tracer, given: Arguments, plane: Scalar, number: Index) -> Scalar:
+        """Where an update belongs. Indices below 0 count from the end; others than those of rows
+        are refused."""
+        op, shape = self.op, shape_of(self.op.input)
+        if isinstance(op, TensorScatterOp):
+            if op.write_indices is None:
+                return number
+            batch = plane // (self.planes // shape[0])
+            wraps = op.mode.data == "circular"
+            most = (1 << 31) if wraps else self.rows - self.count + 1
+            first = c.read(given[op.write_indices][batch], below=most)
+            return (first + number) % self.rows if wraps else first + number
+        found: Scalar = 0
+        for k in range(shape_of(op.indices)[-1]):
+            size = shape[k]
+            at = c.read(given[op.indices][number, k], below=size, least=-size) % size
+            found = found * size + at
+        return found
+
+
+def lower_scatter(launch: Launch) -> Written:
+    """Rows at indices, in a copy of the rest."""
+    (op,) = (op for op in launch.body.ops if isinstance(op, Scatter))
+    if len(launch.body.ops) > 1:
+        raise NotLowered(f"there are ops beside {op.name}")
+    if numel(shape_of(op.input)) == 0 or numel(shape_of(op.updates)) == 0:
+        raise NotLowered("it has no elements")
+    w, bits = Rows.of(op), bitwidth(element_type(op.input))
+    if bits < 8:
+        raise NotLowered("elements of less than a byte are not moved")
+    if w.cols == 1 and w.planes * w.count > MOST_SINGLE:
+        raise NotLowered("elements at indices would be moved one by one")
+    cores = launch.target.vector_cores
+    width = align_up(ceil(w.cols / ceil(cores / w.planes)), LEAST_BYTES * 8 // bits)
+    return by_columns(launch, w, min(width, MOST))
+
+
+def by_columns(launch: Launch, w: Rows, width: int) -> Written:
+    """With so many columns of a plane at a time."""
+    op, element = w.op, element_type(w.op.input)
+    across = ceil(w.cols / width)
+    count = w.planes * across
+    cores = min(count, launch.target.vector_cores)
+    unit = BLOCK * 8 // bitwidth(element)
+    tall = max(MOST // width, 1)
+    shape = (min(tall, w.rows), width) if w.cols > 1 else (1, min(MOST, align_up(w.rows, unit)))
+    step = shape[0] if w.cols > 1 else shape[1]
+
+    def write(c: Tracer, given: Arguments) -> None:
+        source, result, updates = (given[x] for x in (op.input, op.result, op.updates))
+        tiles = c.ub(*shape, element, copies=2)
+        rows = c.ub(1, shape[1] if w.cols > 1 else 1, element, copies=2)
+        for i in shared(c, count, cores):
+            plane, col = i // across, i % across * width
+            for r in c.range(ceil(w.rows / step)):
+                c.load(tiles[r], w.box(source, plane, r * step, col), pad=0)
+                c.store(w.box(result, plane, r * step, col), tiles[r])
+            for k in c.range(w.count):
+                c.load(rows[k], w.box(updates, plane, k, col, True), pad=0)
+                to = w.box(result, plane, w.row(c, given, plane, k), col, True)
+                c.store(to, rows[k], add=w.adds)
+
+    return Written(write, cores, w.shapes())

@@ -1,0 +1,150 @@
+"""Kernels that put elements at indices along an axis, into a copy of a tensor.
+
+The cores share boxes of the result, and each selects: an element of a box is that of an update
+where the update's index is the element's own number. Updates come in their order, one line of them
+at a time, so that the last of several stays, and sums are those of the kernel's body:
+
+    for b in share(boxes)                         rows along the axis, columns behind it
+      load input[p, r.., c..] to t
+      for j in range(updates)
+        t = select(numbers of rows == indices[p, j, c..], updates[p, j, c..], t)
+      store t
+
+Along the last axis, columns have the numbers, and an update is a column. All updates pass over all
+boxes, so there are not to be many. An index that is none of the axis changes nothing here, where
+the kernel's body refuses it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil, prod
+
+from xdsl.dialects.builtin import bf16, i32
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.elementwise import MaximumOp, MinimumOp, MulOp
+from ge.dialects.graph.indexing import ScatterElementsOp
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import Shape, align_up, element_type, normalize_axis, numel, shape_of
+from ge.dialects.tile.types import BLOCK
+from ge.runtime.library.language import values as v
+from ge.runtime.library.language.indices import Scalar
+from ge.runtime.library.language.tracing import Tracer
+from ge.runtime.library.language.values import Argument
+from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
+from ge.runtime.library.rows.vector import LEAST, place, shared
+
+MOST = 4096  # elements of a box
+MOST_UPDATES = 256  # along the axis
+
+COMBINED: dict[str, Callable[[v.Expression, v.Expression], v.Expression]] = {
+    "none": lambda old, new: new,
+    "add": lambda old, new: old + new,
+    "mul": lambda old, new: v.binary(MulOp, old, new),
+    "max": lambda old, new: v.binary(MaximumOp, old, new),
+    "min": lambda old, new: v.binary(MinimumOp, old, new),
+}
+
+
+@dataclass(frozen=True)
+class Lines:
+    """`before` x `size` x `after` elements, the middle ones along the axis; `count` updates of each
+    line along it."""
+
+    op: ScatterElementsOp
+    before: int
+    size: int
+    after: int
+    count: int
+
+    @classmethod
+    def of(cls, op: ScatterElementsOp) -> "Lines":
+        """Raises NotLowered for what has no program here."""
+        shape, indices = shape_of(op.input), shape_of(op.indices)
+        axis, element = normalize_axis(op.axis.value.data, len(shape)), element_type(op.input)
+        if numel(shape) == 0 or numel(indices) == 0:
+            raise NotLowered("it has no elements")
+        if any(d != n for i, (d, n) in enumerate(zip(shape, indices, strict=True)) if i != axis):
+            raise NotLowered("its indices are of a part of the input")
+        if indices[axis] > MOST_UPDATES:
+            raise NotLowered(f"{indices[axis]} updates would each pass over the whole input")
+        if bitwidth(element) < 8:
+            raise NotLowered("elements of less than a byte are not moved")
+        if element == bf16 and op.reduction.data != "none":
+            raise NotLowered("what bf16 is combined to is rounded once, at the end")
+        return cls(op, prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]), indices[axis])
+
+    @property
+    def is_last(self) -> bool:
+        return self.after == 1
+
+    def shapes(self) -> dict[SSAValue, Shape]:
+        """Of memrefs."""
+        op, inner = self.op, () if self.is_last else (self.after,)
+        shapes: dict[SSAValue, Shape] = dict.fromkeys(
+            (op.input, op.result), (self.before, self.size, *inner)
+        )
+        return shapes | dict.fromkeys((op.indices, op.updates), (self.before, self.count, *inner))
+
+    def sizes(self, cores: int) -> Shape:
+        """Of boxes of the result."""
+        shape, element = self.shapes()[self.op.result], element_type(self.op.input)
+        unit = BLOCK * 8 // min(bitwidth(element), 32)
+        each = min(max(ceil(prod(shape) / cores / 2), LEAST), MOST)
+        cols = min(align_up(shape[-1], unit), align_up(each, unit))
+        rows = min(max(each // cols, 1), shape[-2])
+        return (rows, cols) if self.is_last else (1, rows, cols)
+
+
+def lower_scatter_elements(launch: Launch) -> Written:
+    """Elements at indices along an axis, in a copy of the rest."""
+    (op,) = (op for op in launch.body.ops if isinstance(op, ScatterElementsOp))
+    if len(launch.body.ops) > 1:
+        raise NotLowered(f"there are ops beside {op.name}")
+    w = Lines.of(op)
+    shape, sizes = w.shapes()[op.result], w.sizes(launch.target.vector_cores)
+    count = prod(ceil(d / n) for d, n in zip(shape, sizes, strict=True))
+    cores = min(count, launch.target.vector_cores)
+
+    def write(c: Tracer, given: Arguments) -> None:
+        boxes = Boxes(c, w, given, sizes)
+        for i in shared(c, count, cores):
+            boxes.write(i, place(i, shape, sizes))
+
+    return Written(write, cores, w.shapes())
+
+
+class Boxes:
+    """The program, while it is written."""
+
+    def __init__(self, c: Tracer, w: Lines, given: Arguments, sizes: Shape) -> None:
+        self.c, self.w, self.given = c, w, given
+        self.rows, self.cols = sizes[-2:]
+        line = (self.rows, 1) if w.is_last else (1, self.cols)
+        element = element_type(w.op.input)
+        self.tiles = c.ub(self.rows, self.cols, element, copies=2)
+        self.indices = c.ub(*line, element_type(w.op.indices), copies=2)
+        self.updates = c.ub(*line, element, copies=2)
+
+    def write(self, turn: Scalar, at: tuple[Scalar, ...]) -> None:
+        c, op = self.c, self.w.op
+        *lead, row, col = at
+        tile = c.load(self.tiles[turn], self.given[op.input][*lead, row:, col:], pad=0)
+        own = v.columns(self.cols, col) if self.w.is_last else v.rows(self.rows, row)
+        numbers = c.tile_of(own)
+        for j in c.range(self.w.count):
+            index = self.line(self.indices[j], self.given[op.indices], at, j, self.w.size)
+            update = self.line(self.updates[j], self.given[op.updates], at, j, 0)
+            where = v.cast(index, i32)
+            where = v.where(where < 0, where + self.w.size, where)
+            new = COMBINED[op.reduction.data](tile, update)
+            c.assign(tile, v.where(v.compare("eq", numbers, where), new, tile))
+        c.store(self.given[op.result][*lead, row:, col:], tile)
+
+    def line(
+        self, tile: v.Tile, of: Argument, at: tuple[Scalar, ...], number: Scalar, pad: int
+    ) -> v.Tile:
+        """What update `number` of a box's lines has."""
+        *lead, row, col = at
+        box = of[row:, number] if self.w.is_last else of[*lead, number, col:]
+        return self.c.load(tile, box, pad=pad)

@@ -1,0 +1,65 @@
+"""Which lowering writes the tile program of a kernel: its author's, else one by an op that it has,
+else by its engine."""
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+
+from ge.dialects.fused_op import CustomOp
+from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.cache import AppendOp
+from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
+from ge.dialects.graph.image import ResizeOp
+from ge.dialects.graph.indexing import ScatterElementsOp, ScatterNdOp, TensorScatterOp, TopKOp
+from ge.dialects.graph.pooling import PoolOp
+from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.support.access import Access
+from ge.dialects.support.tensor_op import TensorOp
+from ge.runtime.library.launch import Launch, NotLowered, Written
+
+BY_OP: dict[type[TensorOp], str] = {
+    AppendOp: "attention.append.lower_append",
+    AttentionOp: "attention.attention.lower_attention",
+    ConvOp: "convolution.convolution.lower_convolution",
+    ConvTransposeOp: "convolution.transposed.lower_transposed",
+    PoolOp: "windows.sliding.lower_sliding",
+    ScatterElementsOp: "scatters.scatter_elements.lower_scatter_elements",
+    ScatterNdOp: "scatters.scatter.lower_scatter",
+    TensorScatterOp: "scatters.scatter.lower_scatter",
+    TopKOp: "rows.top_k.lower_top_k",
+}
+BY_ENGINE: dict[Engine, str] = {
+    Engine.CUBE: "matmul.matmul.lower_matmul",
+    Engine.VECTOR: "rows.vector.lower_vector",
+}
+
+
+@cache
+def lowering_at(place: str) -> Callable[[Launch], Written]:
+    """The lowering of a module of this folder: most programs need few of them."""
+    module, _, name = place.rpartition(".")
+    return getattr(import_module(f"ge.runtime.library.{module}"), name)
+
+
+def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
+    """Raises NotLowered where there is none."""
+    main = launch.kernel.main
+    if isinstance(main, CustomOp) or not type(main).__module__.startswith("ge."):
+        from ge.runtime.library.by_hand import by_hand, lower_by_hand
+
+        if by_hand(launch) is not None:
+            return lower_by_hand
+    kinds = {type(op) for op in launch.body.ops}
+    if found := [place for kind, place in BY_OP.items() if kind in kinds]:
+        return lowering_at(found[0])
+    from ge.runtime.library.moves.moves import is_repeat, lower_moves, moves
+
+    if any(isinstance(op, ResizeOp) and not is_repeat(op) for op in launch.body.ops):
+        return lowering_at("windows.resize.lower_resize")
+    engine = launch.kernel.engine.data
+    rows = any(op.ACCESS is Access.ROWS for op in launch.body.ops)
+    if engine is Engine.VECTOR and moves(launch) and not rows:
+        return lower_moves
+    if engine not in BY_ENGINE:
+        raise NotLowered(f"nothing is lowered for engine {engine}")
+    return lowering_at(BY_ENGINE[engine])

@@ -1,0 +1,268 @@
+"""What kernels with windows over images have in common: where windows are, and the ops after."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Any, Literal
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.activation import ReluOp
+from ge.dialects.graph.slicing import ConcatOp
+from ge.dialects.graph.support.window import Window
+from ge.dialects.support.boxes import Box
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Shape, element_type, normalize_axis, numel, shape_of
+from ge.runtime.library.grids import GridOp, on_grid
+from ge.runtime.library.language import values as v
+from ge.runtime.library.language.indices import Index, Scalar
+from ge.runtime.library.language.tracing import Tracer
+from ge.runtime.library.language.values import Argument, Copied, Expression, Tile
+from ge.runtime.library.launch import Launch, NotLowered
+from ge.runtime.library.places import is_pointwise
+from ge.runtime.library.pulling import number
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Of lines and columns of an image, or of planes, lines and columns: sizes, those of the
+    result, kernel, strides, dilations and pads before. Each plane of a result is an image of its
+    own, of as many planes as the kernel has."""
+
+    image: Shape
+    result: Shape
+    kernel: Shape
+    strides: Shape
+    dilations: Shape
+    pads: Shape
+
+    @cached_property
+    def taps(self) -> int:
+        return prod(self.kernel)
+
+    @property
+    def has_planes(self) -> bool:
+        return len(self.result) > 2
+
+    @cached_property
+    def planes(self) -> int:
+        """Of the result."""
+        return prod(self.result[:-2])
+
+    @property
+    def planes_of_kernel(self) -> list[tuple[int, ...]]:
+        """The places of its planes; one of no dimension where it has none."""
+        return list(product(*map(range, self.kernel[:-2])))
+
+    def image_of(self, c: Tracer, number: Index) -> tuple[Index, tuple[Index, ...]]:
+        """Which image, and plane if there are any, is this one of all planes of the results."""
+        if not self.has_planes:
+            return c.now(number), ()
+        number = c.now(number)
+        return c.now(number // self.planes), (c.now(number % self.planes),)
+
+    def starts(self, at: Sequence[Scalar], tap: Sequence[Scalar]) -> list[Scalar]:
+        """Where the window of a pixel of the result has this kernel element."""
+        dims = zip(at, tap, self.strides, self.dilations, self.pads, strict=True)
+        return [pixel * step + element * apart - pad for pixel, element, step, apart, pad in dims]
+
+    def spans(self, at: Sequence[Scalar], tap: Sequence[Scalar]) -> list[Any]:
+        """As `starts`, for a box of pixels of one plane from there on."""
+        starts = zip(self.starts(at, tap), self.strides, strict=True)
+        found: list[Any] = [slice(start, None, step) for start, step in starts]
+        return [*(at.start for at in found[:-2]), *found[-2:]]
+
+
+def windows_of(
+    window: Window, image: Shape, result: Shape
+) -> tuple[Shape, Shape, Shape, Shape, Shape, Shape]:
+    """The fields of `Windows`. Images of one dimension have one line, and so have those whose
+    windows are single elements. Raises NotLowered for more than three dimensions."""
+    if len(image) > 3:
+        raise NotLowered(f"it has {len(image)} spatial dimensions")
+    window = window.resolved(image)
+    ones, line = (1, 1), (1,) * (len(image) == 1)
+    single = {*window.kernel, *window.strides} == {1} and not any(window.pads)
+    if single and image == result:
+        whole = 1, prod(image)
+        return whole, whole, ones, ones, ones, (0, 0)
+    return (
+        (*line, *image),
+        (*line, *result),
+        (*line, *window.kernel),
+        (*line, *window.strides),
+        (*line, *window.dilations),
+        (*(0 for _ in line), *window.pads[: window.rank]),
+    )
+
+
+@dataclass(frozen=True)
+class Known:
+    """Expressions for values, whatever box of them is asked for."""
+
+    launch: Launch
+    values: dict[SSAValue, Expression]
+
+    def expression(self, value: SSAValue, box: Box, column: bool = False) -> Expression:
+        return self.values[value]
+
+    def tile(self, value: SSAValue, box: Box) -> v.Tile:
+        raise NotLowered("there are blocks of scales behind windows")
+
+    def buffer(self, shape: v.Shape, like: SSAValue) -> v.Tile:
+        raise NotLowered("there are blocks of scales behind windows")
+
+
+Kind = Literal["all", "channel", "image"]
+"""Of an operand: as the result, a number for each channel, or one for each of each image."""
+
+
+@dataclass(frozen=True)
+class Rest:
+    """The ops after a launch's first one, `op`. `shape`: that of the memref of its result and of
+    all of its shape; `column`: of one with a number for each channel. `last`: the last op, where it
+    says only where results stand (a transposition, a concatenation of channels); it is none of
+    them. `bias`: what is added to the first one's result before them. Raises NotLowered where the
+    op is not the first one."""
+
+    launch: Launch
+    op: TensorOp
+    shape: Shape
+    column: Shape
+    last: TensorOp | None = None
+    bias: SSAValue | None = None
+
+    def __post_init__(self) -> None:
+        body = self.launch.body
+        if self.op is not body.ops[0]:
+            raise NotLowered(f"{body.ops[0].name} stands before {self.op.name}")
+        if len(body.outputs) > 1 and self.last is not None:
+            raise NotLowered("it has several results, one of which is moved")
+
+    @property
+    def ops(self) -> Sequence[TensorOp]:
+        return self.launch.body.ops[1 : None if self.last is None else -1]
+
+    @property
+    def computed(self) -> SSAValue:
+        """What the ops compute, at the end."""
+        return (self.ops[-1] if self.ops else self.op).results[0]
+
+    @property
+    def out(self) -> SSAValue:
+        return self.launch.body.outputs[0]
+
+    @cached_property
+    def results(self) -> dict[SSAValue, SSAValue]:
+        """What is computed and stored, and the launch's result that it becomes."""
+        outs = self.launch.body.outputs
+        return {v: v for v in outs} if self.last is None else {self.computed: self.out}
+
+    @cached_property
+    def whole(self) -> list[SSAValue]:
+        """Values of as many elements as the results, which are in UB together."""
+        full = [v for v, kind in self.others.items() if kind == "all"]
+        return [*full, *self.results]
+
+    @cached_property
+    def whole_bits(self) -> int:
+        """Of an element of each of them."""
+        return sum(bitwidth(element_type(v)) for v in self.whole)
+
+    @cached_property
+    def pixel_bits(self) -> int:
+        """In UB, of each pixel: two of each whole value."""
+        return 2 * (bitwidth(element_type(self.op.results[0])) + self.whole_bits)
+
+    @cached_property
+    def narrowest(self) -> int:
+        """Bits of the narrowest of its whole values."""
+        return min(bitwidth(element_type(v)) for v in (self.op.operands[0], *self.whole))
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.ops and self.bias is None and len(self.results) == 1
+
+    @property
+    def is_relu(self) -> bool:
+        alone = self.bias is None and len(self.results) == 1
+        return [type(op) for op in self.ops] == [ReluOp] and alone
+
+    @cached_property
+    def others(self) -> dict[SSAValue, Kind]:
+        """What the ops take besides the result of `op` and numbers. Raises NotLowered for what has
+        other shapes."""
+        known: set[SSAValue] = {self.op.results[0]}
+        found: dict[SSAValue, Kind] = {} if self.bias is None else {self.bias: "channel"}
+        for op in self.ops:
+            if not isinstance(op, GridOp) and not is_pointwise(op):
+                raise NotLowered(f"there are no tiles for {op.name} after {self.op.name}")
+            for value in op.operands:
+                if value not in known and number(self.launch, value) is None:
+                    found[value] = self.kind(value, op)
+            known.update(op.results)
+        return found
+
+    def kind(self, value: SSAValue, user: TensorOp) -> Kind:
+        shape, whole = shape_of(value), shape_of(self.op.results[0])
+        ones = (1,) * (len(whole) - 2)
+        if shape == whole:
+            return "all"
+        is_column = shape in ((1, whole[1], *ones), (whole[1], *ones))
+        if isinstance(user, GridOp) and user.axis is not None:
+            is_column = normalize_axis(user.axis.value.data, len(whole)) == 1
+        if is_column and numel(shape) == prod(self.column):
+            return "channel"
+        if shape == (*whole[:2], *ones):
+            return "image"
+        raise NotLowered(f"{value.type} is broadcast to {self.op.results[0].type}")
+
+    def column_box(
+        self, value: SSAValue, memref: Argument, image: Scalar, group: Scalar, row: Scalar
+    ) -> v.Box:
+        """Of an operand that is no whole one."""
+        return memref[image if self.others[value] == "image" else group, row:, 0:]
+
+    @property
+    def shapes(self) -> dict[SSAValue, Shape]:
+        """Of memrefs."""
+        of_kind: dict[Kind, Shape] = {
+            "all": self.shape, "channel": self.column, "image": (*self.shape[:2], 1)
+        }  # fmt: skip
+        shapes = {v: of_kind[kind] for v, kind in self.others.items()}
+        if not isinstance(self.last, ConcatOp):
+            return shapes | dict.fromkeys(self.launch.body.outputs, self.shape)
+        joined = (*self.last.inputs, self.out)
+        return shapes | {v: (self.shape[0], shape_of(v)[1], *self.shape[2:]) for v in joined}
+
+    def compute(
+        self,
+        known: dict[SSAValue, Expression],
+        shape: Pair,
+        keep: Callable[[SSAValue, Expression], Tile],
+    ) -> None:
+        """The results, one after the other; `keep` stores one and says which tile it is in."""
+        first = self.op.results[0]
+        if self.bias is not None:
+            known[first] += known[self.bias]
+        if first in self.results:
+            known[first] = keep(self.results[first], known[first])
+        for op in self.ops:
+            for operand in op.operands:
+                if operand not in known:
+                    constant = number(self.launch, operand)
+                    if constant is not None:
+                        known[operand] = constant
+            if isinstance(op, GridOp):
+                whole = Box.of([(0, size) for size in shape_of(op.results[0])])
+                result = on_grid(Known(self.launch, known), op, whole, False)
+            else:
+                args = tuple(known[v] for v in op.operands)
+                result = Copied(op, args, shape, element_type(op.results[0]))
+            value = op.results[0]
+            known[value] = keep(self.results[value], result) if value in self.results else result
