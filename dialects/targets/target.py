@@ -131,6 +131,7 @@ class Target:
     mmad_start_cycles: float = 0.0
     mte1_start_cycles: float = 0.0  # L1 to L0A or L0B
     mte2_start_cycles: float = 0.0  # memory to L1 or UB
+    mte2_piece_cycles: float = 0.0  # at least, of each piece of what goes to or from UB
     vector_start_cycles: float = 0.0
     flags: int = 8  # between two pipes of a core
     flag_cycles: float = 0.0  # from setting a flag to the end of the wait for it

@@ -2,10 +2,12 @@
 
     load        mte2_start + bytes / rate, and not less than bytes / the core's share of L2 and HBM
                 (`Share`). Rows that go to L1 are brought into the cube's order on the way, at full
-                rate only where they lie at certain strides (`share_of`); to UB, a start for each
-                piece that lies apart in memory or in the tile (an assumption, as in formulas), and
-                pieces of less than 32 bytes take as long as those. HBM gives UB whole blocks of a
-                size that the target states: a piece that does not begin at one takes one more
+                rate only where they lie at certain strides (`share_of`). To UB, an instruction has
+                as many pieces as lie evenly apart, in memory and in the tile; others start again.
+                A piece takes as long as its bytes, of 32 at least, and not less than mte2_piece;
+                so does, on its way to L1, an element that lies apart from others.
+                HBM gives UB whole blocks of a size that the target states: a piece that does not
+                begin at one takes one more
     fill        of L1: as a load of its bytes at full rate (an assumption); of UB: a vector copy
     move        L1 to L0A, L0B: mte1_start + bytes / rate; L0C to L1: bytes / rate; in UB: a copy,
                 or where columns are taken a gather of them
@@ -13,7 +15,8 @@
                 several rows, strides or dilations (`window_rate`)
     mmad        mmad_start + ceil(m/16) ceil(n/16) ceil(k/k0) k0 256 / macs a cycle, where k0 is as
                 many elements as 32 bytes are: the cube multiplies blocks
-    store       bytes / rate, those of what arrives; from UB a start for each further piece
+    store       bytes / rate, those of what arrives; from UB in pieces, as a load, but that the
+                first instruction has no start
     push, pop   as a store and a load; on merged cores both ends are at one rate. Those of a cube
                 core with several vector cores beside it are an instruction for each of them
     map         for each op of its body as many vector instructions as `INSTRUCTIONS` says, in the
@@ -66,6 +69,7 @@ from ge.runtime.library.costs.split_cores import share_of, window_rate
 
 PARTIAL_CYCLES = 16  # of a repeat that is not full: pto-isa
 MOST_REPEATS = 255  # of an instruction: official
+MOST_PIECES = 4095  # of a transfer: official
 
 FAR_STRIDE, FAR_GBS = 65536, 1.0  # elements; gigabytes a second, where rows lie farther apart
 
@@ -99,9 +103,11 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
             return load_cycles(op, sizes, share, target)
         case StoreOp():
             memory = tile_type(op.source).space
-            count, size = pieces(box_of(op.target), sizes, op.source)
-            starts = max(count - 1, 0) * target.mte2_start_cycles if memory is Memory.UB else 0.0
-            return starts + count * size / min(out_rate(memory, target), share.l2_write)
+            found, rate = pieces(box_of(op.target), sizes, op.source), out_rate(memory, target)
+            rate = min(rate, share.l2_write)
+            if memory is not Memory.UB:
+                return found.count * found.size / rate
+            return (found.instructions - 1) * target.mte2_start_cycles + found.cycles(rate, target)
         case MoveOp():
             return move_cycles(op, target)
         case UnfoldOp():
@@ -132,20 +138,21 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
 
 def load_cycles(op: LoadOp, sizes: tuple[int, ...], share: Share, target: Target) -> float:
     view, t = box_of(op.source), tile_type(op.target)
-    rate, starts = min(load_rate(t.space, target), share.l2_read), 1
-    count, size = pieces(view, sizes, op.target)
+    rate, found = min(load_rate(t.space, target), share.l2_read), pieces(view, sizes, op.target)
+    size, hbm = found.size, share.hbm.get(view.source, inf)
     if t.space is Memory.UB:
-        starts = count
-    elif target.split_cores and t.rows.data > 1:
+        alone = found.instructions * target.mte2_start_cycles + found.cycles(rate, target)
+        size = bytes_of_blocks(view, size, target.gm_block_bytes)
+        return max(alone, found.count * size / hbm)
+    if target.split_cores and t.rows.data > 1:
         stride = box_row_stride(view)
         if stride >= FAR_STRIDE:
             rate = min(rate, FAR_GBS / target.clock_ghz)
         else:
             rate *= share_of(stride, t.element)
-    alone = starts * target.mte2_start_cycles + count * size / rate
-    if t.space is Memory.UB:
-        size = bytes_of_blocks(view, size, target.gm_block_bytes)
-    return max(alone, count * size / share.hbm.get(view.source, inf))
+    is_apart = any(view.box_steps[dim] > 1 for dim in view.box_dims[1])
+    moved = found.cycles(rate, target) if is_apart else found.count * size / rate
+    return max(target.mte2_start_cycles + moved, found.count * size / hbm)
 
 
 def bytes_of_blocks(view: ViewOp, size: int, block: int) -> float:
@@ -215,18 +222,44 @@ def _stride(view: ViewOp, dim: int) -> int:
     return numel(memref_shape(view.source)[dim + 1 :]) * view.box_steps[dim]
 
 
-def pieces(view: ViewOp, sizes: tuple[int, ...], tile: SSAValue) -> tuple[int, int]:
-    """How many pieces the elements of a box that exist are, which lie side by side in memory and in
-    the tile, and the bytes of each, which come in blocks of 32."""
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """What a transfer moves: `count` pieces of `size` bytes, which come in blocks of 32, by as many
+    instructions."""
+
+    instructions: int
+    count: int
+    size: int
+
+    def cycles(self, rate: float, target: Target) -> float:
+        least = target.mte2_piece_cycles if self.count > 1 else 0.0
+        return self.count * max(self.size / rate, least)
+
+
+def pieces(view: ViewOp, sizes: tuple[int, ...], tile: SSAValue) -> Pieces:
+    """The elements of a box that exist, in pieces that lie side by side in memory and in the tile.
+    One instruction moves those that are evenly apart in both."""
     side_by_side, cols = 1, view.box_dims[1]
     whole_rows = prod(sizes[i] for i in cols) == row_stride(tile)
+    levels: list[int] = []
+    step, was_column = 0, True
     for dim in reversed(range(len(sizes))):
-        if sizes[dim] > 1:
-            if _stride(view, dim) != side_by_side or not (dim in cols or whole_rows):
-                break
+        if sizes[dim] == 1:
+            continue
+        if not sizes[dim]:
+            return Pieces(0, 0, 0)
+        stride, is_column = _stride(view, dim), dim in cols or whole_rows
+        if not levels and stride == side_by_side and is_column:
             side_by_side *= sizes[dim]
+        elif levels and stride == step and is_column == was_column:
+            levels[-1] *= sizes[dim]
+        else:
+            levels.append(sizes[dim])
+        step, was_column = stride * sizes[dim], is_column
     size = storage_bytes(side_by_side, memref_element(view.source))
-    return numel(sizes) // side_by_side, max(size, BLOCK)
+    longest = max(levels, default=1)
+    instructions = prod(levels) // longest * ceil(longest / MOST_PIECES)
+    return Pieces(instructions, prod(levels), max(size, BLOCK))
 
 
 # ---- the cube --------------------------------------------------------------------------------

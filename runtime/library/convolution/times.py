@@ -143,13 +143,15 @@ class Times:
         images = self.images * ceil(high / lines) * ceil(wide / cols)
         out = m * (lines * cols) * SUM_BYTES / self.out_rate
         again = max(down * w.taps / prod(w.strides), 1)  # how often an element comes
-        pixel = self.size if w.strides[-1] == 1 else BLOCK
+        pixel, rate = self.size, target.l2_read_rate * self.shares[1]
+        if w.strides[-1] > 1:  # each is a piece of its own
+            pixel, rate = BLOCK, min(rate, BLOCK / (target.mte2_piece_cycles or 1))
         return Block(
             ceil(images * down / target.cube_cores),
             down,
             out,
             min(target.l2_read_rate * self.shares[0], self.hbm * images),
-            min(target.l2_read_rate * self.shares[1], self.window_hbm * again),
+            min(rate, self.window_hbm * again),
             w.taps * min(lines, high) * min(cols, wide) * pixel,
             taken(m, lines, cols, w, target),
         )
@@ -201,7 +203,7 @@ class Times:
             lines = image.pixels // image.width / parts
         found = self.window_hbm * block.down / parts
         begin = share / min(target.gm_to_ub_rate or self.image_rate(block), found)
-        begin += lines * target.mte2_start_cycles
+        begin = target.mte2_start_cycles + max(begin, lines * target.mte2_piece_cycles)
         return max(begin, turns * share / REPEAT_BYTES, share / target.ub_out_rate)
 
     def cycles(self, cut: Cut, most: float = inf) -> float:
@@ -243,9 +245,9 @@ class Times:
         parts, turns = w.parts(target), target.vector_cycles.get("transpose", 1)
         pop = parts * target.mte2_start_cycles + pixels * cut.channels * size / rate
         share, lines = pixels / parts * size, 1 if cut.image.whole else pixels // width / parts
-        begin = real * lines * target.mte2_start_cycles
         found = self.window_hbm * block.down / parts
-        begin += real * share / min(target.gm_to_ub_rate or rate, found)
+        begin = real * share / min(target.gm_to_ub_rate or rate, found)
+        begin = max(begin, real * lines * target.mte2_piece_cycles) + target.mte2_start_cycles
         turn = target.vector_start_cycles + turns * cut.channels * share / REPEAT_BYTES
         push = cut.channels * share / target.ub_out_rate
         return pop, max(begin, turn, push), self.late
@@ -260,6 +262,7 @@ def taken(m: int, lines: int, cols: int, w: Convolution, target: Target) -> floa
     pieces = m * (1 if cols == wide else min(lines, high))
     size = m * min(lines * cols, high * wide) * SUM_BYTES
     loads = w.passing * size / (target.gm_to_ub_rate or target.l0c_to_ub_rate)
-    loads += (w.passing - 1) * pieces * target.mte2_start_cycles
-    stores = pieces * target.mte2_start_cycles + size / target.ub_out_rate
+    least = pieces * target.mte2_piece_cycles
+    loads = max(loads, (w.passing - 1) * least) + (w.passing - 1) * target.mte2_start_cycles
+    stores = max(size / target.ub_out_rate, least)
     return max(loads, stores) / target.vector_parts

@@ -188,7 +188,8 @@ class SplitCubeKernel(CubeKernel):
     def layout_us(self, size: int) -> float:
         """Time of the vector cores to move `size` bytes in pieces of a repeat."""
         t = self.target
-        cycles = size / t.vector_cores * (1 / t.gm_to_ub_rate + t.mte2_start_cycles / REPEAT_BYTES)
+        each = max(1 / t.gm_to_ub_rate, t.mte2_piece_cycles / REPEAT_BYTES)
+        cycles = size / t.vector_cores * each
         return cycles / t.cycles_per_us + t.kernel_start_us.get("vector", 0.0)
 
 

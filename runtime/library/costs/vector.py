@@ -123,9 +123,9 @@ class VectorShape:
         t, program = self.target, self.program
         assert program is not None
         width = self.width / max(program.loads, 1)
-        starts = program.pieces(size, tile, width) + rounds * program.loads
-        moved = size / rate if rate else 0.0
-        return (moved + starts * t.mte2_start_cycles) / t.cycles_per_us
+        pieces = program.pieces(size, tile, width)
+        moved = max(size / rate if rate else 0.0, pieces * t.mte2_piece_cycles)
+        return (moved + rounds * program.loads * t.mte2_start_cycles) / t.cycles_per_us
 
     def lane_cycles(self, elements: int, cores: int) -> float:
         """Cycles of one lane on each of the cores that share so many elements. Each core computes

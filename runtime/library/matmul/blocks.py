@@ -284,7 +284,7 @@ def merging(p: Matrices, target: Target) -> float:
     columns."""
     cores = target.vector_cores
     rate = target.gm_to_ub_rate or target.l0c_to_ub_rate
-    starts = (p.m + 2) * target.mte2_start_cycles + 2 * target.vector_start_cycles
+    starts = 3 * target.mte2_start_cycles + 2 * target.vector_start_cycles
     each = SUM_BYTES / rate + CYCLES * SUM_BYTES / REPEAT_BYTES
     parts = p.splits * p.terms
     return 2 * target.cross_flag_cycles + parts * (starts + p.m * ceil(p.n / cores) * each)
@@ -341,7 +341,8 @@ def loads(cut: Cut, p: Matrices, target: Target) -> float:
         else:
             parts = target.vector_parts
             rate = parts * (target.gm_to_ub_rate or target.l0c_to_ub_rate)
-            starts = (terms * depth if computing.by_terms else line) * target.mte2_start_cycles
-            beside = starts / parts + size * computing.bytes / min(rate, share)
+            pieces = terms * depth if computing.by_terms else line
+            beside = max(pieces * target.mte2_piece_cycles / parts, size * computing.bytes / rate)
+            beside = max(beside + target.mte2_start_cycles, size * computing.bytes / share)
             load += max(size * width / target.l2_read_rate, beside)
     return load
