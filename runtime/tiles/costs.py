@@ -2,7 +2,9 @@
 
     load        mte2_start + bytes / rate, and not less than bytes / the core's share of L2 and HBM
                 (`Share`). Rows that go to L1 are brought into the cube's order on the way, at full
-                rate only where they lie at certain strides (`share_of`). To UB, an instruction has
+                rate only where they lie at certain strides (`share_of`); what lies farther apart
+                than the instruction's field of 16 bits can say comes row by row, a start for each
+                (official; catlass loads them so). To UB, an instruction has
                 as many pieces as lie evenly apart, in memory and in the tile; others start again.
                 A piece takes as long as its bytes, of 32 at least, and not less than mte2_piece;
                 so does, on its way to L1, an element that lies apart from others.
@@ -71,7 +73,7 @@ PARTIAL_CYCLES = 16  # of a repeat that is not full: pto-isa
 MOST_REPEATS = 255  # of an instruction: official
 MOST_PIECES = 4095  # of a transfer: official
 
-FAR_STRIDE, FAR_GBS = 65536, 1.0  # elements; gigabytes a second, where rows lie farther apart
+MOST_STRIDE = 65535  # elements from one row of an operand of the cube to the next: official
 
 INSTRUCTIONS = ELEMENTWISE | {
     **dict.fromkeys(("and", "or", "not", "xor"), ("compare",)),
@@ -144,15 +146,16 @@ def load_cycles(op: LoadOp, sizes: tuple[int, ...], share: Share, target: Target
         alone = found.instructions * target.mte2_start_cycles + found.cycles(rate, target)
         size = bytes_of_blocks(view, size, target.gm_block_bytes)
         return max(alone, found.count * size / hbm)
+    starts = 1
     if target.split_cores and t.rows.data > 1:
         stride = box_row_stride(view)
-        if stride >= FAR_STRIDE:
-            rate = min(rate, FAR_GBS / target.clock_ghz)
+        if stride > MOST_STRIDE:
+            starts = prod(sizes[i] for i in view.box_dims[0])
         else:
             rate *= share_of(stride, t.element)
     is_apart = any(view.box_steps[dim] > 1 for dim in view.box_dims[1])
     moved = found.cycles(rate, target) if is_apart else found.count * size / rate
-    return max(target.mte2_start_cycles + moved, found.count * size / hbm)
+    return max(starts * target.mte2_start_cycles + moved, found.count * size / hbm)
 
 
 def bytes_of_blocks(view: ViewOp, size: int, block: int) -> float:

@@ -10,6 +10,8 @@ from xdsl.ir import SSAValue
 import ge
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.compute import MapOp
+from ge.dialects.tile.transfers import LoadOp
+from ge.dialects.tile.types import tile_type
 from ge.lowering.tiles.api import TileProgram
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import exp, rowsum
@@ -187,3 +189,28 @@ def test_rows_that_begin_within_blocks_of_hbm_take_longer() -> None:
     assert cycles(12287) / cycles(12288) == pytest.approx(1.25, rel=1e-3)
     assert cycles(12288 + 128) / cycles(12288) == pytest.approx(1 + 256 / 2048)
     assert cycles(12287, size=128) == cycles(12288, size=128)
+
+
+@pytest.mark.parametrize("apart", [65_280, 65_536, 70_016])
+def test_rows_beyond_the_field_of_an_instruction_are_loaded_one_by_one(apart: int) -> None:
+    """16 rows of 128 elements to L1: one start up to 65,535 elements apart, then one for each."""
+    given = [np.zeros(shape, "f2") for shape in ((16, apart), (16, 16))]
+    given.append(np.zeros((16, 128), "f4"))
+
+    def first(c: Tracer, x: Any, w: Any, y: Any) -> None:
+        rows, sums = c.l1(16, 128), c.l0c(16, 128)
+        c.mmad(sums, c.load(c.l1(16, 16), w[0:, 0:]), c.load(rows, x[0:, 0:]), init=True)
+        c.store(y[0:, 0:], sums)
+
+    run = on_cores(ge.tile.kernel(first).on(*given, cores=1, target="910b2"))
+    run.time()
+    loads = [
+        cycles
+        for record, cycles in zip(run.tables.records, run.cycles(), strict=True)
+        if isinstance(op := run.tables.ops[record.op], LoadOp)
+        and tile_type(op.target).cols.data == 128
+    ]
+    starts = 16 if apart > 65_535 else 1
+    alone = starts * B2.mte2_start_cycles + 16 * 256 / B2.l2_read_rate
+    of_hbm = 16 * 256 / (B2.hbm_rate * B2.hbm_efficiency * B2.hbm_read_efficiency)
+    assert loads == [pytest.approx(max(alone, of_hbm))]
