@@ -62,11 +62,7 @@ _NAMES = {
     "transforms.fusion.user_patterns": "OpType Pattern",
     "transforms.fusion.user_rules": "FusedOp",
 }
-_DOORS = {
-    "host": "ge.runtime.host.api",
-    "tile": "ge.lowering.tiles.api",
-    "torch": "ge.lowering.torch.api",
-}
+_DOORS = ("host", "tile", "torch")  # modules of this folder
 _HOME = {name: f"ge.{module}" for module, names in _NAMES.items() for name in names.split()}
 
 if not os.path.isdir(os.path.join(__path__[0], "dialects")):  # in the sources, beside this folder
@@ -84,7 +80,7 @@ def __getattr__(name: str) -> Any:
     if name == "__all__":
         return [*_HOME, *_DOORS]
     if name in _DOORS:
-        return importlib.import_module(_DOORS[name])
+        return importlib.import_module(f"ge.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'ge' has no attribute '{name}'")
     module = importlib.import_module(_HOME[name])

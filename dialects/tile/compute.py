@@ -241,8 +241,8 @@ class ReduceOp(VectorInstruction, LineOp):
 
     @property
     def along_rows(self) -> bool:
-        """Whether it is of each row."""
-        return tile_type(self.target).cols.data == 1
+        """Whether it is of each row; of a single column, to one number, it is of the column."""
+        return tile_type(self.target).shape == (tile_type(self.source).rows.data, 1)
 
     def reads(self) -> Sequence[SSAValue]:
         return (self.source,)

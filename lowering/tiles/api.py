@@ -36,31 +36,55 @@ from ge.dialects.targets.target import Target, record_target
 from ge.dialects.tile.kernel import KernelOp
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.library import by_hand
-from ge.runtime.library.language.indices import ceil_div as ceil_div
+from ge.runtime.library.language.indices import ceil_div
 from ge.runtime.library.language.tracing import Tracer
-from ge.runtime.library.language.values import Argument, ElementLike
-from ge.runtime.library.language.values import abs as abs
-from ge.runtime.library.language.values import cast as cast
-from ge.runtime.library.language.values import colmax as colmax
-from ge.runtime.library.language.values import colsum as colsum
-from ge.runtime.library.language.values import columns as columns
-from ge.runtime.library.language.values import erf as erf
-from ge.runtime.library.language.values import exp as exp
-from ge.runtime.library.language.values import log as log
-from ge.runtime.library.language.values import maximum as maximum
-from ge.runtime.library.language.values import minimum as minimum
-from ge.runtime.library.language.values import relu as relu
-from ge.runtime.library.language.values import rowmax as rowmax
-from ge.runtime.library.language.values import rowmin as rowmin
-from ge.runtime.library.language.values import rows as rows
-from ge.runtime.library.language.values import rowsum as rowsum
-from ge.runtime.library.language.values import sigmoid as sigmoid
-from ge.runtime.library.language.values import silu as silu
-from ge.runtime.library.language.values import sqrt as sqrt
-from ge.runtime.library.language.values import tanh as tanh
-from ge.runtime.library.language.values import where as where
+from ge.runtime.library.language.values import (
+    Argument,
+    ElementLike,
+    abs,
+    cast,
+    ceil,
+    colmax,
+    colmin,
+    colsum,
+    columns,
+    erf,
+    exp,
+    floor,
+    gelu,
+    is_inf,
+    is_nan,
+    log,
+    maximum,
+    minimum,
+    mod,
+    power,
+    reciprocal,
+    relu,
+    round,
+    rowmax,
+    rowmin,
+    rows,
+    rowsum,
+    rsqrt,
+    sigmoid,
+    sign,
+    silu,
+    softplus,
+    sqrt,
+    tanh,
+    where,
+)
 from ge.runtime.library.language.writing import written_kernel
 from ge.transforms.tiles.finish import finish
+
+__all__ = [
+    "Kernel", "Returning", "Tensor", "TileProgram", "abs", "cast", "ceil", "ceil_div", "colmax",
+    "colmin", "colsum", "columns", "erf", "exp", "floor", "gelu", "is_inf", "is_nan", "kernel",
+    "log", "maximum", "minimum", "mod", "power", "program", "reciprocal", "relu", "round",
+    "rowmax", "rowmin", "rows", "rowsum", "rsqrt", "sigmoid", "sign", "silu", "softplus",
+    "sqrt", "tanh", "where",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from ge.runtime.check.tiles import KernelProof
@@ -178,7 +202,8 @@ Program = TypeVar("Program", bound=Callable[[Any], Returning])
 
 def program(*ops: type[Operation]) -> Callable[[Program], Program]:
     """Register the function below, which returns the tile program of an op's launch
-    (`kernel.returning(...)`), for these op classes of one's own."""
+    (`kernel.returning(...)`), for these op classes: one's own, or those of ge. A launch that has
+    such an op fused with others keeps ge's program, with a warning."""
 
     def register(function: Program) -> Program:
         for op in ops:
@@ -219,7 +244,10 @@ class TileProgram:
             if memref_of(array) != arg.type:
                 text = f"%{name} is {arg.type}, not {memref_of(array)}"
                 raise GeError(text, hint="kernel.on(...) makes a program for other shapes")
-        given = dict(zip(names, arrays, strict=True))
+        given = {
+            name: np.reshape(array, array.shape or (1,))
+            for name, array in zip(names, arrays, strict=True)
+        }
         for name, result in TileKernel(self.kernel, self.target).run(given, seed).items():
             given[name][...] = result
 
@@ -274,4 +302,5 @@ def call(
 
 
 def memref_of(like: Like) -> "MemRefType[Attribute]":
-    return MemRefType(element_named(like.dtype), like.shape)
+    """A scalar is a memref of one element."""
+    return MemRefType(element_named(like.dtype), like.shape or (1,))

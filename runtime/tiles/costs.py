@@ -23,7 +23,7 @@
                 core with several vector cores beside it are an instruction for each of them
     map         for each op of its body as many vector instructions as `INSTRUCTIONS` says, in the
                 bits that it is computed in (`bits_of`), and casts to and from these. One number
-                that is known before the loop is `scalar`
+                that is known before the loop is `scalar`. A conversion to integers rounds as well
     vector      vector_start + repeats of 256 bytes x vector_cycles, + 16 where the last repeat is
                 not full. An instruction has 255 repeats at most. Where rows lie apart, or one row
                 or column meets all others, it goes along a row or down the repeats of all rows, so
@@ -47,8 +47,8 @@ from math import ceil, gcd, inf, prod
 from xdsl.dialects.scf import ForOp
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph.elementwise import CastOp
-from ge.dialects.support.element_types import bitwidth, storage_bytes
+from ge.dialects.graph.elementwise import CastOp, CeilOp, FloorOp, RoundOp
+from ge.dialects.support.element_types import bitwidth, is_integer, storage_bytes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import align_up, constant_value, element_type, numel, shape_of
 from ge.dialects.targets.target import Target
@@ -346,6 +346,9 @@ def map_cycles(op: MapOp, target: Target) -> float:
 
     for member in op.members:
         bits, result = bits_of(member), member.results[0]
+        if is_part_of_cast(member):
+            held[result] = held[member.operands[0]]
+            continue
         if not isinstance(member, CastOp):
             cycles += sum(cast(v, bits) for v in member.operands)
         cycles += map_op_cycles(member, gaps, bits, scalars, target)
@@ -353,6 +356,14 @@ def map_cycles(op: MapOp, target: Target) -> float:
         held[result] = {own if isinstance(member, CastOp) or own == 1 else bits}
     ends = zip(op.yielded, op.outs, strict=True)
     return cycles + sum(cast(v, bitwidth(tile_type(out).element)) for v, out in ends)
+
+
+def is_part_of_cast(op: TensorOp) -> bool:
+    """Whether floats are rounded as they become integers, which one conversion does."""
+    casts = [use.operation for use in op.results[0].uses]
+    return isinstance(op, RoundOp | FloorOp | CeilOp) and all(
+        isinstance(cast, CastOp) and is_integer(cast.to) for cast in casts
+    )
 
 
 def map_op_cycles(

@@ -30,16 +30,19 @@ from ge.runtime.library.costs.core_tiles import shared_leading
 REPEAT_BYTES = 256
 
 # Instructions for each element, by op; `scalar` has one number as an operand. gelu is
-# x / (1 + exp(-1.6 x (1 + 0.045 x^2))), what chips compute for all its variants. Ops that are
+# x / (1 + exp(-1.6 x (1 + 0.045 x^2))), what chips compute for all its variants. Floats are rounded
+# to integers by a conversion (official: CANN's Cast, float to float). Ops that are
 # not here: `VECTOR_COST` instructions as slow as add.
 ELEMENTWISE: dict[str, tuple[str, ...]] = {
     "abs": ("abs",),
     "add": ("add",),
     "cast": ("cast",),
+    "ceil": ("cast",),
     "clamp": ("scalar", "scalar"),
     "compare": ("compare",),
     "div": ("div",),
     "exp": ("exp",),
+    "floor": ("cast",),
     "gelu": ("mul", "scalar", "scalar", "mul", "exp", "scalar", "div"),
     "log": ("ln",),
     "maximum": ("max",),
@@ -48,6 +51,7 @@ ELEMENTWISE: dict[str, tuple[str, ...]] = {
     "neg": ("scalar",),
     "reciprocal": ("div",),
     "relu": ("relu",),
+    "round": ("cast",),
     "select": ("select",),
     "sigmoid": ("scalar", "exp", "scalar", "div"),
     "silu": ("scalar", "exp", "scalar", "div"),

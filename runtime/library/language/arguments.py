@@ -45,6 +45,13 @@ class Argument:
         return Box(self, tuple(starts), spans, tuple(steps))
 
 
+@dataclass(frozen=True, eq=False)
+class OneNumber(Argument):
+    """An argument that is one number, known while the kernel is traced, and not in memory."""
+
+    number: float
+
+
 def keys_of(key: Any, rank: int) -> tuple[Any, ...]:
     """An index or a range for each dimension; those that are left out are whole."""
     keys = cast_type("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,)

@@ -43,6 +43,7 @@ from ge.dialects.tile.kernel import BarrierOp
 from ge.dialects.tile.types import FifoType, Memory, TileType, ring_in, tile_in
 from ge.dialects.tile.unfold import UnfoldOp
 from ge.runtime.library.language import values as v
+from ge.runtime.library.language.arguments import OneNumber
 from ge.runtime.library.language.arith import INDEX
 from ge.runtime.library.language.indices import (
     Condition,
@@ -281,6 +282,8 @@ class Tracer:
         hint = "write c.read(ids[i], below=n)"
         if v.box_of(box).spans:
             raise GeError("one number is read", hint=hint)
+        if isinstance(box.argument, OneNumber):
+            return Index("constant", (whole(box.argument.number),))
         if below is None or below <= least:
             text = "has no bound" if below is None else f"is at least {least} and below {below}"
             raise GeError(f"a number that is read {text}", hint=hint)
@@ -298,10 +301,21 @@ class Tracer:
         """From device memory to L1 or UB; returns the tile. Outside of the tensor it becomes `pad`.
         `rows` (first, count, step): the box becomes these rows of it, and others stay."""
         side = self.side_of(tile)
+        if isinstance(v.box_of(box).argument, OneNumber):
+            return self.load_number(tile, box.argument)
         shape = tile.shape if rows is None else (rows[1], tile.shape[1])
-        place = v.box_of(box).value(side, shape)
+        place = box.value(side, shape)
         apart = None if rows is None else (side.index(rows[0]), whole(rows[2]))
         side.add(transfers.LoadOp, place, tile.value(side), pad, apart)
+        return tile
+
+    def load_number(self, tile: v.Tile, argument: v.Argument) -> v.Tile:
+        """What a load of a constant of one element is: nothing lies in memory."""
+        assert isinstance(argument, OneNumber)
+        if tile.shape != (1, 1):
+            text = "{}x{} elements are loaded of one number".format(*tile.shape)
+            raise GeError(text, hint="load it to a tile of 1x1, which is repeated in expressions")
+        self.fill(tile, argument.number)
         return tile
 
     def store(self, box: v.Box, tile: v.Tile, relu: bool = False, add: bool = False) -> None:

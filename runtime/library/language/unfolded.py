@@ -6,7 +6,7 @@ from ge.dialects.tile.unfold import Unfolding
 from ge.runtime.library.language.values import Shape, Tile
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Unfolded:
     """A matrix of `depth` x `count`: a column for each window over a tile in L1, whose rows are
     pixels and whose columns are channels; with `turned` its transposition. `pad`: what is left and

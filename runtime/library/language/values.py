@@ -7,6 +7,7 @@ Operands of an expression have one element type (`cast` changes it); a tile of o
 column is repeated along the other operand's.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -15,7 +16,7 @@ from xdsl.dialects.builtin import f32, i1, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import activation, elementwise
-from ge.dialects.support.element_types import bitwidth, element_named
+from ge.dialects.support.element_types import bitwidth, element_named, is_float, is_integer
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.tile.buffers import SlotOp, ViewOp
@@ -74,8 +75,30 @@ class Expression:
     def __ge__(self, other: "Value") -> "Expression":
         return compare("ge", self, other)
 
+    # As of numpy's arrays, a comparison is a value of its own; expressions are told apart by `is`.
+    def __eq__(self, other: object) -> "Expression":  # type: ignore[override]
+        return compare("eq", self, operand(other))
+
+    def __ne__(self, other: object) -> "Expression":  # type: ignore[override]
+        return compare("ne", self, operand(other))
+
+    __hash__ = object.__hash__
+
+    def __and__(self, other: "Expression") -> "Expression":
+        return logical(elementwise.AndOp, self, other)
+
+    def __or__(self, other: "Expression") -> "Expression":
+        return logical(elementwise.OrOp, self, other)
+
+    def __xor__(self, other: "Expression") -> "Expression":
+        return logical(elementwise.XorOp, self, other)
+
+    def __invert__(self) -> "Expression":
+        return logical(elementwise.NotOp, self)
+
     def __bool__(self) -> bool:
-        raise GeError("elements of a tile are known when the core runs", hint="use where(...)")
+        text = "elements of a tile are known when the core runs, not while the kernel is traced"
+        raise GeError(text, hint="choose by where(...), join comparisons by &, | and ~")
 
 
 Value: TypeAlias = "Expression | int | float"
@@ -163,7 +186,7 @@ class Part(Tile):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Transposed:
     """A tile with rows and columns exchanged, as an operand of `mmad` or of an assignment."""
 
@@ -321,13 +344,59 @@ def compare(predicate: str, a: Value, b: Value) -> Expression:
     return Apply(elementwise.CompareOp, (a, b), shape, i1, {"predicate": predicate})
 
 
+def logical(op: type[TensorOp], *args: Expression) -> Expression:
+    """And, or, not of comparisons; of integers, of their bits."""
+    for arg in map(expression, args):
+        if is_float(arg.element):
+            text = f"{op.name.removeprefix('graph.')} is of comparisons or integers"
+            raise GeError(f"{text}, not of {arg.element}", hint="compare it with a number first")
+    shape, element = common(*args)
+    return Apply(op, args, shape, element)
+
+
 def unary(op: type[TensorOp], x: Expression, **parameters: Any) -> Expression:
-    return Apply(op, (expression(x),), x.shape, x.element, parameters)
+    element = i1 if issubclass(op, elementwise.FloatTest) else expression(x).element
+    return Apply(op, (x,), x.shape, element, parameters)
 
 
-def cast(x: Expression, to: ElementLike) -> Expression:
-    """`x` as elements of another type: "f16", "i32", `a.dtype`, a numpy dtype."""
+def of_each(op: type[TensorOp]) -> Callable[[Expression], Expression]:
+    """The function that has an op of a graph computed of each element."""
+
+    def function(x: Expression) -> Expression:
+        return unary(op, x)
+
+    function.__doc__ = op.__doc__
+    return function
+
+
+ROUNDINGS: dict[str, type[TensorOp] | None] = {
+    "even": elementwise.RoundOp,
+    "floor": elementwise.FloorOp,
+    "ceil": elementwise.CeilOp,
+    "trunc": None,  # what `graph.cast` does
+}
+"""How floats become integers. The vector unit has these in its conversions (RINT, FLOOR, CEIL and
+TRUNC of CANN's `Cast`); those away from zero (ROUND) and to odd numbers (ODD) no op of a graph
+has."""
+
+
+def cast(x: Expression, to: ElementLike, rounding: str | None = None) -> Expression:
+    """`x` as elements of another type: "f16", "i32", `a.dtype`, a numpy dtype. `rounding`: of
+    floats to integers, "even", "floor", "ceil" or "trunc"; without it as `graph.cast` has it,
+    toward zero. Integers out of range wrap around. Raises GeError for other roundings, and where
+    nothing is rounded so."""
     x, element = expression(x), element_named(to)
+    if rounding is not None:
+        if rounding not in ROUNDINGS:
+            known = ", ".join(map(repr, ROUNDINGS))
+            raise GeError(f"there is no rounding {rounding!r}", hint=f"there are: {known}")
+        to_integer = is_float(x.element) and is_integer(element)
+        if not to_integer and not (is_float(element) and rounding == "even"):
+            text = f"{x.element} becomes {element} without {rounding!r}"
+            hint = "roundings are of floats to integers; floats become floats to the nearest, even"
+            raise GeError(text, hint=hint)
+        if to_integer and (op := ROUNDINGS[rounding]) is not None:
+            x = unary(op, x)
     return x if x.element == element else Cast(x, x.shape, element)
 
 
@@ -336,52 +405,59 @@ def wide(x: Expression) -> Expression:
     return cast(x, f32) if bitwidth(x.element) < 32 else x
 
 
-def exp(x: Expression) -> Expression:
-    return unary(elementwise.ExpOp, x)
+abs = of_each(elementwise.AbsOp)
+ceil = of_each(elementwise.CeilOp)
+erf = of_each(elementwise.ErfOp)
+exp = of_each(elementwise.ExpOp)
+floor = of_each(elementwise.FloorOp)
+gelu = of_each(activation.GeluOp)
+is_inf = of_each(elementwise.IsInfOp)
+is_nan = of_each(elementwise.IsNanOp)
+log = of_each(elementwise.LogOp)
+reciprocal = of_each(elementwise.ReciprocalOp)
+relu = of_each(activation.ReluOp)
+round = of_each(elementwise.RoundOp)
+sigmoid = of_each(activation.SigmoidOp)
+sign = of_each(elementwise.SignOp)
+silu = of_each(activation.SiluOp)
+softplus = of_each(activation.SoftplusOp)
+sqrt = of_each(elementwise.SqrtOp)
+tanh = of_each(elementwise.TanhOp)
 
 
-def log(x: Expression) -> Expression:
-    return unary(elementwise.LogOp, x)
+def rsqrt(x: Expression) -> Expression:
+    """1 / sqrt(x): a root and a division, as the vector unit's own `rsqrt` is not exact."""
+    return reciprocal(sqrt(x))
 
 
-def sqrt(x: Expression) -> Expression:
-    return unary(elementwise.SqrtOp, x)
+def power(a: Value, b: Value) -> Expression:
+    """`a` to the power of `b`."""
+    return binary(elementwise.PowOp, a, b)
 
 
-def abs(x: Expression) -> Expression:
-    return unary(elementwise.AbsOp, x)
-
-
-def tanh(x: Expression) -> Expression:
-    return unary(elementwise.TanhOp, x)
-
-
-def erf(x: Expression) -> Expression:
-    return unary(elementwise.ErfOp, x)
-
-
-def relu(x: Expression) -> Expression:
-    return unary(activation.ReluOp, x)
-
-
-def sigmoid(x: Expression) -> Expression:
-    return unary(activation.SigmoidOp, x)
-
-
-def silu(x: Expression) -> Expression:
-    return unary(activation.SiluOp, x)
+def mod(a: Value, b: Value) -> Expression:
+    """The rest of a division, of the sign of the divisor."""
+    return binary(elementwise.ModOp, a, b)
 
 
 def maximum(a: Value, b: Value) -> Expression:
+    """The larger of two, nan where one is."""
     return binary(elementwise.MaximumOp, a, b)
 
 
 def minimum(a: Value, b: Value) -> Expression:
+    """The smaller of two, nan where one is."""
     return binary(elementwise.MinimumOp, a, b)
 
 
 def where(condition: Expression, a: Value, b: Value) -> Expression:
     """`a` where the comparison holds, else `b`."""
+    if expression(condition).element != i1:
+        text = f"where(...) chooses by a comparison, not by {condition.element}"
+        raise GeError(text, hint="compare tiles or numbers by <, <=, ==, != and so on")
+    if not any(isinstance(operand(v), Expression) for v in (a, b)):
+        hint = 'cast(condition, "f32") is 1 where it holds and 0 elsewhere'
+        raise GeError("where(...) of two numbers: their element type is not known", hint=hint)
     _, element = common(a, b)
     bits = (Cast(v, v.shape, i1) for v in (a, b) if isinstance(v, Expression))  # for shapes alone
     shape, _ = common(condition, *bits)
@@ -389,23 +465,41 @@ def where(condition: Expression, a: Value, b: Value) -> Expression:
 
 
 def rowmax(x: Expression) -> Expression:
-    return Reduced("max", expression(x), (x.shape[0], 1), x.element)
+    """The largest of each row, a column."""
+    return of_rows("max", x)
 
 
 def rowmin(x: Expression) -> Expression:
-    return Reduced("min", expression(x), (x.shape[0], 1), x.element)
+    """The smallest of each row, a column."""
+    return of_rows("min", x)
 
 
 def rowsum(x: Expression) -> Expression:
-    return Reduced("sum", expression(x), (x.shape[0], 1), x.element)
+    """The sum of each row, a column."""
+    return of_rows("sum", x)
 
 
 def colmax(x: Expression) -> Expression:
-    return Reduced("max", expression(x), (1, x.shape[1]), x.element)
+    """The largest of each column, a row."""
+    return of_columns("max", x)
+
+
+def colmin(x: Expression) -> Expression:
+    """The smallest of each column, a row."""
+    return of_columns("min", x)
 
 
 def colsum(x: Expression) -> Expression:
-    return Reduced("sum", expression(x), (1, x.shape[1]), x.element)
+    """The sum of each column, a row."""
+    return of_columns("sum", x)
+
+
+def of_rows(kind: str, x: Expression) -> Expression:
+    return Reduced(kind, expression(x), (x.shape[0], 1), x.element)
+
+
+def of_columns(kind: str, x: Expression) -> Expression:
+    return Reduced(kind, expression(x), (1, x.shape[1]), x.element)
 
 
 def rows(count: int, base: Scalar = 0) -> Expression:

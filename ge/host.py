@@ -1,0 +1,3 @@
+"""`ge.host`: programs launched one by one, as by a host."""
+
+from ge.runtime.host.api import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""`ge.tile`: kernels by hand."""
+
+from ge.lowering.tiles.api import *  # noqa: F403
