@@ -140,7 +140,10 @@ class Request:
         """The program in memory, from the cache or compiled (`ge.compile`). It is kept with its
         locations. Raises as compiling does."""
         request = replace(self, look=LOCATED)
-        entry = None if registered().all_passes else _entry_of(request)
+        from ge.runtime.library import by_hand
+
+        known_here = registered().all_passes or by_hand.registered()
+        entry = None if known_here else _entry_of(request)
         if entry is not None and (record := _read(entry, Path(self.path).parent)) is not None:
             try:
                 return _recall(request, entry, record)

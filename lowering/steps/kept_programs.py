@@ -43,6 +43,7 @@ from ge.lowering.text.kept import WRONG, Unsound, is_ours, own_files, text_of
 from ge.lowering.text.outline import Outline
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module
+from ge.runtime.library.by_hand import author_of
 from ge.runtime.library.choices import Choice, choosing
 from ge.runtime.library.launch import Launch, NotLowered
 
@@ -245,8 +246,9 @@ def name_of(key: str) -> str:
 
 
 def is_foreign(op: Operation) -> bool:
-    """Whether an op is none of `OWN`, or a kernel by hand."""
-    return isinstance(op, CustomOp) or is_foreign_class(type(op))
+    """Whether an op is none of `OWN`, or has a kernel by hand."""
+    foreign = isinstance(op, CustomOp) or is_foreign_class(type(op))
+    return foreign or (isinstance(op, TensorOp) and author_of(op) is not None)
 
 
 @cache

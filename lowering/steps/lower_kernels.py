@@ -33,7 +33,7 @@ from ge.dialects.graph.cache import AppendOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.ops import NO_TILES, KernelOp, LaunchOp
 from ge.dialects.support.access import Access
-from ge.dialects.support.diagnostics import remark
+from ge.dialects.support.diagnostics import remark, warning
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.helpers import helpers
 from ge.dialects.support.operation import all_ops, walk
@@ -41,7 +41,8 @@ from ge.dialects.targets.target import Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.steps.kept_programs import Kept, Shared
 from ge.lowering.steps.lower_to_tasks import symbols_of
-from ge.runtime.library.launch import NotLowered
+from ge.runtime.library.by_hand import passed_over
+from ge.runtime.library.launch import Launch, NotLowered
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class LowerKernelsPass(ModulePass):
             programs.begin(writers)
             return
         programs.prepare(writers)
+        tell_passed_over(kernels, target)
         for kernel in kernels:
             name = f"{kernel.sym_name.data}_tiles"
             while name in taken:
@@ -119,6 +121,21 @@ class LowerKernelsPass(ModulePass):
         if self.finish:
             finish_alone(program, self.target, around)
         return program
+
+
+def tell_passed_over(kernels: Sequence[KernelOp], target: Target) -> None:
+    """Warn, once for each op class, of tile programs by hand that fused launches do not use."""
+    told = set[str]()
+    for kernel in kernels:
+        launch = Launch(kernel, target)
+        if (op := passed_over(launch)) is None or op.name in told:
+            continue
+        told.add(op.name)
+        others = ", ".join(sorted({o.name for o in launch.body.ops} - {op.name}))
+        text = f"the tile program that is registered for {op.name} is not used in"
+        text = f"{text} @{kernel.sym_name.data}, where it is fused with {others or 'others'}"
+        way = "a ge.FusedOp(kernel=...) is for such groups, and --fusion off keeps ops apart"
+        warning(kernel, f"{text}: {way}")
 
 
 def overwritten(module: ModuleOp) -> dict[str, list[set[tuple[int, int]]]]:

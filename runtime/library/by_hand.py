@@ -1,17 +1,21 @@
 """Kernels by hand (`ge.FusedOp(kernel=gemm.returning(...))`, `@ge.tile.program(MyOp)`): what their
-authors wrote is the tile program of their launches."""
+authors wrote is the tile program of their launches. What is registered here decides, for op classes
+of ge's own as for others."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.fused_op import USER_KERNELS, CustomOp
-from ge.dialects.support.packages import of_dialect
-from ge.dialects.support.types import shape_of
-from ge.runtime.library.language.tracing import Tracer
-from ge.runtime.library.language.values import Argument
+from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.packages import installed, left_out, of_dialect
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
+
+if TYPE_CHECKING:  # most compilations have no such kernels
+    from ge.runtime.library.language.arguments import Argument
+    from ge.runtime.library.language.tracing import Tracer
 
 
 @runtime_checkable
@@ -21,44 +25,77 @@ class ByHand(Protocol):
     @property
     def options(self) -> Mapping[str, Any]: ...
 
-    def write(self, c: Tracer, arguments: Sequence[Argument]) -> None: ...
+    def write(self, c: "Tracer", arguments: "Sequence[Argument]") -> None: ...
 
 
-_PROGRAMS: dict[type[Operation], Callable[[Any], ByHand]] = {}
+Author = Callable[[Any], ByHand]
+"""Returns the kernel for an op."""
+
+_PROGRAMS: dict[type[Operation], Author] = {}
 
 
-def register(op: type[Operation], author: Callable[[Any], ByHand]) -> None:
+def register(op: type[Operation], author: Author) -> None:
     """Have launches of an op class run what `author` returns for the op."""
     _PROGRAMS[op] = author
 
 
-def program_for(op: Operation) -> ByHand | None:
-    """The tile program that the author of an op has written for it; those of an installed package
-    are imported for the first op of its dialects. Raises GeError where that fails."""
-    if type(op) not in _PROGRAMS and not type(op).__module__.startswith("ge."):
-        for package in of_dialect(op.name.partition(".")[0]):
-            for module in package.adds.tiles:
+def registered() -> Sequence[type[Operation]]:
+    """The op classes that have an author in this process, by now."""
+    return [*_PROGRAMS]
+
+
+def author_of(op: Operation) -> Author | None:
+    """Who has written the tile program of an op. For the first op of a dialect the modules of its
+    package are imported, those of all packages for ops that no package defines. Raises GeError
+    where that fails for the package of the op; another package is left out with a warning."""
+    if type(op) in _PROGRAMS:
+        return _PROGRAMS[type(op)]
+    own = of_dialect(op.name.partition(".")[0])
+    for package in own or installed():
+        for module in package.adds.tiles:
+            try:
                 package.load(module)
-    found = _PROGRAMS.get(type(op))
-    return None if found is None else found(op)
+            except GeError as e:
+                if own:
+                    raise
+                left_out(f"module '{module}' of {package}", e, e.hint)
+    return _PROGRAMS.get(type(op))
 
 
 def by_hand(launch: Launch) -> ByHand | None:
     """The kernel by hand that a launch is of."""
     if not isinstance(main := launch.kernel.main, CustomOp):
-        return program_for(main)
+        author = author_of(main)
+        return None if author is None else author(main)
     function = USER_KERNELS.get().functions.get(main.kind.data)
     return function if isinstance(function, ByHand) else None
 
 
 def lower_by_hand(launch: Launch) -> Written:
-    """Raises NotLowered for operands that memrefs cannot be."""
+    """The author's program. Scalars are memrefs of one element, or numbers where they are constants
+    of the program."""
     values, kernel = (*launch.body.inputs, *launch.body.outputs), by_hand(launch)
     assert kernel is not None
-    if any(not shape_of(v) for v in values):
-        raise NotLowered("arguments of a kernel by hand have at least one dimension")
 
-    def write(c: Tracer, given: Arguments) -> None:
-        kernel.write(c, [given[v] for v in values])
+    def write(c: "Tracer", given: Arguments) -> None:
+        kernel.write(c, [given[v] if v in given else number_of(launch, v) for v in values])
 
     return Written(write, kernel.options.get("cores"))
+
+
+def number_of(launch: Launch, value: SSAValue) -> "Argument":
+    """An operand that is a constant of one element, which is not in memory. Raises NotLowered where
+    its number is not in the text."""
+    if (number := launch.number(value)) is None:
+        raise NotLowered("an operand is a constant of one element, whose number is in a file")
+    from ge.runtime.library.language.arguments import OneNumber
+
+    return OneNumber(value, (1,), data_type(value.type)[0], number)
+
+
+def passed_over(launch: Launch) -> Operation | None:
+    """An op of a fused launch that has an author, who wrote it for a launch of its own."""
+    main = launch.kernel.main
+    if main in launch.body.ops:
+        return None
+    return next((op for op in launch.body.ops if author_of(op) is not None), None)

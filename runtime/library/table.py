@@ -5,7 +5,6 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 
-from ge.dialects.fused_op import CustomOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
@@ -15,6 +14,7 @@ from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.access import Access
 from ge.dialects.support.tensor_op import TensorOp
+from ge.runtime.library.by_hand import by_hand, lower_by_hand
 from ge.runtime.library.launch import Launch, NotLowered, Written
 
 BY_OP: dict[type[TensorOp], str] = {
@@ -43,12 +43,8 @@ def lowering_at(place: str) -> Callable[[Launch], Written]:
 
 def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
     """Raises NotLowered where there is none."""
-    main = launch.kernel.main
-    if isinstance(main, CustomOp) or not type(main).__module__.startswith("ge."):
-        from ge.runtime.library.by_hand import by_hand, lower_by_hand
-
-        if by_hand(launch) is not None:
-            return lower_by_hand
+    if by_hand(launch) is not None:
+        return lower_by_hand
     kinds = {type(op) for op in launch.body.ops}
     if found := [place for kind, place in BY_OP.items() if kind in kinds]:
         return lowering_at(found[0])
