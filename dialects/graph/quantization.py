@@ -193,9 +193,10 @@ class Granular(OneResultOp, PermuteInterface, SplitInterface, ABC):
 
 @irdl_op_definition
 class QuantizeOp(Granular):
-    """saturate(round(x / scale) + zero_point) as integer type `to`, ties to even;
-    saturate(x / scale + zero_point) as a float of at most 8 bits, rounded once. Without `saturate`
-    floats of 8 bits become infinite or nan out of range, as by graph.cast."""
+    """saturate(round(x / scale) + zero_point) as integer type `to`, ties to even, and its least
+    number for nan, as by onnxruntime; saturate(x / scale + zero_point) as a float of at most 8
+    bits, rounded once. Without `saturate` floats of 8 bits become infinite or nan out of range, as
+    by graph.cast."""
 
     name = "graph.quantize"
     to = prop_def(Attribute)

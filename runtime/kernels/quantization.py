@@ -47,7 +47,8 @@ def quantize(op: g.QuantizeOp) -> Fn:
         y = np.asarray(np.rint(y, out=y) if y.ndim else np.rint(y))
         if zero_point is not None and zero_point.any():
             y += spread(zero_point, x)
-        np.clip(y, limits.min, limits.max, out=y)
+        np.fmax(y, limits.min, out=y)  # of nan and a number the number
+        np.fmin(y, limits.max, out=y)
         return y.astype(to)
 
     return run

@@ -55,21 +55,16 @@ def on_grid(pull: Values, op: GridOp, box: Box, column: bool) -> v.Expression:
     elif isinstance(op, QuantizeOp):
         low, high = float(lowest(target)), float(highest(target))
         if not is_float(target) and bitwidth(target) <= 16 and bitwidth(source) <= 32:
-            return rounded(x / scale, zero, low, high, op)
+            x = x / scale
+            x = v.unary(RoundOp, x) if zero is None else v.unary(RoundOp, x) + zero
+            return v.cast(v.minimum(v.where(x >= low, x, low), high), target)  # low for nan
     elif op.rounding.data == "float32" and number_of(pull.launch, op.offset) == 0:
         finite = v.where(v.abs(scale) <= LARGEST, scale, 0.0)  # others count as 0
         low, high = op.limits()
-        return rounded(x * finite, zero, low, high, op)
+        x = v.unary(RoundOp, x * finite)
+        x = v.maximum(x if zero is None else x + zero, low)
+        return v.cast(v.minimum(x, high), target)
     raise NotLowered(f"{op.name} of {source} to {target} is not computed in f32")
-
-
-def rounded(
-    x: v.Expression, zero: "v.Value | None", low: float, high: float, op: GridOp
-) -> v.Expression:
-    """The nearest integer, within limits."""
-    x = v.unary(RoundOp, x)
-    x = v.minimum(v.maximum(x if zero is None else x + zero, low), high)
-    return v.cast(x, element_type(op.results[0]))
 
 
 def scale_of(pull: Values, op: GridOp, box: Box, column: bool, kind: Attribute) -> v.Expression:

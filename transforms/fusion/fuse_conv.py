@@ -8,7 +8,8 @@ becomes
 
 Bias, batch norm, activation, residual and the like join as after a matmul (see `epilogues.py`), and
 so do a pad (a store into a larger image) and a pool whose windows do not overlap (each lies within
-a tile). A pool with overlapping windows would need the tiles of its neighbours.
+a tile). A pool with overlapping windows would need the tiles of its neighbours. What makes the
+input stays apart: windows overlap, and each core would make its part again.
 """
 
 from xdsl.ir import Block
@@ -21,9 +22,8 @@ from ge.transforms.fusion.epilogues import EPILOGUE, Verdict, grow, judge_epilog
 from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.fusion.merging import FusionPass, Merger
 from ge.transforms.fusion.operands import (
-    OPERANDS,
+    FUSE_WEIGHT,
     dequantize_for_each_user,
-    take_input,
     take_tables,
     take_weights,
 )
@@ -44,7 +44,7 @@ class FuseConvPass(FusionPass):
     """Fuse convolutions and their users on the core into `fused_op.conv`."""
 
     name = "fuse-conv"
-    RULES = (*EPILOGUE, *OPERANDS, FUSE_POOL)
+    RULES = (*EPILOGUE, FUSE_WEIGHT, FUSE_POOL)
 
     def groups(self, block: Block) -> Groups:
         dequantize_for_each_user(block)
@@ -56,8 +56,6 @@ class FuseConvPass(FusionPass):
             group = groups.of(op)
             if group.kind is None:
                 take_weights(merger, op)
-                take_input(merger, op)
                 grow(merger, group, judge_conv)
-                take_input(merger, op)  # what the epilogue reads too
                 take_tables(merger, group)
                 merger.finish(group, FusedConvOp)

@@ -20,10 +20,10 @@ summed dimension, or not normal; zero points of weights but 128 of unsigned ones
 both operands are computed. These layers stay in floats, and a remark says why.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, i8, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ge.dialects.graph import elementwise as g
@@ -33,7 +33,7 @@ from ge.dialects.graph.linear import MatmulOp, product_element
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import UnsqueezeOp
-from ge.dialects.support.element_types import bitwidth, is_float
+from ge.dialects.support.element_types import bitwidth, is_float, ui8
 from ge.dialects.support.types import (
     element_type,
     is_static,
@@ -60,6 +60,7 @@ from ge.transforms.quantization.grids import (
     known,
     scalar,
 )
+from ge.transforms.quantization.signed_codes import OFFSET, shifted
 from ge.transforms.rewriting import remarks
 
 MOST_BIAS = 2**30  # so that the sums have as much room again
@@ -132,7 +133,8 @@ def terms_of(op: Operation, layer: Layer, bias: SSAValue | None, make: Make) -> 
     x, weight = layer.x, layer.weight
     scale, integers = as_scale(make, weight.grid.scale), weight.symmetric(make)
     if x.factor is not None:
-        return Terms(integers, scale, None)
+        zeros = zero_term(layer, integers, make)
+        return Terms(integers, scale, None if zeros is None else make(g.NegOp, zeros))
     scale_x = as_scale(make, scalar(make, x.grid.scale))
     units = bias_in_units(bias, x, weight)
     if bias is not None and units is None:
@@ -153,6 +155,16 @@ def terms_of(op: Operation, layer: Layer, bias: SSAValue | None, make: Make) -> 
         return Terms(integers, product, units)
     added = make(g.NegOp, zeros) if units is None else make(g.SubOp, units, zeros)
     return Terms(integers, product, added)
+
+
+def signed(layer: Layer, make: Make) -> Layer:
+    """With signed codes of 8 bits, where the scale of unsigned ones is known only at run time: the
+    others are shifted already (`signed_codes.py`)."""
+    x = layer.x
+    if x.factor is None or element_type(x.values) != ui8:
+        return layer
+    grid = Grid(x.grid.scale, make.constant(-OFFSET, i8), None)
+    return replace(layer, x=replace(x, values=shifted(x.values, make), grid=grid))
 
 
 def axis_of(scale: SSAValue, axis: int) -> int | None:
@@ -227,6 +239,7 @@ def integer_matmul_of(op: MatmulOp, bias: SSAValue | None, make: Make) -> SSAVal
     rank = rank_of(layer.weight.values)
     if bias is not None and not (on_the_right and rank == 2):
         raise Refused("its bias is not along the columns of a matrix")
+    layer = signed(layer, make)
     terms = terms_of(op, layer, bias, make)
     pair = (layer.x.values, terms.weight) if on_the_right else (terms.weight, layer.x.values)
     sums = make(MatmulOp, *pair, **op.properties)
@@ -311,6 +324,8 @@ def integer_convolution(op: ConvOp | ConvTransposeOp, make: Make) -> Replacement
         layer = conv_layer(op)
     except Refused:
         return None
+    if isinstance(op, ConvOp):
+        layer = signed(layer, make)
     bias, later = (None, op.bias) if layer.adds_floats else (op.bias, None)
     terms = terms_of(op, layer, bias, make)
     params = dict(op.properties)

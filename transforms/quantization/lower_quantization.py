@@ -6,10 +6,11 @@
     %3 = graph.relu %2                                        zero_point %y {low = y} to i8
     %4 = graph.quantize %3, %u, %y
 
-Local rules, by subject: `linear_layers.py` (matmuls and convolutions), `attention_layers.py`,
-`movement.py` (dequantize and quantize change places with what moves elements), `parts.py` (parts of
-a value, each quantized by itself), `requantization.py` (what is left between them). All parameters
-are expressions of constants: small ones are folded here, others are moved by prepare-weights.
+Local rules, by subject: `signed_codes.py` (before all others), `linear_layers.py` (matmuls and
+convolutions), `attention_layers.py`, `movement.py` (dequantize and quantize change places with what
+moves elements), `parts.py` (parts of a value, each quantized by itself), `requantization.py` (what
+is left between them). All parameters are expressions of constants: small ones are folded here,
+others are moved by prepare-weights.
 
 A layer of quantized operands that stays in floats is named in a remark, with the reason.
 """
@@ -39,6 +40,7 @@ from ge.transforms.quantization import (
     movement,
     parts,
     requantization,
+    signed_codes,
     small_floats,
     tables,
 )
@@ -68,6 +70,9 @@ class LowerQuantizationPass(ModulePass):
             raise GeError(f"rounding is one of {known}, not {self.rounding}")
         own = {o for o in op.walk() if isinstance(o, RequantizeOp)}
         rates = Target.load(self.target).macs_per_cycle
+        simplify(op, (signed_codes,))
+        for func in defined_functions(op):  # a quantize again for each of its dequantizes
+            share_common_subexpressions(func.body.block)
         simplify(op, (*FAMILIES, small_floats) if "f8E4M3FN" in rates else FAMILIES)
         for new in op.walk():
             if isinstance(new, RequantizeOp) and new not in own:

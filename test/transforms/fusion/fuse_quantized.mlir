@@ -1,5 +1,5 @@
 // RUN: ge-opt %s --split-input-file -p fuse-linear,fuse-conv,fuse-attention,fuse-norm,fuse-region | filecheck %s
-// RUN: ge-opt %s --split-input-file -p 'fuse-linear{disable=fuse-input},fuse-conv{disable=fuse-input}' | filecheck %s --check-prefix=OFF
+// RUN: ge-opt %s --split-input-file -p 'fuse-linear{disable=fuse-input},fuse-conv' | filecheck %s --check-prefix=OFF
 
 // Bias, dequantization, activation and quantization leave with the sums: one launch.
 func.func @linear(%q: tensor<128x256xi8>) -> tensor<128x512xi8> {
@@ -102,7 +102,8 @@ func.func @attention(%q: tensor<1x4x128x64xf16>, %k: tensor<1x4x128x64xf16>, %v:
 
 // -----
 
-// An input of the model is quantized in the launch of its only user.
+// An input of the model is quantized in a launch of its own before a convolution, whose cores would
+// each quantize what their windows share.
 func.func @input(%x: tensor<1x3x64x64xf32>) -> tensor<1x64x32x32xi8> {
   %w = graph.constant #graph.weight<"w"> : tensor<64x3x7x7xi8>
   %s = graph.constant #graph.weight<"s"> : tensor<64xf32>
@@ -115,14 +116,29 @@ func.func @input(%x: tensor<1x3x64x64xf32>) -> tensor<1x64x32x32xi8> {
   func.return %3 : tensor<1x64x32x32xi8>
 }
 // CHECK-LABEL: func.func @input(
-// CHECK-NOT:     graph.quantize %x
-// CHECK:         %[[Y:.*]] = fused_op.conv(%x,
-// CHECK:           graph.quantize
-// CHECK-NEXT:      graph.conv
+// CHECK:         %[[Q:.*]] = graph.quantize %x
+// CHECK:         %[[Y:.*]] = fused_op.conv(%[[Q]],
+// CHECK:           graph.conv
 // CHECK:         func.return %[[Y]]
-// OFF-LABEL: func.func @input(
+
+// -----
+
+// It is in the launch of its only matmul.
+func.func @product(%x: tensor<128x256xf32>) -> tensor<128x512xi32> {
+  %w = graph.constant #graph.weight<"w"> : tensor<256x512xi8>
+  %t = graph.constant dense<0.5> : tensor<f32>
+  %q = graph.quantize %x, %t to i8 : (tensor<128x256xf32>, tensor<f32>) -> tensor<128x256xi8>
+  %0 = graph.matmul %q, %w : (tensor<128x256xi8>, tensor<256x512xi8>) -> tensor<128x512xi32>
+  func.return %0 : tensor<128x512xi32>
+}
+// CHECK-LABEL: func.func @product(
+// CHECK-NOT:     graph.quantize %x
+// CHECK:         fused_op.linear(%x,
+// CHECK:           graph.quantize
+// CHECK-NEXT:      graph.matmul
+// OFF-LABEL: func.func @product(
 // OFF:         %[[Q:.*]] = graph.quantize %x
-// OFF:         fused_op.conv(%[[Q]],
+// OFF:         graph.matmul %[[Q]],
 
 // -----
 

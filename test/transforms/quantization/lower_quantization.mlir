@@ -27,7 +27,8 @@ func.func @conv(%q: tensor<1x2x4x4xi8>) -> tensor<1x3x4x4xi8> {
 
 // -----
 
-// A bias after a matmul, unsigned activations, weights of one scale.
+// A bias after a matmul, unsigned activations, which are shifted (their zero point is gone then),
+// weights of one scale.
 func.func @gemm(%q: tensor<?x4xui8>) -> tensor<?x2xf32> {
   %s = graph.constant dense<0.5> : tensor<f32>
   %z = graph.constant dense<128> : tensor<ui8>
@@ -42,12 +43,16 @@ func.func @gemm(%q: tensor<?x4xui8>) -> tensor<?x2xf32> {
 }
 // CHECK-LABEL: func.func @gemm(
 // CHECK-NEXT:    %w = graph.constant
-// CHECK-NEXT:    %0 = graph.constant dense<1.250000e-01>
-// CHECK-NEXT:    %1 = graph.constant dense<[-1272, -1264]>
-// CHECK-NEXT:    %2 = graph.matmul %q, %w {transpose_rhs = true}
-// CHECK-NEXT:    %3 = graph.add %2, %1
-// CHECK-NEXT:    %4 = graph.dequantize %3, %0
-// CHECK-NEXT:    func.return %4
+// CHECK-NEXT:    %0 = graph.cast %q to i32
+// CHECK-NEXT:    %1 = graph.constant dense<128>
+// CHECK-NEXT:    %2 = graph.sub %0, %1
+// CHECK-NEXT:    %3 = graph.cast %2 to i8
+// CHECK-NEXT:    %4 = graph.constant dense<1.250000e-01>
+// CHECK-NEXT:    %5 = graph.constant dense<[8, 16]>
+// CHECK-NEXT:    %6 = graph.matmul %3, %w {transpose_rhs = true}
+// CHECK-NEXT:    %7 = graph.add %6, %5
+// CHECK-NEXT:    %8 = graph.dequantize %7, %4
+// CHECK-NEXT:    func.return %8
 
 // -----
 
@@ -412,7 +417,8 @@ func.func @wide_conv(%q: tensor<1x2x4x4xui16>, %c: tensor<1x2x4x4xi16>) -> (tens
 
 // -----
 
-// Scales that the program computes, of rows and of samples, multiply what becomes of the sums.
+// Scales that the program computes, of rows and of samples, multiply what becomes of the sums;
+// unsigned codes are shifted.
 func.func @rows(%q: tensor<4x8xi8>, %r: tensor<4x1xf16>, %c: tensor<3x2x4x4xui8>, %t: tensor<3xf32>) -> (tensor<4x2xf16>, tensor<3x3x4x4xf32>) {
   %w = graph.constant dense<2> : tensor<8x2xi8>
   %sw = graph.constant dense<[0.25, 0.5]> : tensor<2xf16>
@@ -437,7 +443,8 @@ func.func @rows(%q: tensor<4x8xi8>, %r: tensor<4x1xf16>, %c: tensor<3x2x4x4xui8>
 // CHECK-NEXT:    [[P:%\d+]] = graph.mul [[D]], [[R]]
 // CHECK-NEXT:    [[H:%\d+]] = graph.cast [[P]]
 // CHECK-NEXT:    graph.add [[H]], %b
-// CHECK:         [[C:%\d+]] = graph.conv %c, %v pads [1, 1, 1, 1]
+// CHECK:         [[Z:%\d+]] = graph.constant dense<230400> : tensor<3xi32>
+// CHECK-NEXT:    [[C:%\d+]] = graph.conv %{{\d+}}, %v bias [[Z]] pads [1, 1, 1, 1] {pad_value = -128 : i64}
 // CHECK-NEXT:    [[T:%\d+]] = graph.unsqueeze %samples axes [1, 2, 3]
 // CHECK-NEXT:    [[D:%\d+]] = graph.dequantize [[C]], %s
 // CHECK-NEXT:    graph.mul [[D]], [[T]]
