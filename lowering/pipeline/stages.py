@@ -304,12 +304,13 @@ def to_fused(options: Options, remedies: Remedies) -> Passes:
         fusion: Passes = []
     else:
         target, aggressive = options.target, options.fusion == "aggressive"
+        tiles, fewest = options.tiles, aggressive or remedies.fuse
         fusion = [
-            FuseLinearPass(target),
-            FuseConvPass(target),
-            FuseAttentionPass(target, exact=options.fusion == "conservative"),
-            FuseNormPass(target),
-            FuseRegionPass(target, recompute=aggressive, peak_memory=aggressive or remedies.fuse),
+            FuseLinearPass(target, tiles=tiles),
+            FuseConvPass(target, tiles=tiles),
+            FuseAttentionPass(target, tiles=tiles, exact=options.fusion == "conservative"),
+            FuseNormPass(target, tiles=tiles),
+            FuseRegionPass(target, recompute=aggressive, peak_memory=fewest, tiles=tiles),
         ]
         if recomputes(options, remedies) and remedies.elementwise:
             fusion.insert(0, RecomputeElementwisePass())

@@ -1,7 +1,8 @@
 """Tile programs of whole models: which launches have one, which share of the launches' time these
 are, and why the others have none.
 
-    python test/bench/tile_coverage.py MODEL.onnx ... [--target 910b2] [--run] [--reasons N]
+    python test/bench/tile_coverage.py MODEL.onnx ... [--target 910b2] [--dim NAME=SIZE]
+        [--run] [--reasons N]
 
 The time of a launch is that of the model of time, alone and with its operands in HBM. With `--run`
 models run both ways on random inputs (weights that are missing are random): how much longer
@@ -18,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target
-from ge.lowering.driver.compiler import compile_file
+from ge.lowering.driver.compiler import compile_file, load
 from ge.lowering.driver.program import Program
 from ge.lowering.driver.tiles import Coverage
 from ge.lowering.pipeline.options import Options
@@ -27,6 +29,7 @@ from ge.runtime.data.arrays import kind_of
 from ge.runtime.data.weights import Fallback, RandomPayload
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
+from ge.transforms.shapes.sizes import named_dims
 
 RUNS = 3
 
@@ -61,17 +64,26 @@ def agree(got: Any, want: Any) -> bool:
     return np.allclose(got.astype(np.float64), wide, tolerance, tolerance * most, equal_nan=True)
 
 
+def open_dims(path: Path) -> set[str]:
+    """The names of the sizes that a model leaves open."""
+    main = main_function(load(str(path)).module)
+    return set() if main is None else {*named_dims(main)}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else "")
     parser.add_argument("models", nargs="+", type=Path, metavar="MODEL")
     parser.add_argument("--target", default="910b2")
+    what = "a size that a model leaves open (of the models that name it)"
+    parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE", help=what)
     parser.add_argument("--run", action="store_true")
     parser.add_argument("--reasons", type=int, default=20, metavar="N")
     args = parser.parse_args()
     target = Target.load(args.target)
     whole, agreed = Coverage(target), True
     for path in args.models:
-        program = compile_file(str(path), Options(target=args.target, tiles=True))
+        dims = tuple(dim for dim in args.dim if dim.partition("=")[0] in open_dims(path))
+        program = compile_file(str(path), Options(target=args.target, tiles=True, dim=dims))
         coverage = Coverage.of(program.module, target)
         whole.launches += coverage.launches
         for reason, us in coverage.us.items():

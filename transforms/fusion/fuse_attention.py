@@ -67,9 +67,10 @@ class FuseAttentionPass(FusionPass):
             take_loads(merger, op, op.key, pointwise=few)
             take_loads(merger, op, op.value, pointwise=few)
             grow(merger, group, judge_epilogue)
-            merger.trim(group)
-            group.kind = FlashAttentionOp
-            count(merger.rule)
+            merger.finish(group, FlashAttentionOp)
+            if (group := groups.of(op)).kind is None:
+                group.kind = FlashAttentionOp
+                count(merger.rule)
             remarks.applied(merger.rule, op)
 
 

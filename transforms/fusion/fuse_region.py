@@ -42,6 +42,8 @@ class FuseRegionPass(PassSequence):
     """Whether cheap ops may be computed once for each launch that uses them."""
     peak_memory: bool = False
     """Whether to fuse for less memory at the peak, even where that takes more time."""
+    tiles: bool = False
+    """Whether launches that no lowering has a tile program for come apart."""
 
     def __post_init__(self) -> None:
         check_rules(self.disable, self.RULES)
@@ -52,7 +54,7 @@ class FuseRegionPass(PassSequence):
             RelievePeakPass: self.peak_memory,
         }
         return tuple(
-            part(self.target, tuple(rule for rule in self.disable if rule in part.RULES))
+            part(self.target, tuple(r for r in self.disable if r in part.RULES), self.tiles)
             for part in self.PARTS
             if optional.get(part, True)
         )

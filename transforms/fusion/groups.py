@@ -236,6 +236,20 @@ class Groups:
         single = self._group[op] = Group(op)
         self._place([single], group.before if before else group)
 
+    def split(self, group: Group, ops: Sequence[Operation]) -> Group:
+        """Make the last ops of a group, some of them, a group right behind it."""
+        group.ops = [op for op in group.ops if op not in {*ops}]
+        rest = Group(ops[0])
+        rest.ops = [*ops]
+        self._group.update(dict.fromkeys(ops, rest))
+        self._place([rest], group)
+        return rest
+
+    def take_apart(self, group: Group) -> None:
+        """Make each op of a group one of its own."""
+        for op in self.in_order(group)[:0:-1]:
+            self.split_off(op, before=False)
+
     def _copy(self, op: Operation, uses: Callable[[Use], bool]) -> Operation:
         """A copy of an op right after it, for some of its uses."""
         copy = op.clone()

@@ -14,7 +14,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
-from ge.dialects.fused_op import Body, FusedOp
+from ge.dialects.fused_op import Body, FusedOp, RegionOp, multiplies
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.support.access import Access
@@ -24,6 +24,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, has_size, is_ranked, numel, shape_of
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target, target_for
+from ge.runtime.library.asking import refusal
 from ge.runtime.library.costs.cost import hbm_bytes_per_us, launch_us
 from ge.runtime.library.costs.tiling import over_core
 from ge.transforms.analysis.views import view_offsets
@@ -110,6 +111,8 @@ class Merger:
     groups: Groups
     target: Target
     rule: str
+    tiles: bool = False
+    """Whether launches that no lowering has a tile program for come apart."""
     _times: dict[Group, tuple[int, float | None]] = field(
         default_factory=dict[Group, tuple[int, float | None]]
     )  # group -> the number of its ops, and its time with so many
@@ -248,11 +251,42 @@ class Merger:
                     groups.split_off(op, before=True)
 
     def finish(self, group: Group, kind: type[FusedOp]) -> None:
-        """Make a group of several ops a launch of that kind."""
+        """Make a group of several ops a launch of that kind. Where no lowering has a program for
+        it, ops at its end, or before what multiplies, stay apart; on the vector unit those at the
+        end are a launch, too, if they can be."""
         self.trim(group)
+        if self.tiles and len(group.ops) > 1:
+            ops = self.groups.in_order(group)
+            begin, end = self.with_program(ops)
+            behind = self.groups.split(group, ops[end:]) if end < len(ops) else None
+            front, group = group, self.groups.split(group, ops[begin:end]) if begin else group
+            if front is not group:
+                self.groups.take_apart(front)
+            if behind is not None and kind is RegionOp:
+                self.finish(behind, kind)
+            elif behind is not None:
+                self.groups.take_apart(behind)
+            self.trim(group)
         if len(group.ops) > 1:
             group.kind = kind
             count(self.rule)
+
+    def with_program(self, ops: Sequence[Operation]) -> tuple[int, int]:
+        """Where the ops of a launch that have a tile program together begin and end: as many as
+        possible, with the first one that multiplies. All, if none have, or that is not known."""
+        whole = 0, len(ops)
+        body = self.body_of(ops)
+        if body.kind or not body.is_static or all(map(is_shape_arithmetic, ops)):
+            return whole
+        main = next((i for i, op in enumerate(ops) if multiplies(op)), 0)
+        spans = [(0, end) for end in range(len(ops), main, -1)]
+        for begin, end in spans + [(i + 1, len(ops)) for i in range(main)]:
+            why = refusal(self.body_of(ops[begin:end]), self.target)
+            if why is None:
+                return begin, end
+            at = ops[end - 1] if begin == 0 else ops[begin - 1]
+            self.missed(self.rule, at, Missed(f"with it there is no tile program: {why}", 0.0))
+        return whole
 
 
 def check_rules(disable: Iterable[str], rules: Sequence[str]) -> None:
@@ -272,6 +306,8 @@ class FusionPass(ModulePass, ABC):
     """Preset name, or path of a target file; empty: what @main was lowered to, else the default."""
     disable: tuple[str, ...] = ()
     """Rules of the pass that are left out; `ge-opt --list-rules` says what there is."""
+    tiles: bool = False
+    """Whether launches that no lowering has a tile program for come apart."""
 
     def __post_init__(self) -> None:
         check_rules(self.disable, self.RULES)
@@ -283,7 +319,7 @@ class FusionPass(ModulePass, ABC):
             return
         with disabling(self.disable):
             for block in list(blocks_of(op)):
-                merger = Merger(self.groups(block), machine, self.name)
+                merger = Merger(self.groups(block), machine, self.name, self.tiles)
                 self.fuse(merger)
                 for fused in merger.groups.emit():
                     share_common_subexpressions(fused.block)

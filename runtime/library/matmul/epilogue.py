@@ -51,7 +51,10 @@ class Epilogue(Pull):
 
     def expression(self, value: SSAValue, box: Box, column: bool = False) -> v.Expression:
         if isinstance(value.owner, AnyMatmul):
-            return self.terms[value, at_zero(box.offsets[-1]) - at_zero(self.col)]
+            first = at_zero(box.offsets[-1]) - at_zero(self.col)
+            if (value, first) not in self.terms:
+                raise NotLowered(f"columns from {first} on are of another block of the matmul")
+            return self.terms[value, first]
         if isinstance(op := value.owner, ReduceOp):  # here, where its operand is
             key = self._key(value, box, column)
             for known in (self.known.get(block, {}) for block in self.open):

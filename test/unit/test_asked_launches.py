@@ -1,0 +1,63 @@
+"""Fusion makes no launch that has no tile program, where programs are written."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tile_lowering import compare
+
+from ge.dialects.fused_op import Body, FusedOp
+from ge.dialects.support.operation import all_ops
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.levels.level import Level
+from ge.lowering.pipeline.options import Options
+from ge.lowering.text.reading import Source, parse_module
+from ge.runtime.library import asking
+from ge.runtime.library.asking import refusal
+
+# Elements of a convolution are moved past each other, which no program of one does on its way out.
+SHUFFLED = """
+func.func @main(%x: tensor<1x16x32x32xf32>, %w: tensor<32x16x1x1xf32>)
+    -> tensor<1x32x32x32xf32> {
+  %0 = graph.conv %x, %w
+      : (tensor<1x16x32x32xf32>, tensor<32x16x1x1xf32>) -> tensor<1x32x32x32xf32>
+  %1 = graph.reshape %0 shape [1, 2, 16, 32, 32] : tensor<1x32x32x32xf32>
+      -> tensor<1x2x16x32x32xf32>
+  %2 = graph.transpose %1 permutation [0, 2, 1, 3, 4]
+      : tensor<1x2x16x32x32xf32> -> tensor<1x16x2x32x32xf32>
+  %3 = graph.reshape %2 shape [1, 32, 32, 32] : tensor<1x16x2x32x32xf32>
+      -> tensor<1x32x32x32xf32>
+  func.return %3 : tensor<1x32x32x32xf32>
+}
+"""
+
+
+def fused(text: str, tiles: bool, target: str = "910b2") -> list[Body]:
+    module = parse_module(context(), Source("test", text))
+    lower(module, Options(target=target, tiles=tiles), until=Level.FUSED)
+    return [Body.of(op) for op in all_ops(module.body.blocks) if isinstance(op, FusedOp)]
+
+
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+def test_a_launch_without_a_program_comes_apart(target: str):
+    """What moves elements past each other leaves the launch of the convolution. Without programs it
+    is one launch, as it was."""
+    (whole,) = fused(SHUFFLED, False, target)
+    assert refusal(whole, Target.load(target))
+    assert not fused(SHUFFLED, True, target)
+    compare(SHUFFLED, target, all_lowered=True, tiles=True)
+
+
+def test_each_kind_of_launch_is_asked_once(monkeypatch: pytest.MonkeyPatch):
+    """Layers repeat: lowerings are asked once for all that are alike."""
+    calls, kernel_of = list[Body](), asking.kernel_of
+    monkeypatch.setattr(asking, "kernel_of", lambda body: calls.append(body) or kernel_of(body))
+    text = SHUFFLED.replace("16", "24").replace("x32x32x32", "x48x32x32")  # no other test has it
+    text = text.replace("<32x24x1x1", "<48x24x1x1").replace("shape [1, 32,", "shape [1, 48,")
+    fused(text, True)
+    assert 1 < (asked := len(calls)) < 8
+    fused(text, True)
+    assert len(calls) == asked
