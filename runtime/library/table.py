@@ -22,7 +22,7 @@ BY_OP: dict[type[TensorOp], str] = {
     AttentionOp: "attention.attention.lower_attention",
     ConvOp: "convolution.convolution.lower_convolution",
     ConvTransposeOp: "convolution.transposed.lower_transposed",
-    PoolOp: "windows.sliding.lower_sliding",
+    PoolOp: "windows.pooling.lower_pool",
     ScatterElementsOp: "scatters.scatter_elements.lower_scatter_elements",
     ScatterNdOp: "scatters.scatter.lower_scatter",
     TensorScatterOp: "scatters.scatter.lower_scatter",

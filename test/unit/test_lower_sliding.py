@@ -11,6 +11,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from test_lower_convolution import Shape, conv, tensor
 from tile_lowering import compare, lowered
 
+from ge.runtime.tiles.kernel import TileKernel
+
 
 def pool(kind: str, x: Shape, out: Shape, flags: str, element: str = "f32") -> str:
     types = tensor(x, element), tensor(out, element)
@@ -120,6 +122,37 @@ def test_elements_of_windows_that_pass_the_image(data: st.DataObject) -> None:
 def test_windows_that_are_elements(image: tuple[int, ...]) -> None:
     shape, ones = (2, 7, *image), [1] * len(image)
     compare(pool("average", shape, shape, f"kernel {ones} strides {ones}"), all_lowered=True)
+
+
+def busy(text: str, pipe: str, target: str = "910b2") -> float:
+    """Cycles of a pipe of the busiest core."""
+    found = lowered(text, target)
+    ((_, program),) = found.pairs
+    pipes = {p.pipe: p.busy_us for p in TileKernel(program, found.target).time().pipes}
+    return pipes[f"vector {pipe}"] * found.target.cycles_per_us
+
+
+def same(kind: str, size: int, image: tuple[int, int, int], strides: str = "[1, 1]") -> str:
+    flags = f"kernel [{size}, {size}] strides {strides} pads {[size // 2] * 4}"
+    step = int(strides[1])
+    out = image[0], *((n + 2 * (size // 2) - size) // step + 1 for n in image[1:])
+    return pool(kind, (1, *image), (1, *out), flags, "f16")
+
+
+@pytest.mark.parametrize("kind", ["max", "average"])
+def test_lines_of_a_kernel_share_what_its_columns_give(kind: str) -> None:
+    """A kernel of n x n combines 2 (n - 1) tiles, not n n; twice the channels are twice the work;
+    what hangs over the image costs nothing."""
+    image = (960, 24, 32)
+    three, seven = (busy(same(kind, n, image), "v") for n in (3, 7))
+    assert 1.5 * three < seven < 3.2 * three
+    assert busy(same(kind, 3, (1920, 24, 32)), "v") == pytest.approx(2 * three, rel=0.2)
+    assert busy(same(kind, 1279, (96, 7, 7)), "v") < 1.2 * busy(same(kind, 13, (96, 7, 7)), "v")
+
+
+def test_columns_are_taken_once_for_each_column_of_the_kernel() -> None:
+    three, five = (busy(same("max", n, (960, 32, 64), "[2, 2]"), "v") for n in (3, 5))
+    assert five < 5 / 3 * 1.15 * three
 
 
 def test_what_has_no_program() -> None:

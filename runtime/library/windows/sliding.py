@@ -1,7 +1,6 @@
-"""Kernels for the vector cores: windows over each channel, of depthwise convolutions and pools.
+"""Kernels for the vector cores: windows over each channel, of depthwise convolutions.
 
-Rows are channels, columns are pixels. Where windows of an average pass the image, a row has the
-numbers of their elements. Lines of an image come once for each column of the kernel,
+Rows are channels, columns are pixels. Lines of an image come once for each column of the kernel,
 shifted by it (what an instruction works on begins at multiples of 32 bytes), with the lines that
 windows reach beyond the block's; lines of windows are parts of those tiles. With a stride over
 lines, each line of windows takes its own of them. With a stride over columns whole lines come once
@@ -14,7 +13,6 @@ lines, each line of windows takes its own of them. With a stride over columns wh
       store
 """
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -26,9 +24,7 @@ from xdsl.dialects.builtin import f32, i8
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.convolution import ConvOp
-from ge.dialects.graph.elementwise import FloorOp, PowOp
 from ge.dialects.graph.pooling import PoolOp
-from ge.dialects.graph.support.folding import lowest
 from ge.dialects.graph.support.window import WindowedOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.element_types import bitwidth, is_float
@@ -42,20 +38,12 @@ from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import (
     Expression,
     Tile,
-    binary,
     cast,
-    columns,
-    maximum,
-    minimum,
-    sqrt,
-    unary,
     wide,
 )
-from ge.runtime.library.language.values import abs as absolute
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
 from ge.runtime.library.windows.windows import Rest, Windows, windows_of
 
-COUNTING = 5  # rows of pixels in which elements of windows are counted
 EXACT = 2**24 // 2**14  # products of i8 whose sums f32 has without rounding
 
 
@@ -109,10 +97,6 @@ class Sliding(Windows):
         ends = zip(found, self.pads, lasts, strict=True)
         inside = (low <= -begin and last - begin < high for (low, high), begin, last in ends)
         return [] if all(inside) else found
-
-    @property
-    def is_conv(self) -> bool:
-        return isinstance(self.op, ConvOp)
 
     @property
     def shapes(self) -> dict[SSAValue, Shape]:
@@ -186,14 +170,13 @@ class Cut:
         pixels = self.pixels(w) / 2 + self.loaded(w) if self.takes else self.pixels(w)
         bits = ceil(pixels * w.bits)
         bits += self.rows * self.lines * self.cols * rest.whole_bits
-        bits += 2 * bitwidth(f32) * COUNTING * self.lines * self.cols if w.covered else 0
-        columns = len(rest.others) + (w.taps + 1 if w.is_conv else 0)
+        columns = len(rest.others) + w.taps + 1
         return bits // 4 + 2 * columns * align_up(self.rows * 4, BLOCK)
 
     def cycles(self, w: Sliding, target: Target) -> float:
         """Of the busiest core."""
         unit = w.bits // 8 if w.strides[-1] == 1 else BLOCK
-        loads = w.kernel[-1] * len(w.loads) + (w.taps if w.is_conv else 0)
+        loads = w.kernel[-1] * len(w.loads) + w.taps
         load = loads * target.mte2_start_cycles
         size = self.pixels(w) * unit
         taken = 0.0
@@ -203,7 +186,7 @@ class Cut:
             taken = repeats * target.vector_cycles_of("gather")
         load += (size + w.taps * self.rows * BLOCK) / (target.gm_to_ub_rate or target.l2_read_rate)
         size = self.lines * self.cols * bitwidth(f32) // 8
-        ops = w.taps * (2 if w.is_conv else 1)
+        ops = 2 * w.taps
         row = 2 * ceil(size / REPEAT_BYTES) + 16 * (size % REPEAT_BYTES > 0)
         vector = taken + ops * (target.vector_start_cycles + self.rows * row)
         turns = ceil(self.blocks(w) / target.vector_cores)
@@ -226,8 +209,8 @@ def cuts(w: Sliding, narrowest: int, target: Target) -> list[Cut]:
 
 
 def lower_sliding(launch: Launch) -> Written:
-    """A depthwise convolution or a pool, and ops on its result."""
-    op = next(op for op in launch.body.ops if isinstance(op, ConvOp | PoolOp))
+    """A depthwise convolution, and ops on its result."""
+    op = next(op for op in launch.body.ops if isinstance(op, ConvOp))
     w = Sliding.of(op)
     rest = Rest(launch, op, (w.batch, w.channels, *w.result), (1, w.channels, 1))
     room = launch.target.core_memories["ub"]
@@ -269,8 +252,6 @@ class Blocks:
             self.weights = [self.ring(w.op.weight, 1) for _ in range(w.taps)]
             if w.op.bias is not None:
                 self.bias = self.ring(w.op.bias, 1)
-        if w.covered:
-            self.counts = c.ub(1, self.pixels, f32)
         self.stored = {out: self.ring(out, self.pixels) for out in rest.results.values()}
 
     def ring(self, like: SSAValue, cols: int) -> Tile:
@@ -297,8 +278,7 @@ class Blocks:
             else:
                 for (plane, phase, col), ring in self.lines.items():
                     self.load_lines(ring[i], (*plane, w.phases[phase][0], col), image, row, at)
-            result = self.convolved(i, row) if w.is_conv else self.pooled(i, at)
-            known[w.op.results[0]] = result
+            known[w.op.results[0]] = self.convolved(i, row)
 
             def keep(
                 out: SSAValue, value: Expression, i: SharedIndex = i, box: Any = (image, row, at)
@@ -340,11 +320,8 @@ class Blocks:
 
     @property
     def pad(self) -> float:
-        op = self.w.op
-        if isinstance(op, ConvOp):
-            return op.pad_value.value.data
-        is_max = isinstance(op, PoolOp) and op.kind.data == "max"
-        return lowest(self.w.element) if is_max else 0
+        assert isinstance(self.w.op, ConvOp)
+        return self.w.op.pad_value.value.data
 
     def elements(self, i: SharedIndex) -> list[Tile]:
         """By kernel element: what it meets in the windows of each pixel."""
@@ -370,50 +347,3 @@ class Blocks:
             bias = c.load(self.bias[i], self.arguments[op.bias][row:, 0:], pad=0)
             total = total + wide(bias)
         return cast(total, element)
-
-    def pooled(self, i: SharedIndex, at: Sequence[Scalar]) -> Expression:
-        op, elements = self.w.op, self.elements(i)
-        assert isinstance(op, PoolOp)
-        if op.kind.data == "max":
-            return reduce(maximum, elements)
-        if op.kind.data == "lp":
-            return cast(norm([*map(wide, elements)], op.p.value.data), self.w.element)
-        total = reduce(operator.add, map(wide, elements))
-        if not self.w.covered:
-            return cast(total / float(self.w.taps), self.w.element)
-        self.counts[:] = covered(self.w, at, self.cut.lines, self.cut.cols)
-        return cast(total / self.counts, self.w.element)
-
-
-def norm(elements: Sequence[Expression], p: int) -> Expression:
-    """(sum |x|^p)^(1/p)."""
-    if p == 2:
-        return sqrt(reduce(operator.add, [x * x for x in elements]))
-    sizes = map(absolute, elements)
-    if p == 1:
-        return reduce(operator.add, sizes)
-    return binary(PowOp, reduce(operator.add, [binary(PowOp, x, float(p)) for x in sizes]), 1 / p)
-
-
-def covered(w: Sliding, at: Sequence[Scalar], lines: int, cols: int) -> Expression:
-    """How many elements the windows of a block's pixels have that count, at least 1, as a row."""
-    pixel = cast(columns(lines * cols), f32)
-    line = unary(FloorOp, (pixel + 0.5) / float(cols))
-    places = [*[None] * (len(at) - 2), line, pixel - line * float(cols)]
-    total: Expression | None = None
-    for dim, place in enumerate(places):
-        start = cast(columns(1, at[dim] * w.strides[dim] - w.pads[dim]), f32)
-        if place is not None:
-            start = start + place * float(w.strides[dim])
-        last, apart = w.kernel[dim] - 1, w.dilations[dim]
-        low, high = w.covered[dim]
-        behind = minimum(floored(high - 1.0 - start, apart), last)
-        before = minimum(floored(start - float(low), apart), 0.0)
-        count = maximum(behind + before + 1.0, 0.0)
-        total = count if total is None else total * count
-    assert total is not None
-    return maximum(total, 1.0)
-
-
-def floored(x: Expression, by: int) -> Expression:
-    return x if by == 1 else unary(FloorOp, x / float(by))

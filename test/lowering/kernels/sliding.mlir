@@ -39,10 +39,14 @@ npu_task.kernel @pool on vector {
   npu_task.return %0 : tensor<2x4x16x16xf16>
 }
 
-// Whole lines of an image come once; the columns for each column of the kernel are taken of them.
+// Whole lines of an image come once and are combined; the columns for each column of the kernel are
+// taken of that.
 // CHECK-LABEL: tile.kernel @strided_tiles(
-// CHECK: tile.load [[LINES:%[0-9]+]] to [[WIDE:%[0-9]+]] pad -inf
-// CHECK-NEXT: tile.move [[WIDE]] to {{%[a-z0-9_]+}} columns 0 step 2
+// CHECK-COUNT-2: tile.load {{.*}} pad -inf
+// CHECK: tile.map {{.*}} outs([[WIDE:%[a-z0-9_]+]])
+// CHECK-COUNT-2: graph.maximum
+// CHECK-NOT: graph.maximum
+// CHECK: tile.move [[WIDE]] to {{%[a-z0-9_]+}} columns 0 step 2
 // CHECK-NEXT: tile.move [[WIDE]] to {{%[a-z0-9_]+}} columns 1 step 2
 // CHECK-NEXT: tile.move [[WIDE]] to {{%[a-z0-9_]+}} columns 2 step 2
 
@@ -57,8 +61,9 @@ npu_task.kernel @strided on vector {
 // CHECK-LABEL: tile.kernel @planes_tiles(%in0: memref<1x8x6x16x16xf16>, %out0: memref<1x8x4x16x16xf16>) cores
 // CHECK-COUNT-9: tile.view %in0[{{.*}}] sizes [1, [[ROWS:[0-9]+]], 1, {{[0-9]+}}, 16]
 // CHECK-NOT: tile.view %in0
-// CHECK-COUNT-26: graph.maximum
-// CHECK: tile.view %out0[{{.*}}] sizes [1, [[ROWS]], 1, {{[0-9]+}}, 16]
+// CHECK-COUNT-10: graph.maximum
+// CHECK-NOT: graph.maximum
+// CHECK: tile.view %out0[{{.*}}] sizes [1, 1, 1, {{[0-9]+}}, 16]
 
 npu_task.kernel @planes on vector {
 ^bb0(%x: tensor<1x8x6x16x16xf16>):
@@ -66,13 +71,13 @@ npu_task.kernel @planes on vector {
   npu_task.return %0 : tensor<1x8x4x16x16xf16>
 }
 
-// Windows of an average that pass the image have fewer elements: how many is a row of a block.
+// Windows of an average that pass the image have fewer elements: one over how many there are is a
+// column for lines and a row for columns.
 // CHECK-LABEL: tile.kernel @average_tiles(
-// CHECK: tile.index columns
-// CHECK: tile.map {{.*}} outs([[COUNTS:%[a-z0-9_]+]])
+// CHECK: tile.map {{.*}} outs([[LINES:%[a-z0-9_]+]])
 // CHECK: graph.floor
-// CHECK: tile.map ins({{.*}}[[COUNTS]])
-// CHECK: graph.div
+// CHECK: tile.map {{.*}} outs([[COLUMNS:%[a-z0-9_]+]])
+// CHECK: tile.map ins({{.*}}[[LINES]], [[COLUMNS]])
 // CHECK: tile.store
 
 npu_task.kernel @average on vector {

@@ -1,0 +1,397 @@
+"""Kernels for the vector cores: pools.
+
+Rows of tiles are lines of images, of several channels one below the other, so that lines of windows
+are rows of whole tiles and an instruction passes all of them at once; between two channels it
+computes some that nobody stores. What the lines of a kernel share is computed once:
+
+    for i in share(blocks)                       # channels, `lines` lines of `cols` pixels
+      for each column s of the kernel
+        load x[channels.., y - 1.., x + s - 1..] to t[s]     # lines + 2 of each channel
+      u = t[0] + t[1] + t[2]
+      v = u[0:] + u[1:] + u[2:]                  # rows
+      store v of each channel
+
+With a stride over columns whole lines come once (elements that do not lie side by side are slow to
+load): their lines are combined first, and columns are taken of that. Where windows of an average
+pass the image, lines and columns have the numbers of their elements. One window over a whole image
+is a reduction.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from math import ceil, prod
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Attribute, SSAValue
+
+from ge.dialects.graph.elementwise import FloorOp, PowOp
+from ge.dialects.graph.pooling import PoolOp
+from ge.dialects.graph.support.folding import lowest
+from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import align_up, element_type
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.types import BLOCK
+from ge.runtime.library.choices import in_order
+from ge.runtime.library.costs.instructions import REPEAT_BYTES
+from ge.runtime.library.language import values as v
+from ge.runtime.library.language.indices import Index, Scalar, SharedIndex, minimum
+from ge.runtime.library.language.tracing import Tracer
+from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
+from ge.runtime.library.windows.sliding import Sliding
+from ge.runtime.library.windows.windows import Rest
+
+Combine = Callable[[v.Expression, v.Expression], v.Expression]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """`w`: windows without what no image has; `whole`: with it. `takes`: whole lines come, and
+    columns are taken of them."""
+
+    w: Sliding
+    whole: Sliding
+    op: PoolOp
+    takes: bool
+
+    @classmethod
+    def of(cls, op: PoolOp, target: Target) -> "Pool":
+        """Raises NotLowered for what has no program here."""
+        whole = Sliding.of(op)
+        takes = whole.strides[-1] > 1 and "gather" in target.vector_cycles
+        return cls(meeting(whole), whole, op, takes)
+
+    @cached_property
+    def covered(self) -> list[tuple[int, int]]:
+        """See `Sliding`."""
+        return self.whole.covered
+
+    @cached_property
+    def sums(self) -> Attribute:
+        """The element type that is combined."""
+        narrow = self.op.kind.data != "max" and bitwidth(self.w.element) < 32
+        return f32 if narrow else self.w.element
+
+    @property
+    def pad(self) -> float:
+        return lowest(self.w.element) if self.op.kind.data == "max" else 0
+
+    @property
+    def unit(self) -> int:
+        """Columns of a tile are a multiple of it."""
+        return BLOCK * 8 // min(bitwidth(self.w.element), bitwidth(self.sums))
+
+    @cached_property
+    def shift(self) -> int:
+        """Lines that a channel has in tiles beside those of the result."""
+        return max(self.w.high(taps, 0) for taps in self.w.phases.values())
+
+    def wide(self, cols: int) -> int:
+        """Columns that are loaded for so many of the result."""
+        if not self.takes:
+            return cols
+        reach = (self.w.kernel[-1] - 1) * self.w.dilations[-1] + 1
+        return align_up((cols - 1) * self.w.strides[-1] + reach, self.unit)
+
+    @property
+    def columns(self) -> int:
+        """How often lines come."""
+        return 1 if self.takes else self.w.kernel[-1]
+
+    def of_element(self, x: v.Expression) -> v.Expression:
+        """What is combined of an element."""
+        x = v.cast(x, self.sums)
+        if self.op.kind.data != "lp":
+            return x
+        p = self.op.p.value.data
+        return x * x if p == 2 else v.abs(x) if p == 1 else v.binary(PowOp, v.abs(x), float(p))
+
+    @property
+    def combine(self) -> Combine:
+        return v.maximum if self.op.kind.data == "max" else operator.add
+
+    def finished(self, total: v.Expression) -> v.Expression:
+        """The result, but for the number of elements of windows that pass the image."""
+        if self.op.kind.data == "lp":
+            p = self.op.p.value.data
+            if p > 1:
+                total = v.sqrt(total) if p == 2 else v.binary(PowOp, total, 1 / p)
+        elif self.op.kind.data == "average" and not self.covered:
+            total = total * (1 / self.whole.taps)
+        return total
+
+
+def meeting(w: Sliding) -> Sliding:
+    """The windows without the elements of the kernel that meet no image, wherever they are."""
+    kernel, pads = list[int](), list[int]()
+    sizes = zip(w.image, w.result, w.kernel, w.strides, w.dilations, w.pads, strict=True)
+    for size, count, length, step, apart, pad in sizes:
+        at = [k for k in range(length) if -(count - 1) * step <= k * apart - pad < size] or [0]
+        kernel.append(len(at))
+        pads.append(pad - at[0] * apart)
+    return replace(w, kernel=tuple(kernel), pads=tuple(pads))
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Blocks of so many channels, lines and columns of pixels."""
+
+    channels: int
+    lines: int
+    cols: int
+
+    def counts(self, p: Pool) -> tuple[int, int, int]:
+        lines, cols = p.w.result[-2:]
+        return ceil(p.w.channels / self.channels), ceil(lines / self.lines), ceil(cols / self.cols)
+
+    def blocks(self, p: Pool) -> int:
+        return p.w.planes * prod(self.counts(p))
+
+    def rows(self, p: Pool) -> int:
+        """Of tiles that are loaded."""
+        return self.channels * (self.lines + p.shift)
+
+    def computed(self, p: Pool) -> int:
+        """Rows that lines of windows begin at."""
+        return self.rows(p) - p.shift
+
+    def bytes(self, p: Pool, rest: Rest) -> int:
+        """In UB."""
+        size, wide = bitwidth(p.sums) // 8, self.rows(p) * p.wide(self.cols)
+        loads = len(p.w.loads)
+        total = 2 * loads * p.columns * wide * p.w.bits // 8
+        pixels = self.rows(p) * self.cols
+        if p.takes:
+            total += size * (wide + p.w.kernel[-1] * pixels)
+        elif p.columns > 1:
+            total += size * loads * pixels
+        columns = 4 * BLOCK * self.rows(p) + 4 * BLOCK * self.cols if p.covered else 0
+        others = 2 * BLOCK * len(rest.others)
+        return total + pixels * rest.whole_bits // 4 + columns + others
+
+    def cycles(self, p: Pool, target: Target) -> float:
+        """Of the busiest core."""
+        w, wide = p.w, p.wide(self.cols)
+        loads, taps = len(w.loads), sum(len(w.phases[phase]) for _, phase in w.loads)
+        size = self.rows(p) * wide * w.bits / 8
+        least, rate = target.mte2_piece_cycles, target.gm_to_ub_rate or target.l2_read_rate
+        load = max(size / rate, self.rows(p) * least) + target.mte2_start_cycles
+        load *= loads * p.columns
+        once = self.rows(p) * wide * bitwidth(p.sums) / 8 / REPEAT_BYTES
+        each = 1 if bitwidth(p.sums) == w.bits else 2  # a cast
+        steps = [(2 * loads, loads * p.columns * each * once), (taps, 2 * taps * once)]
+        if p.takes:
+            taken = once * self.cols / wide * w.kernel[-1]
+            steps += [(w.kernel[-1], taken * (target.vector_cycles_of("gather") + 2))]
+        elif p.columns > 1:
+            steps += [(loads, loads * 2 * (p.columns - 1) * once)]
+        steps += [(4, 4 * once * self.cols / wide)] if p.covered else []
+        vector = sum(count * target.vector_start_cycles + cycles for count, cycles in steps)
+        lines = self.channels * self.lines
+        store = lines * max(self.cols * w.bits / 8 / target.ub_out_rate, least)
+        turns = ceil(self.blocks(p) / target.vector_cores)
+        return turns * max(load, vector, store) + load + store
+
+
+def cuts(p: Pool, rest: Rest) -> list[Cut]:
+    """With operands that are numbers for channels, a block has one channel."""
+    lines, cols = p.w.result[-2:]
+    unit = BLOCK * 8 // min(rest.narrowest, bitwidth(p.sums))
+    channels = [n for n in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64) if n < 2 * p.w.channels]
+    wide = [align_up(ceil(cols / n), unit) for n in (1, 2, 4, 8, 16, 32, 64) if n <= cols]
+    high = sorted({ceil(lines / n) for n in range(1, lines + 1)})
+    return [
+        Cut(n, h, c)
+        for n in (channels if not rest.others else [1])
+        for c in dict.fromkeys(wide)
+        for h in high
+        if c >= cols or h == 1 or n == 1
+    ]
+
+
+def lower_pool(launch: Launch) -> Written:
+    """A pool, and ops on its result."""
+    op = next(op for op in launch.body.ops if isinstance(op, PoolOp))
+    p = Pool.of(op, launch.target)
+    w = p.w
+    rest = Rest(launch, op, (1, w.channels, *w.result), (1, w.channels, 1))
+    room = launch.target.core_memories["ub"]
+    fitting = [cut for cut in cuts(p, rest) if cut.bytes(p, rest) <= room]
+    if not fitting:
+        raise NotLowered("no block of it fits into ub")
+    cut = next(iter(in_order(sorted(fitting, key=lambda cut: cut.cycles(p, launch.target)))))
+
+    def write(c: Tracer, arguments: Arguments) -> None:
+        Blocks(c, p, cut, arguments, rest).write()
+
+    cores = min(cut.blocks(p), launch.target.vector_cores)
+    return Written(write, cores, w.shapes | rest.shapes, Engine.VECTOR)
+
+
+class Blocks:
+    """The program, while it is written."""
+
+    def __init__(self, c: Tracer, p: Pool, cut: Cut, arguments: Arguments, rest: Rest) -> None:
+        self.c, self.p, self.w, self.cut, self.arguments = c, p, p.w, cut, arguments
+        self.rest, self.pitch = rest, cut.lines + p.shift
+        self.rows, self.computed = cut.rows(p), cut.computed(p)
+        wide = p.wide(cut.cols)
+        self.loaded = {
+            (*load, col): c.ub(self.rows, wide, p.w.element, copies=2)
+            for load in p.w.loads
+            for col in range(p.columns)
+        }
+        if p.takes:
+            self.lines = c.ub(self.computed, wide, p.sums)
+            self.taken = [c.ub(self.computed, cut.cols, p.sums) for _ in range(p.w.kernel[-1])]
+        elif p.columns > 1:
+            self.summed = {load: c.ub(self.rows, wide, p.sums) for load in p.w.loads}
+        self.rings = {
+            value: c.ub(*((self.computed, cut.cols) if kind == "all" else (1, 1)),
+                        element_type(value), copies=2)
+            for value, kind in rest.others.items()
+        }  # fmt: skip
+        self.stored = {
+            out: c.ub(self.computed, cut.cols, element_type(out), copies=2)
+            for out in rest.results.values()
+        }
+        if p.covered:
+            self.shares = c.ub(self.computed, 1, f32), c.ub(1, cut.cols, f32)
+
+    def write(self) -> None:
+        c, cut, w = self.c, self.cut, self.w
+        down, high, across = cut.counts(self.p)
+        whole = w.planes * high * across == 1  # all blocks have the same pixels
+        if self.p.covered and whole:
+            self.share_out((0,) * len(w.result))
+        for i in c.share(cut.blocks(self.p)):
+            block, place = c.now(i // (high * across)), c.now(i % (high * across))
+            pixel = c.now(place // across * cut.lines), c.now(place % across * cut.cols)
+            _, plane = w.image_of(c, block // down)
+            row, at = c.now(block % down * cut.channels), (*plane, *pixel)
+            if self.p.covered and not whole:
+                self.share_out(at)
+            known: dict[SSAValue, v.Expression] = {}
+            for value, ring in self.rings.items():
+                if self.rest.others[value] == "all":
+                    box = self.box(value, row, at)
+                else:
+                    box = self.arguments[value][0, row:, 0:]
+                known[value] = c.load(ring[i], box, pad=1)
+            known[self.p.op.results[0]] = self.pooled(i, row, at)
+
+            def keep(
+                out: SSAValue, value: v.Expression, i: SharedIndex = i, row: Index = row,
+                at: Sequence[Scalar] = at,
+            ) -> v.Tile:  # fmt: skip
+                tile = self.stored[out][i]
+                tile[:] = value
+                self.store(out, tile, row, at)
+                return tile
+
+            self.rest.compute(known, (self.computed, cut.cols), keep)
+
+    def box(self, value: SSAValue, row: Scalar, at: Sequence[Scalar], count: int = 1) -> v.Box:
+        """Lines of a result's channels."""
+        *plane, line, col = at
+        box = self.arguments[value][0, row:, *plane, line:, col:]
+        return box.sized(count, self.cut.lines, self.cut.cols)
+
+    def store(self, out: SSAValue, tile: v.Tile, row: Index, at: Sequence[Scalar]) -> None:
+        """All channels, or one by one where lines lie between them that are none of a result."""
+        cut = self.cut
+        if not self.p.shift or cut.channels == 1:
+            self.c.store(self.box(out, row, at, cut.channels), tile)
+            return
+        for k in self.c.range(minimum(cut.channels, self.w.channels - row)):
+            lines = tile.part(k * self.pitch, 0, (cut.lines, cut.cols))
+            self.c.store(self.box(out, row + k, at), lines)
+
+    def pooled(self, i: SharedIndex, row: Scalar, at: Sequence[Scalar]) -> v.Expression:
+        c, p, combine = self.c, self.p, self.p.combine
+        lines: dict[tuple[tuple[int, ...], int], v.Expression] = {}
+        for load in p.w.loads:
+            loaded = [self.load(self.loaded[*load, s][i], load, s, row, at)
+                      for s in range(p.columns)]  # fmt: skip
+            if not p.takes and p.columns > 1:
+                self.summed[load][:] = reduce(combine, map(p.of_element, loaded))
+                lines[load] = self.summed[load]
+            else:
+                lines[load] = loaded[0]
+        total = reduce(combine, self.of_lines(lines))
+        if p.takes:
+            self.lines[:] = total
+            for s, target in enumerate(self.taken):
+                c.take(target, self.lines, s * p.w.dilations[-1], p.w.strides[-1])
+            total = reduce(combine, self.taken)
+        total = p.finished(total)
+        if p.covered:
+            total = total * self.shares[0] * self.shares[1]
+        return v.cast(total, p.w.element)
+
+    def of_lines(
+        self, lines: dict[tuple[tuple[int, ...], int], v.Expression]
+    ) -> list[v.Expression]:
+        """What is combined, for each line of each plane of the kernel."""
+        w, found = self.w, list[v.Expression]()
+        for (plane, phase), tile in lines.items():
+            assert isinstance(tile, v.Tile)
+            for tap in w.phases[phase]:
+                part = tile.part(w.shift(tap), 0, (self.computed, tile.shape[1]))
+                done = (plane, phase) in getattr(self, "summed", {})
+                found.append(part if done else self.p.of_element(part))
+        return found
+
+    def load(
+        self,
+        tile: v.Tile,
+        load: tuple[tuple[int, ...], int],
+        column: int,
+        row: Scalar,
+        at: Sequence[Scalar],
+    ) -> v.Tile:
+        """The lines of a phase, of each channel."""
+        plane, phase = load
+        *spans, cols = self.w.spans(at, (*plane, self.w.phases[phase][0], column))
+        if self.p.takes:
+            cols = slice(cols.start, None)
+        box = self.arguments[self.p.op.input][0, row:, *spans, cols]
+        box = box.sized(self.cut.channels, self.pitch, tile.shape[1])
+        return self.c.load(tile, box, pad=self.p.pad)
+
+    def share_out(self, at: Sequence[Scalar]) -> None:
+        """One over the number of elements that windows have: of lines (and planes), and of
+        columns."""
+        lines, cols = self.shares
+        number = v.cast(v.rows(self.computed), f32)
+        line = number - v.unary(FloorOp, (number + 0.5) / float(self.pitch)) * float(self.pitch)
+        count = self.count(-2, at, line, v.rows)
+        for dim in range(len(at) - 2):
+            count = count * self.count(dim, at, None, v.columns)
+        lines[:] = 1.0 / v.maximum(count, 1.0)
+        column = v.cast(v.columns(self.cut.cols), f32)
+        cols[:] = 1.0 / v.maximum(self.count(-1, at, column, v.columns), 1.0)
+
+    def count(
+        self,
+        dim: int,
+        at: Sequence[Scalar],
+        place: v.Expression | None,
+        numbers: Callable[..., v.Expression],
+    ) -> v.Expression:
+        """Elements of windows along a dimension that count, for each pixel from `at` on."""
+        w = self.p.whole
+        start = v.cast(numbers(1, at[dim] * w.strides[dim] - w.pads[dim]), f32)
+        if place is not None:
+            start = start + place * float(w.strides[dim])
+        last, apart = w.kernel[dim] - 1, w.dilations[dim]
+        low, high = w.covered[dim]
+        behind = v.minimum(floored(high - 1.0 - start, apart), last)
+        before = v.minimum(floored(start - float(low), apart), 0.0)
+        return v.maximum(behind + before + 1.0, 0.0)
+
+
+def floored(x: v.Expression, by: int) -> v.Expression:
+    return x if by == 1 else v.unary(FloorOp, x / float(by))
