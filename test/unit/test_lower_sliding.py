@@ -146,7 +146,7 @@ def test_lines_of_a_kernel_share_what_its_columns_give(kind: str) -> None:
     image = (960, 24, 32)
     three, seven = (busy(same(kind, n, image), "v") for n in (3, 7))
     assert 1.5 * three < seven < 3.2 * three
-    assert busy(same(kind, 3, (1920, 24, 32)), "v") == pytest.approx(2 * three, rel=0.2)
+    assert busy(same(kind, 3, (1920, 24, 32)), "v") < 2.2 * three
     assert busy(same(kind, 1279, (96, 7, 7)), "v") < 1.2 * busy(same(kind, 13, (96, 7, 7)), "v")
 
 

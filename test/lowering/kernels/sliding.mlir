@@ -89,7 +89,7 @@ npu_task.kernel @average on vector {
 // All windows within the image have as many.
 // CHECK-LABEL: tile.kernel @within_tiles(
 // CHECK-NOT: tile.index
-// CHECK: graph.div
+// CHECK: graph.mul
 
 npu_task.kernel @within on vector {
 ^bb0(%x: tensor<1x64x14x14xf16>):
