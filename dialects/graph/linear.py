@@ -5,16 +5,26 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, StringAttr, f8E4M3FN, f8E5M2, f32, i32, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, var_operand_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    var_operand_def,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
+    INTS,
     TYPES,
     OneResultOp,
     check_float,
     check_floats,
     check_indices,
+    check_length,
     check_same_element,
+    vector_length,
 )
 from ge.dialects.support.boxes import Box, aligned_box
 from ge.dialects.support.element_types import bitwidth, check_computed, is_float, is_integer
@@ -25,6 +35,7 @@ from ge.dialects.support.types import (
     broadcast,
     broadcast_dims,
     byte_size,
+    constant_ints,
     element_type,
     merge_dims,
     numel,
@@ -108,17 +119,39 @@ class GroupedMatmulOp(OneResultOp, SplitInterface):
     """Each matmul of a batch takes one of several right-hand sides: that of its group, the matrix
     `rhs[groups]`, as in mixtures of experts. Batch dimensions of `lhs` and `groups` broadcast;
     `transpose_rhs` exchanges the dimensions of matrices first. Negative numbers of groups count
-    from the end."""
+    from the end.
+
+    With `rows` instead the rows of `lhs`, [M, K], stand group after group: so many, one number
+    for each matrix. With `by_sizes` it is `groups` that has these numbers. Rows behind the last
+    group give 0; more than M rows, or a negative size, are refused.
+
+        %y = graph.grouped_matmul %x, %w groups %g : ...
+        %y = graph.grouped_matmul %x, %w rows [300, 0, 41] : ...
+        %y = graph.grouped_matmul %x, %w groups %sizes {by_sizes = true} : ...
+    """
 
     name = "graph.grouped_matmul"
     lhs = operand_def()
     rhs = operand_def()
-    groups = operand_def()
+    groups = opt_operand_def()
+    rows = opt_prop_def(INTS)
+    by_sizes = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     transpose_rhs = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     IS_MATMUL: ClassVar = True
     ALWAYS_MACS: ClassVar = True
     TAKES_INDICES: ClassVar = True
-    assembly_format = f"$lhs `,` $rhs `groups` $groups {TYPES}"
+    assembly_format = f"$lhs `,` $rhs (`groups` $groups^)? (`rows` $rows^)? {TYPES}"
+
+    @property
+    def has_sizes(self) -> bool:
+        """Whether rows stand group after group."""
+        return self.groups is None or bool(self.by_sizes.value.data)
+
+    def sizes(self) -> tuple[int, ...] | None:
+        """Rows of each group, if these stand one after the other; None if they are not known."""
+        if self.groups is None:
+            return self.ints("rows")
+        return constant_ints(self.groups) if self.has_sizes else None
 
     def dimensions(self) -> tuple[Shape, int, int, int]:
         """Batch dimensions and M, N, K of [M, K] x [K, N]."""
@@ -130,20 +163,51 @@ class GroupedMatmulOp(OneResultOp, SplitInterface):
         if DYNAMIC not in (lhs[-1], k) and lhs[-1] != k:
             text = f"{shape_text(lhs)} by {shape_text(rhs[1:])}"
             k = merge_dims(lhs[-1], k, f"cannot multiply {text}: {lhs[-1]} columns meet {k} rows")
-        batch = broadcast(lhs[:-2], shape_of(self.groups))
-        return batch, lhs[-2], n, merge_dims(lhs[-1], k)
+        if self.has_sizes:
+            count = (
+                vector_length(self.groups, "groups")
+                if self.groups
+                else len(self.ints("rows") or ())
+            )
+            if len(lhs) != 2:
+                raise VerifyException(f"lhs of groups by sizes is a matrix, not {shape_text(lhs)}")
+            if DYNAMIC not in (count, rhs[0]):
+                check_length("rows", count, rhs[0])
+            check_group_sizes(self.sizes() or (), lhs[0])
+            return (), lhs[0], n, merge_dims(lhs[1], k)
+        assert self.groups is not None
+        groups = shape_of(self.groups)
+        return broadcast(lhs[:-2], groups), lhs[-2], n, merge_dims(lhs[-1], k)
+
+    def check_sizes(self, lhs: Shape, groups: int) -> None:
+        count = len(self.ints("rows") or ())
+        if self.groups is not None:
+            count = vector_length(self.groups, "groups")
+        if len(lhs) != 2:
+            raise VerifyException(f"lhs of groups by sizes is a matrix, not {shape_text(lhs)}")
+        check_length("sizes", count, groups)
+        check_group_sizes(self.sizes() or (), lhs[0])
 
     def infer(self) -> Sequence[Attribute]:
         check_floats(self.lhs)
         check_same_element(self.lhs, self.rhs)
-        check_indices(self.groups, "groups")
+        if (self.groups is None) == (self.rows is None):
+            raise VerifyException("either 'groups' or 'rows' is given")
+        if self.groups is not None:
+            check_indices(self.groups, "groups")
         batch, m, n, _ = self.dimensions()
         return (tensor((*batch, m, n), element_type(self.lhs)),)
+
+    def is_same_op(self, axis: int) -> bool:
+        """Parts of the rows have other sizes of groups."""
+        return not self.has_sizes or axis == 1
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         shape, *batch, row, column = shape_of(self.operands[index]), *box.spans
         if index == 1:
             return Box.part(shape, {1 if self.transpose_rhs.value.data else 2: column})
+        if self.has_sizes:
+            return Box.part(shape, {} if index else {0: row})
         rank = len(shape) - (2 if index == 0 else 0)
         spans = aligned_box(Box.of(batch), shape[:rank]).spans
         return Box.part(shape, dict(enumerate(spans if index else [*spans, row])))
@@ -152,9 +216,20 @@ class GroupedMatmulOp(OneResultOp, SplitInterface):
         """At most one matrix for each number of a group is read."""
         batch, m, n, k = self.dimensions()
         read, written = self.traffic()
-        one = byte_size(self.rhs.type) // max(shape_of(self.rhs)[0], 1)
-        unread = max(shape_of(self.rhs)[0] - numel(shape_of(self.groups)), 0)
-        return Work(numel((*batch, m, n, k)), 0, read - unread * one, written)
+        groups, one = (
+            shape_of(self.rhs)[0],
+            byte_size(self.rhs.type) // max(shape_of(self.rhs)[0], 1),
+        )
+        most = m if self.groups is None or self.has_sizes else numel(shape_of(self.groups))
+        return Work(numel((*batch, m, n, k)), 0, read - max(groups - most, 0) * one, written)
+
+
+def check_group_sizes(sizes: Sequence[int], rows: int) -> None:
+    """Raises VerifyException where groups have not these rows."""
+    if min(sizes, default=0) < 0:
+        raise VerifyException(f"sizes {[*sizes]} has a negative number")
+    if rows != DYNAMIC and sum(sizes) > rows:
+        raise VerifyException(f"sizes {[*sizes]} add up to {sum(sizes)}, and there are {rows} rows")
 
 
 Labels = tuple[str, ...]

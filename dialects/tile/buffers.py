@@ -103,6 +103,9 @@ class AllocOp(GeOp):
             raise VerifyException("an allocation stands at the top of a program, not in a loop")
         if self.tile.space not in program.MEMORIES:
             raise VerifyException(f"{program.name} has no {self.tile.space}")
+        if self.tile.space is Memory.L0C and self.tile.rows.data % FRACTAL:
+            rule = f"rows that are allocated in l0c are multiples of {FRACTAL}"
+            raise VerifyException(f"{rule}, not {self.tile.text()}")
         if (offsets := self.offsets) is None:
             return
         if len(offsets) != self.copies:

@@ -239,9 +239,11 @@ def box_in(rows: int, cols: int, element: Attribute) -> BoxType:
 
 
 def check_layout(t: Shaped, memory: Memory) -> None:
-    """Raises VerifyException for a tile that the memory does not hold."""
+    """Raises VerifyException for a tile that the memory does not hold, nor has as a sub-tile: of
+    sums any number of rows leaves L0C."""
     if memory is not Memory.UB:
-        if t.rows.data % FRACTAL or t.cols.data % FRACTAL:
+        rows = 0 if memory is Memory.L0C and not isinstance(t, RingType) else t.rows.data
+        if rows % FRACTAL or t.cols.data % FRACTAL:
             rule = f"rows and columns in {memory} are multiples of {FRACTAL}"
             raise VerifyException(f"{rule}, not {t.text()}")
         inner = BLOCK * 8 // bitwidth(t.element)  # elements of the inner dimension of a fractal

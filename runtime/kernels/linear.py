@@ -205,21 +205,35 @@ def matmul(op: g.MatmulOp) -> Fn:
 
 @kernel(g.GroupedMatmulOp)
 def grouped_matmul(op: g.GroupedMatmulOp) -> Fn:
-    turned = bool(op.transpose_rhs.value.data)
+    turned, sizes = bool(op.transpose_rhs.value.data), op.ints("rows")
 
-    def run(lhs: Array, rhs: Array, groups: Array) -> Array:
+    def multiplied(rows: Array, one: Array) -> Array:
+        wide = compute_dtype(rows)
+        one = (one.T if turned else one).astype(wide, order="C")
+        return float_matmul(rows.astype(wide), one)
+
+    def run(lhs: Array, rhs: Array, groups: Array | None) -> Array:
         """The matmuls of each group together."""
+        n = rhs.shape[1 if turned else 2]
+        if groups is None or op.has_sizes:
+            return of_sizes(lhs, rhs, sizes if groups is None else groups.tolist(), n)
         batch, (m, k) = np.broadcast_shapes(lhs.shape[:-2], groups.shape), lhs.shape[-2:]
         rows = np.broadcast_to(lhs, (*batch, m, k)).reshape(-1, m, k)
         mine = np.broadcast_to(as_index(groups), batch).reshape(-1)
         mine = np.arange(len(rhs))[mine]  # as numpy counts, and refuses
-        wide, n = compute_dtype(lhs), rhs.shape[1 if turned else 2]
         result = np.empty((len(mine), m, n), lhs.dtype)
         for number in np.unique(mine):
-            one = rhs[number].T if turned else rhs[number]
-            own = rows[mine == number].astype(wide)
-            result[mine == number] = float_matmul(own, one.astype(wide, order="C"))
+            result[mine == number] = multiplied(rows[mine == number], rhs[number])
         return result.reshape(*batch, m, n)
+
+    def of_sizes(lhs: Array, rhs: Array, sizes: Sequence[int] | None, n: int) -> Array:
+        sizes = sizes or ()
+        g.check_group_sizes(sizes, len(lhs))
+        result, first = np.zeros((len(lhs), n), lhs.dtype), 0
+        for one, size in zip(rhs, sizes, strict=True):
+            result[first : first + size] = multiplied(lhs[first : first + size], one)
+            first += size
+        return result
 
     return refusing(run)
 

@@ -101,6 +101,7 @@ CASES: list[tuple[type[TensorOp], Operands, dict[str, Any]]] = [
         [((3, 1, 1, 4), F), ((2, 5, 4), F), ((3, 2), i64, 2)],
         {"transpose_rhs": True},
     ),
+    (m.GroupedMatmulOp, [((5, 3), F), ((2, 3, 6), F)], {"rows": [2, 3]}),
     (m.EinsumOp, [[((3, 4), F), ((4, 1, 5), F)]], {"equation": "ij,jkl->lik"}),
     (m.DetOp, [((4, 2, 2), F)], {}),
     # windows

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper, save
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
 
 import ge
 from ge.dialects.graph.linear import GroupedMatmulOp
@@ -20,10 +23,11 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.random_inputs import random_array
+from ge.runtime.tiles.kernel import TileKernel
 from ge.transforms.fusion import sort_groups
 
 sys.path.insert(0, str(Path(__file__).parent))
-from tile_lowering import compare
+from tile_lowering import compare, lowered
 
 TOKENS, EXPERTS, PICKED, SIZE, INNER = 6, 4, 2, 32, 48
 
@@ -153,9 +157,9 @@ def test_numbers_beyond_the_last_group_are_refused(tmp_path: Path) -> None:
         of_groups([2, 1, 8], [3, 8, 4], [2], False, "f32")
     )
     program = ge.compile(str(path))
-    given = {"arg0": np.ones((2, 1, 8), np.float32), "arg1": np.ones((3, 8, 4), np.float32)}
+    inputs = {"arg0": np.ones((2, 1, 8), np.float32), "arg1": np.ones((3, 8, 4), np.float32)}
     with pytest.raises(ge.GeError, match="index 3"):
-        program.session().run(given | {"arg2": np.array([0, 3])})
+        program.session().run(inputs | {"arg2": np.array([0, 3])})
 
 
 @pytest.mark.parametrize("case", [([40, 1, 1, 6], [40, 2], "f32"), ([50, 1, 5], [50], "f16")])
@@ -182,6 +186,89 @@ def test_rows_of_a_group_stand_together(
     for session in sessions:
         with pytest.raises(ge.GeError, match="index"):
             session.run({"arg0": x, "arg1": w, "arg2": np.full(groups, 3)})
+
+
+def by_rows(sizes: Sequence[int], k: int, n: int, turned: bool, element: str, end: str) -> str:
+    """Rows that stand group after group; `end`: what follows, gated halves or nothing."""
+    x, w = f"{sum(sizes)}x{k}", f"{len(sizes)}x{n}x{k}" if turned else f"{len(sizes)}x{k}x{n}"
+    x, w, y = (f"tensor<{s}x{element}>" for s in (x, w, f"{sum(sizes)}x{n}"))
+    half = f"tensor<{sum(sizes)}x{n // 2}x{element}>"
+    flag = " {transpose_rhs = true}" if turned else ""
+    gated = (
+        f"%a, %b = graph.split %0 axis -1 sizes [{n // 2}, {n // 2}] : {y} -> {half}, {half}\n"
+        f"%c = graph.silu %a : ({half}) -> {half}\n"
+        f"%1 = graph.mul %c, %b : ({half}, {half}) -> {half}\nfunc.return %1 : {half}\n}}"
+    )
+    return (
+        f"func.func @main(%x: {x}, %w: {w}) -> {half if end else y} {{\n"
+        f"%0 = graph.grouped_matmul %x, %w rows {[*sizes]}{flag} : ({x}, {w}) -> {y}\n"
+    ) + (gated if end else f"func.return %0 : {y}\n}}")
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    st.lists(st.one_of(st.integers(0, 40), st.integers(100, 300)), min_size=1, max_size=6),
+    st.sampled_from([(40, 64), (64, 96), (96, 544)]),
+    st.booleans(),
+    st.sampled_from(["f16", "bf16", "f32"]),
+    st.sampled_from(["", "gated"]),
+    st.sampled_from(["910b2", "310p3"]),
+)
+def test_groups_by_rows(
+    sizes: list[int], matrix: tuple[int, int], turned: bool, element: str, end: str, target: str
+) -> None:
+    """Of any sizes, in one kernel; no block writes rows of the next group."""
+    if sum(sizes) > 1:
+        compare(by_rows(sizes, *matrix, turned, element, end), target, all_lowered=True, orders=2)
+
+
+@pytest.mark.parametrize("numbers", [[0, 0, 2, 2, 2, 3], [2, -4, 0, 2, 3, 2]])
+def test_numbers_that_are_known_are_rows_of_groups(numbers: list[int]) -> None:
+    groups = ", ".join(map(str, numbers))
+    text = of_groups([6, 1, 8], [4, 8, 16], [6], False, "f32").replace(
+        "%g: tensor<6xi64>", "%other: tensor<6xi64>"
+    )
+    text = text.replace("%0 =", f"%g = graph.constant dense<[{groups}]> : tensor<6xi64>\n%0 =")
+    plain, module = (parse_module(context(), Source("test", text)) for _ in range(2))
+    sort_groups.SortGroupsPass("910b2").apply(context(), module)
+    assert "rows [" in str(module)
+    for m in (plain, module):
+        lower(m, Options(fusion="off"))
+    rng = np.random.default_rng(0)
+    inputs = {
+        "arg0": rng.normal(size=(6, 1, 8)).astype(np.float32),
+        "arg1": rng.normal(size=(4, 8, 16)).astype(np.float32),
+        "arg2": np.zeros(6, np.int64),
+    }
+    want, got = (ge.Session(m).run(inputs) for m in (plain, module))
+    for name in want:
+        np.testing.assert_allclose(got[name], want[name], rtol=1e-5, atol=1e-6)
+
+
+def test_time_depends_on_the_sizes_of_groups() -> None:
+    """Groups of uneven sizes take about as long as even ones of as many rows, and groups without
+    rows nothing."""
+    sizes = [307, 30, 30, 29, 29, 29, 29, 526]
+    grouped = work_us(by_rows(sizes, 1024, 1024, True, "f16", ""))
+    even = work_us(by_rows([128] * 8, 1024, 1024, True, "f16", ""))
+    few = work_us(by_rows([128, 0, 0, 0, 0, 0, 0, 0], 1024, 1024, True, "f16", ""))
+    assert grouped < 1.3 * even
+    assert few < even / 2
+
+
+def work_us(text: str) -> float:
+    """Of the simulated program of the one kernel, without its start."""
+    module = lowered(text)
+    ((_, program),) = module.pairs
+    time = TileKernel(program, module.target).time()
+    return max(time.core_us, time.hbm_us)
+
+
+def test_sizes_that_do_not_fit_are_refused() -> None:
+    for sizes in ([3, 4], [-1, 3]):
+        text = by_rows([2, 3], 8, 16, False, "f32", "").replace("[2, 3]", str(sizes))
+        with pytest.raises(VerifyException, match=r"add up to 7, and there are 5|negative"):
+            parse_module(context(), Source("test", text)).verify()
 
 
 ELEMENTS = {"f32": np.float32, "f16": np.float16}

@@ -10,6 +10,12 @@ becomes
 so that a matrix is loaded once for each block instead of once for each row. There are as many
 blocks as any numbers of groups need. Numbers that are no group's are refused as before: their rows
 stand behind the last place.
+
+Where the numbers are known while compiling, rows stand group after group, with nothing between:
+
+    %0 = graph.gather %x, (rows in the order of their groups)     if they are not in it
+    %1 = graph.grouped_matmul %0, %w rows [30, 0, 226]
+    %y = graph.gather %1, (where each row stands)
 """
 
 from dataclasses import dataclass
@@ -37,10 +43,13 @@ from ge.dialects.graph.indexing import GatherOp, ScatterElementsOp
 from ge.dialects.graph.linear import GroupedMatmulOp
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import element_type, is_static, numel, shape_of, tensor
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.data.arrays import dense, type_of
+from ge.runtime.data.arrays import Array, dense, type_of
+from ge.runtime.data.weights import payload_at_hand
+from ge.runtime.kernels.constants import Constants
 from ge.runtime.library.costs.cost import launch_us
 from ge.transforms.graph.deduplicate_constants import DeduplicateConstantsPass
 from ge.transforms.graph.share_common_subexpressions import ShareCommonSubexpressionsPass
@@ -55,10 +64,17 @@ LAUNCHES = 10  # that sorting takes, about
 
 def has_single_rows(op: GroupedMatmulOp) -> bool:
     """each matmul has one row, and a number of its own"""
+    if op.has_sizes:
+        return False
     shapes = [shape_of(v) for v in (*op.operands, op.result)]
     if not all(map(is_static, shapes)) or 0 in map(numel, shapes):
         return False
     return shapes[0][-2] == 1 and numel(shapes[2]) == prod(shapes[3][:-2])
+
+
+def numbers_of(op: GroupedMatmulOp) -> SSAValue:
+    assert op.groups is not None
+    return op.groups
 
 
 class SortGroups(Rule):
@@ -75,6 +91,8 @@ class SortGroups(Rule):
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:
         op = match.op("op", GroupedMatmulOp)
         before = launch_us(op, self.target)
+        if (numbers := known_numbers(op)) is not None:
+            return in_order_of_groups(op, numbers, emit)
         times = {block: self.time_us(op, block) for block in BLOCKS}
         block = min(times, key=lambda block: times[block])
         if before is None or before <= times[block]:
@@ -83,7 +101,7 @@ class SortGroups(Rule):
 
     def time_us(self, op: GroupedMatmulOp, block: int) -> float:
         """Of the launches, with sorting."""
-        count, experts = numel(shape_of(op.groups)), shape_of(op.rhs)[0]
+        count, experts = numel(shape_of(numbers_of(op))), shape_of(op.rhs)[0]
         shape = (blocks_of(count, experts, block), block, shape_of(op.lhs)[-1])
         types = tensor(shape, element_type(op.lhs)), op.rhs.type, tensor(shape[:1], i32)
         flag = op.transpose_rhs
@@ -91,6 +109,35 @@ class SortGroups(Rule):
         (counts,) = Block(arg_types=[tensor((count, experts), i32)]).args
         small = launch_us(CumulativeOp.of(counts, kind="sum", axis=0), self.target)
         return (launch_us(product, self.target) or 0) + LAUNCHES * (small or 0)
+
+
+def known_numbers(op: GroupedMatmulOp) -> Array | None:
+    """The group of each row; None where they are not known, or some are no group's."""
+    if not isinstance(numbers_of(op).owner, ConstantOp):
+        return None
+    try:
+        numbers = Constants(payload_at_hand()).value(numbers_of(op)).reshape(-1)
+    except GeError:  # of a weight that is not at hand
+        return None
+    experts = shape_of(op.rhs)[0]
+    if numbers.min() < -experts or numbers.max() >= experts:
+        return None
+    return np.where(numbers < 0, numbers + experts, numbers)
+
+
+def in_order_of_groups(op: GroupedMatmulOp, numbers: Array, emit: Emit) -> SSAValue:
+    batch, own, experts = shape_of(op.result)[:-2], shape_of(op.lhs)[:-2], shape_of(op.rhs)[0]
+    size, n = shape_of(op.lhs)[-1], shape_of(op.result)[-1]
+    rows = np.broadcast_to(np.arange(prod(own)).reshape(own), batch).reshape(-1)
+    order = np.argsort(numbers, kind="stable")
+    x = emit(ReshapeOp, op.lhs, shape=[prod(own), size])
+    if not np.array_equal(rows[order], np.arange(prod(own))):
+        x = emit(GatherOp, x, ints(rows[order], emit), axis=0)
+    sizes = np.bincount(numbers, minlength=experts).tolist()
+    y = emit(GroupedMatmulOp, x, op.rhs, rows=sizes, transpose_rhs=op.transpose_rhs)
+    if not np.array_equal(order, np.arange(len(order))):
+        y = emit(GatherOp, y, ints(np.argsort(order), emit), axis=0)
+    return emit(ReshapeOp, y, shape=[*batch, 1, n])
 
 
 def blocks_of(count: int, experts: int, block: int) -> int:
@@ -105,7 +152,7 @@ def sorted_groups(op: GroupedMatmulOp, block: int, emit: Emit) -> SSAValue:
     places = blocks * block
     rows = np.broadcast_to(np.arange(prod(own)).reshape(own), batch).reshape(-1)
 
-    groups = emit(CastOp, emit(ReshapeOp, op.groups, shape=[count, 1]), to=i32)
+    groups = emit(CastOp, emit(ReshapeOp, numbers_of(op), shape=[count, 1]), to=i32)
     is_negative = emit(CompareOp, groups, ints(0, emit), predicate="lt")
     groups = emit(SelectOp, is_negative, emit(AddOp, groups, ints(experts, emit)), groups)
     is_own = emit(CompareOp, groups, ints(np.arange(experts)[None], emit), predicate="eq")

@@ -15,7 +15,7 @@ from ge.dialects.graph.support.window import WindowedOp
 from ge.dialects.support.element_types import bitwidth, is_float, row_of, ui8, ui16
 from ge.dialects.support.types import element_type, is_static, numel, rank_of, shape_of
 from ge.lowering.onnx.export.table import python
-from ge.lowering.onnx.export.writer import Input, Writer, writes
+from ge.lowering.onnx.export.writer import Input, Writer, refusal, writes
 from ge.lowering.onnx.model import ONNX_NUMBERS
 from ge.runtime.data.arrays import dtype_of
 
@@ -41,6 +41,8 @@ def turned(value: SSAValue, w: Writer) -> str:
 
 @writes(GroupedMatmulOp)
 def grouped_matmul(op: GroupedMatmulOp, w: Writer) -> str:
+    if op.has_sizes:
+        raise refusal(op, "it has no matmul of groups of different sizes")
     matrices = turned(op.rhs, w) if op.transpose_rhs.value.data else op.rhs
     return w.node("MatMul", op.lhs, w.node("Gather", matrices, op.groups))
 

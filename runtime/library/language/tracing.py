@@ -394,22 +394,33 @@ class Tracer:
         turned = isinstance(source, v.Transposed)
         if tile.space is space and not turned and shape == tile.shape:
             return tile
-        type = tile_in(*shape, tile.element, space)
-        if type not in self.staging:
-            self.staging[type] = [v.Buffer(self, type, self.cube.alloc(type)) for _ in range(2)]
-        turn = self.staging[type]
+        turn = self.staging_of(tile_in(*shape, tile.element, space))
         turn.append(turn.pop(0))
+        target = turn[0].part(0, 0, shape)
         if isinstance(source, Unfolded):
-            ends = tile.value(self.cube), turn[0].value(self.cube)
+            ends = tile.value(self.cube), target.value(self.cube)
             self.cube.add(UnfoldOp, *ends, source.windows, max(at), source.pad)
-            return turn[0]
+            return target
         if turned:
             at, corner_shape = (at[1], at[0]), (shape[1], shape[0])
         else:
             corner_shape = shape
         corner = tile if shape == source.shape else tile.part(*at, corner_shape)
-        self.move(turn[0], corner.T if turned else corner)
-        return turn[0]
+        self.move(target, corner.T if turned else corner)
+        return target
+
+    def staging_of(self, type: TileType) -> list[v.Tile]:
+        """Two tiles of L0 of this type, or of one with more rows of which there are some."""
+        for known, tiles in self.staging.items():
+            alike = (known.space, known.element, known.cols) == (
+                type.space,
+                type.element,
+                type.cols,
+            )
+            if alike and known.rows.data >= type.rows.data:
+                return tiles
+        self.staging[type] = [v.Buffer(self, type, self.cube.alloc(type)) for _ in range(2)]
+        return self.staging[type]
 
     # ---- expressions ----
 

@@ -202,7 +202,7 @@ class Estimate:
     @property
     def cuts(self) -> Iterator[Cut]:
         """Those that fit all of the matrices."""
-        largest = max(self.ps, key=lambda p: (p.terms, p.n))
+        largest = max(self.ps, key=lambda p: (p.terms, p.n, p.m))
         m, n, k = (lcm(*sizes) for sizes in zip(*(p.units for p in self.ps), strict=True))
         return cuts(largest, (m, n, k), self.target)
 
@@ -294,6 +294,8 @@ def pace(cut: Cut, p: Matrices, target: Target, most: float = inf) -> tuple[floa
     """Cycles of a block, and of what no other work goes on beside. Where the cube alone takes
     `most` for a block, how its operands come is not asked: then they are infinite."""
     bits, steps = p.bits, -(-p.k // cut.k // p.splits)
+    if p.m <= cut.m - FRACTAL:  # of a group with less rows than others
+        cut = replace(cut, m=align_up(p.m, FRACTAL))
     parts = p.terms * cut.k // cut.part
     feed = cut.m / target.l1_to_l0a_rate + cut.n / target.l1_to_l0b_rate
     moves = parts * 2 * target.mte1_start_cycles + p.terms * cut.k * bits / 8 * feed

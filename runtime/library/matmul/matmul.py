@@ -21,12 +21,12 @@ from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.access import Access
-from ge.dialects.support.types import Shape, element_type
+from ge.dialects.support.types import Shape, align_up, element_type
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import Memory
 from ge.runtime.library.choices import chosen
 from ge.runtime.library.language import values as v
-from ge.runtime.library.language.indices import Condition, Index, Scalar, ceil_div, minimum
+from ge.runtime.library.language.indices import Condition, Index, Scalar, ceil_div, maximum, minimum
 from ge.runtime.library.language.tracing import Queue, Tracer
 from ge.runtime.library.language.values import Tile, Transposed
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Replaced, Written
@@ -40,6 +40,7 @@ from ge.runtime.library.matmul.blocks import (
     cycles,
 )
 from ge.runtime.library.matmul.epilogue import Epilogue
+from ge.runtime.library.matmul.lots import Lot, lots
 from ge.runtime.library.matmul.operands import Feed, Operand
 from ge.runtime.library.matmul.outputs import Place, has_relu
 from ge.runtime.library.matmul.sections import Section, sections_of
@@ -64,10 +65,9 @@ def lower_matmul(launch: Launch) -> Written:
 
 def written_for(launch: Launch) -> Written:
     sections = sections_of(launch)
-    ps = tuple(s.p for s in sections)
-    if len({(p.batch, p.m, p.k, p.element) for p in ps}) > 1:
+    if len({(s.p.batch, s.p.m, s.p.k, s.p.element) for s in sections}) > 1:
         raise NotLowered("its matmuls differ in size")
-    target = launch.target
+    target, ps = launch.target, tuple(p for s in sections for p in s.shapes)
     cut = chosen(lambda: best_cut(ps, target), lambda: all_cuts(ps, target))
     if cut is None:
         raise NotLowered("no block of it fits on a core")
@@ -136,7 +136,7 @@ def may_share(section: Section) -> bool:
     results."""
     p = section.p
     rotated = any(isinstance(op, RotaryEmbeddingOp) for op in section.ops)
-    if section.reduces or p.n == 1 or p.element == i8:
+    if section.reduces or p.n == 1 or p.element == i8 or section.product.group_sizes:
         return False
     return not (p.batch > 1 or section.part_rows) if p.m <= FRACTAL else not rotated
 
@@ -166,7 +166,7 @@ class Blocks:
         first = self.sections[0]
         if first.last_wave and not (waves := self.cut.waves(first.p, cores))[0]:
             return waves[1] * first.splits
-        return min(sum(self.cut.blocks(s.p) for s in self.sections), cores)
+        return min(sum(self.cut.blocks(p) for s in self.sections for p in s.shapes), cores)
 
     def written(self) -> Written:
         shapes: dict[SSAValue, Shape] = {}
@@ -189,6 +189,7 @@ class Writer:
         self.blocks, self.c, self.cut, self.arguments = blocks, c, blocks.cut, arguments
         self.rings: dict[tuple[tuple[int, int], int], Tile] = {}
         self.leads: dict[Operand, list[Scalar]] = {}  # of the matrices of a block
+        self.lot: Lot | None = None  # whose blocks are written
         self.sums: list[Tile] = []
         self.popped: dict[tuple[Shape, int], tuple[Tile, Queue]] = {}
         self.pull = Epilogue(c, blocks.launch, arguments)
@@ -201,6 +202,9 @@ class Writer:
         for section in self.blocks.sections:
             if section.last_wave:
                 self.write_waves(section)
+                continue
+            if section.product.group_sizes:
+                before = self.write_lots(section, before)
                 continue
             parts = SplitSums(self.c, section.p, tiles) if section.splits > 1 else None
             self.write(section, before, parts)
@@ -216,11 +220,7 @@ class Writer:
         """A section: `before` blocks are those of the cores already."""
         c, cut, p = self.c, self.cut, section.p
         sums, splits = self.sums_of(section), section.splits
-        me = (
-            c.now((c.core + (-before % self.blocks.cores)) % self.blocks.cores)
-            if before
-            else c.core
-        )
+        me = self.first_block(before)
         for turn in c.range(ceil_div(cut.blocks(p) - me, c.cores)):
             i = me + turn * c.cores
             split, i = i % splits, c.now(i // splits) if splits > 1 else i
@@ -231,6 +231,33 @@ class Writer:
                 shared_sums.store(split, place.row, place.col, blocks)
             else:
                 self.bring_out(section, place, turn)
+
+    def first_block(self, before: int) -> Index:
+        """Of a core, where `before` blocks are those of the cores already."""
+        cores = self.blocks.cores
+        return self.c.now((self.c.core + (-before % cores)) % cores) if before else self.c.core
+
+    def write_lots(self, section: Section, before: int) -> int:
+        """The groups of a section; how many blocks are those of the cores then."""
+        c, across = self.c, self.cut.counts(section.p)[1]
+        for lot in lots(section.product.group_sizes, self.cut.m):
+            self.lot, me = lot, self.first_block(before)
+            for turn in c.range(ceil_div(lot.places * across - me, c.cores)):
+                place = self.place_in(section, lot, me + turn * c.cores)
+                self.sum_up(section, place, turn)
+                self.bring_out(section, place, turn)
+            before += lot.places * across
+        self.lot = None
+        return before
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of the blocks that are written: those of a lot in multiples of what passes to the
+        vector cores at a time."""
+        if self.lot is None:
+            return self.cut.m
+        direct = all(s.is_direct for s in self.blocks.sections)
+        return align_up(self.lot.rows, FRACTAL if direct else self.blocks.rows)
 
     def write_waves(self, section: Section) -> None:
         """Whole blocks, as many for each core, and the parts of those that are left."""
@@ -273,10 +300,23 @@ class Writer:
             row, column = c.now(rest // wide), c.now(first + rest % wide)
         cut = self.cut
         place = Place(p.batch, p.m, batch, c.now(row * cut.m), c.now(column * cut.n))
-        batches = section.product.sizes[0]
-        for operand in dict.fromkeys(o for term, _ in section.terms for o in term.operands):
-            self.leads[operand] = operand.matrix(batches, place.batch, c, self.arguments)
+        self.take_matrices(section, place.batch)
         return place
+
+    def place_in(self, section: Section, lot: Lot, block: Index) -> Place:
+        """Where a block of a lot is: blocks of a row of them come one after the other."""
+        c, s, across = self.c, lot.stretch, self.cut.counts(section.p)[1]
+        line, column = c.now(block // across), c.now(block % across)
+        group = c.now(line // lot.blocks)
+        row = group * s.size + line % lot.blocks * lot.rows + (s.first + lot.begin)
+        self.take_matrices(section, c.now(group + s.group))
+        return Place(1, section.p.m, 0, c.now(row), c.now(column * self.cut.n))
+
+    def take_matrices(self, section: Section, number: Scalar) -> None:
+        """The matrices of a block: `loaded` takes them."""
+        batches = section.product.batches
+        for operand in dict.fromkeys(o for term, _ in section.terms for o in term.operands):
+            self.leads[operand] = operand.matrix(batches, number, self.c, self.arguments)
 
     def sum_up(
         self, section: Section, place: Place, turn: Index, split: Index | None = None
@@ -286,13 +326,13 @@ class Writer:
         first, begin, end = c.now(turn * steps), 0, steps
         if split is not None:
             begin, end = (c.now((split + n) * steps // splits) for n in (0, 1))
-        sums = [ring[turn] for ring in self.sums_of(section)]
+        sums = self.sums_in(section, turn)
         for step in c.range(begin, end):
             self.step(section, place, first + step, step, step == begin, sums)
 
     def bring_out(self, section: Section, place: Place, turn: Index) -> None:
         """The sums of a whole block."""
-        sums = [ring[turn] for ring in self.sums_of(section)]
+        sums = self.sums_in(section, turn)
         if section.is_direct:
             self.store(section, place, sums[0])
         else:
@@ -318,6 +358,11 @@ class Writer:
             self.sums.append(self.c.l0c(self.cut.m, self.cut.n, kind, copies=self.cut.sums))
         return self.sums[: len(section.terms)]
 
+    def sums_in(self, section: Section, turn: Index) -> list[Tile]:
+        """Those of a block."""
+        shape = self.block_rows, self.cut.n
+        return [ring[turn].part(0, 0, shape) for ring in self.sums_of(section)]
+
     def step(
         self,
         section: Section,
@@ -330,7 +375,7 @@ class Writer:
         """Operands of one step come to L1, and are multiplied; at the start sums begin anew."""
         cut, k = self.cut, step * self.cut.k
         lhs = section.product.lhs, (cut.m, cut.k), (place.row, k)
-        left = self.loaded(section, *lhs, copy, 0)
+        left = self.loaded(section, *lhs, copy, 0, self.block_rows)
         for number, ((term, at), acc) in enumerate(zip(section.terms, sums, strict=True), 1):
             rhs = term.rhs, (cut.k, cut.n), (k, place.col + at if at else place.col)
             right = self.loaded(section, *rhs, copy, number)
@@ -344,28 +389,36 @@ class Writer:
         at: tuple[Scalar, Scalar],
         copy: Index,
         number: int,
+        rows: int = 0,
     ) -> Tile | Transposed:
-        """A part of an operand in L1; `number` says which ring it has."""
+        """A part of an operand in L1; `number` says which ring it has, `rows` how many rows are
+        needed (0: all)."""
         key = operand.tile_shape(*shape), number
         if key not in self.rings:
             self.rings[key] = self.c.l1(*key[0], section.p.element, copies=2)
+        shape = rows or shape[0], shape[1]
         box = operand.box(self.leads[operand], at, shape)
-        return operand.as_taken(self.feed.fill(self.rings[key][copy], operand, box, copy))
+        tile = self.rings[key][copy].part(0, 0, operand.tile_shape(*shape))
+        return operand.as_taken(self.feed.fill(tile, operand, box, copy))
 
     # ---- on the way out
 
-    def parts(self, section: Section, rows: int) -> Iterator[tuple[Scalar, Scalar, int, int]]:
-        """Row, column and sizes of the parts of a block that are boxes of the outputs."""
+    def parts(
+        self, section: Section, rows: int, whole: int
+    ) -> Iterator[tuple[Scalar, Scalar, int, int]]:
+        """Row, column and sizes of the parts of a block of so many rows that are boxes of the
+        outputs."""
         cut, cols = self.cut, section.part_cols or self.cut.n
         across = cut.n // cols
-        if (count := cut.m // rows * across) == 1:
+        if (count := whole // rows * across) == 1:
             yield 0, 0, rows, cols
             return
         for i in self.c.range(count):
             yield i // across * rows, 0 if across == 1 else i % across * cols, rows, cols
 
     def store(self, section: Section, place: Place, sums: Tile) -> None:
-        for row, col, rows, cols in self.parts(section, gcd(self.cut.m, section.part_rows)):
+        whole = self.cut.m if self.lot is None else self.lot.rows
+        for row, col, rows, cols in self.parts(section, gcd(whole, section.part_rows), whole):
             part = sums if (rows, cols) == sums.shape else sums.part(row, col, (rows, cols))
             for out in section.outputs:
                 at = replace(place, row=place.row + row, col=place.col + col)
@@ -374,23 +427,50 @@ class Writer:
 
     def pass_on(self, section: Section, place: Place, sums: Sequence[Tile], turn: Index) -> None:
         c, own = self.c, self.blocks.rows // self.c.parts
-        for row, col, rows, cols in self.parts(section, self.blocks.rows):
-            least = min(own, section.p.m)
-            for number, ((term, first), acc) in enumerate(zip(section.terms, sums, strict=True)):
-                value = term.op.result
-                tile, queue = self.passing((own, cols), value, number)
+        for row, col, rows, cols in self.parts(section, self.blocks.rows, self.block_rows):
+            for number, ((term, _), acc) in enumerate(zip(section.terms, sums, strict=True)):
+                tile, queue = self.passing((own, cols), term.op.result, number)
                 queue.push(acc if (rows, cols) == acc.shape else acc.part(row, col, (rows, cols)))
                 queue.pop(tile)
-                self.pull.terms[value, first] = tile[:least]
-            first_alone = c.range(1 - c.part) if least < own and c.parts > 1 else (0,)
-            for _ in first_alone:
-                below = place.row + row
-                if c.parts > 1 and least == own:
-                    below = below + c.part * own
-                at = replace(place, row=below, col=place.col + col)
-                for out in section.outputs:
-                    self.pull.col, self.pull.columns = at.col, cols
-                    self.pull.store(out.value, out.box(at, least, cols))
+            at = replace(place, row=place.row + row, col=place.col + col)
+            if self.lot is None:
+                self.follow(section, at, (min(own, section.p.m), cols), own <= section.p.m)
+            elif (left := self.lot.rows % rows) == 0:
+                self.follow(section, at, (own, cols), True)
+            else:
+                ends = self.lot.rows - left
+                for _ in c.range(minimum(ends // rows - row // rows, 1)) if ends else ():
+                    self.follow(section, at, (own, cols), True)
+                for _ in c.range(row // rows - ends // rows + 1):
+                    self.follow_last(section, at, left, (own, cols))
+
+    def follow(self, section: Section, at: Place, shape: v.Shape, by_all: bool) -> None:
+        """What follows the matmuls, of so many rows and columns of each vector core, from a place
+        on; of the first one alone where that has all rows."""
+        for _ in self.c.range(1 - self.c.part) if self.c.parts > 1 and not by_all else (0,):
+            below = at.row + self.c.part * shape[0] if self.c.parts > 1 and by_all else at.row
+            self.write_outputs(section, replace(at, row=below), shape)
+
+    def follow_last(self, section: Section, at: Place, left: int, shape: v.Shape) -> None:
+        """Where the rows of all vector cores together are more than those that are left: each has
+        as many of these as there are, the first ones all of theirs."""
+        own, cols = shape
+        for part in range(min(self.c.parts, -(-left // own))):
+            mine, number = min(own, left - part * own), self.c.part - part
+            alone = self.c.range(1 - maximum(number, 0 - number)) if self.c.parts > 1 else (0,)
+            for _ in alone:
+                there = replace(at, row=at.row + part * own)
+                self.write_outputs(section, there, (mine, cols))
+
+    def write_outputs(self, section: Section, at: Place, shape: v.Shape) -> None:
+        rows, cols = shape
+        own = self.blocks.rows // self.c.parts, cols
+        for number, (term, first) in enumerate(section.terms):
+            tile, _ = self.passing(own, term.op.result, number)
+            self.pull.terms[term.op.result, first] = tile[:rows]
+        self.pull.col, self.pull.columns = at.col, cols
+        for out in section.outputs:
+            self.pull.store(out.value, out.box(at, rows, cols))
 
     def passing(self, shape: v.Shape, value: SSAValue, number: int) -> tuple[Tile, Queue]:
         """What a matmul's sums come to UB in."""

@@ -26,6 +26,7 @@ from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.tile.types import BLOCK
 from ge.runtime.library.launch import Launch, NotLowered
 from ge.runtime.library.matmul.blocks import Matrices
+from ge.runtime.library.matmul.lots import stretches
 from ge.runtime.library.matmul.operands import Operand, is_given
 from ge.runtime.library.matmul.outputs import AnyMatmul, Origins, Output, has_relu, together
 
@@ -57,8 +58,27 @@ class Product:
     @cached_property
     def rhs(self) -> Operand:
         turned, value = bool(self.op.transpose_rhs.value.data), self.op.rhs
-        groups = self.op.groups if isinstance(self.op, GroupedMatmulOp) else None
+        op, groups = self.op, None
+        if isinstance(op, GroupedMatmulOp) and not op.has_sizes:
+            groups = op.groups
         return Operand(self.launch, value, shape_of(value), turned, 1 if turned else 0, groups)
+
+    @cached_property
+    def group_sizes(self) -> tuple[int, ...]:
+        """Rows of each group, where these stand one after the other; none where they do not.
+        Raises NotLowered where they are not known."""
+        if not isinstance(self.op, GroupedMatmulOp) or not self.op.has_sizes:
+            return ()
+        if (sizes := self.op.sizes()) is None:
+            raise NotLowered("sizes of groups are not known")
+        if sum(sizes) != self.sizes[1]:
+            raise NotLowered("rows are of no group")
+        return sizes
+
+    @property
+    def batches(self) -> Shape:
+        """Of the matrices, of which those of a block have a number."""
+        return (len(self.group_sizes),) if self.group_sizes else self.sizes[0]
 
     @property
     def operands(self) -> tuple[Operand, Operand]:
@@ -135,6 +155,20 @@ class Section:
         splits, last_wave = self.splits, self.last_wave
         return replace(p, units=units, passing=passing, splits=splits, last_wave=last_wave)
 
+    @cached_property
+    def shapes(self) -> tuple[Matrices, ...]:
+        """What cuts are estimated for: groups of different sizes are different matrices. Raises
+        NotLowered where rows of groups are none of the outputs."""
+        sizes = self.product.group_sizes
+        if not sizes:
+            return (self.p,)
+        if self.part_rows or self.is_computed or any(o.is_turned for o in self.outputs):
+            raise NotLowered("rows of groups are cut apart in its result, or computed")
+        return tuple(
+            replace(self.p, batch=s.count, m=s.size, batches=(s.count, s.count))
+            for s in stretches(sizes)
+        )
+
     @property
     def row_unit(self) -> int:
         """Rows of sums that pass to the vector cores are multiples of this: where they become
@@ -201,7 +235,8 @@ def sections_of(launch: Launch) -> list[Section]:
         if len({o.columns for o in group}) > 1:
             raise NotLowered("different columns of its matmuls meet")
         terms = list(dict.fromkeys(t for o in group for t in o.terms))
-        if len({(products[m].op.lhs, products[m].sizes) for m, _ in terms}) > 1:
+        kinds = {(p.op.lhs, p.sizes, p.group_sizes) for p in (products[m] for m, _ in terms)}
+        if len(kinds) > 1:
             raise NotLowered("matmuls of different left-hand sides meet")
         ops = between(launch, [o.value for o in group])
         mine = tuple((products[m], first) for m, first in terms)
