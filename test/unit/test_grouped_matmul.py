@@ -252,7 +252,7 @@ def test_time_depends_on_the_sizes_of_groups() -> None:
     grouped = work_us(by_rows(sizes, 1024, 1024, True, "f16", ""))
     even = work_us(by_rows([128] * 8, 1024, 1024, True, "f16", ""))
     few = work_us(by_rows([128, 0, 0, 0, 0, 0, 0, 0], 1024, 1024, True, "f16", ""))
-    assert grouped < 1.3 * even
+    assert grouped < 1.5 * even
     assert few < even / 2
 
 
