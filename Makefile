@@ -38,7 +38,7 @@ torch-check: $(TORCH)/.check  ## models of PyTorch, in an environment of their o
 	$(TORCH)/bin/python -m pytest -q test/torch
 
 # unit tests of random examples, of which the profile `soak` takes 250 times as many
-RANDOM := accuracy bounds boxes byte_history core_plans cost embedding_tables expand_einsum fixpipe \
+RANDOM := accuracy bounds boxes byte_history cost embedding_tables expand_einsum fixpipe \
   ge_check gear_padding in_place l2 lower_convolution lower_matmul lower_moves lower_resize \
   lower_running lower_sliding lower_transposed memory_limit memory_plan move_transposes \
   op_contracts orders packing pass_options plan_ranges pulled_tiles quantization_layers \

@@ -65,7 +65,6 @@ from ge.dialects.npu_task.attributes import (
     space_of,
     symbol,
 )
-from ge.dialects.npu_task.core_plan import CorePlanAttr
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.operation import (
     GeOp,
@@ -102,18 +101,17 @@ class ReturnOp(GeOp):
 @irdl_op_definition
 class KernelOp(GeOp):
     """What one launch computes, on tensors: one graph or fused op, and its constants. Launches of
-    equal kernels share one. `core` is the plan of the core's memories."""
+    equal kernels share one."""
 
     name = "npu_task.kernel"
     sym_name = prop_def(SymbolNameConstraint())
     engine = prop_def(EngineAttr)
     tiling = opt_prop_def(TilingAttr)
-    core = opt_prop_def(CorePlanAttr)
     tiles = opt_prop_def(SymbolNameConstraint())  # the tile.kernel that computes the same
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
     assembly_format = (
-        "$sym_name `on` $engine (`tiling` $tiling^)? (`core` $core^)? (`tiles` $tiles^)?"
+        "$sym_name `on` $engine (`tiling` $tiling^)? (`tiles` $tiles^)?"
         " attr-dict-with-keyword $body"
     )
 

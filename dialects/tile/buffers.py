@@ -28,7 +28,6 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
-from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.lines import LineOp, Names
 from ge.dialects.support.operation import GeOp, initialize
@@ -36,6 +35,7 @@ from ge.dialects.support.types import align_up, array_ints, int_array
 from ge.dialects.tile.instruction import Program
 from ge.dialects.tile.types import (
     BLOCK,
+    FRACTAL,
     BoxType,
     FifoType,
     Memory,

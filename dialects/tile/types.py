@@ -25,10 +25,10 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import tensor
 
+FRACTAL = 16  # rows and columns of the blocks in which operands of the cube come
 BLOCK = 32  # bytes: what offsets in a core's memories, and rows of a tile, are multiples of
 
 

@@ -96,7 +96,7 @@ def compile_input(args: argparse.Namespace) -> int:
         return 0
     if not args.input:
         raise GeError("no input", hint="give a .onnx or .mlir file; see ge-compile --help")
-    made_anew = options.print_liveness or options.print_core_plans or options.gear_histogram
+    made_anew = options.print_liveness or options.gear_histogram
     remarks = Remarks.asked_for(args, known_names(options) if args.remarks_pass else ())
     if args.remarks or made_anew:
         options = replace(options, cache_dir="")  # these are made while compiling

@@ -195,7 +195,7 @@ def cost_of_engines(
     is compiled for that; empty where sizes are open."""
     from ge.runtime.clock.clock import UnknownShapes, simulate
 
-    plain = replace(options, engine=(), dump_graph=0, print_liveness=False, print_core_plans=False)
+    plain = replace(options, engine=(), dump_graph=0, print_liveness=False)
     with warning_handler(lambda _: None):
         lower_verified(unmarked, plain, None, Level.PROGRAM, (), payload)
     target = Target.load(options.target)

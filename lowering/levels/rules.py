@@ -67,8 +67,8 @@ def constant_size(op: Operation, _: Surroundings) -> Iterator[str]:
 
 
 def kernel_fits(op: Operation, around: Surroundings) -> Iterator[str]:
-    """The tiles of a kernel are of its kind, and fit into the memories of a core. Where a plan says
-    how, ge-check proves that."""
+    """The tiles of a kernel are of its kind, and fit into the memories of a core. What a tile
+    program keeps there ge-check proves."""
     assert isinstance(op, npu.KernelOp)
     try:
         op.check()
@@ -76,7 +76,7 @@ def kernel_fits(op: Operation, around: Surroundings) -> Iterator[str]:
         yield str(e)
         return
     tiling = op.tiling
-    if tiling is None or op.core is not None:
+    if tiling is None or op.tiles is not None:
         return
     usage = on_core_bytes(op.main, tiling, around.target)
     if not fits(usage, around.target):

@@ -30,20 +30,15 @@ def is_foreign(op: Operation) -> bool:
     return isinstance(op, TensorOp) and type(op) not in legality()[Level.FUSED].main
 
 
-# In a kernel that was verified: whether it had a core plan, and the target with all else that it
-# consisted of then. What a kernel may be is the same at all levels that have kernels, and most stay
-# as lower-to-tasks has made them, but for the plan, which ge-check proves.
+# In a kernel that was verified: the target and all that it consisted of then. What a kernel may be
+# is the same at all levels that have kernels, and most stay as lower-to-tasks has made them.
 _VERIFIED = "_ge_verified"
-
-_PLAN = "core"
-
-Parts = tuple[bool, list[object]]
 
 
 def parts_of(kernel: KernelOp) -> list[object]:
-    """All that a kernel consists of but for its core plan, and in which order: equal lists are of
-    a kernel that nobody has changed."""
-    parts: list[object] = [item for item in kernel.properties.items() if item[0] != _PLAN]
+    """All that a kernel consists of, and in which order: equal lists are of a kernel that nobody
+    has changed."""
+    parts: list[object] = [*kernel.properties.items()]
     for region in kernel.regions:
         add_parts(region, parts)
     return parts
@@ -75,7 +70,9 @@ class Verification:
     # Types that are legal where values may be `values`, by identity
     types: dict[int, Attribute] = field(default_factory=dict[int, Attribute])
     values: tuple[type[Attribute], ...] = ()  # what the values around may be
-    passed: list[tuple[KernelOp, Parts]] = field(default_factory=list[tuple[KernelOp, Parts]])
+    passed: list[tuple[KernelOp, list[object]]] = field(
+        default_factory=list[tuple[KernelOp, list[object]]]
+    )
     unchanged: set[Operation] = field(default_factory=set[Operation])  # kernels, since verified
 
     def __post_init__(self) -> None:
@@ -97,15 +94,12 @@ class Verification:
             vars(kernel)[_VERIFIED] = parts
 
     def kernel(self, op: KernelOp) -> None:
-        before: Parts | None = vars(op).get(_VERIFIED)
+        before: list[object] | None = vars(op).get(_VERIFIED)
         is_last = self.level is Level.PROGRAM and before is None
-        parts: Parts = _PLAN in op.properties, []
-        if not is_last:
-            parts[1].extend((self.around.target, *parts_of(op)))
-        if before is not None and before[0] <= parts[0] and op.tiles is None:
-            if before[1] == parts[1]:  # tiles that fit do so with a plan too
-                self.unchanged.add(op)
-                return
+        parts = [] if is_last else [self.around.target, *parts_of(op)]
+        if before is not None and op.tiles is None and before == parts:
+            self.unchanged.add(op)
+            return
         self.begin((TensorType,))
         self.block(op.body.block, self.legal.kernel, {})
         self.apply(op, self.legal.rules)

@@ -260,9 +260,6 @@ class Options:
         variable="GE_STATE_LAYOUT", metavar="LAYOUT", group=MODEL, read=layout,
     )  # fmt: skip
     print_liveness: bool = option(False, "print when each buffer is live, and where, in bytes")
-    print_core_plans: bool = option(
-        False, "print what each kernel keeps in the memories of a core, in bytes"
-    )
     dim: tuple[str, ...] = option(
         (),
         "size of a symbolic dimension, in elements, or the range that it is in: batch=1..8 (of a "

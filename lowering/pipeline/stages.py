@@ -53,7 +53,6 @@ from ge.transforms.memory.extract_concats import ExtractConcatsPass
 from ge.transforms.memory.merge_copies import MergeCopiesPass
 from ge.transforms.memory.order_tasks import OrderTasksPass
 from ge.transforms.memory.overwrite_operands import OverwriteOperandsPass
-from ge.transforms.memory.plan_core_memory import PlanCoreMemoryPass
 from ge.transforms.memory.plan_memory import PlanMemoryPass
 from ge.transforms.memory.plan_ranges import PlanRangesPass
 from ge.transforms.memory.read_parts import ReadPartsPass
@@ -373,7 +372,6 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
         ),
         PlanRangesPass(),
         *(tile_programs(options) if options.tiles else []),
-        PlanCoreMemoryPass(options.target, options.print_core_plans),  # of kernels without one
     ]
 
 

@@ -37,8 +37,8 @@ PASSES = {
         find-rotary find-softmax match-attention match-quantized-attention narrow-computation
     """,
     "transforms.memory": """
-        assign-core-offsets assign-offsets certify-plan check-capacity extract-concats fit-tilings
-        merge-copies order-tasks overwrite-operands plan-core-memory plan-memory plan-ranges
+        assign-offsets certify-plan check-capacity extract-concats merge-copies order-tasks
+        overwrite-operands plan-memory plan-ranges
         read-parts recompute-elementwise rematerialize spill-buffers write-parts
     """,
     "transforms.precision": "refine-precision",

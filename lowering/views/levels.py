@@ -134,7 +134,7 @@ class Builder:
 
 
 def kernel_plan(kernel: task.KernelOp) -> dict[str, Attribute]:
-    plan = {"tiling": kernel.tiling, "core plan": kernel.core, "tile program": kernel.tiles}
+    plan = {"tiling": kernel.tiling, "tile program": kernel.tiles}
     return {key: value for key, value in plan.items() if value is not None}
 
 

@@ -1,5 +1,5 @@
-"""The proof of a program: its plan, schedule, figures, certificate, and the plans and tile programs
-of its kernels.
+"""The proof of a program: its plan, schedule, figures, certificate, and the engines and tile
+programs of its kernels.
 
 What is proved holds for each run on the target, whatever the time that tasks take and whatever the
 inputs. A summary says what it relies on of this program: "provided that". Taken on trust are
@@ -34,8 +34,8 @@ from ge.dialects.npu_task.sizes import placed_results
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.check.certificate import CertificateProof, prove_certificate
-from ge.runtime.check.cores import prove_core_plans
 from ge.runtime.check.dynamic_sizes import DynamicSizes
+from ge.runtime.check.engines import prove_cores
 from ge.runtime.check.figures import check_figures, taken_bytes
 from ge.runtime.check.growing_state import masks_of
 from ge.runtime.check.happens_before import HappensBefore
@@ -71,7 +71,7 @@ class Proof:
 
 def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
     """Prove the memory plan, the schedule, the figures and the certificate of a program, and what
-    its kernels say about the memories of a core. Without a target, its limits are those of the one
+    the tile programs of its kernels do. Without a target, its limits are those of the one
     that the program names. Raises GeError when that cannot be read."""
     main = main_function(module)
     if main is None:
@@ -81,7 +81,7 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
     plan = check_plan(module, order)
     schedule = check_streams(module, target, order)
     certificate = prove_certificate(main)
-    cores = prove_core_plans(module, target)
+    cores = prove_cores(module, target)
     kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
     dynamic_sizes = DynamicSizes(main, kernels)
     dynamic_sizes.check()
@@ -126,7 +126,8 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
         count = f"{dynamic - placed} tensors whose size is known at run time"
         parts.append(f"nothing is proved of the memory of {count}")
     provided = assumptions(main, kernels, len(dynamic_sizes.trusted), dynamic - placed)
-    return Proof([], ", ".join([*parts, cores.summary]), [*relied, *provided], tiles)
+    parts += cores.summary
+    return Proof([], ", ".join(parts), [*relied, *provided], tiles)
 
 
 def assumptions(

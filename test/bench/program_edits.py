@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 
 from edited_ops import other_number
-from edits_of_kernels import change_engine, change_figure, change_plan, change_tiling, launch_other
+from edits_of_kernels import change_engine, change_figure, change_tiling, launch_other
 from edits_of_memory import (
     change_segment,
     change_type,
@@ -64,7 +64,6 @@ CHANGES: dict[str, tuple[int, Change]] = {
     "kernel": (2, launch_other),
     "engine": (1, change_engine),
     "tiling": (2, change_tiling),
-    "core plan": (5, change_plan),
     "figure": (4, change_figure),
     "pinned": (1, pin),
 }

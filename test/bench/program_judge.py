@@ -38,10 +38,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import BlockArgument, SSAValue
 
-from ge.dialects.fused_op import Body
 from ge.dialects.npu_task.attributes import HBM, HOST, Engine
 from ge.dialects.npu_task.control import IfOp, LoopOp
-from ge.dialects.npu_task.core_plan import CoreBuffer
 from ge.dialects.npu_task.ops import (
     ConstantOp,
     CopyOp,
@@ -52,10 +50,9 @@ from ge.dialects.npu_task.ops import (
     TransferOp,
     WaitOp,
 )
-from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import array_ints, byte_size, element_type, numel, shape_of
+from ge.dialects.support.types import array_ints, byte_size
 from ge.dialects.targets.target import Target
 from ge.runtime.data.arrays import Array
 from ge.runtime.device import function as device_function
@@ -314,105 +311,15 @@ def figures(func: FuncOp, original: FuncOp) -> Iterator[str]:
 
 
 def kernel_limits(kernel: KernelOp, original: KernelOp, target: Target) -> Iterator[str]:
-    """A kernel runs on the engine that can, on no more cores than there are, and its plan holds
-    what the compiler's does: the same buffers, as large, as long, as often, none over another."""
+    """A kernel runs on the engine that can, on no more cores than there are."""
     engine = kernel.engine.data
     if engine is not original.engine.data and Engine.CUBE in (engine, original.engine.data):
         yield "engine that cannot run the kernel"
-    if engine not in (Engine.CUBE, Engine.VECTOR) or original.tiling is None:
-        return
-    if kernel.tiling is None or kernel.core is None:
-        yield "kernel without tiling or plan"
+    if engine not in (Engine.CUBE, Engine.VECTOR) or kernel.tiling is None:
         return
     cores = target.cube_cores if engine is Engine.CUBE else target.vector_cores
     if not 1 <= kernel.tiling.blocks.data <= cores:
         yield "more blocks than cores"
-    if kernel.tiling.buffers.data > original.tiling.buffers.data:
-        yield "double-buffered without a second copy"
-    assert original.core is not None
-    names = {b.name for _, content in original.core.data for b in content}
-    body = Body.of(kernel.main)
-    values = [v for op in body.ops for v in op.results]
-    if engine is Engine.CUBE:
-        values += body.inputs
-    else:  # what an op looks up in memory never passes the core
-        values += [v for i, v in enumerate(body.inputs) if f"in{i}" in names]
-    whole = max(numel(shape_of(v)) for v in values)  # a tile holds no more than there is
-    widest = max(bitwidth(element_type(v)) for v in values)
-    units = target.core_alignment * 8 // widest  # elements that each buffer has room for
-    tiles = zip(kernel.tiling.sizes, original.tiling.sizes, strict=False)
-    if any(min(a, whole) > max(b, units) for a, b in tiles):
-        if kernel.core == original.core:
-            yield "tiles that are larger than the buffers"
-    sizes = {m: getattr(target, f"{m}_bytes") for m in ("l1", "l0a", "l0b", "l0c", "ub")}
-    if len({name for name, _ in kernel.core.data}) != len(kernel.core.data):
-        yield "memory of a core twice"
-    now = {(m, b.name): b for m, content in kernel.core.data for b in content}
-    before = {(m, b.name): b for m, content in original.core.data for b in content}
-    if sum(len(c) for _, c in kernel.core.data) != len(now):
-        yield "buffer of a core twice"
-    same_tiles = kernel.tiling.sizes == original.tiling.sizes
-    for key, old in before.items() if same_tiles else ():
-        new = now.get(key)
-        if new is None:
-            yield "buffer of a core is missing"
-        elif new.bytes <= old.bytes - target.core_alignment:  # the compiler rounds up
-            yield "buffer of a core is smaller"
-        elif len(new.offsets) < len(old.offsets) and not stays_loaded(new, kernel):
-            yield "copy of a buffer of a core is missing"
-        elif not covers(new, old):
-            yield "buffer of a core is not there all the time"
-    for (memory, _), b in now.items():
-        if b.bytes <= 0 or any(o < 0 or o + b.bytes > sizes[memory] for o in b.offsets):
-            yield "buffer outside of the core's memory"
-    in_place = any(any(op.in_place_pairs()) for op in Body.of(kernel.main).ops)
-    yield from core_overlaps(now, before, in_place)
-
-
-def stays_loaded(buffer: CoreBuffer, kernel: KernelOp) -> bool:
-    """Whether a buffer holds all of an input, which then is loaded once and stays: no second copy
-    is filled while the first is in use."""
-    inputs = {f"in{i}": byte_size(v.type) for i, v in enumerate(Body.of(kernel.main).inputs)}
-    return buffer.steps is None and buffer.bytes >= inputs.get(buffer.name, buffer.bytes + 1)
-
-
-def covers(new: CoreBuffer, old: CoreBuffer) -> bool:
-    if new.steps is None or old.steps is None:
-        return new.steps is None
-    return new.steps[0] <= old.steps[0] and new.steps[1] >= old.steps[1]
-
-
-Buffers = dict[tuple[str, str], CoreBuffer]
-
-
-def core_overlaps(now: Buffers, before: Buffers, in_place: bool) -> Iterator[str]:
-    """Buffers that share bytes while both are in use, and did not before; where ops may work
-    `in_place`, one may begin where and when the other ends."""
-    for (key, a), (other, b) in product(now.items(), now.items()):
-        if key[0] != other[0] or key > other or not meet(a, b, key == other):
-            continue
-        old = before.get(key), before.get(other)
-        if None in old or not meet(old[0], old[1], key == other):  # pyright: ignore
-            if not (in_place and takes_over(a, b)):
-                yield "buffers of a core share bytes"
-
-
-def takes_over(a: CoreBuffer, b: CoreBuffer) -> bool:
-    if a.steps is None or b.steps is None or a.offsets != b.offsets or a.bytes != b.bytes:
-        return False
-    return a.steps[1] == b.steps[0] or b.steps[1] == a.steps[0]
-
-
-def meet(a: CoreBuffer, b: CoreBuffer, is_one: bool) -> bool:
-    if a.steps is not None and b.steps is not None and not is_one:
-        if a.steps[0] > b.steps[1] or b.steps[0] > a.steps[1]:
-            return False
-    return any(
-        x < y + b.bytes and y < x + a.bytes
-        for i, x in enumerate(a.offsets)
-        for j, y in enumerate(b.offsets)
-        if not is_one or i < j
-    )
 
 
 def limits(module: ModuleOp, original: ModuleOp, target: Target) -> Iterator[str]:

@@ -15,7 +15,6 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.data.weights import Fallback, Payload, RandomPayload
 from ge.runtime.device.random_inputs import random_inputs
-from ge.transforms.memory.plan_core_memory import PlanCoreMemoryPass
 from ge.transforms.memory.plan_memory import PlanMemoryPass
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
@@ -290,7 +289,7 @@ def program(name: str) -> Program:
     module = parse_module(context(), Source(f"{name}.mlir", text))
     if name == "pieces":
         lower(module, Options(**options), until="buffers")
-        split = SplitLaunchesPass(pieces=4), PlanCoreMemoryPass()
+        split = (SplitLaunchesPass(pieces=4),)
         for step in (*split, AssignStreamsPass(), PlanMemoryPass()):
             step.apply(context(), module)
     else:

@@ -15,7 +15,7 @@ import ge
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
-from ge.runtime.check.cores import check_core_plans
+from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 
 from .test_quantize import decibels, normal
@@ -143,4 +143,4 @@ func.func @main(%x: {x}) -> {y} {{
     module = parse_module(context(), Source("t.mlir", source))
     report = lower(module, Options(), until="program")
     assert report.ops["launches"] == 1
-    assert [str(p) for p in check_core_plans(module)] == []
+    assert [str(p) for p in check_program(module).problems] == []

@@ -10,13 +10,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.npu_task.attributes import Engine
-from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
-from ge.runtime.check.core_fixpipe import through_fixpipe
-from ge.runtime.check.cores import check_core_plans
+from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
 from ge.runtime.library.costs.around import fixpipe_ops
@@ -106,7 +104,7 @@ SIZES = st.sampled_from([1, 5, 16, 40, 128, 1000])
 
 @settings(max_examples=settings().max_examples // 4)  # each is a compile
 @given(SIZES, SIZES, SIZES, st.booleans(), st.sampled_from(Target.presets()), st.data())
-def test_plans_of_random_epilogues_are_proved(
+def test_programs_of_random_epilogues_are_proved(
     m: int, k: int, n: int, conv: bool, target: str, data: st.DataObject
 ) -> None:
     text = Epilogue(min(m, 16) if conv else m, k, n, conv)
@@ -116,12 +114,7 @@ def test_plans_of_random_epilogues_are_proved(
     more = data.draw(st.lists(st.integers(0, len(text.lines) - 1), max_size=2))
     module = text.module(*more)
     lower(module, Options(target=target))
-    assert [str(p) for p in check_core_plans(module)] == []
-    for kernel in (op for op in module.ops if isinstance(op, KernelOp)):
-        body = Body.of(kernel.main)
-        products = [op for op, _ in matmuls(body)]
-        proved = {o for op in products for o in through_fixpipe(body, op)}
-        assert set(fixpipe_ops(body, products)) == proved
+    assert [str(p) for p in check_program(module).problems] == []
 
 
 def launch(text: Epilogue, *more: int) -> Body:
@@ -220,7 +213,7 @@ def test_numbers_stay(conv: bool, kinds: tuple[str, ...]) -> None:
     results: list[Array] = []
     for fusion in ("off", "conservative", "default"):
         lower(module := text.module(), Options(fusion=fusion))
-        assert not check_core_plans(module)
+        assert not check_program(module).problems
         results.append(next(iter(Session(module).run(inputs).values())))
     expected, exact, other = (r.astype(np.int32) for r in results)
     assert len(np.unique(expected)) > 50

@@ -24,10 +24,9 @@ CUBE = "[16, 16, 16] blocks 1 buffers 1"
 
 TILING = "tiling <[128] blocks 1 buffers 1>"
 
-CORE = "core <ub [in0 512 at [0] from 0 to 1, op0 512 at [512] from 1 to 2]>"
 
 PROGRAM = f"""
-npu_task.kernel @neg on vector {TILING} {CORE} {{
+npu_task.kernel @neg on vector {TILING} {{
 ^bb0(%0: tensor<128xf32>):
   %1 = graph.neg %0 : (tensor<128xf32>) -> tensor<128xf32>
   npu_task.return %1 : tensor<128xf32>
@@ -86,7 +85,7 @@ def test_the_plan_is_proved(program: str, tmp_path: Path, capsys: pytest.Capture
 
 
 MERGED = f"""
-npu_task.kernel @neg on vector {TILING} {CORE} {{
+npu_task.kernel @neg on vector {TILING} {{
 ^bb0(%0: tensor<128xf32>):
   %1 = graph.neg %0 : (tensor<128xf32>) -> tensor<128xf32>
   npu_task.return %1 : tensor<128xf32>

@@ -76,7 +76,7 @@ def test_the_printed_pipeline_is_what_runs(fusion: str, memory: int):
     options = Options(
         "310p3", fusion, memory=memory, memory_limit=4096, no_reuse=("graph.add", "conv"),
         share_io=True, outputs=("a b", "c,d"), pieces=True, drop_unused_inputs=True,
-        print_liveness=True, print_core_plans=True,
+        print_liveness=True,
     )  # fmt: skip
     remedies = Remedies(99, order=True, fuse=True, recompute=5, spill=7, slower=1.1)
     limited = [p for passes in stages(options, remedies).values() for p in passes]

@@ -327,7 +327,7 @@ STATIC = [
     "--quantize int8 --calibration IN --export-qdq q.onnx", "--state PAST=KEPT",
     "--memory-limit 4K", "", "--until=fused", "--memory 3 --pieces", "--quantize w8a16",
     "--quantize dynamic --accuracy snr>=20 --calibration IN", "--precision fp16 --calibration IN",
-    "--tiles --print-core-plans", "--print-liveness --validate",
+    "--tiles", "--print-liveness --validate",
     "--html page.html --mlir-use-nameloc-as-prefix", "--share-io --merge-io --no-reuse MatMul",
     "--dump-graph 2 --dump-path dumps", "--keep-outputs SCORES",
 ]  # fmt: skip

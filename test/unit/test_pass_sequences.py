@@ -20,7 +20,7 @@ def names(options: Options) -> set[str]:
 
 
 def test_what_is_a_sequence():
-    assert set(SEQUENCES) == {"find-attention", "fuse-region", "plan-memory", "plan-core-memory"}
+    assert set(SEQUENCES) == {"find-attention", "fuse-region", "plan-memory"}
 
 
 @pytest.mark.parametrize("name", SEQUENCES)
@@ -31,7 +31,7 @@ def test_the_default_pipeline_lists_the_parts(name: str):
     assert parts <= names(Options())
 
 
-@pytest.mark.parametrize("name", ["find-attention", "fuse-region", "plan-core-memory"])
+@pytest.mark.parametrize("name", ["find-attention", "fuse-region"])
 def test_a_sequence_is_left_out_with_all_its_parts(name: str):
     parts = {p.name for p in SEQUENCES[name]().parts()}
     assert names(Options(fusion_disable=(name,))) == names(Options()) - parts

@@ -41,8 +41,6 @@ SAID = {
     "ge-compile m.mlir": ("m.mlir: ", ""),
     "ge-compile m.mlir -o q.mlir": ("", "m.mlir: "),
     "ge-compile m.mlir -o -": ("npu_task.launch", "m.mlir: "),
-    "ge-compile m.mlir -o q.mlir --print-core-plans": ("memory", "m.mlir: "),
-    "ge-compile m.mlir -o - --print-core-plans": ("npu_task.launch", "memory"),
     "ge-compile m.mlir --print-pipeline": ("lower-to-tasks", ""),
     "ge-compile m.mlir -o q.mlir --remarks": ("", "remark: "),
     f"ge-import {ONNX}": ("func.func @main", ""),

@@ -18,7 +18,7 @@ from ge.dialects.support.types import element_type
 from ge.lowering.driver.calibration import table_for
 from ge.lowering.driver.compiler import compile_file, context
 from ge.lowering.pipeline.options import Options
-from ge.runtime.check.cores import check_core_plans
+from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -85,7 +85,7 @@ def test_a_layer_with_a_scheme_of_its_own(folder: Path, scheme: str, operands: l
     mixed, plain = compiled(folder, "program", "t.toml"), of_samples(folder)
     launches = [sum(isinstance(op, KernelOp) for op in p.module.walk()) for p in (mixed, plain)]
     assert launches[0] == launches[1]
-    assert check_core_plans(mixed.module) == []
+    assert check_program(mixed.module).problems == []
     want = floats(folder)
     errors = [-decibels(want, outputs(p, x_of_test())) for p in (mixed, plain)]
     assert errors[0] < errors[1] + 1
@@ -94,7 +94,7 @@ def test_a_layer_with_a_scheme_of_its_own(folder: Path, scheme: str, operands: l
 
 def test_plans_of_wide_sums_are_proved(folder: Path):
     program = compiled(folder, "program", quantize="int16", target="310p3")
-    assert check_core_plans(program.module) == []
+    assert check_program(program.module).problems == []
     want = outputs(ge.compile(str(folder / "net.onnx")), x_of_test())
     assert decibels(want, outputs(program, x_of_test())) > 40
 
@@ -185,7 +185,7 @@ def test_fp8_needs_a_target_that_multiplies_it(folder: Path):
     ops = layers(program.module)
     assert len(ops) == 3
     assert all(element_type(v) == f8E4M3FN for op in ops for v in op.operands[:2])
-    assert check_core_plans(program.module) == []
+    assert check_program(program.module).problems == []
     want = outputs(ge.compile(str(folder / "net.onnx")), x_of_test())
     assert decibels(want, outputs(program, x_of_test())) > 25
 
@@ -246,7 +246,7 @@ def test_plans_of_a_quantized_cache_are_proved(tmp_path: Path):
     path = tmp_path / "step.mlir"
     path.write_text(cache_text(40).replace("2x3x?x16", "2x3x41x16"))
     program = ge.compile(str(path), quantize_cache="int8")
-    assert check_core_plans(program.module) == []
+    assert check_program(program.module).problems == []
 
 
 def test_a_model_without_a_cache(folder: Path):

@@ -12,7 +12,7 @@ from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
-from ge.runtime.check.cores import check_core_plans
+from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
 from ge.runtime.library.costs.tiling import choose_tiling, pipes
@@ -60,7 +60,7 @@ def test_plans_are_proved(
     heads: int, queries: int, keys: int, size: int, by_head: bool, target: str
 ) -> None:
     module = lowered(text(heads, queries, keys, size, by_head), options=Options(target=target))
-    assert [str(p) for p in check_core_plans(module)] == []
+    assert [str(p) for p in check_program(module).problems] == []
 
 
 def test_attention_loads_integers():

@@ -14,7 +14,7 @@ from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
-from ge.runtime.check.cores import check_core_plans
+from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
 from ge.runtime.kernels import quantization
@@ -77,7 +77,7 @@ def test_plans_are_proved(
 ) -> None:
     target = data.draw(st.sampled_from(Target.presets()))
     module = lowered(text(m, k, n, block, turned, zero), target=target)
-    assert [str(p) for p in check_core_plans(module)] == []
+    assert [str(p) for p in check_program(module).problems] == []
 
 
 @pytest.mark.parametrize("block", [0, 32])

@@ -34,13 +34,12 @@ from xdsl.dialects.builtin import bf16, f16, f32, i8
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, numel, shape_of
-from ge.dialects.tile.types import BLOCK
+from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.attention.cores import Cube, Vector, several
 from ge.runtime.library.attention.facts import Facts, Mask, Place, Way
 from ge.runtime.library.attention.heads import heads_of

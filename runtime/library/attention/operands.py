@@ -13,13 +13,12 @@ from xdsl.ir import OpResult, SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import align_up, element_type, shape_of
-from ge.dialects.tile.types import BLOCK
+from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar, ceil_div
 from ge.runtime.library.language.tracing import Queue, Tracer

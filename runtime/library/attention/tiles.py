@@ -11,11 +11,10 @@ from xdsl.ir import Attribute
 
 from ge.dialects.graph.attention import KEYS as ROUNDED_KEYS
 from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import Shape, align_up, element_type, numel, shape_of
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.types import BLOCK
+from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.launch import NotLowered
 
 AHEAD = 2  # tiles of keys that the cube is ahead of what the vector cores give back

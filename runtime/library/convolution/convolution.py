@@ -38,11 +38,10 @@ from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.attributes import Engine
-from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import align_up, element_type, normalize_axis, shape_of
-from ge.dialects.tile.types import BLOCK
+from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.choices import chosen
 from ge.runtime.library.convolution.cuts import (
     Convolution,

@@ -10,11 +10,10 @@ from xdsl.dialects.builtin import bf16, f16, f32, i8
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
-from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.types import BLOCK
+from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.dialects.tile.unfold import Unfolding
 from ge.runtime.library.launch import NotLowered
 from ge.runtime.library.matmul.blocks import SUM_BYTES, extents

@@ -20,18 +20,37 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.pooling import Pooling
 from ge.dialects.graph.quantization import Granular, LookupOp, RequantizeOp, meeting_axis
 from ge.dialects.support.access import Access, repeated_parts
-from ge.dialects.support.element_types import bitwidth, storage_bytes
+from ge.dialects.support.element_types import bitwidth, is_integer, storage_bytes
 from ge.dialects.support.interfaces import rows_of
 from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, numel, shape_of
+
+# How a kernel runs on a core, where formulas estimate it.
+ACCUMULATOR_BYTES = 4  # of a sum in L0C, and at least of a result that comes from there to UB
+PASSING_ROWS = 16  # rows of a matmul's tile that pass UB at a time
+PROLOGUE_ELEMENTS = 1024  # that the vector unit computes at a time for the operands of matmuls
+WIDE_ACCUMULATOR_BYTES = 8  # of a sum of products with integers of 16 bits
+STATISTICS = 2  # of a query of attention: the largest score and the sum of exponentials
+
+
+def sum_bytes(element: Attribute) -> int:
+    """Bytes of a sum in L0C, of products of an element type."""
+    if is_integer(element) and bitwidth(element) == 16:
+        return WIDE_ACCUMULATOR_BYTES
+    return max(ACCUMULATOR_BYTES, bitwidth(element) // 8)
+
+
+def wider_element(op: Operation) -> Attribute:
+    """The wider element type of what a matmul multiplies."""
+    return max((element_type(v) for v in op.operands[:2]), key=bitwidth)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ The compiler looks at one launch at a time: all operands come from HBM and all r
 (`task_time`). The clock (`clock.py`) knows what ran before, so that tasks read from L2 what still
 fits there, and results cross HBM only when they are evicted (`l2.py`); it adds launch costs, waits
 for streams, events and cores, and bandwidth that tasks share (`sharing.py`). It reads tilings from
-the IR, where `plan-core-memory` may have made them smaller.
+the IR.
 
 Sources: pipes, double buffering and the bound by the slowest pipe are the roofline model (Williams,
 Waterman, Patterson, CACM 52(4), 2009) applied to each pipe; tiles whose operands meet in L2, and

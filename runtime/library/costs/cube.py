@@ -23,22 +23,23 @@ from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import AttentionLike, AttentionOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.npu_task.attributes import TilingAttr
-from ge.dialects.npu_task.core_plan import (
-    FRACTAL,
-    PASSING_ROWS,
-    PROLOGUE_ELEMENTS,
-    STATISTICS,
-    sum_bytes,
-    wider_element,
-)
 from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import bitwidth, row_of, storage_bytes, ui16
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.types import FRACTAL
 from ge.runtime.library.costs.around import Arrival, around, arrivals, fixpipe_ops, ops_before
-from ge.runtime.library.costs.core_tiles import Footprint, bytes_of
+from ge.runtime.library.costs.core_tiles import (
+    PASSING_ROWS,
+    PROLOGUE_ELEMENTS,
+    STATISTICS,
+    Footprint,
+    bytes_of,
+    sum_bytes,
+    wider_element,
+)
 from ge.runtime.library.costs.lanes import lane_operations, lanes_of
 from ge.runtime.library.costs.packing import cuts_bytes
 from ge.runtime.library.costs.pipes import Pipes, l2_bytes_per_us, store_us

@@ -6,10 +6,10 @@ from functools import lru_cache
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import AttentionLike
 from ge.dialects.npu_task.attributes import TilingAttr
-from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.types import FRACTAL
 from ge.runtime.library.costs.cube import AttentionKernel, CubeKernel, round_up
 from ge.runtime.library.costs.split_cores import SplitAttentionKernel, SplitCubeKernel
 from ge.runtime.library.costs.structure import once

@@ -28,13 +28,13 @@ from xdsl.ir import Attribute
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import AttentionLike
 from ge.dialects.graph.convolution import Convolution, ConvOp
-from ge.dialects.npu_task.core_plan import FRACTAL, PASSING_ROWS, STATISTICS
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, numel, shape_of
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.types import FRACTAL
 from ge.runtime.library.costs.around import fixpipe_ops
-from ge.runtime.library.costs.core_tiles import bytes_of
+from ge.runtime.library.costs.core_tiles import PASSING_ROWS, STATISTICS, bytes_of
 from ge.runtime.library.costs.cube import (
     AttentionKernel,
     CubeKernel,

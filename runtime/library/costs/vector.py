@@ -13,13 +13,13 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.pooling import Pooling
-from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.access import Access
 from ge.dialects.support.interfaces import rows_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import numel, shape_of
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.types import FRACTAL
 from ge.runtime.library.costs.core_tiles import Footprint, bits_of, halo
 from ge.runtime.library.costs.cube import round_up
 from ge.runtime.library.costs.instructions import Program, cycles, program_of

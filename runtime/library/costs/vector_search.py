@@ -27,7 +27,7 @@ from functools import lru_cache
 from math import ceil, lcm
 
 from ge.dialects.npu_task.attributes import TilingAttr
-from ge.dialects.npu_task.core_plan import FRACTAL
+from ge.dialects.tile.types import FRACTAL
 from ge.runtime.library.costs.cube import round_up
 from ge.runtime.library.costs.pipes import hbm_bytes_per_us, store_us
 from ge.runtime.library.costs.vector import VectorShape

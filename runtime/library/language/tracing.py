@@ -31,7 +31,6 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import CastOp, SelectOp
 from ge.dialects.graph.support.folding import constants
 from ge.dialects.npu_task.attributes import Engine
-from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.callers import source_line
 from ge.dialects.support.element_types import bitwidth, element_named, is_float
 from ge.dialects.support.errors import GeError
@@ -40,7 +39,7 @@ from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import Target
 from ge.dialects.tile import buffers, compute, transfers
 from ge.dialects.tile.kernel import BarrierOp
-from ge.dialects.tile.types import FifoType, Memory, TileType, ring_in, tile_in
+from ge.dialects.tile.types import FRACTAL, FifoType, Memory, TileType, ring_in, tile_in
 from ge.dialects.tile.unfold import UnfoldOp
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.arguments import OneNumber

@@ -15,11 +15,10 @@ from math import ceil, gcd, inf, lcm
 
 from xdsl.ir import Attribute
 
-from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.types import BLOCK
+from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.costs.cube import peak_macs
 from ge.runtime.library.costs.instructions import REPEAT_BYTES
 from ge.runtime.library.costs.split_cores import share_of

@@ -19,11 +19,10 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.npu_task.attributes import Engine
-from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.access import Access
 from ge.dialects.support.types import Shape, align_up, element_type
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.types import Memory
+from ge.dialects.tile.types import FRACTAL, Memory
 from ge.runtime.library.choices import chosen
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Condition, Index, Scalar, ceil_div, maximum, minimum

@@ -17,13 +17,12 @@ from typing import Any
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.quantization import DequantizeOp
-from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.access import MOVING
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, normalize_axis, numel, shape_of
-from ge.dialects.tile.types import BLOCK
+from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.attention.operands import seen_through
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Index, Scalar

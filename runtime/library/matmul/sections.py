@@ -18,12 +18,11 @@ from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.access import MOVING
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
-from ge.dialects.tile.types import BLOCK
+from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.launch import Launch, NotLowered
 from ge.runtime.library.matmul.blocks import Matrices
 from ge.runtime.library.matmul.lots import stretches

@@ -16,14 +16,6 @@ npu_task.kernel @k on vector tiling <[4] blocks 1 buffers 3> {
 
 // -----
 
-// expected-error@+1 {{expected one of l1, l0a, l0b, l0c, ub}}
-npu_task.kernel @k on vector tiling <[4] blocks 1 buffers 1> core <l2 [in0 16 at [0]]> {
-^bb0(%0: tensor<4xf32>):
-  npu_task.return %0 : tensor<4xf32>
-}
-
-// -----
-
 // expected-error@+1 {{Expected `cube`, `vector`, `dma`, or `host`}}
 npu_task.kernel @k on gpu {
 ^bb0(%0: tensor<4xf32>):

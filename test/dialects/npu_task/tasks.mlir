@@ -1,6 +1,6 @@
 // RUN: %roundtrip | filecheck %s
 
-npu_task.kernel @linear_0 on cube tiling <[128, 256, 64] blocks 24 buffers 2> core <l1 [lhs 32 at [0, 32], rhs 64 at [64]], ub [op0 96 at [0] from 1 to 2]> {
+npu_task.kernel @linear_0 on cube tiling <[128, 256, 64] blocks 24 buffers 2> {
 ^bb0(%0: tensor<8x64xf32>, %1: tensor<64x32xf32>):
   %2 = graph.matmul %0, %1 : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
   npu_task.return %2 : tensor<8x32xf32>
@@ -18,7 +18,7 @@ func.func @main(%x: tensor<8x64xf32>, %y: tensor<4xf32>) -> (tensor<8x32xf32>, t
   %2 = npu_task.launch @nonzero_0 ins(%y : tensor<4xf32>) -> tensor<1x?xi64>
   func.return %1, %2 : tensor<8x32xf32>, tensor<1x?xi64>
 }
-// CHECK:       npu_task.kernel @linear_0 on cube tiling <[128, 256, 64] blocks 24 buffers 2> core <l1 [lhs 32 at [0, 32], rhs 64 at [64]], ub [op0 96 at [0] from 1 to 2]> {
+// CHECK:       npu_task.kernel @linear_0 on cube tiling <[128, 256, 64] blocks 24 buffers 2> {
 // CHECK:       npu_task.kernel @nonzero_0 on host {
 // CHECK:         %w = npu_task.constant #graph.weight<"w"> as tensor<64x32xf32>
 // CHECK-NEXT:    %c = npu_task.constant dense<1> : tensor<i64> as tensor<i64>
