@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import ceil
 
-from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.types import align_up
+from ge.dialects.tile.types import FRACTAL
 
 
 @dataclass(frozen=True)
