@@ -277,11 +277,13 @@ class Replay:
             self.problems.add("overwritten", text, step.op)
 
     def check_sum(self, step: Step, history: History, at: Grains, region: Region) -> None:
-        """What is added to is 0, or was stored by the same name."""
-        if (
-            not self.device.is_alone(region.memref)
-            and (history.owner[at] != region.memref.index).any()
-        ):
+        """What is added to is 0, or was stored by the same name; what other cores stored before a
+        barrier is for `tile_cores.py`."""
+        owners = history.owner[at]
+        others = owners != region.memref.index
+        if step.phase:
+            others &= owners != UNWRITTEN
+        if not self.device.is_alone(region.memref) and others.any():
             text = (
                 f"{placed(step.op)} adds to elements of {name(region.memref)} that hold an operand"
             )

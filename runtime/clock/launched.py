@@ -1,6 +1,7 @@
 """What all launches of a kernel have in common, and how their times differ by what L2 has."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from ge.dialects.npu_task.attributes import Engine, TilingAttr
@@ -59,9 +60,15 @@ class Launched:
             assert isinstance(cost, Pipes)
             held = None if self.core is None else self.held(moved)
             if self.core is not None and held is not None:
-                cost = replace(cost, **self.core.time(held)._asdict())
+                cost = replace(cost, **self.core.time(held)._asdict(), **self.moved_once)
             time = self.times[moved] = replace(time_with(cost, moved, target), held=held)
         return time
+
+    @property
+    def moved_once(self) -> dict[str, Any]:
+        """A tile program's own cores move what crosses HBM, each byte once: how the cores of the
+        kernel's tiling share it says nothing of them."""
+        return {"blocks": self.cores[0][1], "loaded": (1, 1), "stored": (1, 1), "transfers": 1}
 
     def held(self, moved: Moved) -> tuple[float, ...]:
         """The parts of the operands that L2 holds, in steps of a sixteenth."""

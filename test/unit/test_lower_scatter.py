@@ -16,6 +16,8 @@ from ge.runtime.device.random_inputs import random_array
 sys.path.insert(0, str(Path(__file__).parent))
 from tile_lowering import Make, compare, lowered
 
+from ge.runtime.tiles.kernel import TileKernel
+
 
 def tensor(shape: Sequence[int], element: str) -> str:
     return f"tensor<{''.join(f'{d}x' for d in shape)}{element}>"
@@ -67,6 +69,25 @@ def cache(shape: Shape, axis: int, count: int, mode: str) -> tuple[str, Make]:
     most = shape[axis] - count + 1 if mode == "linear" else 3 * shape[axis]
     make = indices_below([most] * shape[0], [0] * shape[0])
     return function("tensor_scatter", types, f'axis {axis} mode "{mode}"'), make
+
+
+def total_us(text: str) -> float:
+    found = lowered(text)
+    ((_, program),) = found.pairs
+    return TileKernel(program, found.target).time().total_us
+
+
+def test_sums_are_shared_by_all_cores() -> None:
+    """4096 updates of 2048 numbers: 2 x 16 MiB come and go once each, not for each core."""
+    text, _ = rows((2048, 2048), (4096,), 1, "f32", "add")
+    assert total_us(text) < 4 * 33.6 / 1.4  # MB over TB/s: input, updates, what is added to, result
+    more, _ = rows((2048, 2048), (8192,), 1, "f32", "add")
+    assert total_us(more) < 2.1 * total_us(text)
+
+
+def test_updates_pass_all_rows_of_a_box_at_once() -> None:
+    few, many = (total_us(elements((n, 40000), 0, 4, "f32", "max")[0]) for n in (4, 32))
+    assert many < 8 * few
 
 
 CASES = {

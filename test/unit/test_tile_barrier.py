@@ -106,6 +106,31 @@ def test_what_is_read_of_a_workspace_was_stored() -> None:
     assert not np.isnan(out[1:]).any()
 
 
+@tile.kernel(stored=4)
+def summed(c: Any, x: Any, out: Any, stored: int) -> None:
+    """Copies the first `stored` rows of x, and adds x to all."""
+    rows, size = x.shape
+    t = c.ub(1, size)
+    for i in c.share(stored):
+        c.load(t, x[i:])
+        c.store(out[i:], t)
+    c.barrier()
+    for i in c.share(rows):
+        c.load(t, x[(i + 1) % rows :])
+        c.store(out[(i + 1) % rows :], t, add=True)
+
+
+@pytest.mark.parametrize("over", [frozenset(), frozenset({(1, 0)})])
+def test_what_is_added_to_was_stored_before_a_barrier(over: frozenset[tuple[int, int]]) -> None:
+    """By any core, also where the result may lie over the operand, as far as nothing is read
+    again."""
+    problems = check_kernel(summed.on(*rows_of(), cores=4, stored=3).kernel, B2, {over}).problems
+    assert any("that nothing stored" in p.message for p in problems)
+    problems = check_kernel(summed.on(*rows_of(), cores=4).kernel, B2, {over}).problems
+    assert bool(problems) == bool(over)
+    assert all("are read after a result was written over them" in p.message for p in problems)
+
+
 def test_all_cores_come_to_a_barrier() -> None:
     program = turned.on(*rows_of(), cores=4, meeting=3)
     assert "deadlock" in kinds(program)

@@ -1,14 +1,22 @@
 """Kernels that put rows into a copy of a tensor, at indices that the scalar unit reads.
 
-A core has some columns of all rows (of a plane, where there are several), whatever the indices are:
-so no two cores store one element, and of several updates of a row the last one stays, as stores of
-a core come one after the other.
+Updates that are added go to all cores: each adds some of them to the copy, when all of it is there.
+Cores with later numbers have later updates, so that sums are those of updates in their order.
+
+    for b in share(rows x columns): load input[b]; store to result[b]           the copy
+    barrier
+    for k in range(updates / cores)
+      load updates[first + k.., c..];  for each row: add to result[indices[first + k], c..]
+
+Where they replace what was there, a core has some columns of all rows (of a plane, where there are
+several), whatever the indices are: so no two cores store one element, and of several updates of a
+row the last one stays, as stores of a core come one after the other.
 
     for b in share(planes x columns)
       for r in range(rows)                        the copy
         load input[p, r.., c..]; store to result[p, r.., c..]
       for k in range(updates)
-        load updates[p, k, c..]; store to result[p, indices[k], c..]       (add to it)
+        load updates[p, k, c..]; store to result[p, indices[k], c..]
 
 Where a row is one element, a core has all of them.
 """
@@ -24,7 +32,7 @@ from ge.dialects.graph.indexing import ScatterNdOp, TensorScatterOp
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import Shape, align_up, element_type, normalize_axis, numel, shape_of
 from ge.dialects.tile.types import BLOCK
-from ge.runtime.library.language.indices import Index, Scalar
+from ge.runtime.library.language.indices import Index, Scalar, minimum
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Argument, Box
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
@@ -119,6 +127,8 @@ def lower_scatter(launch: Launch) -> Written:
     if w.cols == 1 and w.planes * w.count > MOST_SINGLE:
         raise NotLowered("elements at indices would be moved one by one")
     cores = launch.target.vector_cores
+    if w.adds and w.cols > 1:
+        return by_updates(launch, w)
     width = align_up(ceil(w.cols / ceil(cores / w.planes)), LEAST_BYTES * 8 // bits)
     return by_columns(launch, w, min(width, MOST))
 
@@ -147,5 +157,56 @@ def by_columns(launch: Launch, w: Rows, width: int) -> Written:
                 c.load(rows[k], w.box(updates, plane, k, col, True), pad=0)
                 to = w.box(result, plane, w.row(c, given, plane, k), col, True)
                 c.store(to, rows[k], add=w.adds)
+
+    return Written(write, cores, w.shapes())
+
+
+@dataclass(frozen=True)
+class Share:
+    """How cores share updates: into so many parts, of columns of so many."""
+
+    parts: int
+    width: int
+
+    @classmethod
+    def of(cls, w: Rows, cores: int) -> "Share":
+        """Rows whole, if there are enough of them."""
+        bits = bitwidth(element_type(w.op.input))
+        unit = BLOCK * 8 // bits
+        across = ceil(w.cols / MOST)
+        parts = min(max(cores // across, 1), w.count)
+        across = max(across, min(cores // parts, w.cols * bits // (8 * LEAST_BYTES)))
+        return cls(parts, align_up(ceil(w.cols / across), unit))
+
+
+def by_updates(launch: Launch, w: Rows) -> Written:
+    """Updates of rows, shared by the cores."""
+    op, element, most = w.op, element_type(w.op.input), launch.target.vector_cores
+    share = Share.of(w, most)
+    across, parts, tall = ceil(w.cols / share.width), share.parts, max(MOST // share.width, 1)
+    each = ceil(w.count / parts)
+    high, deep = min(tall, w.rows), min(tall, each)
+    copies = ceil(w.rows / high) * across
+    cores = min(most, max(parts * across, copies))
+
+    def write(c: Tracer, given: Arguments) -> None:
+        source, result, updates = (given[x] for x in (op.input, op.result, op.updates))
+        tiles = c.ub(high, share.width, element, copies=2)
+        rows = c.ub(deep, share.width, element, copies=2)
+        for i in c.share(copies):
+            at = i // across * high, i % across * share.width
+            c.load(tiles[i], w.box(source, 0, *at), pad=0)
+            c.store(w.box(result, 0, *at), tiles[i])
+        c.barrier()
+        for i in c.share(parts * across):
+            first, col = c.now(i // across * each), i % across * share.width
+            for j in c.range(ceil(each / deep)):
+                begin = first + j * deep
+                c.load(rows[j], w.box(updates, 0, begin, col), pad=0)
+                end = minimum(minimum(first + each, w.count) - begin, deep)
+                for k in c.range(end):
+                    row = w.row(c, given, 0, begin + k)
+                    part = rows[j].part(k, 0, (1, share.width))
+                    c.store(w.box(result, 0, row, col, True), part, add=True)
 
     return Written(write, cores, w.shapes())

@@ -11,8 +11,8 @@ at a time, so that the last of several stays, and sums are those of the kernel's
       store t
 
 Along the last axis, columns have the numbers, and an update is a column. All updates pass over all
-boxes, so there are not to be many. An index that is none of the axis changes nothing here, where
-the kernel's body refuses it.
+boxes, so there are not to be many; boxes have many rows, which an update passes at once. An index
+that is none of the axis changes nothing here, where the kernel's body refuses it.
 """
 
 from collections.abc import Callable
@@ -91,7 +91,10 @@ class Lines:
         shape, element = self.shapes()[self.op.result], element_type(self.op.input)
         unit = BLOCK * 8 // min(bitwidth(element), 32)
         each = min(max(ceil(prod(shape) / cores / 2), LEAST), MOST)
-        cols = min(align_up(shape[-1], unit), align_up(each, unit))
+        rows = (
+            1 if self.is_last else min(max(each // (16 * unit), 1), shape[-2])
+        )  # pieces of 512 bytes
+        cols = min(align_up(shape[-1], unit), align_up(ceil(each / rows), unit))
         rows = min(max(each // cols, 1), shape[-2])
         return (rows, cols) if self.is_last else (1, rows, cols)
 
