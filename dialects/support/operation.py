@@ -408,5 +408,6 @@ def walk(op: Operation) -> Iterator[Operation]:
 
 
 @lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)
 def segments(*sizes: int) -> DenseArrayBase:
     return DenseArrayBase.from_list(i32, sizes)

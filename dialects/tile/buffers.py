@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -30,7 +31,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.lines import LineOp, Names
-from ge.dialects.support.operation import GeOp, initialize
+from ge.dialects.support.operation import GeOp, initialize, segments
 from ge.dialects.support.types import align_up, array_ints, int_array
 from ge.dialects.tile.instruction import Program
 from ge.dialects.tile.types import (
@@ -172,18 +173,26 @@ class ViewOp(GeOp):
     first ones together are the rows and the others the columns (above: the columns are 4 lines of
     64). A single row may be seen as a column. `steps`: how many elements of a dimension lie from
     one of the box to the next. A sub-tile keeps the row stride and lies within its tile.
+
+        %b = tile.view %y[%row, %c0] ends[%end, %c64] sizes [16, 64]
+            : memref<512x64xf16> -> !tile.box<16x64xf16>
+
+    `ends`: elements from there on do not exist for the box either, along each dimension; a box that
+    ends where it begins, or before, has none.
     """
 
     name = "tile.view"
     source = operand_def(MemRefType | TileType)
     offsets = var_operand_def(IndexType)
+    ends = var_operand_def(IndexType)
     sizes = opt_prop_def(DenseArrayBase.constr(i64))
     steps = opt_prop_def(DenseArrayBase.constr(i64))
     result = result_def(Shaped)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(Pure())
     assembly_format = (
-        "$source `[` $offsets `]` (`sizes` $sizes^)? (`steps` $steps^)? attr-dict `:` "
-        "type($source) `->` type($result)"
+        "$source `[` $offsets `]` (`ends` `[` $ends^ `]`)? (`sizes` $sizes^)? (`steps` $steps^)? "
+        "attr-dict `:` type($source) `->` type($result)"
     )
 
     def __init__(
@@ -193,12 +202,14 @@ class ViewOp(GeOp):
         t: BoxType | TileType,
         sizes: Sequence[int] | None = None,
         steps: Sequence[int] | None = None,
+        ends: Sequence[SSAValue] = (),
     ):
         numbers = {"sizes": sizes, "steps": steps}
         given: dict[str, Attribute] = {
             name: int_array(tuple(n)) for name, n in numbers.items() if n is not None
         }
-        initialize(self, (source, *offsets), (t,), given)
+        given["operandSegmentSizes"] = segments(1, len(offsets), len(ends))
+        initialize(self, (source, *offsets, *ends), (t,), given)
 
     @property
     def box_sizes(self) -> tuple[int, ...]:
@@ -251,18 +262,25 @@ class ViewOp(GeOp):
         steps = self.box_steps
         if len(steps) != len(shape) or min(steps, default=1) < 1:
             raise VerifyException(f"a memref of rank {len(shape)} has as many steps, at least 1")
+        if self.ends and len(self.ends) != len(shape):
+            raise VerifyException(f"a memref of rank {len(shape)} has as many ends, or none")
 
     def check_meets(self) -> None:
         """Raises VerifyException if no element of a box can exist: that is no mistake of a load
         that pads, but of all else."""
         shape, sizes, steps = memref_shape(self.source), self.box_sizes, self.box_steps
+        for offset, end in zip(self.offsets, self.ends, strict=False):
+            at, to = constant_index(offset), constant_index(end)
+            if at is not None and to is not None and at >= to:
+                raise VerifyException(f"a box from {at} on that ends at {to} has no elements")
         for offset, size, count, step in zip(self.offsets, shape, sizes, steps, strict=True):
             at = constant_index(offset)
             if at is not None and not -(count - 1) * step <= at < size:
                 raise VerifyException(f"offset {at} is outside of a dimension of {size}")
 
     def _check_tile(self, source: TileType, result: TileType) -> None:
-        if self.sizes is not None or self.steps is not None or len(self.offsets) != 2:
+        given = self.sizes is not None or self.steps is not None or self.ends
+        if given or len(self.offsets) != 2:
             raise VerifyException("a sub-tile has two offsets, and its sizes are in its type")
         if result.space != source.space:
             raise VerifyException(f"a sub-tile stays in {source.space}: {result}")
@@ -349,14 +367,16 @@ def box_of(value: SSAValue) -> ViewOp:
     return view
 
 
-def within(box: ViewOp, offsets: Sequence[int]) -> list[tuple[int, int]]:
-    """Along each dimension of the memref: the numbers of those elements of a box at these offsets
-    that exist, from the first one to the one behind the last."""
+def within(box: ViewOp, places: Sequence[int]) -> list[tuple[int, int]]:
+    """Along each dimension of the memref: the numbers of those elements of a box that exist, from
+    the first one to the one behind the last. `places`: its offsets, and then its ends."""
     found: list[tuple[int, int]] = []
-    dims = zip(offsets, memref_shape(box.source), box.box_sizes, box.box_steps, strict=True)
-    for at, extent, size, step in dims:
+    extents = memref_shape(box.source)
+    offsets, ends = places[: len(extents)], places[len(extents) :] or extents
+    dims = zip(offsets, ends, extents, box.box_sizes, box.box_steps, strict=True)
+    for at, end, extent, size, step in dims:
         low = min(max(0, -(at // step)), size)
-        found.append((low, max(low, min(size, -((at - extent) // step)))))
+        found.append((low, max(low, min(size, -((at - min(end, extent)) // step)))))
     return found
 
 

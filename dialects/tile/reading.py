@@ -26,11 +26,13 @@ from ge.dialects.tile.buffers import constant_index, memref_element, memref_shap
 @irdl_op_definition
 class ReadOp(GeOp):
     """One integer of a memref, which the kernel does not store to. It is at least `from` (0) and
-    less than `below`, and with `distinct` no other element is the same: a run in which that is not
-    so is refused. Proofs rely on it, and say so.
+    less than `below`, and with `distinct` no other element is the same. With `ascending` none is
+    less than the one before, the first is `from`, and the last `below` - 1: they part a dimension
+    in groups. A run in which that is not so is refused. Proofs rely on it, and say so.
 
         %row = tile.read %ids[%i] below 32000 : memref<64xi64>
         %block = tile.read %table[%j] below 16 distinct : memref<16xi64>
+        %first = tile.read %offsets[%e] below 257 ascending : memref<5xi32>
     """
 
     name = "tile.read"
@@ -39,11 +41,12 @@ class ReadOp(GeOp):
     least = opt_prop_def(IntegerAttr[I64], prop_name="from")
     below = prop_def(IntegerAttr[I64])
     distinct = opt_prop_def(UnitAttr)
+    ascending = opt_prop_def(UnitAttr)
     result = result_def(IndexType)
     traits = traits_def(Pure())
     assembly_format = (
         "$source `[` $offsets `]` (`from` $from^)? `below` $below (`distinct` $distinct^)? "
-        "attr-dict `:` type($source)"
+        "(`ascending` $ascending^)? attr-dict `:` type($source)"
     )
 
     def __init__(
@@ -53,6 +56,7 @@ class ReadOp(GeOp):
         below: int,
         least: int = 0,
         distinct: bool = False,
+        ascending: bool = False,
     ):
         super().__init__(
             operands=[source, offsets],
@@ -61,6 +65,7 @@ class ReadOp(GeOp):
                 "below": number(below),
                 "from": number(least) if least else None,
                 "distinct": UnitAttr() if distinct else None,
+                "ascending": UnitAttr() if ascending else None,
             },
         )
 
@@ -82,9 +87,20 @@ class ReadOp(GeOp):
         if not self.span:
             span = self.span
             raise VerifyException(f"no number is at least {span.start} and below {span.stop}")
+        if self.ascending is not None and (len(shape) != 1 or self.distinct is not None):
+            text = "numbers that ascend are those of one dimension, and not distinct"
+            raise VerifyException(f"{text}: {self.source.type}")
+        if self.ascending is not None and shape[0] < 2:
+            raise VerifyException("numbers that ascend are a first and a last one at least")
         if self.distinct is not None and prod(shape) > len(self.span):
             text = f"at least {self.span.start} and below {self.span.stop}"
             raise VerifyException(f"{prod(shape)} elements are not all different, {text}")
+
+
+def number_at(op: ReadOp, place: int, of: int) -> int:
+    """The number that is `place` / `of` of the way from the first to the last."""
+    first, last = op.span[0], op.span[-1]
+    return first + (last - first) * place // of
 
 
 def reads_of(memref: SSAValue) -> list[ReadOp]:

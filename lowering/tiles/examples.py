@@ -136,6 +136,22 @@ def grouped_gemm(c: Any, a: Any, w: Any, expert: Any, out: Any, M: int, N: int, 
         c.store(out[m * M :, n:], C)
 
 
+@tile.kernel(M=128, N=256, K=128)
+def ragged_gemm(c: Any, a: Any, w: Any, offsets: Any, out: Any, M: int, N: int, K: int) -> None:
+    """out = a w[e] for the rows from offsets[e] to offsets[e + 1]: groups of any numbers of rows"""
+    A, B, C = c.l1(M, K, copies=2), c.l1(K, N, copies=2), c.l0c(M, N)
+    across = ceil_div(w.shape[2], N)
+    for i in c.share(w.shape[0] * across):
+        e, n = i // across, i % across * N
+        low, high = (c.read(offsets[e + j], below=a.shape[0] + 1, ascending=True) for j in (0, 1))
+        for b in c.range(ceil_div(high - low, M)):
+            for k in c.range(ceil_div(a.shape[1], K)):
+                c.load(A[k], a[low + b * M : high, k * K :], pad=0)
+                c.load(B[k], w[e, k * K :, n:], pad=0)
+                c.mmad(C, A[k], B[k], init=k == 0)
+            c.store(out[low + b * M : high, n:], C)
+
+
 @tile.kernel(M=16, ahead=1, scale=0.125)
 def paged_decode(
     c: Any,

@@ -8,7 +8,7 @@ or added to, was stored before a barrier by any core, or by the same program bef
 these two are in order is for the replay of the core to find). All elements of a result are stored.
 """
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import groupby
 from math import prod
@@ -27,6 +27,7 @@ from ge.runtime.check.tile_history import Span
 NONE = -1
 
 Touched = tuple[Access, tuple[Span, ...]]
+"""An access, and cells that it touches, or that it may touch."""
 
 
 def ordered_memory(
@@ -57,10 +58,11 @@ def compare_cores(
     grid = DeviceGrid.of([box for found in boxes for box in found], device.shapes[home])
     places = [(a, grid.spans(box)) for a, found in zip(rows, boxes, strict=True) for box in found]
     places.sort(key=lambda place: place[0].step.phase)
+    reach = {id(a): [*map(grid.spans, device.reach(a))] for a in rows if a.is_write}
     read = {a.region.memref for a in rows if a.adds or not a.is_write} & fresh
     all_phases = Phases(grid.shape, read, problems)
     for _, phase in groupby(places, key=lambda place: place[0].step.phase):
-        all_phases.add([*phase])
+        all_phases.add([*phase], reach)
     stored = {a.region.memref: a.step.op for a in rows if a.is_write}
     for result in fresh & {*device.results}:
         there = all_phases.owner == result.index
@@ -103,14 +105,16 @@ class Phases:
     def __post_init__(self) -> None:
         self.owner = np.full(self.shape, NONE, np.int64)
 
-    def add(self, places: Sequence[Touched]) -> None:
-        """Another phase, in which nothing orders the cores."""
+    def add(
+        self, places: Sequence[Touched], reach: Mapping[int, Sequence[tuple[Span, ...]]]
+    ) -> None:
+        """Another phase, in which nothing orders the cores. `reach`: where each write may be."""
         self.twice |= bool((self.owner != NONE).any())
         writer = np.full(self.shape, NONE, np.int64)  # the core that wrote each cell last
         several = np.zeros(self.shape, bool)  # whether more than one core wrote a cell
         summed = np.zeros(self.shape, bool)  # whether all writes of a cell so far add to it
-        for access, at in places:
-            if access.is_write:
+        for access in {id(access): access for access, _ in places if access.is_write}.values():
+            for at in reach[id(access)]:
                 self._write(access, writer[at], several[at], summed[at])
         for access, at in places:
             if not access.is_write:

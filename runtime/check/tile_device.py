@@ -10,7 +10,7 @@ nothing with. What is only added to holds values then, which the summary says.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from math import prod
 from typing import TypeAlias
@@ -88,6 +88,10 @@ class Device:
     idle: tuple[BlockArgument, ...] = ()  # what it does nothing with
     homes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     shapes: dict[SSAValue, Shape] = field(default_factory=dict[SSAValue, Shape])
+    # Dimensions along which a store may be at any place, whatever a walk says
+    anywhere: Mapping[StoreOp, Collection[int]] = field(
+        default_factory=dict[StoreOp, Collection[int]]
+    )
 
     def __post_init__(self) -> None:
         args = self.kernel.body.block.args
@@ -130,6 +134,17 @@ class Device:
         """A region in the shape of its home."""
         own, shape = memref_shape(region.memref), self.shapes[self.home(region)]
         return [region.bounds] if tuple(own) == shape else boxes_in(shape, region.bounds, own)
+
+    def reach(self, access: "Access") -> list[Bounds]:
+        """Where an access may be, for other numbers than those of the walk."""
+        region, op = access.region, access.step.op
+        dims = self.anywhere.get(op, ()) if isinstance(op, StoreOp) else ()
+        if not dims:
+            return self.boxes(region)
+        whole = [(0, extent) for extent in memref_shape(region.memref)]
+        own = enumerate(zip(region.bounds, whole, strict=True))
+        bounds = tuple(every if d in dims else bound for d, (bound, every) in own)
+        return self.boxes(replace(region, bounds=bounds))
 
     def check(self, problems: Problems) -> None:
         """What is read as a number is not stored to: nothing orders that."""

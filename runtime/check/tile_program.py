@@ -9,6 +9,7 @@ strides of tiles, which the dialect states.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cache
 from typing import Any, TypeAlias, cast
 
@@ -32,11 +33,19 @@ from ge.dialects.tile.buffers import (
 from ge.dialects.tile.compute import FlagOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import BarrierOp, CoreOp, CoresOp, KernelOp, PartOp, ProgramOp
-from ge.dialects.tile.reading import ReadOp
+from ge.dialects.tile.reading import ReadOp, number_at
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import BoxType, Memory, Pipe, TileType, box_type
 
 MOST_INSTRUCTIONS = 1 << 21  # of one core, and rounds of its loops
+
+
+class Numbers(Enum):
+    """Which of the numbers that a `tile.read` may find a walk takes. Those that ascend part all
+    elements in groups: the first or the last one has all, all have as many, or each has more than
+    the one before."""
+
+    LARGEST, LEAST, EVEN, UNEVEN = range(4)
 
 
 class WalkError(Exception):
@@ -142,6 +151,7 @@ class BoxFacts:
 
     memref: BlockArgument
     starts: tuple[SSAValue, ...]
+    ends: tuple[SSAValue, ...]
     extents: tuple[tuple[int, int, int], ...]  # along each dimension: size, step, the memref's size
     rows_and_columns: Sequence[Sequence[int]]  # the dimensions of each
 
@@ -150,7 +160,7 @@ class BoxFacts:
         view = cast(ViewOp, value.owner)
         sizes = zip(view.box_sizes, view.box_steps, memref_shape(view.source), strict=True)
         memref = cast(BlockArgument, view.source)
-        return cls(memref, tuple(view.offsets), tuple(sizes), view.box_dims)
+        return cls(memref, tuple(view.offsets), tuple(view.ends), tuple(sizes), view.box_dims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +235,7 @@ class Walk:
     kernel: KernelOp
     program: ProgramOp
     core: int
-    largest: bool = True  # of the numbers that a `tile.read` may find, or the least
+    numbers: Numbers = Numbers.LARGEST
     # The number of a vector core beside the cube core; of a cube core, the one whose rows pass now
     part: int = 0
     facts: Facts = field(default_factory=Facts)
@@ -295,7 +305,7 @@ class Walk:
             at = [self.values[v] for v in op.offsets]
             if not all(0 <= i < n for i, n in zip(at, memref_shape(op.source), strict=True)):
                 raise WalkError("bounds", f"a number is read at {at}, outside of its memref", op)
-            value = op.span[self.number_read(op, at)]
+            value = self.number_read(op, at)
         elif op.name == "arith.constant":
             value = cast(IntegerAttr, op.properties["value"]).value.data
             value = value & 1 if op.results[0].type == i1 else value  # true is kept as -1
@@ -309,11 +319,22 @@ class Walk:
     def number_read(self, op: ReadOp, at: Sequence[int]) -> int:
         """The largest or the least of those that may be there; where all elements are distinct,
         they go down from the largest, or up from the least, in the order of the memref."""
+        if op.ascending is not None:
+            (place,), last = at, memref_shape(op.source)[0] - 1
+            match self.numbers:
+                case Numbers.LARGEST:
+                    return op.span[-1] if place else op.span[0]
+                case Numbers.LEAST:
+                    return op.span[0] if place < last else op.span[-1]
+                case Numbers.EVEN:
+                    return number_at(op, place, last)
+                case Numbers.UNEVEN:
+                    return number_at(op, place**2, last**2)
         place = 0
         if op.distinct is not None:
             for i, size in zip(at, memref_shape(op.source), strict=True):
                 place = place * size + i
-        return -1 - place if self.largest else place
+        return op.span[place if self.numbers is Numbers.LEAST else -1 - place]
 
     def arithmetic(self, op: Operation) -> None:
         name, n = op.name, [self.values[v] for v in operands_of(op)]
@@ -417,8 +438,9 @@ class Walk:
             raise WalkError("bounds", f"a box begins at {starts}, before the memref", user)
         bounds: list[tuple[int, int]] = []
         exist: list[range] = []  # the numbers of those elements that do, along each dimension
-        for at, (size, step, extent) in zip(starts, box.extents, strict=True):
-            low = max(0, (step - 1 - at) // step)
+        stops = [self.values[v] for v in box.ends] or [extent for _, _, extent in box.extents]
+        for at, stop, (size, step, whole) in zip(starts, stops, box.extents, strict=True):
+            low, extent = max(0, (step - 1 - at) // step), min(stop, whole)
             exist.append(range(low, min(size, (extent - at + step - 1) // step)))
             inside = range(at, at + size * step, step)[exist[-1].start : exist[-1].stop]
             bounds.append((inside[0], inside[-1] + 1) if exist[-1] else (0, 0))

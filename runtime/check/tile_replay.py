@@ -22,7 +22,7 @@ from ge.runtime.check.tile_device import (
     name,
 )
 from ge.runtime.check.tile_history import LEFT, UNWRITTEN, Clock, Grains, Grid, History
-from ge.runtime.check.tile_program import Bytes, Facts, Region, Step, Walk
+from ge.runtime.check.tile_program import Bytes, Facts, Numbers, Region, Step, Walk
 
 Queue = tuple[int, Pipe]  # a pipe of the unit with this number
 
@@ -36,11 +36,11 @@ class Core:
     queues: dict[Queue, list[Step]]
 
     @classmethod
-    def walk(cls, kernel: KernelOp, number: int, largest: bool, facts: Facts) -> "Core":
+    def walk(cls, kernel: KernelOp, number: int, numbers: Numbers, facts: Facts) -> "Core":
         queues: dict[Queue, list[Step]] = {}
         units = [(p, part) for p in kernel.programs for part in range(p.parts)]
         for i, (program, part) in enumerate(units):
-            for step in Walk(kernel, program, number, largest, part, facts).run():
+            for step in Walk(kernel, program, number, numbers, part, facts).run():
                 queues.setdefault((i, step.pipe), []).append(step)
         return cls(number, queues)
 

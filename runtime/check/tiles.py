@@ -30,8 +30,10 @@ pipes add to are the same but for rounding. What is looked for:
 Numbers that a kernel reads (`tile.read`) are taken at their least and at their largest. That proves
 it for all where they only say which box is loaded; where loops and conditions depend on them, the
 summary says that it is proved for these two alone. Numbers that the text says to be distinct are
-taken in order, from the least on and from the largest down: the summary says for which memrefs that
-is a condition. An emulated run refuses others; a device does not look.
+taken in order, from the least on and from the largest down, those that ascend so that the first or
+the last group has all, that all have as many, and that they grow: the summary says for which
+memrefs that is a condition. An emulated run refuses others; a device does not look. That stores at
+such numbers do not meet is proved for all of them, or the kernel is refused (`tile_numbers.py`).
 
 Not proved: that numbers are right, nor that what pads a tile is right for what is computed of it: a
 load without `pad` leaves what was computed or filled in before, and is right where that pads. Tiles
@@ -50,13 +52,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.buffers import ViewOp, constant_index
+from ge.dialects.tile.buffers import ViewOp, box_of, constant_index
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import StoreOp
 from ge.dialects.tile.types import BoxType
-from ge.runtime.check.problems import Problem, Problems
+from ge.runtime.check.problems import Problem, Problems, placed
 from ge.runtime.check.tile_cores import ordered_memory
 from ge.runtime.check.tile_device import (
     NOTHING,
@@ -65,7 +67,8 @@ from ge.runtime.check.tile_device import (
     Sharing,
     name,
 )
-from ge.runtime.check.tile_program import Facts, WalkError
+from ge.runtime.check.tile_numbers import StoredPlaces
+from ge.runtime.check.tile_program import Facts, Numbers, WalkError
 from ge.runtime.check.tile_replay import Core, replay
 from ge.runtime.check.tile_sharing import in_part_of, results_of, sharings_of
 
@@ -80,8 +83,7 @@ class KernelProof:
     cores: int
     instructions: int  # of all cores
     problems: tuple[Problem, ...]
-    # Whether more than the place of loads depends on numbers that the kernel reads
-    for_some_numbers: bool = False
+    for_numbers: str = ""  # of those that it reads for which it is proved; empty: all
     over: str = ""  # the results that launches write over operands
     provided: tuple[str, ...] = ()  # what the proof relies on
 
@@ -91,8 +93,7 @@ class KernelProof:
             return f"@{self.name}: {len(self.problems)} problem{'s' * (len(self.problems) > 1)}"
         text = f"{self.instructions} instructions on {self.cores} cores, in any order of the pipes"
         text += self.over
-        if self.for_some_numbers:
-            text += ", for the least and the largest of each number that it reads, not for all"
+        text += self.for_numbers
         if self.provided:
             text += f", provided that {', that '.join(self.provided)}"
         return f"@{self.name}: proved, {text}"
@@ -125,11 +126,15 @@ def check_kernel(
     problems = Problems()
     reads = [op for op in kernel.walk() if isinstance(op, ReadOp)]
     check_memories(kernel, target, problems)
-    devices = [Device(kernel, sharing, in_part, results) for sharing in sharings]
+    stored = StoredPlaces(kernel) if reads else None
+    anywhere = {} if stored is None else stored.anywhere
+    devices = [Device(kernel, sharing, in_part, results, anywhere=anywhere) for sharing in sharings]
     for device in devices:
         device.check(problems)
-    both = (True, False) if reads else (True,)
-    steps = [check_cores(kernel, target, problems, devices, largest) for largest in both]
+    for op, place in [] if stored is None else stored.refused:
+        problems.add("race", meets(op, place), op)
+    numbers = numbers_of(reads)
+    steps = [check_cores(kernel, target, problems, devices, n) for n in numbers]
     args = kernel.body.block.args
     pairs = sorted({pair for sharing in sharings for pair in sharing})
     over = ", ".join(f"{name(args[r])} over {name(args[i])}" for r, i in pairs)
@@ -139,17 +144,49 @@ def check_kernel(
         kernel.core_count,
         max(steps),
         tuple(problems.found.values()),
-        not all(only_chooses_boxes(op, device) for op in reads for device in devices),
+        for_numbers(reads, devices, stored),
         f", {also}with {over}" if over else "",
         tuple(assumptions(reads, devices)),
     )
+
+
+def numbers_of(reads: Sequence[ReadOp]) -> Sequence[Numbers]:
+    """For which of the numbers that it reads a kernel is walked."""
+    if any(op.ascending is not None for op in reads):
+        return [*Numbers]
+    return (Numbers.LARGEST, Numbers.LEAST) if reads else (Numbers.LARGEST,)
+
+
+def for_numbers(
+    reads: Sequence[ReadOp], devices: Sequence[Device], stored: StoredPlaces | None
+) -> str:
+    """For which of the numbers that it reads a kernel is proved, where these are not all."""
+    if all(only_chooses_boxes(op, device) for op in reads for device in devices):
+        return ""
+    text = ", for the least and the largest of each number that it reads"
+    if ascending := dict.fromkeys(name(op.source) for op in reads if op.ascending is not None):
+        text += f", and for groups of {', '.join(ascending)} that are alike and that grow"
+    text += ", not for all"
+    if stored is not None and stored.groups:
+        text += f"; whatever they are, groups of {', '.join(map(name, stored.groups))} stay apart"
+    return text
+
+
+def meets(op: StoreOp, place: SSAValue) -> str:
+    """What is wrong with a store whose place is refused."""
+    target = name(box_of(op.target).source)
+    text = f"{placed(op)} stores to {target} from a number on that the kernel reads, and may lie"
+    text = f"{text} over a part of what another one stores: end its box where the next begins"
+    return f"{text}, at the next number of those that are read as `ascending`"
 
 
 def assumptions(reads: Sequence[ReadOp], devices: Sequence[Device]) -> Iterator[str]:
     """What the proof of a kernel relies on, each as a clause."""
     if distinct := dict.fromkeys(name(op.source) for op in reads if op.distinct is not None):
         yield f"no two elements of {', '.join(distinct)} are the same"
-    if numbers := dict.fromkeys(name(op.source) for op in reads):
+    for op in {op.source: op for op in reads if op.ascending is not None}.values():
+        yield f"the numbers of {name(op.source)} ascend from {op.span[0]} to {op.span[-1]}"
+    if numbers := dict.fromkeys(name(op.source) for op in reads if op.ascending is None):
         yield f"the numbers of {', '.join(numbers)} are in the ranges that it states"
     for arg in dict.fromkeys(a for device in devices for a in device.added):
         yield f"{name(arg)} holds what its sums are added to"
@@ -160,15 +197,18 @@ def assumptions(reads: Sequence[ReadOp], devices: Sequence[Device]) -> Iterator[
 
 
 def check_cores(
-    kernel: KernelOp, target: Target, problems: Problems, devices: Sequence[Device], largest: bool
+    kernel: KernelOp,
+    target: Target,
+    problems: Problems,
+    devices: Sequence[Device],
+    numbers: Numbers,
 ) -> int:
-    """Replay all cores, where each number read is the largest or the least that it may be. The
-    number of their instructions."""
+    """Replay all cores, for some of the numbers that they read. How many instructions they have."""
     cores: list[Core] = []
     facts = Facts()
     try:
         for number in range(kernel.core_count):
-            cores.append(Core.walk(kernel, number, largest, facts))
+            cores.append(Core.walk(kernel, number, numbers, facts))
     except WalkError as e:
         problems.add(e.kind, str(e), e.op)
     else:
@@ -198,7 +238,7 @@ def only_chooses_boxes(op: ReadOp, device: Device) -> bool:
     loaded from, and these begin later the larger it is: what is true of the largest numbers and of
     the least ones, all at once, is then true of those between. Distinct numbers are not all the
     least or the largest at once."""
-    if op.distinct is not None:
+    if op.distinct is not None or op.ascending is not None:
         return False
     values: list[SSAValue] = [op.result]
     while values:

@@ -87,8 +87,8 @@ def on_two(source: TileAt, target: TileAt, act: Callable[[Array, Array], object]
 
 
 class Box:
-    """The elements of a box, by its offsets, and where they stand in a tile. The arrays of memrefs
-    may be others in each run."""
+    """The elements of a box, by its offsets (and ends), and where they stand in a tile. The arrays
+    of memrefs may be others in each run."""
 
     def __init__(self, view: ViewOp, memrefs: Mapping[SSAValue, Array]) -> None:
         self.memrefs, self.memref, self.view = memrefs, view.source, view
@@ -101,7 +101,7 @@ class Box:
         """What is in the memref, and its place in a tile of `shape`."""
         if (known := self.known.get(offsets)) is None:
             spans = within(self.view, offsets)
-            dims = zip(offsets, spans, self.steps, strict=True)
+            dims = zip(offsets[: len(spans)], spans, self.steps, strict=True)
             cut = [slice(at + low * n, at + high * n, n) for at, (low, high), n in dims]
             # an array also where there are no dimensions
             known = (*cut, ...), (*(slice(*spans[i]) for i in self.kept), ...)

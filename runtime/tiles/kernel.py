@@ -20,7 +20,7 @@ common but device memory, and up to the next barrier, since there they have. Add
 goes by the cores' numbers, so that the sums are the same each time.
 
 Limits: the time of a kernel that reads numbers (`tile.read`) is that for the largest that they may
-be; reading them takes no time.
+be, and for groups of one size where they ascend; reading them takes no time.
 """
 
 from collections import Counter

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, cast
 
+import numpy as np
 from xdsl.dialects.arith import CmpiOp, ConstantOp
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, i1
 from xdsl.dialects.scf import ForOp, IfOp
@@ -38,7 +39,7 @@ from ge.dialects.tile.buffers import (
 from ge.dialects.tile.compute import FlagOp, SetOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import BarrierOp, CoreOp, CoresOp, KernelOp, PartOp, ProgramOp
-from ge.dialects.tile.reading import ReadOp
+from ge.dialects.tile.reading import ReadOp, number_at
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp
 from ge.dialects.tile.types import BoxType, FifoType, Pipe, TileType, fifo_type
 from ge.runtime.data.arrays import Array
@@ -368,7 +369,7 @@ class _Translation:
         (view,) = boxes
         assert isinstance(view, ViewOp)
         extents, sizes = memref_shape(view.source), view.box_sizes
-        offsets = [self.names[o] for o in view.offsets]
+        offsets, ends = ([self.names[o] for o in places] for places in (view.offsets, view.ends))
         clip = _Clip(op, view, lambda s: self.tables.number(Record(RUN, pipe, -1, number, s)))
         last = [e - (n - 1) * s - 1 for e, n, s in zip(extents, sizes, view.box_steps, strict=True)]
         free = [
@@ -376,10 +377,13 @@ class _Translation:
             for at, most in zip(offsets, last, strict=True)
             if not (at.startswith("(") and 0 <= int(at[1:-1]) <= most)
         ]
+        if ends:
+            reach = [(n - 1) * s + 1 for n, s in zip(sizes, view.box_steps, strict=True)]
+            free += [f"{at} + {n} <= {e}" for at, n, e in zip(offsets, reach, ends, strict=True)]
         whole = str(clip.whole())
         if not free:
             return whole
-        cut = f"{self.known('clip', clip)}({', '.join(offsets)})"
+        cut = f"{self.known('clip', clip)}({', '.join(offsets + ends)})"
         return f"{whole} if {' and '.join(free)} else {cut}"
 
     def value(self, operand: SSAValue) -> str:
@@ -388,7 +392,8 @@ class _Translation:
         if isinstance(operand.type, BoxType):
             view = operand.owner
             assert isinstance(view, ViewOp)
-            return f"({''.join(f'{self.names[o]},' for o in view.offsets)}),"
+            places = *view.offsets, *view.ends
+            return f"({''.join(f'{self.names[o]},' for o in places)}),"
         return f"{self.names[operand]},"
 
 
@@ -425,23 +430,39 @@ def _span(op: ForOp) -> Callable[[int, int, int], range]:
 
 
 def _reader(op: ReadOp, arrays: Mapping[SSAValue, Array], with_values: bool) -> Callable[..., int]:
-    """What the scalar unit reads; without values the largest number that it may be."""
+    """What the scalar unit reads; without values the largest number that it may be, or of those
+    that ascend the one that parts groups of one size."""
     span, shape = op.span, memref_shape(op.source)
 
     def read(*at: int) -> int:
         if not all(0 <= i < size for i, size in zip(at, shape, strict=True)):
             raise error_at(op, f"a number is read at {[*at]}, outside of {op.source.type}")
         if not with_values:
-            return span[-1]
+            return span[-1] if op.ascending is None else number_at(op, at[0], shape[0] - 1)
         value = int(arrays[op.source][at])
         if value not in span:
             promised = f"at least {span.start} and below {span.stop}"
             raise error_at(op, f"the number read at {[*at]} is {value}, not {promised}")
         if op.distinct is not None and (arrays[op.source] == value).sum() > 1:
             raise error_at(op, f"the number read at {[*at]} is {value}, as is another element")
+        if op.ascending is not None:
+            check_ascending(op, arrays[op.source])
         return value
 
     return read
+
+
+def check_ascending(op: ReadOp, numbers: Array) -> None:
+    """Raises GeError for numbers of which one is less than that before, or that do not begin and
+    end as the op says."""
+    if (falls := np.flatnonzero(numbers[1:] < numbers[:-1])).size:
+        i = int(falls[0]) + 1
+        text = f"the number at [{i}] is {numbers[i]}, and {numbers[i - 1]} stands before it"
+        raise error_at(op, f"{text}: they ascend")
+    first, last = int(numbers[0]), int(numbers[-1])
+    if (first, last) != (op.span[0], op.span[-1]):
+        promised = f"from {op.span[0]} to {op.span[-1]}"
+        raise error_at(op, f"numbers that ascend {promised} go from {first} to {last}")
 
 
 def _part(op: ViewOp) -> Callable[[int, int, int], int]:
@@ -461,7 +482,7 @@ def _part(op: ViewOp) -> Callable[[int, int, int], int]:
 
 @dataclass(slots=True)
 class _Clip:
-    """Offsets of a box -> the record of an instruction on what lies within the memref."""
+    """Offsets and ends of a box -> the record of an instruction on what exists of it."""
 
     op: Instruction
     view: ViewOp
@@ -470,10 +491,11 @@ class _Clip:
     def whole(self) -> int:
         return self.number(self.view.box_sizes)
 
-    def __call__(self, *offsets: int) -> int:
+    def __call__(self, *places: int) -> int:
+        offsets = places[: len(self.view.offsets)]
         if min(offsets) < 0 and not (isinstance(self.op, LoadOp) and self.op.pad is not None):
             box = f"a box of sizes {[*self.view.box_sizes]} at {[*offsets]}"
             raise error_at(
                 self.op, f"{box} begins before the memref", "a load of such a box has `pad`"
             )
-        return self.number(tuple(high - low for low, high in within(self.view, offsets)))
+        return self.number(tuple(high - low for low, high in within(self.view, places)))

@@ -152,6 +152,9 @@ class Signature:
                 if at.literal is None or not 0 <= at.literal <= end:
                     inside = f"0 <= {at.least} and {at.most} <= {end}"
                     self.items.append(f"None if {inside} else {at.base}")
+            for offset, end in zip(view.offsets, view.ends, strict=False):
+                at, to = self.of(offset), self.of(end)
+                self.items.append(f"({at.base}, {to.base})")
 
     # ---- indices
 

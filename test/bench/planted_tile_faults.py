@@ -198,6 +198,7 @@ def inputs_of(kernel: KernelOp) -> Arrays:
 
 
 def by_hand() -> list[Right]:
+    parted = np.array([0, 40, 40, 96])
     page, experts = np.array([[2, 0, 4], [1, 3, 5]]), np.array([1, 0, 1])
     codes = np.random.default_rng(2).integers(-8, 8, (96, 48)).astype(int4)
     # Keys and values differ: a load in the other one's place is to be seen
@@ -216,6 +217,7 @@ def by_hand() -> list[Right]:
         (examples.flash, [normal(64, 32), keys, values], "64x32xf4", {"M": 32, "N": 32}),
         (examples.w4a16, [normal(40, 96), codes, normal(2, 48)], "40x48xf2", {"M": 32, "N": 64}),
         (examples.grouped_gemm, [normal(96, 64), normal(2, 64, 48), experts], "96x48xf4", SMALL),
+        (examples.ragged_gemm, [normal(96, 64), normal(3, 64, 48), parted], "96x48xf4", SMALL),
         (examples.paged_decode, decode, "2x2x4x32xf4", {}),
         (examples.split_k, [normal(32, 64), normal(64, 48)], "32x48xf4", {"parts": 2}),
         (columns, [normal(64, 48)], "1x48xf4", {}),

@@ -91,6 +91,13 @@ def grouped_case() -> tuple[list[Array], Array]:
     return [a, w, expert, np.zeros((384, 80), "f4")], np.concatenate(parts)
 
 
+def ragged_case() -> tuple[list[Array], Array]:
+    """A group without rows, and groups that end within a block."""
+    a, w, offsets = normal(300, 96), normal(4, 96, 80), np.array([0, 0, 70, 213, 300], "i4")
+    parts = [wide(a[offsets[e] : offsets[e + 1]]) @ wide(w[e]) for e in range(4)]
+    return [a, w, offsets, np.zeros((300, 80), "f4")], np.concatenate(parts)
+
+
 CASES: list[Any] = [
     (examples.gemm, gemm_case, 14, {}),
     (examples.rms_norm, rms_norm_case, 12, {}),
@@ -101,6 +108,7 @@ CASES: list[Any] = [
     pytest.param(examples.flash, flash_case, 31, {"ahead": 2}, marks=pytest.mark.soak),
     (examples.paged_decode, paged_case, 48, {}),
     (examples.grouped_gemm, grouped_case, 13, {}),
+    (examples.ragged_gemm, ragged_case, 15, {"M": 64}),
 ]
 
 
@@ -318,7 +326,7 @@ def test_errors_name_the_line():
         c.ub(64, 64, "float99")
 
     def ranges(c: Any, x: Any, out: Any):
-        c.load(c.ub(64, 64), x[0:32])
+        c.load(c.ub(64, 64), x[0:-1])
 
     def moving(c: Any, x: Any, out: Any):
         t = c.ub(64, 64)
@@ -356,7 +364,7 @@ def test_errors_name_the_line():
     broken(branch, "known when the core runs, .* write `with c.when")
     broken(shapes, "tiles of 64x64 and 32x64 do not go together")
     broken(names, "no element type 'float99'; types are")
-    broken(ranges, "a box has no end of its own; write a")
+    broken(ranges, "a box ends at -1, before its tensor; .* x.shape")
 
 
 def test_what_is_no_tile_box_or_index():

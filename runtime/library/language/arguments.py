@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 from ge.dialects.support.errors import GeError
 from ge.dialects.tile.buffers import ViewOp
 from ge.dialects.tile.types import box_in
-from ge.runtime.library.language.indices import Scalar, whole
+from ge.runtime.library.language.indices import Scalar, number_of, whole
 
 if TYPE_CHECKING:
     from ge.runtime.library.language.sides import Side
@@ -31,18 +31,23 @@ class Argument:
 
     def __getitem__(self, key: Any) -> "Box":
         """`a[i:, h, j:]`: a box from there on; ranges are its rows and columns, whose number the
-        tile says that it is loaded to or stored from; `h` is one index. `a[i::2]`: every second."""
+        tile says that it is loaded to or stored from; `h` is one index. `a[i::2]`: every second.
+        `a[i:end]`: what lies from `end` on is padded by loads, and left as it is by stores."""
         keys = keys_of(key, len(self.shape))
         starts: list[Scalar] = []
+        ends: list[Scalar] = []
         steps: list[int] = []
-        for at in keys:
-            if (part := span(at)) is not None and part.stop is not None:
-                hint = "write a[i:]: the tile says how far"
-                raise GeError("a box has no end of its own", hint=hint)
+        for at, extent in zip(keys, self.shape, strict=True):
+            part = span(at)
             starts.append(at if part is None else start_of(part))
             steps.append(1 if part is None or part.step is None else whole(part.step))
+            ends.append(extent if part is None or part.stop is None else part.stop)
+            if (end := number_of(ends[-1])) is not None and whole(end) < 0:
+                hint = "ends are counted from the beginning: write x.shape[0] - 1 for -1"
+                raise GeError(f"a box ends at {end}, before its tensor", hint=hint)
         spans = tuple(i for i, at in enumerate(keys) if isinstance(at, slice))
-        return Box(self, tuple(starts), spans, tuple(steps))
+        limited = any((part := span(at)) is not None and part.stop is not None for at in keys)
+        return Box(self, tuple(starts), spans, tuple(steps), tuple(ends) if limited else ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +75,14 @@ def start_of(at: "slice[Any, Any, Any]") -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """A box of an argument; `spans` are the dimensions along which it has more than one element."""
+    """A box of an argument; `spans` are the dimensions along which it has more than one element;
+    `ends`, where it has some, are those of all dimensions."""
 
     argument: Argument
     starts: tuple[Scalar, ...]
     spans: tuple[int, ...]
     steps: tuple[int, ...]
+    ends: tuple[Scalar, ...] = ()
     lengths: tuple[int, ...] = ()
 
     def sized(self, *lengths: int) -> "Box":
@@ -103,6 +110,6 @@ class Box:
         kind = box_in(*shape, self.argument.element)
         offsets = [side.index(i) for i in self.starts]
         steps = self.steps if any(step > 1 for step in self.steps) else None
-        memref = self.argument.memref
-        key = id(memref), *map(id, offsets), shape, *sizes, steps
-        return side.value(key, ViewOp, memref, offsets, kind, sizes, steps)
+        memref, ends = self.argument.memref, [side.index(i) for i in self.ends]
+        key = id(memref), *map(id, offsets), *map(id, ends), shape, *sizes, steps
+        return side.value(key, ViewOp, memref, offsets, kind, sizes, steps, ends)

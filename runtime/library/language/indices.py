@@ -211,11 +211,13 @@ class SharedIndex(Index):
 
 @dataclass(frozen=True, eq=False)
 class ReadIndex(Index):
-    """A number in device memory, in `span`; with `distinct` at one place alone."""
+    """A number in device memory, in `span`; with `distinct` at one place alone, with `ascending`
+    no less than the one before."""
 
     box: Any = field(kw_only=True)  # a `values.Box` of one element
     span: range = field(kw_only=True)
     distinct: bool = field(kw_only=True)
+    ascending: bool = field(kw_only=True)
 
     @cached_property
     def key(self) -> Any:

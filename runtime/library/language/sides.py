@@ -172,7 +172,7 @@ class Side:
         if isinstance(number, ReadIndex):
             offsets = [self.index(n) for n in number.box.starts]
             memref, span = number.box.argument.memref, number.span
-            given = span.stop, span.start, number.distinct
+            given = span.stop, span.start, number.distinct, number.ascending
             key = kind, id(memref), *map(id, offsets), *given
             return self.value(key, ReadOp, memref, offsets, *given)
         a, b = (self.index(n) for n in number.args)

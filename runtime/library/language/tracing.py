@@ -273,11 +273,17 @@ class Tracer:
         return self.vector if v.tile_of(tile).space is Memory.UB else self.cube
 
     def read(
-        self, box: v.Box, below: int | None = None, least: int = 0, distinct: bool = False
+        self,
+        box: v.Box,
+        below: int | None = None,
+        least: int = 0,
+        distinct: bool = False,
+        ascending: bool = False,
     ) -> Index:
         """The integer at one place of an argument, `c.read(ids[i], below=n)`: at least `least` and
-        below `below`, and with `distinct` at no other place of the argument. Raises GeError without
-        a bound, which proofs and times need."""
+        below `below`, and with `distinct` at no other place of the argument. With `ascending` none
+        is less than the one before, the first is `least`, and the last `below` - 1. Raises GeError
+        without a bound, which proofs and times need."""
         hint = "write c.read(ids[i], below=n)"
         if v.box_of(box).spans:
             raise GeError("one number is read", hint=hint)
@@ -286,7 +292,8 @@ class Tracer:
         if below is None or below <= least:
             text = "has no bound" if below is None else f"is at least {least} and below {below}"
             raise GeError(f"a number that is read {text}", hint=hint)
-        return ReadIndex("read", box=box, span=range(least, below), distinct=distinct)
+        span = range(least, below)
+        return ReadIndex("read", box=box, span=span, distinct=distinct, ascending=ascending)
 
     # ---- instructions ----
 

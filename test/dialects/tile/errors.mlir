@@ -851,6 +851,71 @@ tile.kernel @k(%x: memref<64xi32>) cores 1 {
 
 // -----
 
+tile.kernel @k(%x: memref<8x8xi32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    // expected-error@+1 {{numbers that ascend are those of one dimension, and not distinct: memref<8x8xi32>}}
+    %n = tile.read %x[%c0, %c0] below 63 ascending : memref<8x8xi32>
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64xi32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    // expected-error@+1 {{numbers that ascend are those of one dimension, and not distinct: memref<64xi32>}}
+    %n = tile.read %x[%c0] below 65 distinct ascending : memref<64xi32>
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<1xi32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    // expected-error@+1 {{numbers that ascend are a first and a last one at least}}
+    %n = tile.read %x[%c0] below 65 ascending : memref<1xi32>
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64x64xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    // expected-error@+1 {{a memref of rank 2 has as many ends, or none}}
+    %e = tile.view %x[%c0, %c0] ends [%c0] : memref<64x64xf32> -> !tile.box<16x16xf32>
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64x64xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  %c16 = arith.constant 16 : index
+  tile.vector {
+    %t = tile.alloc : !tile.tile<16x16xf32, ub>
+    %e = tile.view %x[%c16, %c0] ends [%c16, %c16] : memref<64x64xf32> -> !tile.box<16x16xf32>
+    tile.load %e to %t pad 0.0
+    // expected-error@+1 {{a box from 16 on that ends at 16 has no elements}}
+    tile.store %t to %e
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64x64xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    %t = tile.alloc : !tile.tile<16x16xf32, ub>
+    // expected-error@+1 {{a sub-tile has two offsets, and its sizes are in its type}}
+    %e = tile.view %t[%c0, %c0] ends [%c0, %c0] : !tile.tile<16x16xf32, ub> -> !tile.tile<8x16xf32, ub>
+  }
+}
+
+// -----
+
 // expected-error@+1 {{a memref that tile.read reads is stored to}}
 tile.kernel @k(%x: memref<64xi32>) cores 1 {
   %c0 = arith.constant 0 : index

@@ -188,6 +188,11 @@ tile.kernel @rows(%x: memref<100x64xf32>, %ids: memref<8xi64>, %y: memref<8x64xf
     %last = tile.read %ids[%c0] from -100 below 100 : memref<8xi64>
     // CHECK: %other = tile.read %ids[%c5] below 8 distinct : memref<8xi64>
     %other = tile.read %ids[%c5] below 8 distinct : memref<8xi64>
+    // CHECK: %first = tile.read %ids[%c0] below 101 ascending : memref<8xi64>
+    %first = tile.read %ids[%c0] below 101 ascending : memref<8xi64>
+    // CHECK: %ended = tile.view %x[%row, %c0] ends[%first, %c5] sizes [1, 64] : memref<100x64xf32> -> !tile.box<1x64xf32>
+    %ended = tile.view %x[%row, %c0] ends[%first, %c5] sizes [1, 64] : memref<100x64xf32> -> !tile.box<1x64xf32>
+    tile.load %ended to %t pad 1.0
     %box = tile.view %x[%row, %c0] sizes [1, 64] : memref<100x64xf32> -> !tile.box<1x64xf32>
     tile.load %box to %t
     %out = tile.view %y[%c0, %c0] sizes [1, 64] : memref<8x64xf32> -> !tile.box<1x64xf32>
