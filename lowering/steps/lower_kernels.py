@@ -190,4 +190,5 @@ def is_cut_apart(op: FusedOp, engine: Engine) -> bool:
     """Whether the results of a kernel are not computed of the same boxes."""
     moved = any(o.ACCESS in (Access.MOVEMENT, Access.LOOKUP) for o in op.members)
     attends = any(isinstance(o, AttentionOp) for o in op.members)
-    return attends or (moved and engine is Engine.VECTOR)
+    on_rows = any(o.ACCESS is Access.ROWS for o in op.members)  # of the same rows, all results
+    return attends or (moved and engine is Engine.VECTOR and not on_rows)

@@ -1,7 +1,7 @@
 """Which boxes are tiles, and where an op's result is a tile of its operand."""
 
 from ge.dialects.graph.elementwise import ClampOp
-from ge.dialects.graph.shape import BlockOp, BroadcastToOp, TransposeOp
+from ge.dialects.graph.shape import BroadcastToOp, TransposeOp
 from ge.dialects.graph.slicing import SliceOp, SplitOp
 from ge.dialects.graph.support.elementwise_bases import Elementwise
 from ge.dialects.support.access import Access
@@ -10,7 +10,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.library.language.values import Shape
 from ge.runtime.library.launch import NotLowered
 
-COPIES = (TransposeOp, SplitOp, BroadcastToOp, BlockOp)
+COPIES = (TransposeOp, SplitOp, BroadcastToOp)
 
 
 def long_dims(box: Box) -> list[int]:

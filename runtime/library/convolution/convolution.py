@@ -166,10 +166,17 @@ class Blocks:
         self.sums = c.l0c(*shape, i32 if element == i8 else f32, copies=cut.sums)
         if not cut.image and not w.last and cut.channels * w.taps < cut.depth:
             self.clear()
+        self.weight = rest.launch.number(w.op.weight)
+        if self.weight is not None:
+            for copy in range(2):
+                c.fill(self.weights[copy], self.weight)
         if w.bias is not None:
             unit = max(FRACTAL, BLOCK * 8 // bitwidth(element))
             self.bias, self.ones = c.l1(cut.m, unit, element, copies=2), c.l1(unit, cut.n, element)
             c.fill(self.ones, 1)
+            if (number := rest.launch.number(w.bias)) is not None:  # in all columns, together
+                for copy in range(2):
+                    c.fill(self.bias[copy], number / unit)
         if w.passing:
             self.prepare_rest()
 
@@ -226,8 +233,9 @@ class Blocks:
         image, m, at = self.place(i)
         group, first = self.group(image), c.now(i.turn * steps)
         if w.bias is not None:
-            bias = self.arguments[w.bias][group, m:, 0:]
-            column = c.load(self.bias[i], bias, pad=0)
+            column = self.bias[i]
+            if self.rest.launch.number(w.bias) is None:
+                c.load(column, self.arguments[w.bias][group, m:, 0:], pad=0)
             self.multiply(self.sums[i], column, self.ones, init=True, k=column.shape[1])
         for s in c.range(steps):
             lhs = self.load_weights(first + s, group, m, s * cut.channels, at)
@@ -239,6 +247,8 @@ class Blocks:
         self, copy: Index, group: Scalar, m: Index, channel: Index, at: Sequence[Any]
     ) -> Tile | Transposed:
         tile, w = self.weights[copy], self.w
+        if self.weight is not None:
+            return tile
         box = self.arguments[w.op.weight][group, m:, channel * w.taps :]
         return self.c.load(tile, box, pad=0)
 

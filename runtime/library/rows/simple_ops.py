@@ -29,7 +29,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.creation import RangeOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
-from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.graph.shape import BlockOp, DepthToSpaceOp, ReshapeOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.tensor_op import TensorOp
@@ -257,6 +257,21 @@ def gather(op: GatherOp, operands: list[SSAValue], w: Writer) -> SSAValue:
     return w.reshape(found, shape_of(op.results[0]))
 
 
+def blocks(op: BlockOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+    """Blocks of pixels are dimensions of their own, which a transposition moves."""
+    (x,), b, is_dcr = operands, op.block.value.data, op.mode.data == "dcr"
+    n, c, high, wide = shape_of(x)
+    if isinstance(op, DepthToSpaceOp):
+        depth = c // (b * b)
+        shape = (n, b, b, depth, high, wide) if is_dcr else (n, depth, b, b, high, wide)
+        order = (0, 3, 4, 1, 5, 2) if is_dcr else (0, 1, 4, 2, 5, 3)
+    else:
+        shape = (n, c, high // b, b, wide // b, b)
+        order = (0, 3, 5, 1, 2, 4) if is_dcr else (0, 1, 3, 5, 2, 4)
+    moved = w.add(TransposeOp, w.reshape(x, shape), permutation=order)
+    return w.reshape(moved, shape_of(op.results[0]))
+
+
 SIMPLE: dict[type[TensorOp], Simplify] = {
     n.SoftmaxOp: softmax,
     n.LogSoftmaxOp: softmax,
@@ -268,4 +283,5 @@ SIMPLE: dict[type[TensorOp], Simplify] = {
     CumulativeOp: cumulative,
     ConcatOp: concat,
     GatherOp: gather,
+    BlockOp: blocks,
 }

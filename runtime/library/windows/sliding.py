@@ -42,6 +42,7 @@ from ge.runtime.library.language.values import (
     wide,
 )
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
+from ge.runtime.library.pulling import number
 from ge.runtime.library.windows.windows import Rest, Windows, windows_of
 
 EXACT = 2**24 // 2**14  # products of i8 whose sums f32 has without rounding
@@ -334,16 +335,20 @@ class Blocks:
         return found
 
     def convolved(self, i: SharedIndex, row: Index) -> Expression:
-        c, op = self.c, self.w.op
+        op = self.w.op
         assert isinstance(op, ConvOp)
-        weights = self.arguments[op.weight]
         terms: list[Expression] = []
         for tap, (x, ring) in enumerate(zip(self.elements(i), self.weights, strict=True)):
-            column = c.load(ring[i], weights[row:, tap:].sized(self.cut.rows, 1), pad=0)
-            terms.append(wide(x) * wide(column))
+            terms.append(wide(x) * wide(self.column(op.weight, ring[i], row, tap)))
         total, element = reduce(lambda a, b: a + b, terms), element_type(op.result)
         total = total if is_float(element) else cast(total, element)
         if op.bias is not None:
-            bias = c.load(self.bias[i], self.arguments[op.bias][row:, 0:], pad=0)
-            total = total + wide(bias)
+            total = total + wide(self.column(op.bias, self.bias[i], row, 0))
         return cast(total, element)
+
+    def column(self, value: SSAValue, tile: Tile, row: Index, at: int) -> Expression:
+        """A number for each channel, or the one that there is."""
+        if (constant := number(self.rest.launch, value)) is not None:
+            return constant
+        box = self.arguments[value][row:, at:].sized(self.cut.rows, 1)
+        return self.c.load(tile, box, pad=0)

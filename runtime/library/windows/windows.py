@@ -198,7 +198,9 @@ class Rest:
         """What the ops take besides the result of `op` and numbers. Raises NotLowered for what has
         other shapes."""
         known: set[SSAValue] = {self.op.results[0]}
-        found: dict[SSAValue, Kind] = {} if self.bias is None else {self.bias: "channel"}
+        found = dict[SSAValue, Kind]()
+        if self.bias is not None and number(self.launch, self.bias) is None:
+            found[self.bias] = "channel"
         for op in self.ops:
             if not isinstance(op, GridOp) and not is_pointwise(op):
                 raise NotLowered(f"there are no tiles for {op.name} after {self.op.name}")
@@ -249,7 +251,8 @@ class Rest:
         """The results, one after the other; `keep` stores one and says which tile it is in."""
         first = self.op.results[0]
         if self.bias is not None:
-            known[first] += known[self.bias]
+            bias = number(self.launch, self.bias)
+            known[first] += known[self.bias] if bias is None else bias
         if first in self.results:
             known[first] = keep(self.results[first], known[first])
         for op in self.ops:
