@@ -104,6 +104,7 @@ class AllocOp(GeOp):
             raise VerifyException("an allocation stands at the top of a program, not in a loop")
         if self.tile.space not in program.MEMORIES:
             raise VerifyException(f"{program.name} has no {self.tile.space}")
+        check_rows(self.tile)
         if self.tile.space is Memory.L0C and self.tile.rows.data % FRACTAL:
             rule = f"rows that are allocated in l0c are multiples of {FRACTAL}"
             raise VerifyException(f"{rule}, not {self.tile.text()}")
@@ -114,6 +115,15 @@ class AllocOp(GeOp):
         for offset in offsets:
             if offset < 0 or offset % BLOCK:
                 raise VerifyException(f"offsets are multiples of {BLOCK} from 0 on, not {offset}")
+
+
+def check_rows(t: TileType) -> None:
+    """Raises VerifyException for an allocation in UB whose rows begin where no instruction can
+    begin: of one column alone, they lie side by side."""
+    if t.space is Memory.UB and min(t.shape) > 1 and t.row_bytes % BLOCK:
+        rule = f"rows of an allocation in ub are multiples of {BLOCK} bytes"
+        way = "allocate wider ones, of which a tile.view has the columns"
+        raise VerifyException(f"{rule}: {t.text()} has {t.row_bytes}; {way}")
 
 
 @irdl_op_definition
@@ -172,7 +182,8 @@ class ViewOp(GeOp):
     are not 1, in order; without `sizes` the last two dimensions. Where there are more than two, the
     first ones together are the rows and the others the columns (above: the columns are 4 lines of
     64). A single row may be seen as a column. `steps`: how many elements of a dimension lie from
-    one of the box to the next. A sub-tile keeps the row stride and lies within its tile.
+    one of the box to the next. A sub-tile keeps the row stride and lies within its tile; it begins
+    at 32 bytes, and may be as narrow as one element: instructions leave out the rest of a block.
 
         %b = tile.view %y[%row, %c0] ends[%end, %c64] sizes [16, 64]
             : memref<512x64xf16> -> !tile.box<16x64xf16>
@@ -284,6 +295,8 @@ class ViewOp(GeOp):
             raise VerifyException("a sub-tile has two offsets, and its sizes are in its type")
         if result.space != source.space:
             raise VerifyException(f"a sub-tile stays in {source.space}: {result}")
+        if result.cols != source.cols and result.cols.data * bitwidth(result.element) % 8:
+            raise VerifyException(f"rows of a sub-tile are whole bytes: {result.text()}")
         at = [constant_index(o) for o in self.offsets]
         for offset, size, whole in zip(at, result.shape, source.shape, strict=True):
             if size > whole or (offset is not None and not 0 <= offset <= whole - size):
@@ -304,7 +317,8 @@ def check_place(row: int | None, col: int | None, stride: int, t: TileType) -> N
     known = (row is not None or stride * bits % (8 * BLOCK) == 0) and col is not None
     if known and at % (8 * BLOCK):
         rule = f"a sub-tile begins at a multiple of {BLOCK} bytes"
-        raise VerifyException(f"{rule}, not at byte {at / 8:g}")
+        way = "; a tile.move of columns takes others" if t.space is Memory.UB else ""
+        raise VerifyException(f"{rule}, not at byte {at / 8:g}{way}")
 
 
 @irdl_op_definition

@@ -29,7 +29,9 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import tensor
 
 FRACTAL = 16  # rows and columns of the blocks in which operands of the cube come
-BLOCK = 32  # bytes: what offsets in a core's memories, and rows of a tile, are multiples of
+BLOCK = (
+    32  # bytes: what offsets in a core's memories, and of rows in an allocation, are multiples of
+)
 
 
 class Memory(StrEnum):
@@ -253,9 +255,6 @@ def check_layout(t: Shaped, memory: Memory) -> None:
         if memory in (Memory.L0A, Memory.L1) and t.cols.data % inner:
             rule = f"columns of {t.element} in {memory} are multiples of {inner}"
             raise VerifyException(f"{rule}: {t.text()}")
-    elif min(t.shape) > 1 and t.row_bytes % BLOCK:
-        rule = f"rows in ub are multiples of {BLOCK} bytes"
-        raise VerifyException(f"{rule}: {t.text()} has {t.row_bytes}; load them with padding")
 
 
 def _shape(parser: AttrParser) -> list[Attribute]:

@@ -259,7 +259,7 @@ assert ge.host.Host is Host
 
 
 INSIDE = {"alloc", "arguments", "assign", "chunk", "cube", "fifos", "load_number", "loop", "map",
-          "nth", "reduce", "side_of", "staged", "target", "tile_of", "vector"}  # fmt: skip
+          "nth", "reduce", "side_of", "staged", "staging_of", "target", "tile_of", "vector"}  # fmt: skip
 
 
 def documented(heading: str) -> set[str]:
@@ -275,3 +275,44 @@ def test_the_page_has_every_name_of_the_language():
     own |= {n for n in Tracer.__annotations__ if not n.startswith("_")}
     own -= {"alone", "left", "own", "staging"} | INSIDE
     assert documented("What a kernel calls `c`") == own
+
+
+# ---- tiles that are narrower than 32 bytes -----------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [1, 3, 10, 33])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "i1"])
+def test_narrow_tiles(width: int, dtype: str):
+    """Rows of any number of bytes: loaded, computed, reduced, cut into columns, stored."""
+
+    @tile.kernel(M=16)
+    def kernel(c: Any, x: Any, out: Any, last: Any, M: int) -> None:
+        t, u, m = c.ub(M, width, copies=2), c.ub(M, width), c.ub(M, 1)
+        column = c.ub(M, 1)
+        for i in c.share(tile.ceil_div(x.shape[0], M)):
+            c.load(t[i], x[i * M :], pad=0)
+            m[:] = tile.rowmax(t[i])
+            u[:] = m - t[i]
+            u[:, 0:1] = t[i][:, 0:1]
+            c.take(column, t[i], width - 1, 1)
+            c.store(out[i * M :], u)
+            c.store(last[i * M :], column)
+
+    x = np.random.default_rng(0).integers(-9, 9, (40, width)).astype(dtype)
+    expected = x.max(1, keepdims=True) - x
+    expected[:, :1] = x[:, :1]
+    out, last = np.zeros_like(x), np.zeros((40, 1), dtype)
+    program = kernel.on(x, out, last, cores=2, target="910b2")
+    assert not program.check().problems
+    for seed in (None, *range(5)):
+        out[...], last[...] = 0, 0
+        program.run(x, out, last, seed=seed)
+        np.testing.assert_array_equal(out, expected)
+        np.testing.assert_array_equal(last, x[:, -1:])
+
+
+def test_a_part_begins_at_32_bytes():
+    """The vector unit addresses nothing else; columns from elsewhere are taken."""
+    assert "begins at a multiple of 32 bytes, not at byte 12; a tile.move of columns" in refused(
+        lambda x: x[:, 3:4] * 1.0
+    )

@@ -35,11 +35,11 @@ from ge.dialects.support.callers import source_line
 from ge.dialects.support.element_types import bitwidth, element_named, is_float
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import block_of, created
-from ge.dialects.support.types import tensor
+from ge.dialects.support.types import align_up, tensor
 from ge.dialects.targets.target import Target
 from ge.dialects.tile import buffers, compute, transfers
 from ge.dialects.tile.kernel import BarrierOp
-from ge.dialects.tile.types import FRACTAL, FifoType, Memory, TileType, ring_in, tile_in
+from ge.dialects.tile.types import BLOCK, FRACTAL, FifoType, Memory, TileType, ring_in, tile_in
 from ge.dialects.tile.unfold import UnfoldOp
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.arguments import OneNumber
@@ -247,15 +247,20 @@ class Tracer:
         self, space: Memory, rows: int, cols: int, dtype: v.ElementLike, copies: int | None
     ) -> v.Tile:
         """A tile, or with `copies` a ring of them (typed as a tile, whose `[j]` is a copy). Without
-        a type its elements are those of the kernel's first argument."""
+        a type its elements are those of the kernel's first argument. Of tiles in UB with rows of
+        other than a multiple of 32 bytes the allocation has wider ones."""
         element = self.arguments[0].element if dtype is None else element_named(dtype)
         rows, cols = whole(rows), whole(cols)
-        type = tile_in(rows, cols, element, space)
+        type, bits = tile_in(rows, cols, element, space), bitwidth(element)
         side = self.vector if space is Memory.UB else self.cube
+        if space is Memory.UB and min(rows, cols) > 1 and cols * bits % (8 * BLOCK):
+            cols = align_up(cols * bits, 8 * BLOCK) // bits
+        held = tile_in(rows, cols, element, space)
         if copies is None:
-            return v.Buffer(self, type, side.alloc(type))
-        ring = v.Ring(self, type, copies, side.alloc(ring_in(copies, rows, cols, element, space)))
-        return cast(v.Tile, ring)
+            buffer = v.Buffer(self, held, side.alloc(held))
+            return buffer if held is type else buffer.part(0, 0, type.shape)
+        ring = ring_in(copies, rows, cols, element, space)
+        return cast(v.Tile, v.Ring(self, type, copies, side.alloc(ring), held))
 
     def queue(self, like: "v.Tile | v.Ring", depth: int) -> Queue:
         """A fifo from one program to the other, of tiles like this one; what is in UB is the part

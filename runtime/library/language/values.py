@@ -162,7 +162,7 @@ class Slot(Tile):
     """One copy of a ring."""
 
     def __init__(self, ring: "Ring", index: Scalar):
-        super().__init__(ring.tracer, ring.type)
+        super().__init__(ring.tracer, ring.held)
         self.ring, self.index = ring, index
 
     def value(self, side: "Side") -> SSAValue:
@@ -207,11 +207,13 @@ class Ring:
     type: TileType  # of one copy
     copies: int
     allocated: SSAValue
+    held: TileType  # of which `type` has the first columns, or all
 
-    def __getitem__(self, index: Any) -> Slot:
+    def __getitem__(self, index: Any) -> Tile:
         if not isinstance(index, Index | int):
             raise GeError("a ring is asked for one copy", hint="write ring[j], then ring[j][a:b]")
-        return Slot(self, index.turn if isinstance(index, SharedIndex) else index)
+        slot = Slot(self, index.turn if isinstance(index, SharedIndex) else index)
+        return slot if self.held is self.type else slot.part(0, 0, self.type.shape)
 
     def __setitem__(self, index: Scalar, value: Value) -> None:
         self.tracer.assign(self[index], value)

@@ -15,8 +15,23 @@ func.func private @f(!tile.tile<16x16xi8, l0b>)
 
 // -----
 
-// expected-error@+1 {{rows in ub are multiples of 32 bytes: 4x10xf32 has 40; load them with padding}}
-func.func private @f(!tile.ring<2 x 4x10xf32, ub>)
+tile.kernel @k() cores 1 {
+  tile.vector {
+    // expected-error@+1 {{rows of an allocation in ub are multiples of 32 bytes: 4x10xf32 has 40; allocate wider ones, of which a tile.view has the columns}}
+    %r = tile.alloc : !tile.ring<2 x 4x10xf32, ub>
+  }
+}
+
+// -----
+
+tile.kernel @k() cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    %t = tile.alloc : !tile.tile<4x64xi4, ub>
+    // expected-error@+1 {{rows of a sub-tile are whole bytes: 4x3xi4}}
+    %v = tile.view %t[%c0, %c0] : !tile.tile<4x64xi4, ub> -> !tile.tile<4x3xi4, ub>
+  }
+}
 
 // -----
 
@@ -355,7 +370,7 @@ tile.kernel @k() cores 1 {
   %c4 = arith.constant 4 : index
   tile.vector {
     %s = tile.alloc : !tile.tile<16x64xf32, ub>
-    // expected-error@+1 {{a sub-tile begins at a multiple of 32 bytes, not at byte 16}}
+    // expected-error@+1 {{a sub-tile begins at a multiple of 32 bytes, not at byte 16; a tile.move of columns takes others}}
     %e = tile.view %s[%c0, %c4] : !tile.tile<16x64xf32, ub> -> !tile.tile<16x16xf32, ub>
   }
 }
@@ -369,7 +384,7 @@ tile.kernel @k() cores 1 {
     %i = tile.core
     %s = tile.alloc : !tile.tile<16x64xf32, ub>
     %r = tile.view %s[%i, %c0] : !tile.tile<16x64xf32, ub> -> !tile.tile<1x64xf32, ub>
-    // expected-error@+1 {{a sub-tile begins at a multiple of 32 bytes, not at byte 16}}
+    // expected-error@+1 {{a sub-tile begins at a multiple of 32 bytes, not at byte 16; a tile.move of columns takes others}}
     %e = tile.view %r[%c0, %c4] : !tile.tile<1x64xf32, ub> -> !tile.tile<1x8xf32, ub>
   }
 }
