@@ -304,6 +304,51 @@ class IndexOp(VectorInstruction, LineOp):
             raise VerifyException(f"numbers of rows and columns are i32 or f32, not {element}")
 
 
+@irdl_op_definition
+class GatherOp(VectorInstruction, LineOp):
+    """target[r, c] = source[r, at[r, c]]; one row of `at` is for all rows. A run in which an index
+    is none of the source's columns is refused.
+
+        tile.gather %s at %k to %t
+    """
+
+    name = "tile.gather"
+    source = operand_def(TileType)
+    at = operand_def(TileType)
+    target = operand_def(TileType)
+
+    def __init__(self, source: SSAValue, at: SSAValue, target: SSAValue):
+        super().__init__(operands=[source, at, target])
+
+    def reads(self) -> Sequence[SSAValue]:
+        return (self.source, self.at)
+
+    def writes(self) -> Sequence[SSAValue]:
+        return (self.target,)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "GatherOp":
+        source = parse_value(parser)
+        parser.parse_keyword("at")
+        op = cls(source, *parse_ends(parser))
+        parse_end(parser, op)
+        return op
+
+    def line(self, names: Names, attributes: str) -> str:
+        ends = ends_text(names, self.at, self.target)
+        return f" {names.name_of(self.source)} at{ends}{attributes}"
+
+    def verify_(self) -> None:
+        super().verify_()
+        source, at, target = (tile_type(v) for v in (self.source, self.at, self.target))
+        if at.element != i32:
+            raise VerifyException(f"columns are gathered at numbers of i32, not {at.element}")
+        fits = at.shape in (target.shape, (1, target.cols.data))
+        if not fits or source.rows != target.rows:
+            raise VerifyException(f"{at.text()} of {source.text()} is no {target.text()}")
+        check_same_element(source, target)
+
+
 FILLS = {Memory.UB: Pipe.V, Memory.L1: Pipe.MTE2}
 
 

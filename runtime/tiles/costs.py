@@ -29,6 +29,8 @@
                 or column meets all others, it goes along a row or down the repeats of all rows, so
                 that there are as many instructions as rows or as repeats of a row; a column is
                 spread before, 32 bytes for each of its numbers (official: Brcb)
+    gather      an instruction for each row where these have the same columns; and one number that
+                is added to all, which makes addresses of columns
     reduce      of rows: their repeats are combined as vectors first, half of them with the other
                 half (an assumption: that is how libraries do it), then row_sum or row_max of one
                 repeat a row; of columns: rows, in the same way
@@ -60,7 +62,7 @@ from ge.dialects.tile.buffers import (
     memref_shape,
     row_stride,
 )
-from ge.dialects.tile.compute import FillOp, FlagOp, IndexOp, MapOp, MmadOp, ReduceOp
+from ge.dialects.tile.compute import FillOp, FlagOp, GatherOp, IndexOp, MapOp, MmadOp, ReduceOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import BLOCK, Memory, fifo_type, tile_type
@@ -129,6 +131,8 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
             return reduce_cycles(op, target)
         case FillOp() if tile_type(op.target).space is Memory.L1:
             return target.mte2_start_cycles + tile_type(op.target).bytes / target.l2_read_rate
+        case GatherOp():
+            return gather_cycles(op, target)
         case IndexOp() | FillOp():
             return on_tile("copy", op.target, target)
         case _:
@@ -318,6 +322,17 @@ def reduce_cycles(op: ReduceOp, target: Target) -> float:
         name = "row_sum" if op.kind.data == "sum" else "row_max"
         cycles += target.vector_start_cycles + rows * target.vector_cycles_of(name)
     return cycles + (PARTIAL_CYCLES if t.row_bytes % REPEAT_BYTES else 0)
+
+
+def gather_cycles(op: GatherOp, target: Target) -> float:
+    """Lanes of 32 bits, whatever the elements. Numbers of columns become those of bytes first."""
+    t, at = tile_type(op.target), tile_type(op.at)
+    rows, lanes = t.rows.data, t.cols.data * max(bitwidth(t.element) // 32, 1)
+    if rows > 1 and (at.rows.data == 1 or any(map(has_gaps, op.operands))):
+        cycles = rows * vector_cycles("gather", 1, lanes * 4, False, target)
+    else:
+        cycles = vector_cycles("gather", rows, lanes * 4, False, target)
+    return cycles + on_tile("scalar", op.at, target)
 
 
 def halves(count: int) -> Iterator[int]:

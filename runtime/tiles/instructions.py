@@ -17,7 +17,7 @@ from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.element_types import elements_per_byte
 from ge.dialects.support.types import constant_value
 from ge.dialects.tile.buffers import ViewOp, box_of, within
-from ge.dialects.tile.compute import FillOp, IndexOp, MapOp, MmadOp, ReduceOp
+from ge.dialects.tile.compute import FillOp, GatherOp, IndexOp, MapOp, MmadOp, ReduceOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import BarrierOp
 from ge.dialects.tile.scalars import number_of
@@ -60,6 +60,8 @@ def prepare(
             return map_tiles(op, core)
         case ReduceOp():
             return reduce(op, core)
+        case GatherOp():
+            return gather(op, core)
         case IndexOp():
             return index(op, core)
         case FillOp():
@@ -274,6 +276,21 @@ def reduce(op: ReduceOp, core: CoreMemory) -> Action:
         np.copyto(result, reduced, casting="unsafe")
 
     return on_two(core.tile(op.source), core.tile(op.target), run)
+
+
+def gather(op: GatherOp, core: CoreMemory) -> Action:
+    source, at, target = (core.tile(v) for v in (op.source, op.at, op.target))
+
+    def run(values: int, places: int, result: int) -> None:
+        tile, columns = source(values), at(places)
+        if columns.min() < 0 or columns.max() >= tile.shape[1]:
+            raise error_at(
+                op, f"columns {columns.min()} to {columns.max()} are gathered of {tile.shape[1]}"
+            )
+        rows = cast(Array, np.arange(tile.shape[0]))[:, None]
+        np.copyto(target(result), tile[rows, columns])
+
+    return run
 
 
 def index(op: IndexOp, core: CoreMemory) -> Action:

@@ -99,15 +99,24 @@ def test_blocks_of_columns() -> None:
     """A line that does not fit comes in parts, each with the columns around it."""
     flags = 'axes = array<i64: 1, 2>, mode = "linear", coordinates = "align_corners"'
     text = resize((2, 3, 30), (2, 4, 70), "sizes [4, 70]", flags)
-    with patch.object(kernels, "cuts", lambda *_: [(8, 16)]):  # pyright: ignore
+    with patch.object(kernels, "cuts", lambda *_: [kernels.Cut(3, 16)]):  # pyright: ignore
         compare(text, all_lowered=True)
 
 
-def test_lines_of_a_block_are_columns_of_instructions() -> None:
+def total_us(size: int, element: str = "f16") -> float:
     flags = 'axes = array<i64: 2, 3>, mode = "linear", coordinates = "half_pixel"'
-    text = resize((1, 64, 64, 64), (1, 64, 128, 128), "sizes [128, 128]", flags, "f16")
+    shape, out = (1, 64, size, size), (1, 64, 2 * size, 2 * size)
+    text = resize(shape, out, f"sizes [{2 * size}, {2 * size}]", flags, element)
     ((_, program),) = (found := lowered(text)).pairs
-    assert TileKernel(program, found.target).time().total_us < 400
+    return TileKernel(program, found.target).time().total_us
+
+
+def test_an_instruction_has_all_lines_or_columns_of_a_block() -> None:
+    """Elements that are gathered, 5 a cycle, take the most; four times the pixels are four times
+    the work, not more."""
+    gathered = 2 * 64 * 256 * 256 / (5 * 48 * 1800)
+    assert total_us(128) < 3 * gathered
+    assert total_us(256) < 4.4 * total_us(128)
 
 
 REASONS = {

@@ -152,6 +152,29 @@ def test_columns_are_taken() -> None:
     assert busy * B2.cycles_per_us == pytest.approx(cycles)
 
 
+@pytest.mark.parametrize("rows", [1, 16])
+def test_columns_are_gathered_at_numbers(rows: int) -> None:
+    """An instruction for each row that has the same columns as others, at 5 elements a cycle."""
+
+    @ge.tile.kernel
+    def gathered(c: Tracer, x: Any, k: Any, y: Any) -> None:
+        t, at = c.load(c.ub(16, 64), x[0:, 0:]), c.load(c.ub(k.shape[0], 128, "i32"), k[0:, 0:])
+        c.store(y[0:, 0:], c.gather(c.ub(16, 128), t, at))
+
+    rng = np.random.default_rng(0)
+    x, k = rng.random((16, 64), "f4"), rng.integers(0, 64, (rows, 128), dtype="i4")
+    y = np.zeros((16, 128), "f4")
+    program = gathered.on(x, k, y, cores=1)
+    program.run(x, k, y, seed=1)
+    np.testing.assert_array_equal(y, np.take_along_axis(x, np.broadcast_to(k, y.shape), 1))
+    (busy,) = (p.busy_us * B2.cycles_per_us for p in program.time().pipes if p.pipe == "vector v")
+    starts = 16 if rows == 1 else 1
+    assert busy == pytest.approx(16 * 128 * 13 / 64 + starts * 24, rel=0.15)
+    k[0, 3] = 64
+    with pytest.raises(GeError, match="columns 0 to 64 are gathered of 64"):
+        program.run(x, k, y)
+
+
 def test_elements_apart_are_pieces_of_one_copy() -> None:
     """16 x 64 elements of 4 bytes: 4096 bytes side by side; where they are not, pieces. CANN's
     data_copy sample on 48 vector cores: 221 us for 128 bytes a piece, 64 pieces a copy; 548 us for

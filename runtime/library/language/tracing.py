@@ -354,6 +354,13 @@ class Tracer:
         self.vector.add(transfers.MoveOp, *ends, columns=(first, step, *(groups or ())))
         return target
 
+    def gather(self, target: v.Tile, source: v.Tile, at: v.Tile) -> v.Tile:
+        """The columns of each row of `source` whose numbers (i32) the row of `at`, or its only row,
+        has. Returns the target."""
+        ends = (t.value(self.vector) for t in (source, at, target))
+        self.vector.add(compute.GatherOp, *ends)
+        return target
+
     def fill(self, tile: v.Tile, number: float) -> None:
         side = self.side_of(tile)
         side.add(compute.FillOp, tile.value(side), number)

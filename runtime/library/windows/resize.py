@@ -1,19 +1,14 @@
 """Kernels for the vector cores: images resized, linearly or to the nearest element.
 
 An element of the result lies between two of the input along each axis that is resized, at places
-that the core computes: (a i + b) / c in whole numbers. Lines of the result are sums of lines of the
-input; columns are those of lines that are turned:
+(a i + b) / c in whole numbers, which the core computes. Lines and columns go one after the other:
 
-    for b in share(blocks)                       # `lines` lines, `cols` columns of the result
-      for i in range(lines)
-        load the lines around line b + i; t[i] = their sum by weights
-      turned = transposed t
-      for j in range(cols)
-        u[j] = turned[k] * (1 - w) + turned[k + 1] * w
-      store transposed u
-
-The lines are those of all dimensions before the last one; where that is not resized, t is stored as
-it is.
+    columns = places of columns, weights          # once, where a block has all of them
+    for b in share(blocks)                        # `lines` lines, `cols` columns of the result
+      for i in range(lines): load the two lines around line b + i
+      t = their sum by weights, which are a column
+      l, r = columns of t gathered at places, and at those behind them
+      store their sum by weights, which are a row
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,20 +18,29 @@ from math import ceil, prod
 from typing import Any, TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i32
 
+from ge.dialects.graph.elementwise import FloorOp
 from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.support.coordinates import coordinates, nearest_index
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
+from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
-from ge.runtime.library.language.indices import Index, Scalar, maximum, minimum
+from ge.runtime.library.choices import in_order
+from ge.runtime.library.costs.instructions import REPEAT_BYTES
+from ge.runtime.library.language.indices import Scalar, maximum, minimum
 from ge.runtime.library.language.tracing import Tracer
-from ge.runtime.library.language.values import Expression, Tile, cast, columns
+from ge.runtime.library.language.values import Expression, Tile, cast, columns, rows, unary
+from ge.runtime.library.language.values import maximum as greater
+from ge.runtime.library.language.values import minimum as lesser
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
 from ge.runtime.library.programs import bytes_left, fits
-from ge.runtime.library.rows.vector import shared
+from ge.runtime.library.rows.vector import place
 
+EXACT = 1 << 23  # whole numbers and a half from 0 on that f32 has
+INSTRUCTIONS = 16  # that find places
 CLOSE = 1e-6  # of places: what weights of f32 cannot tell
 NEAREST = {  # floor((2 x + n) / 2), of what is a little less than x or not
     "floor": (0, 0), "ceil": (2, -1), "round_prefer_floor": (1, -1), "round_prefer_ceil": (1, 0)
@@ -68,7 +72,8 @@ class Axis:
         nearest = op.mode.data == "nearest"
         for bits in range(4, 22, 2):
             most = 1 << bits
-            k, first = (Fraction(x).limit_denominator(most) for x in (step, float(at[0])))
+            k = Fraction(step).limit_denominator(most)
+            first = Fraction(float(at[0])).limit_denominator(2 * most)  # halves of steps
             c = (k * first.denominator).denominator * first.denominator
             found = cls(size, count, int(k * c), int(first * c), c, False)
             if c > 1 << 24 or not np.allclose(found.table, at, rtol=0, atol=CLOSE):
@@ -92,6 +97,19 @@ class Axis:
         before = whole // self.c
         inside = tuple(minimum(maximum(n, 0), self.size - 1) for n in (before, before + 1))
         return inside[0], inside[0 if self.nearest else 1], 0 if self.nearest else whole % self.c
+
+    def parts(self, numbers: Expression, first: Scalar) -> tuple[Expression, Expression]:
+        """Of numbers from 0 on, which are counted from `first`: the elements before their places,
+        and how far these are behind them, in elements. Exact in f32 where `is_exact` says so."""
+        whole = first * self.a + self.b
+        before, rest = (cast(columns(1, n), f32) for n in (whole // self.c, whole % self.c))
+        at = numbers * float(self.a) + rest
+        found = unary(FloorOp, (at + 0.5) / float(self.c))
+        return found + before, (at - found * float(self.c)) * (1 / self.c)
+
+    def is_exact(self, count: int) -> bool:
+        """Whether f32 finds the places of so many elements in a row."""
+        return self.c + self.a * count < EXACT > self.size
 
     def reach(self, cols: int) -> int:
         """Elements of the input that so many of the result lie between."""
@@ -130,10 +148,10 @@ class Resizing:
             if scale != 1 or shape[i] != result[i]:
                 axes[i] = Axis.of(op, shape[i], result[i], scale)
         end = max(axes) + 1
-        if prod(shape[end:]) > 1:
-            inner = (prod(shape[end:]),)
-            return cls(op, (*shape[:end], *inner), (*result[:end], *inner), axes)
-        return cls(op, shape[:end], result[:end], axes)
+        inner = (prod(shape[end:]),) * (prod(shape[end:]) > 1)
+        before = (1,) * (end + len(inner) == 1)  # a line
+        axes = {dim + len(before): axis for dim, axis in axes.items()}
+        return cls(op, (*before, *shape[:end], *inner), (*before, *result[:end], *inner), axes)
 
     @property
     def last(self) -> Axis | None:
@@ -141,8 +159,19 @@ class Resizing:
         return self.axes.get(len(self.shape) - 1)
 
     @property
-    def lines(self) -> int:
-        return prod(self.result[:-1])
+    def nearest(self) -> bool:
+        return self.op.mode.data == "nearest"
+
+    @property
+    def loads(self) -> int:
+        """Of lines, for each of the result."""
+        before = [axis for dim, axis in self.axes.items() if dim < len(self.shape) - 1]
+        return 1 if self.nearest else 2 ** len(before)
+
+    def wide(self, cols: int) -> int:
+        """Columns that are loaded for so many of the result."""
+        unit = BLOCK * 8 // bitwidth(element_type(self.op.input))
+        return align_up(self.last.reach(cols), unit) if self.last else cols
 
 
 def lower_resize(launch: Launch) -> Written:
@@ -155,8 +184,8 @@ def lower_resize(launch: Launch) -> Written:
         raise NotLowered(f"images of {element} are not resized by mode {op.mode.data}")
     w = Resizing.of(op)
     written: Written | None = None
-    for lines, cols in cuts(w, launch):
-        written = by_lines(launch, w, lines, cols)
+    for cut in in_order(cuts(w, launch.target)):
+        written = by_blocks(launch, w, cut)
         if fits(launch, written):
             return written
     assert written is not None
@@ -164,114 +193,186 @@ def lower_resize(launch: Launch) -> Written:
     raise NotLowered(f"its least tiles need {-left} bytes of ub more than there are")
 
 
-def cuts(w: Resizing, launch: Launch) -> Iterator[tuple[int, int]]:
-    """Lines and columns of blocks, the largest first."""
+@dataclass(frozen=True)
+class Cut:
+    """Blocks of so many lines and columns of the result."""
+
+    lines: int
+    cols: int
+
+    def counts(self, w: Resizing) -> Shape:
+        """Of blocks: along the dimensions before lines, along lines and along columns."""
+        return *w.result[:-2], ceil(w.result[-2] / self.lines), ceil(w.result[-1] / self.cols)
+
+    def cycles(self, w: Resizing, target: Target) -> float:
+        """Of the busiest core."""
+        size, wide = bitwidth(element_type(w.op.input)) / 8, w.wide(self.cols)
+        rate = target.gm_to_ub_rate or target.l2_read_rate
+        piece = max(wide * size / rate, target.mte2_piece_cycles) + target.mte2_start_cycles
+        load = w.loads * self.lines * piece
+
+        def mapped(cols: int) -> float:
+            """A product, another one and their sum."""
+            repeats = ceil(cols * 4 / REPEAT_BYTES)
+            starts = min(self.lines, repeats) * target.vector_start_cycles
+            return 3 * starts + 6 * self.lines * repeats
+
+        vector = 0.0 if w.nearest else w.loads // 2 * mapped(wide)
+        if w.last:
+            repeats = ceil(self.cols * 4 / REPEAT_BYTES)
+            each = target.vector_start_cycles + repeats * target.vector_cycles_of("gather")
+            vector += (1 if w.nearest else 2) * self.lines * each
+            vector += 0.0 if w.nearest else mapped(self.cols)
+            if self.counts(w)[-1] > 1:  # places of columns, for each block
+                each = target.vector_start_cycles + 2 * repeats
+                vector += (1 if w.nearest else 2) * INSTRUCTIONS * each
+        if len(w.shape) - 2 in w.axes and not w.nearest:  # places of lines
+            vector += INSTRUCTIONS * target.vector_start_cycles
+        turns = ceil(prod(self.counts(w)) / target.vector_cores)
+        return turns * max(load, vector) + min(load, vector)
+
+
+def cuts(w: Resizing, target: Target) -> list[Cut]:
+    """The fastest by estimate first."""
     unit = BLOCK * 8 // bitwidth(element_type(w.op.input))
-    cores, cols = launch.target.vector_cores, align_up(w.result[-1], unit)
-    lines = align_up(ceil(w.lines / cores), unit) if w.last else ceil(w.lines / cores)
-    while True:
-        high = min(lines, 8 * unit)
-        while high >= (unit if w.last else 1):
-            yield high, cols
-            high = align_up(high // 2, unit) if w.last and high > unit else high // 2
-        if cols == unit:
-            return
-        cols = align_up(ceil(cols / 2), unit)
+    lines, cols = w.result[-2:]
+    high = sorted({min(n, lines) for n in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)})
+    wide = dict.fromkeys(align_up(ceil(cols / n), unit) for n in range(1, ceil(cols / unit) + 1))
+    across, down = w.last, w.axes.get(len(w.shape) - 2)
+    wide = [n for n in wide if across is None or across.is_exact(n)]
+    found = [Cut(h, n) for n in wide for h in high if down is None or down.is_exact(h)]
+    if not found:
+        raise NotLowered("its places are fractions of numbers that f32 has not")
+    return sorted(found, key=lambda cut: cut.cycles(w, target))
 
 
-def by_lines(launch: Launch, w: Resizing, lines: int, cols: int) -> Written:
-    across = ceil(w.result[-1] / cols)
-    count = ceil(w.lines / lines) * across
-    cores = min(count, launch.target.vector_cores)
+def by_blocks(launch: Launch, w: Resizing, cut: Cut) -> Written:
+    count = prod(cut.counts(w))
 
     def write(c: Tracer, arguments: Arguments) -> None:
-        blocks = Lines(c, w, arguments, lines, cols)
-        for i in shared(c, count, cores):
-            blocks.write(i // across * lines, i % across * cols)
+        Blocks(c, w, arguments, cut).write()
 
-    shapes = {w.op.input: w.shape, w.op.result: (w.lines, w.result[-1])}
-    return Written(write, cores, shapes)
+    shapes = {w.op.input: w.shape, w.op.result: w.result}
+    return Written(write, min(count, launch.target.vector_cores), shapes, Engine.VECTOR)
 
 
-class Lines:
+class Blocks:
     """The program, while it is written."""
 
-    def __init__(self, c: Tracer, w: Resizing, arguments: Arguments, lines: int, cols: int) -> None:
-        self.c, self.w, self.high, self.cols = c, w, lines, cols
+    def __init__(self, c: Tracer, w: Resizing, arguments: Arguments, cut: Cut) -> None:
+        self.c, self.w, self.cut = c, w, cut
         self.source, self.out = arguments[w.op.input], arguments[w.op.result]
-        element = element_type(w.op.input)
-        self.nearest = w.op.mode.data == "nearest"
-        self.element = element if self.nearest else f32
-        unit = BLOCK * 8 // bitwidth(element)
-        self.wide = align_up(w.last.reach(cols), unit) if w.last else cols
-        outer = [axis for i, axis in w.axes.items() if i < len(w.shape) - 1]
-        many = 1 if self.nearest else 2 ** len(outer)
-        self.rows = [c.ub(1, self.wide, element, copies=2) for _ in range(many)]
-        self.summed = c.ub(lines, self.wide, self.element)
+        element, lines, cols = element_type(w.op.input), cut.lines, cut.cols
+        self.wide = w.wide(cols)
+        self.loaded = [c.ub(lines, self.wide, element, copies=2) for _ in range(w.loads)]
+        if not w.nearest:
+            self.summed = c.ub(lines, self.wide, f32)
+        if not (w.nearest and w.last is None):
+            self.stored = c.ub(lines, cols, element, copies=2)
         if w.last:
-            self.turned = c.ub(self.wide, lines, self.element)
-            self.taken = c.ub(cols, lines, self.element)
-            self.result = c.ub(lines, cols, self.element)
-        if self.element != element:
-            self.stored = c.ub(lines, cols, element)
+            many = range(1 if w.nearest else 2)
+            self.places = [c.ub(1, cols, i32) for _ in many]
+            self.taken = [c.ub(lines, cols, f32) for _ in many if not w.nearest]
+            self.shares = [c.ub(1, cols, f32) for _ in many if not w.nearest]
 
-    def write(self, line: Scalar, col: Scalar) -> None:
-        c, w, begin = self.c, self.w, col
-        if w.last:
-            begin = w.last.place(col)[0]
-        for i in c.range(self.high):
-            self.sum_line(i, minimum(line + i, w.lines - 1), begin)
-        found = self.summed
-        if w.last:
-            c.move(self.turned, self.summed.T)
-            for j in c.range(self.cols):
-                place = w.last.place(minimum(col + j, w.last.count - 1))
-                before, after = (
-                    self.turned.part(at - begin, 0, (1, self.high)) for at in place[:2]
-                )
-                taken = before if w.last.nearest else weighted(before, after, w.last, place[2])
-                c.assign(self.taken.part(j, 0, (1, self.high)), taken)
-            c.move(self.result, self.taken.T)
-            found = self.result
-        if self.element != self.source.element:
-            self.stored[:] = cast(found, self.source.element)
-            found = self.stored
-        c.store(self.out[line:, col:], found)
+    def write(self) -> None:
+        c, w, cut = self.c, self.w, self.cut
+        counts = cut.counts(w)
+        if w.last and counts[-1] == 1:
+            self.find_columns(w.last, 0)
+        for number in c.share(prod(counts)):
+            *outer, line, col = place(number, counts, (1,) * len(counts))
+            line, col = line * cut.lines, col * cut.cols
+            if w.last and counts[-1] > 1:
+                self.find_columns(w.last, col)
+            begin = w.last.place(col)[0] if w.last else col
+            tiles = iter([ring[number] for ring in self.loaded])
+            found = self.between(tiles, outer, [], line, begin)
+            box = self.out[*outer, line:, col:]
+            if not isinstance(found, Tile) or w.last:
+                found = self.finished(found, self.stored[number])
+            c.store(box.sized(cut.lines, cut.cols), found)
 
-    def sum_line(self, i: Index, number: Scalar, begin: Scalar) -> None:
-        """Line i of a block: the lines around it, by their weights."""
-        at = dict[int, Place]()
-        for dim in reversed(range(len(self.w.shape) - 1)):
-            extent = self.w.result[dim]
-            own = number % extent if dim else number
-            number = number // extent
-            axis = self.w.axes.get(dim)
-            at[dim] = axis.place(own) if axis else (own, own, 0)
-        rows = (ring[i] for ring in self.rows)
-        self.c.assign(self.summed.part(i, 0, (1, self.wide)), self.between(rows, at, [], begin))
+    def finished(self, found: Expression, stored: Tile) -> Tile:
+        """The columns of a block, of its lines."""
+        c, w, element = self.c, self.w, self.source.element
+        if w.last is None:
+            stored[:] = cast(found, element)
+        elif w.nearest:
+            c.gather(stored, c.tile_of(found), self.places[0])
+        else:
+            if not isinstance(found, Tile):
+                self.summed[:] = found
+            for target, at in zip(self.taken, self.places, strict=True):
+                c.gather(target, found if isinstance(found, Tile) else self.summed, at)
+            before, after = self.taken
+            stored[:] = cast(before * self.shares[0] + after * self.shares[1], element)
+        return stored
+
+    def find_columns(self, axis: Axis, col: Scalar) -> None:
+        """The columns around those of a block, counted from the first one that is loaded, and their
+        weights."""
+        first, part = axis.parts(cast(columns(self.cut.cols), f32), col)
+        begin = self.numbers(axis.place(col)[0])
+        for further, target in enumerate(self.places):
+            at = clamped(first + float(further), axis.size - 1) - begin
+            target[:] = cast(clamped(at, self.wide - 1), i32)
+        if self.shares:
+            self.shares[1][:] = part
+            self.shares[0][:] = 1.0 - self.shares[1]
+
+    def numbers(self, number: Scalar) -> Expression:
+        return cast(columns(1, number), f32)
 
     def between(
         self,
-        rows: Iterator[Tile],
-        at: dict[int, Place],
+        tiles: Iterator[Tile],
+        outer: Sequence[Scalar],
         starts: Sequence[Scalar],
+        line: Scalar,
         begin: Scalar,
     ) -> Expression:
-        """The line at these places, of which the first ones are known."""
+        """The lines of a block, where the places in the dimensions before are `starts` as far as
+        they are known."""
         dim = len(starts)
-        if dim == len(self.w.shape) - 1:
-            row = self.c.load(next(rows), self.source[*starts, begin:], pad=0)
-            return row if self.nearest else cast(row, f32)
-        before, after, part = at[dim]
         axis = self.w.axes.get(dim)
-        first = self.between(rows, at, [*starts, before], begin)
-        if axis is None or axis.nearest:
+        if dim == len(self.w.shape) - 2:
+            return self.lines(tiles, axis, starts, line, begin)
+        if axis is None:
+            return self.between(tiles, outer, [*starts, outer[dim]], line, begin)
+        before, after, part = axis.place(outer[dim])
+        first = self.between(tiles, outer, [*starts, before], line, begin)
+        if axis.nearest:
             return first
-        second = self.between(rows, at, [*starts, after], begin)
-        return weighted(first, second, axis, part)
+        second = self.between(tiles, outer, [*starts, after], line, begin)
+        weight = self.numbers(part) * (1 / axis.c)
+        return first * (1.0 - weight) + second * weight
+
+    def lines(
+        self,
+        tiles: Iterator[Tile],
+        axis: Axis | None,
+        starts: Sequence[Scalar],
+        line: Scalar,
+        begin: Scalar,
+    ) -> Expression:
+        c, w, shape = self.c, self.w, (self.cut.lines, self.wide)
+        if axis is None:
+            box = self.source[*starts, line:, begin:].sized(*shape)
+            tile = c.load(next(tiles), box, pad=0)
+            return tile if w.nearest else cast(tile, f32)
+        found = [next(tiles) for _ in range(1 if axis.nearest else 2)]
+        for i in c.range(shape[0]):
+            places = axis.place(minimum(line + i, axis.count - 1))
+            for tile, at in zip(found, places, strict=False):
+                box = self.source[*starts, at, begin:]
+                c.load(tile.part(i, 0, (1, self.wide)), box, pad=0)
+        if axis.nearest:
+            return found[0] if w.nearest else cast(found[0], f32)
+        _, weight = axis.parts(cast(rows(shape[0]), f32), line)
+        before, after = (cast(tile, f32) for tile in found)
+        return before * (1.0 - weight) + after * weight
 
 
-def weighted(before: Expression, after: Expression, axis: Axis, part: Scalar) -> Expression:
-    """What lies between two elements of an axis, so many parts behind the first one."""
-    weight = cast(columns(1, part), f32) * (1 / axis.c)
-    return before * (1.0 - weight) + after * weight
+def clamped(x: Expression, most: int) -> Expression:
+    return lesser(greater(x, 0.0), float(most))

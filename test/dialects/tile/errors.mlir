@@ -513,6 +513,28 @@ tile.kernel @k() cores 1 {
 // -----
 
 tile.kernel @k(%x: memref<64x64xf32>) cores 1 {
+  tile.vector {
+    %s = tile.alloc : !tile.tile<16x64xf32, ub>
+    %t = tile.alloc : !tile.tile<16x32xf32, ub>
+    %k = tile.alloc : !tile.tile<1x64xi32, ub>
+    // expected-error@+1 {{1x64xi32 of 16x64xf32 is no 16x32xf32}}
+    tile.gather %s at %k to %t
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64x64xf32>) cores 1 {
+  tile.vector {
+    %s = tile.alloc : !tile.tile<16x64xf32, ub>
+    // expected-error@+1 {{columns are gathered at numbers of i32, not f32}}
+    tile.gather %s at %s to %s
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64x64xf32>) cores 1 {
   %c0 = arith.constant 0 : index
   tile.vector {
     %box = tile.view %x[%c0, %c0] : memref<64x64xf32> -> !tile.box<16x64xf32>

@@ -1,18 +1,18 @@
 // RUN: ge-opt %s -p lower-kernels{target=910b2} --remarks | filecheck %s
 
-// Lines of the result are sums of two lines; turned, so are its columns. The weights are the rests of
-// the places' numbers.
-// CHECK-LABEL: tile.kernel @linear_tiles(%in0: memref<1x16x16x32xf32>, %out0: memref<512x64xf32>) cores
+// Places and weights of columns come once, where a block has all of them. Lines of the result are
+// sums of two lines, each with a weight of its own; columns are gathered of these, and are sums, too.
+// CHECK-LABEL: tile.kernel @linear_tiles(%in0: memref<1x16x16x32xf32>, %out0: memref<1x16x32x64xf32>) cores
 // CHECK-NOT: tile.cube
-// CHECK-COUNT-2: tile.load {{.*}} pad 0.0
-// CHECK: tile.index columns [[REST:%[0-9]+]] to [[PART:%[a-z0-9_]+]]
-// CHECK: tile.map ins({{.*}}[[PART]]
-// CHECK: tile.move {{.*}} to [[TURNED:%[a-z0-9_]+]] transposed
+// CHECK-COUNT-2: graph.floor
 // CHECK: scf.for
-// CHECK-COUNT-2: tile.view [[TURNED]][
+// CHECK: scf.for
+// CHECK-COUNT-2: tile.load {{.*}} pad 0.0
+// CHECK-COUNT-1: graph.floor
+// CHECK: tile.gather [[LINES:%[a-z0-9_]+]] at [[BEFORE:%[a-z0-9_]+]] to
+// CHECK-NEXT: tile.gather [[LINES]] at [[AFTER:%[a-z0-9_]+]] to
 // CHECK: tile.map
-// CHECK: tile.move {{.*}} to [[LINES:%[a-z0-9_]+]] transposed
-// CHECK: tile.store [[LINES]]
+// CHECK: tile.store
 
 npu_task.kernel @linear on vector {
 ^bb0(%x: tensor<1x16x16x32xf32>):
@@ -21,7 +21,7 @@ npu_task.kernel @linear on vector {
 }
 
 // The nearest elements are moved. Where channels are last, lines are as they come.
-// CHECK-LABEL: tile.kernel @nearest_tiles(%in0: memref<1x16x16x64xf16>, %out0: memref<576x64xf16>) cores
+// CHECK-LABEL: tile.kernel @nearest_tiles(%in0: memref<1x16x16x64xf16>, %out0: memref<1x24x24x64xf16>) cores
 // CHECK-COUNT-1: tile.load
 // CHECK-NOT: tile.load
 // CHECK-NOT: tile.map
