@@ -334,7 +334,7 @@ class LookupOp(OneResultOp, PermuteInterface, SplitInterface):
     def infer(self) -> Sequence[Attribute]:
         if (t := element_type(self.input)) not in (i8, ui8):
             raise VerifyException(f"element type {t} is not supported; a lookup takes i8 or ui8")
-        if not agree(shape := shape_of(self.table), (256,)):
+        if (shape := shape_of(self.table)) != (1, 256) and not agree(shape, (256,)):  # a tile
             raise VerifyException(f"a table has shape [256], not {shape_text(shape)}")
         return (tensor(shape_of(self.input), element_type(self.table)),)
 

@@ -220,7 +220,7 @@ def requantize(op: g.RequantizeOp) -> Fn:
 
 @array_kernel(g.LookupOp)
 def lookup(x: Array, table: Array) -> Array:
-    return table[x.view(np.uint8) ^ 128 if x.dtype == np.int8 else x]
+    return table.reshape(-1)[x.view(np.uint8) ^ 128 if x.dtype == np.int8 else x]
 
 
 @array_kernel(g.DynamicQuantizeOp)

@@ -4,6 +4,7 @@ vector unit.
     graph.requantize %x, %scale to i8          cast, mul, round, max, min, cast
 """
 
+from math import prod
 from typing import Protocol, TypeAlias
 
 from xdsl.dialects.builtin import f16, f32
@@ -12,9 +13,10 @@ from xdsl.ir import Attribute, SSAValue
 from ge.dialects.graph.elementwise import RoundOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeOp
 from ge.dialects.graph.support.folding import highest, lowest
-from ge.dialects.support.boxes import Box
+from ge.dialects.support.boxes import Box, plus
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import element_type, normalize_axis, numel, shape_of
+from ge.dialects.tile.types import BLOCK
 from ge.runtime.library.language import values as v
 from ge.runtime.library.launch import Launch, NotLowered
 
@@ -114,13 +116,14 @@ def blocks_of(
     block: int,
     kind: Attribute,
 ) -> v.Expression:
-    """The parameter of each block of rows: a row of its own if the tile is within one, else
-    repeated for each of the rows."""
+    """The parameter of each block of rows or of columns: a row or a column of its own if the tile
+    is within one, else repeated for each of them."""
     count, long = needed.sizes[axis], [i for i, size in enumerate(box.sizes) if size > 1]
-    if long[-1:] == [axis]:
-        raise NotLowered(f"blocks of {value.type} are along columns")
+    in_columns = long[-1:] == [axis]
     if count == 1:
-        return v.cast(pull.expression(value, needed), kind)
+        return v.cast(pull.expression(value, needed, in_columns), kind)
+    if in_columns:
+        return v.cast(columns_of(pull, value, needed, box, axis, block), kind)
     rows, cols = (box.sizes[i] for i in long)
     if count * block != rows:
         raise NotLowered(f"a tile of {rows} rows begins within a block of {block}")
@@ -130,6 +133,23 @@ def blocks_of(
         part = target.part(i * block, 0, (block, cols))
         part[:] = each.part(i, 0, (1, cols))
     return v.cast(target, kind)
+
+
+def columns_of(
+    pull: Values, value: SSAValue, needed: Box, box: Box, axis: int, block: int
+) -> v.Tile:
+    """The parameters of blocks of columns, each in all columns of its block."""
+    cols, count = box.sizes[axis], needed.sizes[axis]
+    if count * block != cols or block * bitwidth(element_type(value)) % (8 * BLOCK):
+        raise NotLowered(f"a tile of {cols} columns has no whole blocks of {block}")
+    rows = max(prod(box.sizes) // cols, 1)
+    target, spans = pull.buffer((rows, cols), value), needed.spans
+    first = spans[axis][0]
+    for i in range(count):
+        spans[axis] = (plus(first, i), 1)
+        part = target.part(0, i * block, (rows, block))
+        part[:] = pull.expression(value, Box.of(spans), True)
+    return target
 
 
 def number_of(launch: Launch, value: SSAValue | None) -> float | None:

@@ -26,6 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.creation import RangeOp
 from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.quantization import LookupOp
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import ConcatOp
@@ -127,6 +128,10 @@ class Pull:
             return self._numbers(op, box, column)
         if isinstance(op, GridOp):
             return on_grid(self, op, box, column)
+        if isinstance(op, LookupOp):
+            table = self.tile(op.table, Box.whole(shape_of(op.table)))
+            codes = self.expression(op.input, box, column)
+            return v.Copied(op, (codes, table), shape, element_type(value))
         if isinstance(op, RotaryEmbeddingOp):
             return rotated(self, op, value, box, shape)
         if op.ACCESS is Access.MOVEMENT:

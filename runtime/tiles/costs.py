@@ -50,6 +50,7 @@ from xdsl.dialects.scf import ForOp
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.elementwise import CastOp, CeilOp, FloorOp, RoundOp
+from ge.dialects.graph.quantization import LookupOp
 from ge.dialects.support.element_types import bitwidth, is_integer, storage_bytes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import align_up, constant_value, element_type, numel, shape_of
@@ -394,7 +395,9 @@ def map_op_cycles(
         names = ("scalar",)
     cycles = sum(vector_cycles(n, rows, cols * bits // 8, apart, target) for n in names)
     for (count, width), is_number in zip(shapes, numbers, strict=True):
-        if width < cols and not is_number:  # each number fills a block first
+        if (
+            width < cols and not is_number and not isinstance(op, LookupOp)
+        ):  # each number fills a block first
             cycles += vector_cycles("copy", 1, count * BLOCK, False, target)
     return cycles
 

@@ -68,3 +68,77 @@ func.func @main(%q: {x}ui8>, %r: {f}) -> tensor<40x48xf32> {{
         target,
         all_lowered=True,
     )
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    st.sampled_from(TARGETS),
+    st.sampled_from([("i16", 0), ("i16", -32768), ("i16", 300), ("ui16", 0), ("ui16", 40000)]),
+    st.integers(1, 40),
+    st.sampled_from([16, 40]),
+)
+def test_codes_of_16_bits(target: str, grid: tuple[str, int], rows: int, depth: int) -> None:
+    (kind, zero), x = grid, f"tensor<{rows}x{depth}x"
+    compare(
+        f"""
+func.func @main(%q: {x}{kind}>) -> tensor<{rows}x48xf32> {{
+  %z = graph.constant dense<{zero}> : tensor<{kind}>
+  %s = graph.constant dense<0.001> : tensor<f32>
+  %w = graph.constant dense<3> : tensor<{depth}x48xi8>
+  %0 = graph.dequantize %q, %s, %z : ({x}{kind}>, tensor<f32>, tensor<{kind}>) -> {x}f32>
+  %1 = graph.dequantize %w, %s : (tensor<{depth}x48xi8>, tensor<f32>) -> tensor<{depth}x48xf32>
+  %2 = graph.matmul %0, %1 : ({x}f32>, tensor<{depth}x48xf32>) -> tensor<{rows}x48xf32>
+  func.return %2 : tensor<{rows}x48xf32>
+}}""",
+        target,
+        all_lowered=True,
+    )
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from(TARGETS),
+    st.sampled_from(["i8", "ui8"]),
+    st.sampled_from(["i8", "ui8", "f32", "f16"]),
+    st.lists(st.integers(20, 70), min_size=1, max_size=3),  # fewer are for the host
+)
+def test_tables(target: str, codes: str, made: str, shape: list[int]) -> None:
+    x = "tensor<" + "".join(f"{d}x" for d in shape)
+    compare(
+        f"""
+func.func @main(%x: {x}{codes}>, %t: tensor<256x{made}>) -> {x}{made}> {{
+  %0 = graph.lookup %x, %t : ({x}{codes}>, tensor<256x{made}>) -> {x}{made}>
+  %1 = graph.abs %0 : ({x}{made}>) -> {x}{made}>
+  func.return %1 : {x}{made}>
+}}""",
+        target,
+        exact=True,
+        all_lowered=True,
+        orders=2,
+    )
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from(TARGETS),
+    st.sampled_from([(2, 40, 64, 64), (3, 5, 64, 16), (1, 33, 128, 32), (4, 1, 48, 48)]),
+    st.booleans(),
+)
+def test_blocks_along_rows(target: str, sizes: tuple[int, int, int, int], up: bool) -> None:
+    """Each row has scales of its own, of all of it or of blocks."""
+    batch, rows, cols, block = sizes
+    x, scale = f"tensor<{batch}x{rows}x{cols}x", f"tensor<{batch}x{rows}x{cols // block}xf32>"
+    name, given, made = ("dequantize", "i8", "f32") if up else ("quantize", "f32", "i8")
+    to = "" if up else " to i8"
+    compare(
+        f"""
+func.func @main(%x: {x}{given}>, %r: {scale}) -> {x}{made}> {{
+  %s = graph.sigmoid %r : ({scale}) -> {scale}
+  %0 = graph.{name} %x, %s{to} {{axis = 2 : i64, block_size = {block} : i64}}
+    : ({x}{given}>, {scale}) -> {x}{made}>
+  func.return %0 : {x}{made}>
+}}""",
+        target,
+        exact=True,
+        all_lowered=True,
+    )

@@ -14,6 +14,8 @@ the scale stays).
 
 A scale of the input that is known only at run time, of the tensor or of each row, multiplies what
 becomes of the sums, and a bias is added behind it; so it is to sums of 64 bits (i16 times i8).
+Cubes multiply 8 bits: codes of 16 bits are two products with the weight, of their high and their
+low bytes, whose floats are added.
 
 Exceptions: blocks of scales, scales of weights that are known only at run time, scales along the
 summed dimension, or not normal; zero points of weights but 128 of unsigned ones; zero points where
@@ -23,7 +25,7 @@ both operands are computed. These layers stay in floats, and a remark says why.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, i8, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, f32, i8, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ge.dialects.graph import elementwise as g
@@ -33,7 +35,7 @@ from ge.dialects.graph.linear import MatmulOp, product_element
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import UnsqueezeOp
-from ge.dialects.support.element_types import bitwidth, is_float, ui8
+from ge.dialects.support.element_types import bitwidth, is_float, is_unsigned, ui8
 from ge.dialects.support.types import (
     element_type,
     is_static,
@@ -75,6 +77,7 @@ class Layer:
     outputs: int  # dimension of the weight that its scale may be along
     summed: tuple[int, ...]  # dimensions of the weight that products are summed along
     count: int  # outputs
+    times: int = 1  # that its products count
 
     @property
     def sums(self) -> Attribute:
@@ -132,6 +135,8 @@ class Terms:
 def terms_of(op: Operation, layer: Layer, bias: SSAValue | None, make: Make) -> Terms:
     x, weight = layer.x, layer.weight
     scale, integers = as_scale(make, weight.grid.scale), weight.symmetric(make)
+    if layer.times > 1:
+        scale = make(g.MulOp, scale, make.constant(float(layer.times), element_type(scale)))
     if x.factor is not None:
         zeros = zero_term(layer, integers, make)
         return Terms(integers, scale, None if zeros is None else make(g.NegOp, zeros))
@@ -165,6 +170,36 @@ def signed(layer: Layer, make: Make) -> Layer:
         return layer
     grid = Grid(x.grid.scale, make.constant(-OFFSET, i8), None)
     return replace(layer, x=replace(x, values=shifted(x.values, make), grid=grid))
+
+
+def in_bytes(layer: Layer, make: Make) -> tuple[Layer, Layer] | None:
+    """Layers of the high and the low bytes of codes of 16 bits, 256 high + low + 128, both signed;
+    None for other codes, for a zero point that is not known yet, and where both operands are
+    computed."""
+    x, zero, element = layer.x, layer.x.grid.zero, element_type(layer.x.values)
+    if bitwidth(element) != 16 or zero is None or not layer.weight.is_weight:
+        return None
+    first = OFFSET if is_unsigned(element) else 0  # of the high byte
+    codes = as_type(make, x.values, f32)
+    high = make(g.FloorOp, make(g.MulOp, codes, make.constant(1 / 256, f32)))
+    inner = make(g.SubOp, codes, make(g.MulOp, high, make.constant(256.0, f32)))
+    if first:
+        high = make(g.SubOp, high, make.constant(float(first), f32))
+    low = make(g.SubOp, inner, make.constant(float(OFFSET), f32))
+    zeros, times = (zero // 256 - first, zero % 256 - OFFSET), (256, 1)
+    high, low = (
+        replace(
+            layer,
+            x=replace(
+                x,
+                values=as_type(make, part, i8),
+                grid=Grid(x.grid.scale, make.constant(number, i8), None),
+            ),
+            times=factor,
+        )
+        for part, number, factor in zip((high, low), zeros, times, strict=True)
+    )
+    return high, low
 
 
 def axis_of(scale: SSAValue, axis: int) -> int | None:
@@ -235,11 +270,26 @@ def integer_matmul_of(op: MatmulOp, bias: SSAValue | None, make: Make) -> SSAVal
     layer = matmul_layer(op)
     if bias is not None and layer.adds_floats:
         return make(g.AddOp, integer_matmul_of(op, None, make), bias)
+    if (parts := in_bytes(layer, make)) is not None:
+        sums = (matmul_of(op, part, None, wide(op), make) for part in parts)
+        return as_type(make, make(g.AddOp, *sums), element_type(op.result))
+    return matmul_of(op, signed(layer, make), bias, element_type(op.result), make)
+
+
+def wide(op: MatmulOp | Convolution) -> Attribute:
+    """The element type that parts of a result are added in."""
+    element = element_type(op.result)
+    return f32 if bitwidth(element) < 32 else element
+
+
+def matmul_of(
+    op: MatmulOp, layer: Layer, bias: SSAValue | None, element: Attribute, make: Make
+) -> SSAValue:
+    """Floats of this element type. Raises Refused."""
     on_the_right = layer.x.op.result is op.lhs
     rank = rank_of(layer.weight.values)
     if bias is not None and not (on_the_right and rank == 2):
         raise Refused("its bias is not along the columns of a matrix")
-    layer = signed(layer, make)
     terms = terms_of(op, layer, bias, make)
     pair = (layer.x.values, terms.weight) if on_the_right else (terms.weight, layer.x.values)
     sums = make(MatmulOp, *pair, **op.properties)
@@ -251,7 +301,7 @@ def integer_matmul_of(op: MatmulOp, bias: SSAValue | None, make: Make) -> SSAVal
             column = (layer.count, *one) if not on_the_right else (*one, layer.count)
             added = shaped(make, added, (*batch, *column))
         sums = make(g.AddOp, sums, added)
-    return dequantized(make, sums, terms.scale, axis, element_type(op.result), layer.x.factor)
+    return dequantized(make, sums, terms.scale, axis, element, layer.x.factor)
 
 
 def biased(op: g.AddOp) -> tuple[MatmulOp, SSAValue] | None:
@@ -324,9 +374,27 @@ def integer_convolution(op: ConvOp | ConvTransposeOp, make: Make) -> Replacement
         layer = conv_layer(op)
     except Refused:
         return None
-    if isinstance(op, ConvOp):
-        layer = signed(layer, make)
     bias, later = (None, op.bias) if layer.adds_floats else (op.bias, None)
+    element, is_plain = element_type(op.result), isinstance(op, ConvOp)
+    if is_plain and (parts := in_bytes(layer, make)) is not None:
+        sums = (convolution_of(op, part, None, wide(op), make) for part in parts)
+        result = as_type(make, make(g.AddOp, *sums), element)
+    else:
+        layer = signed(layer, make) if is_plain else layer
+        result = convolution_of(op, layer, bias, element, make)
+    if later is None:
+        return result
+    return make(g.AddOp, result, shaped(make, later, (layer.count, *[1] * (rank_of(result) - 2))))
+
+
+def convolution_of(
+    op: ConvOp | ConvTransposeOp,
+    layer: Layer,
+    bias: SSAValue | None,
+    element: Attribute,
+    make: Make,
+) -> SSAValue:
+    """Floats of this element type."""
     terms = terms_of(op, layer, bias, make)
     params = dict(op.properties)
     if isinstance(op, ConvOp) and is_padded(op):
@@ -334,10 +402,7 @@ def integer_convolution(op: ConvOp | ConvTransposeOp, make: Make) -> Replacement
     sums = make(type(op), layer.x.values, terms.weight, terms.added, **params)
     if (factor := layer.x.factor) is not None and not has_one_element(factor):
         factor = make(UnsqueezeOp, factor, axes=list(range(1, rank_of(sums))))
-    result = dequantized(make, sums, terms.scale, 1, element_type(op.result), factor)
-    if later is None:
-        return result
-    return make(g.AddOp, result, shaped(make, later, (layer.count, *[1] * (rank_of(result) - 2))))
+    return dequantized(make, sums, terms.scale, 1, element, factor)
 
 
 # ---- weights -----------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from xdsl.ir import Block, SSAValue
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.quantization import RequantizeOp
+from ge.dialects.graph.quantization import LookupOp, RequantizeOp
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.npu_task.attributes import number
@@ -340,6 +340,9 @@ class Axes:
                 copy = self.scaled(op, new, reshaped)
             elif is_pointwise(op):
                 copy = op.with_operands([new[v] for v in op.operands])
+            elif isinstance(op, LookupOp):
+                table = reshaped(new[op.table], shape_of(op.table))
+                copy = op.with_operands([new[op.input], table])
             else:
                 copy = op.with_operands([reshaped(new[v], shape_of(v)) for v in op.operands])
             block.add_op(copy)
@@ -389,9 +392,8 @@ Dim: TypeAlias = tuple[SSAValue, int]
 
 def is_along_axes(op: TensorOp) -> bool:
     """Whether the axes of an op's results are those of its operands."""
-    simple = (
-        isinstance(op, ReduceOp | CumulativeOp | ConstantOp) or is_pointwise(op) or has_axis(op)
-    )
+    kinds = ReduceOp | CumulativeOp | ConstantOp | LookupOp
+    simple = isinstance(op, kinds) or is_pointwise(op) or has_axis(op)
     return simple or op.ACCESS is Access.VIEW
 
 
@@ -415,11 +417,11 @@ def aligned_dims(op: TensorOp) -> Iterator[tuple[Dim, Dim]]:
             if numel(shape_of(value)) > 1 and op.axis is not None:
                 yield (value, 0), (result, normalize_axis(op.axis.value.data, rank))
         return
-    if not is_pointwise(op) and not isinstance(op, ReduceOp | CumulativeOp):
+    if not is_pointwise(op) and not isinstance(op, ReduceOp | CumulativeOp | LookupOp):
         return
     result = op.results[0]
     shape = shape_of(result)
-    for operand in op.operands:
+    for operand in op.operands[:1] if isinstance(op, LookupOp) else op.operands:
         own = shape_of(operand)
         skip = len(shape) - len(own)
         for i, extent in enumerate(own):

@@ -374,7 +374,8 @@ func.func @transposed(%q: tensor<1x2x4xi8>) -> tensor<1x3x9xf32> {
 
 // -----
 
-// Sums with integers of 16 bits have 64, which no requantize takes; a bias is added in floats.
+// Integers of 16 bits are multiplied byte by byte; the floats of both products are added, and so is
+// a bias.
 func.func @wide(%q: tensor<4x8xi16>) -> tensor<4x2xi8> {
   %s = graph.constant dense<0.5> : tensor<f32>
   %w = graph.constant dense<2> : tensor<8x2xi8>
@@ -388,14 +389,22 @@ func.func @wide(%q: tensor<4x8xi16>) -> tensor<4x2xi8> {
   func.return %4 : tensor<4x2xi8>
 }
 // CHECK-LABEL: func.func @wide(
-// CHECK:         [[M:%\d+]] = graph.matmul %q, %w : (tensor<4x8xi16>, tensor<8x2xi8>) -> tensor<4x2xi64>
-// CHECK-NEXT:    [[D:%\d+]] = graph.dequantize [[M]], %{{\d+}} {axis = 1 : i64}
+// CHECK:         [[F:%\d+]] = graph.cast %q to f32
+// CHECK:         [[HIGH:%\d+]] = graph.floor
+// CHECK:         [[H:%\d+]] = graph.cast [[HIGH]] to i8
+// CHECK:         graph.matmul [[H]], %w : (tensor<4x8xi8>, tensor<8x2xi8>) -> tensor<4x2xi32>
+// CHECK-NEXT:    [[A:%\d+]] = graph.dequantize
+// CHECK:         [[Z:%\d+]] = graph.constant dense<2048>
+// CHECK-NEXT:    [[M:%\d+]] = graph.matmul %{{\d+}}, %w
+// CHECK-NEXT:    [[S:%\d+]] = graph.add [[M]], [[Z]]
+// CHECK-NEXT:    [[B:%\d+]] = graph.dequantize [[S]]
+// CHECK-NEXT:    [[D:%\d+]] = graph.add [[A]], [[B]]
 // CHECK-NEXT:    [[A:%\d+]] = graph.add [[D]], %b
 // CHECK-NEXT:    graph.quantize [[A]], %s to i8
 
 // -----
 
-// The zero point of 16 bits is in the bias of 64, and what padding holds.
+// A zero point of 16 bits has bytes, too: they are in the biases, and what padding holds.
 func.func @wide_conv(%q: tensor<1x2x4x4xui16>, %c: tensor<1x2x4x4xi16>) -> (tensor<1x3x4x4xf32>, tensor<1x3x4x4xf32>) {
   %s = graph.constant dense<0.5> : tensor<f32>
   %z = graph.constant dense<40000> : tensor<ui16>
@@ -409,10 +418,13 @@ func.func @wide_conv(%q: tensor<1x2x4x4xui16>, %c: tensor<1x2x4x4xi16>) -> (tens
   func.return %2, %4 : tensor<1x3x4x4xf32>, tensor<1x3x4x4xf32>
 }
 // CHECK-LABEL: func.func @wide_conv(
-// CHECK:         [[Z:%\d+]] = graph.constant dense<-72000000> : tensor<3xi64>
-// CHECK:         graph.conv %q, %w bias [[Z]] pads [1, 1, 1, 1] {pad_value = 40000 : i64}
-// CHECK:         [[C:%\d+]] = graph.conv %c, %w pads [1, 1, 1, 1]
-// CHECK-NEXT:    [[D:%\d+]] = graph.dequantize [[C]], %
+// CHECK:         [[Z:%\d+]] = graph.constant dense<-50400> : tensor<3xi32>
+// CHECK-NEXT:    graph.conv %{{\d+}}, %w bias [[Z]] pads [1, 1, 1, 1] {pad_value = 28 : i64}
+// CHECK:         [[Z:%\d+]] = graph.constant dense<115200> : tensor<3xi32>
+// CHECK-NEXT:    graph.conv %{{\d+}}, %w bias [[Z]] pads [1, 1, 1, 1] {pad_value = -64 : i64}
+// CHECK:         graph.conv %{{\d+}}, %w pads [1, 1, 1, 1] :
+// CHECK:         graph.conv %{{\d+}}, %w bias %{{\d+}} pads [1, 1, 1, 1] {pad_value = -128 : i64}
+// CHECK:         [[D:%\d+]] = graph.add
 // CHECK:         graph.add [[D]], %{{\d+}} : (tensor<1x3x4x4xf32>, tensor<3x1x1xf32>)
 
 // -----
