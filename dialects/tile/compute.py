@@ -118,7 +118,8 @@ class VectorInstruction(Instruction, ABC):
     def verify_(self) -> None:
         for value in self.operands:
             if isinstance(t := value.type, TileType) and t.space is not Memory.UB:
-                raise VerifyException(f"the vector unit works on ub, not on {t}")
+                way = "bring what it computes of to a tile in ub"
+                raise VerifyException(f"the vector unit works on ub, not on {t}: {way}")
 
 
 @irdl_op_definition

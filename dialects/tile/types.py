@@ -247,7 +247,8 @@ def check_layout(t: Shaped, memory: Memory) -> None:
         rows = 0 if memory is Memory.L0C and not isinstance(t, RingType) else t.rows.data
         if rows % FRACTAL or t.cols.data % FRACTAL:
             rule = f"rows and columns in {memory} are multiples of {FRACTAL}"
-            raise VerifyException(f"{rule}, not {t.text()}")
+            way = "take a larger tile, which a load fills with `pad`"
+            raise VerifyException(f"{rule}, not {t.text()}: {way}")
         inner = BLOCK * 8 // bitwidth(t.element)  # elements of the inner dimension of a fractal
         if memory is Memory.L0B and t.rows.data % inner:
             rule = f"rows of {t.element} in {memory} are multiples of {inner}"

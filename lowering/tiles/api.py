@@ -243,7 +243,7 @@ class TileProgram:
         for array, arg, name in zip(arrays, arguments, names, strict=True):
             if memref_of(array) != arg.type:
                 text = f"%{name} is {arg.type}, not {memref_of(array)}"
-                raise GeError(text, hint="kernel.on(...) makes a program for other shapes")
+                raise GeError(text, hint="kernel.on(...) makes a program for these")
         given = {
             name: np.reshape(array, array.shape or (1,))
             for name, array in zip(names, arrays, strict=True)

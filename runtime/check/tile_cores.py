@@ -135,7 +135,8 @@ class Phases:
         others = (writer != NONE) & (writer != access.core)
         if (others & ~(summed & access.adds)).any():
             result = name(access.region.memref)
-            text = f"two cores store to the same elements of {result}, in no order"
+            text = f"two cores store to the same elements of {result}, in no order: give each its"
+            text = f"{text} own (c.share, tile.core), or add to them"
             self.problems.add("race", text, access.step.op)
         self.twice |= bool((writer == access.core).any())
         several |= others

@@ -90,7 +90,9 @@ class KernelProof:
     @property
     def summary(self) -> str:
         if self.problems:
-            return f"@{self.name}: {len(self.problems)} problem{'s' * (len(self.problems) > 1)}"
+            first, more = self.problems[0], len(self.problems) > 1
+            such = f"{', such as' * more}: {placed(first.op)}: {first.message}"
+            return f"@{self.name}: {len(self.problems)} problem{'s' * more}{such}"
         text = f"{self.instructions} instructions on {self.cores} cores, in any order of the pipes"
         text += self.over
         text += self.for_numbers

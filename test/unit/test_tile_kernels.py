@@ -437,7 +437,9 @@ def test_errors_of_the_whole_kernel():
         for _ in c.range(4):
             break
 
-    with pytest.raises(GeError, match=r"test_tile_kernels.py:\d+: error: @nothing does nothing"):
+    with pytest.raises(
+        GeError, match=r"test_tile_kernels.py:\d+: error: @nothing has no instructions"
+    ):
         tile.kernel(nothing).on(x)
     with pytest.raises(GeError, match="ub"):
         tile.kernel(large).on(x)

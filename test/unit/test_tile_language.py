@@ -258,8 +258,11 @@ assert ge.host.Host is Host
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-INSIDE = {"alloc", "arguments", "assign", "chunk", "cube", "fifos", "load_number", "loop", "map",
-          "nth", "reduce", "side_of", "staged", "staging_of", "target", "tile_of", "vector"}  # fmt: skip
+INSIDE = {
+    *("alloc", "arguments", "assign", "check_room", "chunk", "cube", "fifos", "load_number"),
+    *("loop", "map", "nth", "reduce", "side_of", "staged", "staging_of", "target", "tile_of"),
+    "vector",
+}
 
 
 def documented(heading: str) -> set[str]:
@@ -316,3 +319,88 @@ def test_a_part_begins_at_32_bytes():
     assert "begins at a multiple of 32 bytes, not at byte 12; a tile.move of columns" in refused(
         lambda x: x[:, 3:4] * 1.0
     )
+
+
+# ---- what is said of mistakes ------------------------------------------------------------------
+
+
+def test_a_full_memory_names_its_buffers_and_their_lines():
+    @tile.kernel(M=256)
+    def big(c: Any, x: Any, out: Any, M: int) -> None:
+        t = c.ub(M, x.shape[1], copies=2)
+        total = c.ub(M, x.shape[1])
+        for i in c.share(tile.ceil_div(x.shape[0], M)):
+            c.load(t[i], x[i * M :], pad=0)
+            total[:] = t[i] + tile.rowsum(t[i])
+            c.store(out[i * M :], total)
+
+    first = inspect.getsourcelines(big.function)[1] + 2
+    like = tile.Tensor((512, 64), "f32"), tile.Tensor((512, 64), "f32")
+    with pytest.raises(GeError) as e:
+        big.on(*like, target="910b2")
+    assert f"test_tile_language.py:{first}: error: ub of 910b2 has 196608" in str(e.value)
+    needs = f"the program needs 197632: %ub 2 x 256x64xf32 = 131072 (line {first}); %ub 256x64xf32"
+    needs += f" = 65536 (line {first + 1}); %ub 256x1xf32 = 1024 (line {first + 4}); smaller tiles"
+    assert needs in str(e.value)
+    with pytest.raises(GeError, match=f"{first}: error: ub of 910b2 has .* 2 x 1024x64xf32 takes"):
+        big.on(*like, target="910b2", M=1024)
+
+
+def not_shared(c: Any, x: Any, out: Any) -> None:
+    t = c.ub(16, 64)
+    for i in range(x.shape[0] // 16):
+        c.load(t, x[i * 16 :])
+        c.store(out[i * 16 :], t)
+
+
+def a_branch_of_python(c: Any, x: Any, out: Any) -> None:
+    t = c.ub(16, 64)
+    for i in c.share(4):
+        if i > 3:
+            t[:] = 0
+        c.store(out[i * 16 :], t)
+
+
+def too_large(c: Any, x: Any, out: Any) -> None:
+    c.l0c(1024, 1024)
+
+
+def nothing(c: Any, x: Any, out: Any) -> None:
+    c.ub(16, 64)
+
+
+def another_memory(c: Any, x: Any, out: Any) -> None:
+    t, u = c.l1(16, 64), c.ub(16, 64)
+    u[:] = c.load(t, x[0:]) * 2
+    c.store(out[0:], u)
+
+
+def half_a_block(c: Any, x: Any, out: Any) -> None:
+    c.load(c.l1(12, 64), x[0:])
+
+
+def other_shapes(c: Any, x: Any, out: Any) -> None:
+    t = c.ub(16, 64)
+    t[:] = t + c.ub(16, 32)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (not_shared, r"such as: tile.store \(.*:\d+\): two cores .* elements of %out, .*c.share"),
+        (a_branch_of_python, "known when the core runs, .*; write `with c.when"),
+        (too_large, "l0c of 910b2 has 131072 bytes, and 1024x1024xf32 takes .*; smaller tiles"),
+        (nothing, r"@nothing has no instructions; c.load\("),
+        (another_memory, "works on ub, not on .*16x64xf32, l1>: bring what it computes of to"),
+        (half_a_block, "multiples of 16, not 12x64xf32: take a larger tile, which a load fills"),
+        (other_shapes, "tiles of 16x64 and 16x32 do not go together; a row"),
+    ],
+)
+def test_mistakes_name_the_thing_the_place_and_the_way_out(body: Make, text: str):
+    like = tile.Tensor((64, 64), "f32")
+    try:
+        said = tile.kernel(body).on(like, like, cores=2, target="910b2").check().summary
+    except GeError as e:
+        said = str(e)
+    assert re.search(text, said), said
+    assert re.search(r"test_tile_language.py:\d+", said)

@@ -18,7 +18,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ge.dialects.support.diagnostics import error_at, listing
+from ge.dialects.support.diagnostics import error_at, listing, location_of
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, int_array
 from ge.dialects.targets.target import Target, target_for
@@ -39,8 +39,9 @@ def place_buffers(
             op.at = int_array(tuple(top + i * sizes[op] for i in range(op.copies)))
             top += op.copies * sizes[op]
     if top > (room := target.core_memories[memory]):
+        largest = max(allocs, key=lambda op: op.copies * op.copy_bytes)
         raise error_at(
-            program,
+            largest,
             f"{memory} of {target.name} has {room} bytes, the program needs {top}: "
             + needs(allocs),
             "smaller tiles or rings of fewer copies take less",
@@ -49,13 +50,14 @@ def place_buffers(
 
 def needs(allocs: Sequence[AllocOp]) -> str:
     """What takes the bytes, the largest first."""
-    largest = sorted(allocs, key=lambda op: -op.copies * op.tile.bytes)
+    largest = sorted(allocs, key=lambda op: -op.copies * op.copy_bytes)
     return listing([f"%{op.result.name_hint or '?'} {_size(op)}" for op in largest])
 
 
 def _size(op: AllocOp) -> str:
     times = f"{op.copies} x " if op.copies > 1 else ""
-    return f"{times}{op.tile.text()} = {op.copies * op.tile.bytes}"
+    text = f"{times}{op.tile.text()} = {op.copies * op.copy_bytes}"
+    return f"{text} (line {line})" if (line := location_of(op).line) else text
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,9 @@ class Sketch(Tracer):
         """Of each memory that there are buffers in: the bytes that are free."""
         return {m: n for side in self.drawn if not side.is_empty for m, n in side.left.items()}
 
+    def check_room(self, tile: TileType, copies: int) -> None:
+        pass  # what does not fit is told by the bytes that are left
+
     def load(
         self,
         tile: v.Tile,

@@ -256,11 +256,20 @@ class Tracer:
         if space is Memory.UB and min(rows, cols) > 1 and cols * bits % (8 * BLOCK):
             cols = align_up(cols * bits, 8 * BLOCK) // bits
         held = tile_in(rows, cols, element, space)
+        self.check_room(held, copies or 1)
         if copies is None:
             buffer = v.Buffer(self, held, side.alloc(held))
             return buffer if held is type else buffer.part(0, 0, type.shape)
         ring = ring_in(copies, rows, cols, element, space)
         return cast(v.Tile, v.Ring(self, type, copies, side.alloc(ring), held))
+
+    def check_room(self, tile: TileType, copies: int) -> None:
+        """Raises GeError for a buffer that a memory of the core has no room for by itself."""
+        size, room = copies * buffers.copy_bytes(tile), self.target.core_memories[tile.space]
+        if size > room:
+            what = f"{copies} x {tile.text()}" if copies > 1 else tile.text()
+            text = f"{tile.space} of {self.target.name} has {room} bytes, and {what} takes {size}"
+            raise GeError(text, hint="smaller tiles or rings of fewer copies take less")
 
     def queue(self, like: "v.Tile | v.Ring", depth: int) -> Queue:
         """A fifo from one program to the other, of tiles like this one; what is in UB is the part

@@ -327,7 +327,8 @@ def common(*values: Value) -> tuple[Shape, Attribute]:
         long = {s for s in sizes if s != 1}
         if len(long) > 1:
             shapes = " and ".join(f"{a}x{b}" for a, b in (t.shape for t in tiles))
-            raise GeError(f"tiles of {shapes} do not go together")
+            hint = "a row (1xN) or a column (Mx1) is repeated; else both have one shape, or t[a:b]"
+            raise GeError(f"tiles of {shapes} do not go together", hint=hint)
         shape.append(max(sizes))
     elements = dict.fromkeys(t.element for t in tiles)
     if len(elements) > 1:

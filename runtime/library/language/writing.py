@@ -32,7 +32,8 @@ def written_kernel(
     kinds = {tracer.cube: CubeOp, tracer.vector: partial(VectorOp, split=tracer.parts)}
     programs = [p for s in tracer.sides if (p := program_of(s, kinds[s])) is not None]
     if not programs:
-        raise GeError(f"@{name} does nothing", place)
+        hint = "c.load(...), computing on tiles and c.store(...) are"
+        raise GeError(f"@{name} has no instructions", place, hint)
     block.add_ops((*tracer.fifos, *programs))
     if cores is None:
         cube = any(isinstance(p, CubeOp) for p in programs)
