@@ -70,13 +70,12 @@ from ge.dialects.tile.types import BLOCK, Memory, fifo_type, tile_type
 from ge.dialects.tile.unfold import UnfoldOp
 from ge.runtime.library.costs.cube import peak_macs
 from ge.runtime.library.costs.instructions import ELEMENTWISE, REPEAT_BYTES, bits_of
-from ge.runtime.library.costs.split_cores import share_of, window_rate
+from ge.runtime.library.costs.split_cores import MOST_STRIDE, share_of, window_rate
 
 PARTIAL_CYCLES = 16  # of a repeat that is not full: pto-isa
 MOST_REPEATS = 255  # of an instruction: official
 MOST_PIECES = 4095  # of a transfer: official
 
-MOST_STRIDE = 65535  # elements from one row of an operand of the cube to the next: official
 
 INSTRUCTIONS = ELEMENTWISE | {
     **dict.fromkeys(("and", "or", "not", "xor"), ("compare",)),

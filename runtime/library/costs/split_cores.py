@@ -50,6 +50,7 @@ from ge.runtime.library.costs.pipes import Pipes
 # (catlass, which has elements of 16 bits and counts them; that bytes are what matters for others is
 # an assumption, as the memory's blocks of 512 bytes are the cause).
 STRIDES = ((512, 1.0), (256, 0.8), (128, 0.5), (32, 0.4), (1, 0.3))
+MOST_STRIDE = 65535  # elements from one row of an operand of the cube to the next: official
 LANES = REPEAT_BYTES // 4  # scores have 32 bits
 LONGEST_ROWS = 128  # of a tile of attention, about
 IN_FLIGHT = 3  # blocks of keys at a time: two ahead, as kernels written by hand have it

@@ -21,7 +21,7 @@ from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.costs.cube import peak_macs
 from ge.runtime.library.costs.instructions import REPEAT_BYTES
-from ge.runtime.library.costs.split_cores import share_of
+from ge.runtime.library.costs.split_cores import MOST_STRIDE, share_of
 
 SUM_BYTES = 4  # of f32 and of i32
 VECTOR_OPS = 6  # cycles of a repeat that epilogues take, about
@@ -157,9 +157,10 @@ def columns_together(cut: Cut, p: Matrices, target: Target) -> int:
     def crossing(group: int) -> float:
         """Bytes of one of the matmuls."""
         mine, groups = group * cut.n * width, ceil(across / group)
-        rows = (ceil(target.cube_cores / group) + 1) * cut.m * width  # that cores have at a time
+        lines = ceil(target.cube_cores / group)  # that cores have at a time, which share columns
         again = groups > 1 and lhs + mine > target.l2_bytes
-        sweeps = 1 if mine + rows <= target.l2_bytes else down
+        fits = mine + (lines + 1) * cut.m * width <= target.l2_bytes
+        sweeps = 1 if fits else ceil(down * group / max(target.cube_cores, group))
         return lhs * (groups if again else 1) + rhs * sweeps
 
     if lhs + rhs <= target.l2_bytes:
@@ -332,12 +333,16 @@ def loads(cut: Cut, p: Matrices, target: Target) -> float:
     lines = min(cut.m, p.m), p.terms * min(cut.n, p.n)
     hbm = target.hbm_rate * target.hbm_efficiency * target.hbm_read_efficiency
     load = (1 + p.terms) * target.mte2_start_cycles
-    sides = zip(lines, (1, p.terms), counts[::-1], p.batches, p.shares, p.computing, strict=True)
-    for line, terms, others, batch, kept, computing in sides:
+    facts = p.batches, p.shares, p.strides, p.computing
+    sides = zip(lines, (1, p.terms), counts[::-1], *facts, strict=True)
+    for line, terms, others, batch, kept, stride, computing in sides:
         share, size = hbm * others * p.batch / batch, line * depth
         if computing is None:
             rate = target.l2_read_rate
-            rate *= kept if target.split_cores else 1
+            if target.split_cores and stride <= MOST_STRIDE:
+                rate *= kept
+            elif target.split_cores:  # an instruction for each of the rows in memory
+                load += (line - 1) * target.mte2_start_cycles
             load += size * width / min(rate, share)
         else:
             parts = target.vector_parts

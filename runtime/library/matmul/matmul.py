@@ -12,7 +12,7 @@ estimate says that this takes less time (`split_sums.py`).
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, gcd, lcm
+from math import ceil, gcd, inf, lcm
 
 from xdsl.dialects.builtin import f32, i8, i32
 from xdsl.ir import SSAValue
@@ -42,6 +42,7 @@ from ge.runtime.library.matmul.epilogue import Epilogue
 from ge.runtime.library.matmul.lots import Lot, lots
 from ge.runtime.library.matmul.operands import Feed, Operand
 from ge.runtime.library.matmul.outputs import Place, has_relu
+from ge.runtime.library.matmul.padding import Copy, choices, copying, may_be_copied
 from ge.runtime.library.matmul.sections import Section, sections_of
 from ge.runtime.library.matmul.split_sums import SharedWave, SplitSums
 from ge.runtime.library.programs import bytes_left
@@ -66,7 +67,9 @@ def written_for(launch: Launch) -> Written:
     sections = sections_of(launch)
     if len({(s.p.batch, s.p.m, s.p.k, s.p.element) for s in sections}) > 1:
         raise NotLowered("its matmuls differ in size")
-    target, ps = launch.target, tuple(p for s in sections for p in s.shapes)
+    target = launch.target
+    sections = with_copies(target, sections)
+    ps = tuple(p for s in sections for p in s.shapes)
     cut = chosen(lambda: best_cut(ps, target), lambda: all_cuts(ps, target))
     if cut is None:
         raise NotLowered("no block of it fits on a core")
@@ -94,6 +97,33 @@ def fitting(launch: Launch, sections: Sequence[Section], cut: Cut) -> Written:
             missing = ", ".join(f"{-n} bytes of {m}" for m, n in left.items() if n < 0)
             raise NotLowered(f"its program needs {missing} more than there are")
         rows, most = part_of(rows, rows // 2, unit), most // 2
+
+
+def with_copies(target: Target, sections: Sequence[Section]) -> Sequence[Section]:
+    """With copies of operands, where these take less time than they save."""
+    (first, *others) = sections
+    firsts = {at for _, at in first.terms}
+    sides = [
+        i
+        for i in (0, 1)
+        if all(may_be_copied(t.operands[i], firsts == {0}, target) for t, _ in first.terms)
+    ]
+    if others or not sides or first.is_computed:
+        return sections
+
+    def cycles_of(section: Section) -> float:
+        cut = best_cut(section.shapes, target)
+        return inf if cut is None else cycles(cut, section.shapes, target)
+
+    least, best, start = cycles_of(first), first, target.kernel_start_us
+    for copied_sides in choices(sides):
+        section = replace(first, copied=copied_sides)
+        time = cycles_of(section) + sum(copying(o, target) for o in section.copied_operands)
+        if not first.has_vector_cores:
+            time += (start.get("mixed", 0) - start.get("cube", 0)) * target.cycles_per_us
+        if time < least:
+            least, best = time, section
+    return [best]
 
 
 def with_splits(
@@ -163,6 +193,8 @@ class Blocks:
     def cores(self) -> int:
         cores = self.launch.target.cube_cores
         first = self.sections[0]
+        if first.copied:
+            return cores
         if first.last_wave and not (waves := self.cut.waves(first.p, cores))[0]:
             return waves[1] * first.splits
         return min(sum(self.cut.blocks(p) for s in self.sections for p in s.shapes), cores)
@@ -197,6 +229,15 @@ class Writer:
             c.split()
 
     def write_all(self) -> None:
+        for section in self.blocks.sections:
+            for operand in section.copied_operands:
+                source, is_lhs = self.arguments[operand.value], operand is section.product.lhs
+                outer = self.cut.m if is_lhs else self.cut.n
+                step = self.cut.k if operand.side == 1 else outer
+                self.feed.copies[operand] = copy = Copy(self.c, operand, source, step)
+                copy.write()
+        if self.feed.copies:
+            self.c.barrier()
         before, shared, tiles = 0, list[tuple[Section, SplitSums]](), dict[Hashable, Tile]()
         for section in self.blocks.sections:
             if section.last_wave:

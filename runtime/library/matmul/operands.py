@@ -88,6 +88,19 @@ class Operand:
         whole = [ends[d] for d in dims] == list(self.shape[-2:])
         return (found, there, dims) if whole and is_given(self.launch, found) else None
 
+    @property
+    def element(self) -> Attribute:
+        return element_type(self.value)
+
+    @property
+    def bits(self) -> int:
+        return bitwidth(self.element)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it lies in memory as the matmul takes it."""
+        return is_given(self.launch, self.value)
+
     @cached_property
     def ops(self) -> tuple[TensorOp, ...]:
         """Those that compute it, the last one first; none where it lies in memory. Raises
@@ -163,6 +176,7 @@ class Feed:
     launch: Launch
     arguments: Arguments
     most: int
+    copies: dict[Operand, Any] = field(default_factory=dict[Operand, Any])  # `padding.Copy`
     passing: dict[Any, tuple[Any, Queue]] = field(default_factory=dict[Any, tuple[Any, Queue]])
 
     def __post_init__(self) -> None:
@@ -174,6 +188,8 @@ class Feed:
             return self.compute(tile, operand, box, copy)
         value, there, dims = place
         ones = (1,) * len(there.sizes)
+        if (copy_of_it := self.copies.get(operand)) is not None:
+            return self.c.load(tile, copy_of_it.box(there.offsets, tuple(dims)), 0)
         return self.c.load(tile, v.Box(self.arguments[value], there.offsets, tuple(dims), ones), 0)
 
     def compute(self, tile: Tile, operand: Operand, box: Box, copy: Index) -> Tile:

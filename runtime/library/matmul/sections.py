@@ -28,6 +28,7 @@ from ge.runtime.library.matmul.blocks import Matrices
 from ge.runtime.library.matmul.lots import stretches
 from ge.runtime.library.matmul.operands import Operand, is_given
 from ge.runtime.library.matmul.outputs import AnyMatmul, Origins, Output, has_relu, together
+from ge.runtime.library.matmul.padding import padded_stride
 
 MULTIPLIED = (f16, bf16, f32, i8)
 
@@ -117,6 +118,7 @@ class Section:
     ops: tuple[TensorOp, ...]  # between the matmuls and the outputs
     splits: int = 1  # cores that share the terms of a block's sums: `split_sums.py`
     last_wave: bool = False  # of the blocks that are left where all cores have had as many
+    copied: frozenset[int] = frozenset()  # sides that are copied before: `padding.py`
 
     @property
     def product(self) -> Product:
@@ -151,8 +153,18 @@ class Section:
             raise NotLowered("one column passes to the vector core")
         rows, across, depth = p.units
         units = lcm(rows, self.row_unit), lcm(across, cols or unit), depth
+        strides = tuple(
+            padded_stride(s, p.bits) if side in self.copied else s
+            for side, s in enumerate(p.strides)
+        )
         splits, last_wave = self.splits, self.last_wave
-        return replace(p, units=units, passing=passing, splits=splits, last_wave=last_wave)
+        p = replace(p, strides=strides, passing=passing)
+        return replace(p, units=units, splits=splits, last_wave=last_wave)
+
+    @property
+    def copied_operands(self) -> list[Operand]:
+        found = dict.fromkeys(t.operands[i] for t, _ in self.terms for i in sorted(self.copied))
+        return list(found)
 
     @cached_property
     def shapes(self) -> tuple[Matrices, ...]:
@@ -202,7 +214,7 @@ class Section:
     @property
     def has_vector_cores(self) -> bool:
         """Whether its program has work for them."""
-        return self.is_computed or not self.is_direct or self.last_wave
+        return self.is_computed or not self.is_direct or self.last_wave or bool(self.copied)
 
     @cached_property
     def reduces(self) -> list[ReduceOp]:
