@@ -105,6 +105,7 @@ class Replaced(Launch):
     new: Body
     before: Mapping[SSAValue, SSAValue]
     """The inputs and outputs of the launch by those of `new`."""
+    of: Launch | None = field(default=None, kw_only=True)  # that has another body already
 
     @cached_property
     def body(self) -> Body:
@@ -112,7 +113,7 @@ class Replaced(Launch):
 
     @cached_property
     def operands(self) -> dict[SSAValue, SSAValue]:
-        old = Launch(self.kernel, self.target).operands
+        old = (self.of or Launch(self.kernel, self.target)).operands
         return {v: old[self.before[v]] for v in self.new.inputs}
 
     def original(self, written: Written) -> Written:

@@ -2,7 +2,7 @@
 else by its engine."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 
 from ge.dialects.graph.attention import AttentionOp
@@ -49,7 +49,10 @@ def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
     if found := [place for kind, place in BY_OP.items() if kind in kinds]:
         return lowering_at(found[0])
     from ge.runtime.library.moves.moves import is_repeat, lower_moves, moves
+    from ge.runtime.library.rows.plain_ops import lower_plain_ops, needs_plain_ops
 
+    if needs_plain_ops(launch):
+        return partial(lower_plain_ops, lambda plain: lowering_of(plain)(plain))
     if any(isinstance(op, ResizeOp) and not is_repeat(op) for op in launch.body.ops):
         return lowering_at("windows.resize.lower_resize")
     engine = launch.kernel.engine.data

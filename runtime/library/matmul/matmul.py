@@ -59,7 +59,7 @@ def lower_matmul(launch: Launch) -> Written:
         return written_for(launch)
     simple, new = simple_body(body)
     before = {new[value]: value for value in (*body.inputs, *body.outputs)}
-    replaced = Replaced(launch.kernel, launch.target, simple, before)
+    replaced = Replaced(launch.kernel, launch.target, simple, before, of=launch)
     return replaced.original(written_for(replaced))
 
 

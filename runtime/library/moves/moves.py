@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.indexing import GatherElementsOp, GatherNdOp, GatherOp
-from ge.dialects.graph.shape import BlockOp, BroadcastToOp, TileOp, TransposeOp
+from ge.dialects.graph.shape import BroadcastToOp, TileOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.graph.support.elementwise_bases import Unary
 from ge.dialects.npu_task.attributes import Engine
@@ -38,11 +38,10 @@ from ge.dialects.tile.types import BLOCK
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar, ceil_div, minimum
 from ge.runtime.library.language.tracing import Tracer
-from ge.runtime.library.launch import Arguments, Launch, NotLowered, Replaced, Written
+from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
 from ge.runtime.library.places import long_dims, tile_shape
 from ge.runtime.library.programs import fits
 from ge.runtime.library.pulling import Pull
-from ge.runtime.library.rows.simple_ops import simple_body
 from ge.runtime.library.rows.vector import LEAST, place
 
 MOST_SINGLE = 4096  # elements at indices that are moved one by one
@@ -64,11 +63,6 @@ def is_repeat(op: object) -> bool:
 
 def lower_moves(launch: Launch) -> Written:
     """Moves, with elementwise ops between them, by pieces of the results."""
-    if any(isinstance(op, BlockOp) for op in launch.body.ops):
-        simple, new = simple_body(launch.body)
-        before = {new[x]: x for x in (*launch.body.inputs, *launch.body.outputs)}
-        replaced = Replaced(launch.kernel, launch.target, simple, before)
-        return replaced.original(lower_moves(replaced))
     results = [x for op in launch.body.ops for x in op.results]
     widths = [bitwidth(element_type(x)) for x in (*launch.body.inputs, *results)]
     if any(numel(shape_of(x)) == 0 for x in (*launch.body.inputs, *results)):

@@ -64,7 +64,8 @@ def rewritten(launch: Launch) -> Rewritten:
     before = {renamed[known[v]]: v for v in arguments}
     if len(before) < len(arguments):
         raise NotLowered("a result is the same value as another argument")
-    return Rewritten(launch.kernel, launch.target, new, before, *axes.family(simple.outputs))
+    family = axes.family(simple.outputs)
+    return Rewritten(launch.kernel, launch.target, new, before, *family, of=launch)
 
 
 @lru_cache(maxsize=4096)

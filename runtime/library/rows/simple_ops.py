@@ -28,10 +28,11 @@ from ge.dialects.graph import normalization as n
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.creation import RangeOp
 from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.quantization import DynamicQuantizeOp
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import BlockOp, DepthToSpaceOp, ReshapeOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.support.element_types import bitwidth, is_float
+from ge.dialects.support.element_types import bitwidth, is_float, ui8
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     Shape,
@@ -92,23 +93,31 @@ def wide(value: SSAValue) -> Attribute:
     return f32 if is_float(element) and bitwidth(element) < 32 else element
 
 
-Simplify = Callable[[Any, list[SSAValue], Writer], SSAValue]
+Simplify = Callable[[Any, list[SSAValue], Writer], "SSAValue | tuple[SSAValue, ...]"]
 
 
-def simple_body(body: Body) -> tuple[Body, dict[SSAValue, SSAValue]]:
+def simple_form(op: TensorOp) -> Simplify | None:
+    return next((f for t, f in SIMPLE.items() if isinstance(op, t)), None)
+
+
+def simple_body(
+    body: Body, form_of: Callable[[TensorOp], Simplify | None] = simple_form
+) -> tuple[Body, dict[SSAValue, SSAValue]]:
     """The body in simple ops, and its value for each of the body's."""
     w, new = Writer(), dict[SSAValue, SSAValue]()
     for i, value in enumerate(body.inputs):
         new[value] = w.block.insert_arg(value.type, i)
     for op in body.ops:
         operands = [new[v] for v in op.operands]
-        if (simplify := next((f for t, f in SIMPLE.items() if isinstance(op, t)), None)) is None:
+        if (simplify := form_of(op)) is None:
             copy = op.clone(dict(new))
             w.block.add_op(copy)
             new.update(zip(op.results, copy.results, strict=True))
         else:
-            result = simplify(op, operands, w)
-            new[op.results[0]] = w.cast(result, element_type(op.results[0]))
+            found = simplify(op, operands, w)
+            results = (found,) if isinstance(found, SSAValue) else found
+            for old, result in zip(op.results, results, strict=True):
+                new[old] = w.cast(result, element_type(old))
     ops = [op for op in w.block.ops if isinstance(op, TensorOp)]
     return Body(ops, list(w.block.args), [new[v] for v in body.outputs]), new
 
@@ -210,18 +219,57 @@ def arg_reduce(op: ArgReduceOp, operands: list[SSAValue], w: Writer) -> SSAValue
     """Numbers of elements are f32: the vector unit reduces no integers of 32 bits."""
     (x,), rank, kind = operands, rank_of(operands[0]), op.kind.data
     axis = normalize_axis(op.axis.value.data, rank)
+    _, position = first_extreme(x, axis, kind, bool(op.select_last_index.value.data), w)
+    return w.reshape(w.cast(position, i64), shape_of(op.results[0]))
+
+
+def first_extreme(
+    x: SSAValue, axis: int, kind: str, is_last: bool, w: Writer
+) -> tuple[SSAValue, SSAValue]:
+    """Numbers along an axis, and that of the first extreme, or of the last one."""
     count = shape_of(x)[axis]
     if count > EXACT:
         raise NotLowered(f"{count} positions are more than f32 tells apart")
     found = w.add(e.CompareOp, x, w.reduce(kind, x, (axis,)), predicate="eq")
     if is_float(element_type(x)):  # a nan is an extreme
         found = w.add(e.OrOp, found, w.add(e.CompareOp, x, x, predicate="ne"))
-    numbers = w.reshape(w.numbers(count), (count, *(1,) * (rank - 1 - axis)))
-    is_last = op.select_last_index.value.data
+    numbers = w.reshape(w.numbers(count), (count, *(1,) * (rank_of(x) - 1 - axis)))
     nowhere = w.number(-1 if is_last else count, numbers)
     chosen = w.add(e.SelectOp, found, numbers, nowhere)
-    position = w.reduce("max" if is_last else "min", chosen, (axis,))
-    return w.reshape(w.cast(position, i64), shape_of(op.results[0]))
+    return numbers, w.reduce("max" if is_last else "min", chosen, (axis,))
+
+
+def hardmax(op: n.HardmaxOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+    (x,), axis = operands, n.axis_of(op.axis.value.data, operands[0])
+    shape = shape_of(x)
+    if op.flatten.value.data:
+        x, axis = w.reshape(x, (prod(shape[:axis]), prod(shape[axis:]))), 1
+    numbers, position = first_extreme(x, axis, "max", False, w)
+    found = w.add(e.CompareOp, numbers, position, predicate="eq")
+    y = w.add(e.SelectOp, found, w.number(1, operands[0]), w.number(0, operands[0]))
+    return w.reshape(y, shape)
+
+
+def dynamic_quantize(
+    op: DynamicQuantizeOp, operands: list[SSAValue], w: Writer
+) -> tuple[SSAValue, SSAValue, SSAValue]:
+    (x,) = operands
+    rows = w.cast(w.reshape(x, (numel(shape_of(x)),)), wide(x))
+    zero, most = w.number(0, rows), w.number(255, rows)
+    low = w.add(e.MinimumOp, w.reduce("min", rows, (0,)), zero)
+    high = w.add(e.MaximumOp, w.reduce("max", rows, (0,)), zero)
+    scale = w.add(e.DivOp, w.add(e.SubOp, high, low), most)
+    scale = w.cast(w.cast(scale, element_type(x)), element_type(rows))
+    nothing = w.add(e.CompareOp, scale, zero, predicate="eq")
+    scale = w.add(e.SelectOp, nothing, w.number(1, rows), scale)
+
+    def limited(value: SSAValue) -> SSAValue:
+        return w.add(e.MinimumOp, w.add(e.MaximumOp, value, zero), most)
+
+    point = limited(w.add(e.RoundOp, w.add(e.DivOp, w.add(e.NegOp, low), scale)))
+    codes = w.add(e.AddOp, w.add(e.RoundOp, w.add(e.DivOp, rows, scale)), point)
+    codes = w.reshape(w.cast(limited(codes), ui8), shape_of(x))
+    return codes, w.reshape(scale, ()), w.reshape(w.cast(point, ui8), ())
 
 
 def cumulative(op: CumulativeOp, operands: list[SSAValue], w: Writer) -> SSAValue:
@@ -273,6 +321,7 @@ def blocks(op: BlockOp, operands: list[SSAValue], w: Writer) -> SSAValue:
 
 
 SIMPLE: dict[type[TensorOp], Simplify] = {
+    n.HardmaxOp: hardmax,
     n.SoftmaxOp: softmax,
     n.LogSoftmaxOp: softmax,
     n.TrailingNorm: trailing_norm,
@@ -283,5 +332,5 @@ SIMPLE: dict[type[TensorOp], Simplify] = {
     CumulativeOp: cumulative,
     ConcatOp: concat,
     GatherOp: gather,
-    BlockOp: blocks,
+    DynamicQuantizeOp: dynamic_quantize,
 }
