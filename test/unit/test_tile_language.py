@@ -404,3 +404,43 @@ def test_mistakes_name_the_thing_the_place_and_the_way_out(body: Make, text: str
         said = str(e)
     assert re.search(text, said), said
     assert re.search(r"test_tile_language.py:\d+", said)
+
+
+# ---- conditions of numbers that a core computes ------------------------------------------------
+
+
+def test_conditions_are_joined():
+    """Where a loop is cut, and where the sums of a matmul begin."""
+
+    @tile.kernel
+    def kernel(c: Any, x: Any, out: Any) -> None:
+        t = c.ub(16, 32)
+        for i in c.range(6):
+            c.load(t, x[i * 16 :])
+            with c.when((i >= 1) & (i < 5)):
+                with c.when(~(i < 2)):
+                    t[:] = t * 2
+                t[:] = t + 1
+            c.store(out[i * 16 :], t)
+
+    x = np.random.default_rng(0).standard_normal((96, 32)).astype("f4")
+    out, expected = np.zeros_like(x), x.copy()
+    expected[32:80] *= 2
+    expected[16:80] += 1
+    program = kernel.on(x, out, cores=1)
+    assert not program.check().problems
+    program.run(x, out)
+    np.testing.assert_array_equal(out, expected)
+
+    @tile.kernel
+    def sums(c: Any, a: Any, b: Any, out: Any) -> None:
+        A, B, acc = c.l1(16, 16), c.l1(16, 16), c.l0c(16, 16)
+        for k in c.range(4):
+            c.mmad(acc, c.load(A, a[k * 16 :]), c.load(B, b[0:]), init=(k == 0) | ~(k <= 2))
+        c.store(out[0:], acc)
+
+    a, b = np.random.default_rng(0).integers(-4, 4, (2, 64, 16)).astype("f2")
+    out = np.zeros((16, 16), "f4")
+    program = sums.on(a, b[:16].copy(), out, cores=1)
+    program.run(a, b[:16].copy(), out)
+    np.testing.assert_array_equal(out, a[48:].astype("f4") @ b[:16].astype("f4"))

@@ -235,7 +235,7 @@ class ReadIndex(Index):
 
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """A comparison of two numbers, or "andi" of two conditions."""
+    """A comparison of two numbers, or "andi" or "ori" of two conditions."""
 
     kind: str
     args: tuple[Any, Any]
@@ -243,17 +243,29 @@ class Condition:
     def __and__(self, other: "Condition") -> "Condition":
         return Condition("andi", (self, other))
 
+    def __or__(self, other: "Condition") -> "Condition":
+        return Condition("ori", (self, other))
+
+    def __invert__(self) -> "Condition":
+        if self.kind in OPPOSITE:
+            return Condition(OPPOSITE[self.kind], self.args)
+        a, b = self.args
+        return ~a | ~b if self.kind == "andi" else ~a & ~b
+
     def __bool__(self) -> bool:
         _unknown("this condition")
+
+
+OPPOSITE = {"slt": "sge", "sge": "slt", "sle": "sgt", "sgt": "sle", "eq": "ne", "ne": "eq"}
 
 
 def truth_of(test: Condition | bool) -> bool | None:
     """Whether a condition holds, where that is known while the kernel is traced."""
     if isinstance(test, bool):
         return test
-    if test.kind == "andi":
-        found = {truth_of(t) for t in test.args}
-        return False if False in found else None if None in found else True
+    if test.kind in ("andi", "ori"):
+        found, one = {truth_of(t) for t in test.args}, test.kind == "ori"
+        return one if one in found else None if None in found else not one
     x, y = map(number_of, test.args)
     return None if x is None or y is None else bool(KNOWN[test.kind](x, y))
 

@@ -185,9 +185,9 @@ class Side:
         if (truth := truth_of(test)) is not None:
             return self.once(("i1", truth), constant_op, int(truth), i1)
         assert isinstance(test, Condition)
-        if test.kind == "andi":
+        if test.kind in JOINED:
             left, right = (self.condition(t) for t in test.args)
-            return self.value(("andi", id(left), id(right)), arith.AndIOp, left, right)
+            return self.value((test.kind, id(left), id(right)), JOINED[test.kind], left, right)
         a, b = (self.index(n) for n in test.args)
         return self.value((test.kind, id(a), id(b)), compare_op, test.kind, a, b)
 
@@ -207,6 +207,7 @@ NUMBERS: dict[str, Callable[[], Operation]] = {
     "cores": kernel.CoresOp,
     "part": kernel.PartOp,
 }
+JOINED: dict[str, type[Binary]] = {"andi": arith.AndIOp, "ori": arith.OrIOp}
 ARITH: dict[str, type[Binary]] = {
     "addi": arith.AddiOp,
     "subi": arith.SubiOp,

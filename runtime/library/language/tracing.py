@@ -181,6 +181,10 @@ class Tracer:
     @contextmanager
     def when(self, test: Condition | bool) -> Generator[None]:
         """`with c.when(j < n)`: only then."""
+        if isinstance(test, Condition) and test.kind == "andi":  # loops are cut at both of its ends
+            with self.when(test.args[0]), self.when(test.args[1]):
+                yield
+            return
         if (truth := truth_of(test)) is True:
             yield
             return
