@@ -12,9 +12,10 @@ then gets one fault: a flag's set, its wait or both are dropped, or the padding 
 gets another number, a buffer another offset, a slot, a box or a ring's copies another number;
 operands trade places; an instruction or a barrier is dropped or moved; a loop begins later, ends
 sooner or takes two steps at once, a core is another one or left out, a condition is never true, a
-box is of another memref or beyond its own, a store adds. Then it runs on the emulated cores in
-random legal orders of the pipes, and over memory with other garbage. Where an order fails, or two
-orders or what nothing wrote give other results, the checker must have reported the fault. A fault
+box is of another memref or beyond its own, or loses its end, a store adds. Then it runs on the
+emulated cores in random legal orders of the pipes, and over memory with other garbage. Where an
+order fails, or two orders or what nothing wrote give other results, the checker must have reported
+the fault. A fault
 that gives other numbers in all orders alike (the wrong box, say) is another program, which no
 checker of one program can see: it is counted as such, as is what is reported although no order
 that was tried showed it, where that is a read of bytes that nothing wrote by itself: these may
@@ -469,6 +470,14 @@ def box_beyond(kernel: KernelOp, rng: random.Random) -> None:
     view.operands[1 + i] = moved.result
 
 
+def drop_end(kernel: KernelOp, rng: random.Random) -> None:
+    """A box goes on behind its end."""
+    if ended := [v for v in ops_of(kernel, ViewOp) if v.ends]:
+        view = rng.choice(ended)
+        whole = ViewOp(view.source, view.offsets, view.result.type, view.box_sizes, view.box_steps)
+        Rewriter.replace_op(view, whole)
+
+
 def add_or_store(kernel: KernelOp, rng: random.Random) -> None:
     """A store adds to what is there, or one that adds does not."""
     if stores := ops_of(kernel, StoreOp):
@@ -508,6 +517,7 @@ UNSTORED: list[Fault] = [
     change_condition,
     box_elsewhere,
     box_beyond,
+    drop_end,
     add_or_store,
     load_own_result,
 ]
