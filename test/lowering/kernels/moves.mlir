@@ -84,8 +84,11 @@ func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>, %y: memref<4x4xf32, #
 
 // -----
 
-// CHECK-NOT:  tile.kernel
-// expected-remark@+1 {{@mirrored has no tile program: padding is around an input, with a constant}}
+// Mirrored elements are parts of the input, set side by side: all of it, and each of the others.
+// CHECK-LABEL: tile.kernel @mirrored_tiles(
+// CHECK-SAME:    %in0: memref<3x50xf32>, %out0: memref<3x57xf32>
+// CHECK:         tile.load
+// CHECK:         tile.store
 npu_task.kernel @mirrored on vector {
 ^bb0(%x: tensor<3x50xf32>):
   %r = graph.pad %x pads [0, 3, 0, 4] mode "reflect" : tensor<3x50xf32> -> tensor<3x57xf32>

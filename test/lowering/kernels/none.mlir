@@ -1,14 +1,14 @@
 // RUN: ge-opt %s --split-input-file -p lower-kernels{target=910b2} --remarks --verify-diagnostics | filecheck %s
 // What has no tile program keeps its kernel, and says why.
 
-// A triangle is no copy of its operand.
+// Steps of an elimination are no ops of tiles.
 // CHECK-NOT: tile.kernel
-// CHECK:     npu_task.kernel @triangle
-// expected-remark@+1 {{@triangle has no tile program: a box of graph.tri is none of its operand}}
-npu_task.kernel @triangle on vector {
-^bb0(%x: tensor<8x16xf32>):
-  %r = graph.tri %x {upper = false} : tensor<8x16xf32> -> tensor<8x16xf32>
-  npu_task.return %r : tensor<8x16xf32>
+// CHECK:     npu_task.kernel @eliminated
+// expected-remark@+1 {{@eliminated has no tile program: there are no tiles for graph.det}}
+npu_task.kernel @eliminated on vector {
+^bb0(%x: tensor<8x16x16xf32>):
+  %r = graph.det %x : (tensor<8x16x16xf32>) -> tensor<8xf32>
+  npu_task.return %r : tensor<8xf32>
 }
 
 // -----
@@ -73,19 +73,19 @@ npu_task.kernel @once on vector {
 
 // -----
 
-// A triangle of a matmul's result is none of its elements moved: some become zeros.
+// What is padded around a matmul's result is none of its elements moved.
 // CHECK-NOT: tile.kernel
-// CHECK:     npu_task.kernel @triangle
-// expected-remark@+1 {{@triangle has no tile program: graph.tri behind a matmul changes elements}}
-npu_task.kernel @triangle on cube {
+// CHECK:     npu_task.kernel @padded
+// expected-remark@+1 {{@padded has no tile program: graph.pad behind a matmul changes elements}}
+npu_task.kernel @padded on cube {
 ^bb0(%x: tensor<3x5x2xf32>, %w: tensor<2x2xf32>):
-  %0 = fused_op.linear(%x, %w) : (tensor<3x5x2xf32>, tensor<2x2xf32>) -> tensor<3x5x2xf32> {
+  %0 = fused_op.linear(%x, %w) : (tensor<3x5x2xf32>, tensor<2x2xf32>) -> tensor<3x6x2xf32> {
   ^bb1(%a: tensor<3x5x2xf32>, %b: tensor<2x2xf32>):
     %1 = graph.matmul %a, %b : (tensor<3x5x2xf32>, tensor<2x2xf32>) -> tensor<3x5x2xf32>
-    %2 = graph.tri %1 {upper = false} : tensor<3x5x2xf32> -> tensor<3x5x2xf32>
-    fused_op.yield %2 : tensor<3x5x2xf32>
+    %2 = graph.pad %1 pads [0, 0, 0, 0, 1, 0] : tensor<3x5x2xf32> -> tensor<3x6x2xf32>
+    fused_op.yield %2 : tensor<3x6x2xf32>
   }
-  npu_task.return %0 : tensor<3x5x2xf32>
+  npu_task.return %0 : tensor<3x6x2xf32>
 }
 
 // -----
