@@ -61,3 +61,20 @@ def test_each_kind_of_launch_is_asked_once(monkeypatch: pytest.MonkeyPatch):
     assert 1 < (asked := len(calls)) < 8
     fused(text, True)
     assert len(calls) == asked
+
+
+def test_few_launches_are_asked_of_a_long_one(monkeypatch: pytest.MonkeyPatch):
+    """Where many ops have no program together, the longest launch that has one is found by halves:
+    here moves that no pass is done with (a slice with steps of what is computed)."""
+    calls, kernel_of = list[Body](), asking.kernel_of
+    monkeypatch.setattr(asking, "kernel_of", lambda body: calls.append(body) or kernel_of(body))
+    line = "tensor<1x32x32x36xf32>"
+    lines = [f"  %s{i} = graph.sin %s{i - 1} : ({line}) -> {line}" for i in range(1, 41)]
+    half = line.replace("36", "18")
+    text = f"""func.func @main(%s0: {line}) -> {half} {{
+{chr(10).join(lines)}
+  %t = graph.slice %s40 starts [0] ends [36] axes [3] steps [2] : {line} -> {half}
+  %r = graph.cos %t : ({half}) -> {half}
+  func.return %r : {half} }}"""
+    fused(text, True)
+    assert 1 < len(calls) < 12

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -23,6 +23,7 @@ def tensor(*shape: int, element: str = "f32") -> str:
     st.integers(1, 4), st.sampled_from(["dcr", "crd"]), st.sampled_from(["f32", "f16", "i8"]),
     st.sampled_from(TARGETS), st.booleans(),
 )  # fmt: skip
+@example(1, 1, 1, 2, 2, "dcr", "f32", "910b2", False)  # rows of two elements, on both sides
 def test_blocks_of_pixels(
     n: int, c: int, h: int, w: int, b: int, mode: str, element: str, target: str, depth: bool
 ) -> None:

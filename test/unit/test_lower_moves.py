@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,11 @@ from hypothesis import strategies as st
 from xdsl.ir import Attribute
 
 from ge.dialects.support.types import Shape
+from ge.dialects.tile.buffers import AllocOp
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.device.random_inputs import random_array
+from ge.runtime.library.moves import moves
+from ge.transforms.tiles import tile_flags
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tile_lowering import compare, lowered
@@ -212,3 +216,37 @@ def test_concatenations_of_any_sizes(
     operands = ", ".join(f"%{n}" for n in "abc"[: len(sizes)])
     op = f"%r = concat {operands} axis {axis} : {', '.join(types[:-1])} -> {types[-1]}"
     compare(program(types, op), exact=True, all_lowered=True)
+
+
+def joined(count: int) -> str:
+    """Values one after the other, with an op on all of them."""
+    types = [f"tensor<2x{3 + i % 4}x40xf32>" for i in range(count)]
+    channels = sum(3 + i % 4 for i in range(count))
+    result = f"tensor<2x{channels}x40xf32>"
+    args = ", ".join(f"%x{i}: {t}" for i, t in enumerate(types))
+    names = ", ".join(f"%x{i}" for i in range(count))
+    return f"""func.func @main({args}) -> {result} {{
+      %0 = graph.concat {names} axis 1 : ({", ".join(types)}) -> {result}
+      %1 = graph.relu %0 : ({result}) -> {result}
+      func.return %1 : {result} }}"""
+
+
+def test_many_pieces_are_written_in_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many values there are: where boxes stand is found out once, pieces have the same
+    buffers one after the other, and flags are shared in a few rounds."""
+    reaches, rounds = list[Any](), list[Any]()
+
+    class Counted(moves.Reach):
+        def __init__(self, *args: Any) -> None:
+            reaches.append(args)
+            super().__init__(*args)
+
+    units_of = tile_flags.units_of
+    monkeypatch.setattr(moves, "Reach", Counted)
+    monkeypatch.setattr(tile_flags, "units_of", lambda *a: rounds.append(a) or units_of(*a))
+    found = compare(joined(60), all_lowered=True, exact=True, orders=2)
+    ((_, program),) = found.pairs
+    assert len(reaches) == 1
+    assert len(rounds) < 12
+    buffers = [op for op in program.walk() if isinstance(op, AllocOp)]
+    assert len(buffers) == 2 * 4  # to load and to store, of each shape

@@ -2,6 +2,7 @@
 the walk over the blocks of a program."""
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -278,15 +279,23 @@ class Merger:
         body = self.body_of(ops)
         if body.kind or not body.is_static or all(map(is_shape_arithmetic, ops)):
             return whole
+        if (why := refusal(body, self.target)) is None:
+            return whole
         main = next((i for i, op in enumerate(ops) if multiplies(op)), 0)
-        spans = [(0, end) for end in range(len(ops), main, -1)]
-        for begin, end in spans + [(i + 1, len(ops)) for i in range(main)]:
-            why = refusal(self.body_of(ops[begin:end]), self.target)
-            if why is None:
-                return begin, end
-            at = ops[end - 1] if begin == 0 else ops[begin - 1]
-            self.missed(self.rule, at, Missed(f"with it there is no tile program: {why}", 0.0))
-        return whole
+
+        def lacks(begin: int, end: int) -> bool:
+            return refusal(self.body_of(ops[begin:end]), self.target) is not None
+
+        ends = range(len(ops) - 1, main, -1)  # if one has a program, shorter ones have, too
+        begins = range(1, main + 1)
+        if (at := bisect_left(ends, True, key=lambda end: not lacks(0, end))) < len(ends):
+            found, op = (0, ends[at]), ops[ends[at]]
+        elif (at := bisect_left(begins, True, key=lambda i: not lacks(i, len(ops)))) < main:
+            found, op = (begins[at], len(ops)), ops[begins[at] - 1]
+        else:
+            return whole
+        self.missed(self.rule, op, Missed(f"with it there is no tile program: {why}", 0.0))
+        return found
 
 
 def check_rules(disable: Iterable[str], rules: Sequence[str]) -> None:

@@ -53,7 +53,7 @@ class Access:
     order: int
 
 
-@dataclass
+@dataclass(eq=False)
 class Unit:
     """Buffers that pass from pipe to pipe together, and their accesses."""
 
@@ -118,13 +118,14 @@ def units_of(accesses: Mapping[SSAValue, Sequence[Access]], sharing: Sharing) ->
         else:
             unit.buffers.append(buffer)
             unit.accesses.extend(found)
-    result = list(units.values())
+    unit_of = {buffer: unit for unit in units.values() for buffer in unit.buffers}
     for buffers in sharing.together:
-        first, *others = (u for u in result if {*u.buffers} & {*buffers})
+        first, *others = dict.fromkeys(map(unit_of.__getitem__, buffers))
         for unit in others:
-            result.remove(unit)
             first.buffers += unit.buffers
             first.accesses += unit.accesses
+            unit_of.update(dict.fromkeys(unit.buffers, first))
+    result = list(dict.fromkeys(unit_of.values()))
     for unit in result:
         unit.accesses.sort(key=lambda a: a.order)
     return result

@@ -30,8 +30,9 @@ So do fifos: a push and its pop need no flags.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import inf
 
 from xdsl.builder import Builder
 from xdsl.context import Context
@@ -73,24 +74,28 @@ def number_flags(units: Iterable[Unit]) -> tuple[Numbers, Counter[Pair]]:
     return first, taken
 
 
-def fewer(
-    program: ProgramOp, sharing: Sharing, units: Iterable[Unit], over: Pair, what: str
-) -> None:
-    """Let units share flags of the pair: the slots of a ring, or two buffers. Those in the fewest
-    loops do so first."""
+def fewer(sharing: Sharing, units: Iterable[Unit], over: Pair, excess: int) -> Iterator[str]:
+    """Let units share flags of the pair, of which there are too many by `excess`: the slots of a
+    ring, or two buffers. Those in the fewest loops do so first; each once, since there may be
+    hundreds. Says what shares flags."""
     users = sorted((u for u in units if over in u.need), key=lambda u: (u.depth, len(u.accesses)))
     rings = [u for u in users if u.need[over] > 1]
-    unit = min(rings, key=lambda u: (u.depth, -u.need[over]), default=None)
-    if unit is not None and (len(users) == 1 or unit.depth <= users[1].depth):
+    deepest = inf if len(users) == 1 else users[1].depth
+    rings = sorted((u for u in rings if u.depth <= deepest), key=lambda u: (u.depth, -u.need[over]))
+    for unit in rings:
+        if excess <= 0:
+            return
         slots = max(n for n in range(1, unit.copies) if unit.copies % n == 0)
         sharing.copies.update(dict.fromkeys(unit.buffers, slots))
-        text = f"flags for {slots} of {unit.copies} copies of {unit.names}"
-    else:
-        both = [*users[0].buffers, *users[1].buffers]
+        excess -= unit.need[over] - slots
+        yield f"flags for {slots} of {unit.copies} copies of {unit.names}"
+    if rings:
+        return
+    for one, other in zip(users[: 2 * excess : 2], users[1 : 2 * excess : 2], strict=False):
+        both = [*one.buffers, *other.buffers]
         sharing.together.append(both)
         sharing.copies.update(dict.fromkeys(both, 1))
-        text = f"one flag for {users[0].names} and {users[1].names}"
-    remark(program, f"{what}: {text}")
+        yield f"one flag for {one.names} and {other.names}"
 
 
 class Writer:
@@ -164,7 +169,8 @@ def add_flags(program: ProgramOp, most: int) -> None:
         if over is None:
             break
         what = f"{over[0]} -> {over[1]} needs {taken[over]} flags, the target has {most}"
-        fewer(program, sharing, units, over, what)
+        for text in fewer(sharing, units, over, taken[over] - most):
+            remark(program, f"{what}: {text}")
     writer = Writer(program, first)
     for op, found in marks.before.items():
         writer.write(op, found, ())

@@ -10,11 +10,11 @@ the memref has the shape of their other side.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import accumulate, pairwise, product
 from math import ceil, isqrt, prod
 from typing import Any, TypeAlias
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.indexing import GatherElementsOp, GatherNdOp, GatherOp
@@ -70,11 +70,12 @@ def lower_moves(launch: Launch) -> Written:
     if min(widths) < 8:
         raise NotLowered("elements of less than a byte are not moved")
     targets = [Target.of(out) for out in launch.body.outputs]
+    regions = [region for target in targets for region in regions_of(launch, target)]
     total = sum(numel(shape_of(t.value)) for t in targets)
     elements = max(ceil(total / launch.target.vector_cores / 2), LEAST)
     step = BLOCK * 8 // min(widths)
     while True:
-        written = by_pieces(launch, targets, elements, step)
+        written = by_pieces(launch, regions, elements, step)
         if fits(launch, written):
             return written
         if elements == 1:
@@ -150,18 +151,18 @@ class Piece:
         return Box(tuple(plus(a, b) for a, b in zip(at, self.begin, strict=True)), self.sizes)
 
 
-def by_pieces(launch: Launch, targets: Sequence[Target], elements: int, step: int) -> Written:
-    pieces = [p for t in targets for p in pieces_of(launch, t, elements, step)]
+def by_pieces(launch: Launch, regions: Sequence["Region"], elements: int, step: int) -> Written:
+    pieces = [p for region in regions for p in cut_region(region, elements, step)]
     total = sum(p.count for p in pieces)
     cores = min(total, launch.target.vector_cores)
     shapes = {value: (1,) for value in launch.body.inputs if not shape_of(value)}
     shapes |= {value: shape_of(view) for value, view in viewed(launch).items()}
-    shapes |= {t.out: t.shape for t in targets}
+    shapes |= {r.target.out: r.target.shape for r in regions}
 
     def write(c: Tracer, arguments: Arguments) -> None:
-        before = 0
+        before, buffers = 0, list[tuple[Block, Any]]()  # one piece's, and the next one's then
         for piece in pieces:
-            pull = MovePull(c, launch, arguments, parts_of=piece.parts)
+            pull = MovePull(c, launch, arguments, buffers=buffers, parts_of=piece.parts)
             me = (c.core + (cores - before % cores)) % cores if before % cores else c.core
             if piece.count == 1 and cores == 1:
                 pull.move(piece, 0, 0)
@@ -186,34 +187,38 @@ def viewed(launch: Launch) -> dict[SSAValue, SSAValue]:
 # ---- how results are cut ---------------------------------------------------------------------
 
 
-def pieces_of(launch: Launch, target: Target, elements: int, step: int) -> Iterator[Piece]:
+@dataclass(frozen=True)
+class Region:
+    """Where a result is made of these operands of its concatenations: begins and ends."""
+
+    target: Target
+    reach: "Reach"
+    spans: Sequence[tuple[int, int]]
+    parts: Mapping[ConcatOp, int]
+
+
+def regions_of(launch: Launch, target: Target) -> Iterator[Region]:
     shape = shape_of(target.value)
     reach = Reach(launch, target.value)
     joins = [op for op in launch.body.ops if isinstance(op, ConcatOp) and op.result in reach.whole]
+    ends = [reach.parts(op) for op in joins]
     for parts in product(*(range(len(op.inputs)) for op in joins)):
-        region = [(0, d) for d in shape]
-        for op, part in zip(joins, parts, strict=True):
-            dim, begin, end = reach.part(op, part)
-            low, high = region[dim]
-            region[dim] = max(low, begin), min(high, end)
-        if all(low < high for low, high in region):
-            chosen = dict(zip(joins, parts, strict=True))
-            yield from cut_region(target, region, reach, chosen, elements, step)
+        spans = [(0, d) for d in shape]
+        for found, part in zip(ends, parts, strict=True):
+            dim, begin, end = found[part]
+            low, high = spans[dim]
+            spans[dim] = max(low, begin), min(high, end)
+        if all(low < high for low, high in spans):
+            yield Region(target, reach, spans, dict(zip(joins, parts, strict=True)))
 
 
-def cut_region(
-    target: Target,
-    region: Sequence[tuple[int, int]],
-    reach: "Reach",
-    parts: Mapping[ConcatOp, int],
-    elements: int,
-    step: int,
-) -> Iterator[Piece]:
+def cut_region(region: Region, elements: int, step: int) -> Iterator[Piece]:
     """Boxes of about so many elements. Only at the end of a dimension may they pass their region,
     and rows of several columns are multiples of `step` long."""
+    target, reach, parts = region.target, region.reach, region.parts
     shape = shape_of(target.value)
-    begin = tuple(low for low, _ in region)
-    extents = [high - low for low, high in region]
+    begin = tuple(low for low, _ in region.spans)
+    extents = [high - low for low, high in region.spans]
     if not shape:
         yield Piece(target, (), (), (), parts)
         return
@@ -222,7 +227,7 @@ def cut_region(
     def spans(dim: int, size: int, unit: int) -> Iterator[tuple[int, int, int]]:
         """Begin, number and size of the boxes along a dimension."""
         extent = extents[dim]
-        if region[dim][1] == shape[dim]:
+        if region.spans[dim][1] == shape[dim]:
             size = align_up(min(size, extent), unit)
             yield 0, ceil(extent / size), size
             return
@@ -258,6 +263,8 @@ class Reach:
 
     def __init__(self, launch: Launch, value: SSAValue):
         self.body, self.value = launch.body, value
+        views = viewed(launch)
+        self.loaded = [views.get(x, x) for x in launch.body.inputs]  # as they are in memory
         self.shape = shape = shape_of(value)
         self.whole = self.boxes({})
         self.along = {d: self.boxes({d: (0, 1)}) for d, size in enumerate(shape) if size > 1}
@@ -287,7 +294,7 @@ class Reach:
 
     def find_row(self) -> None:
         """The last axis of an input is that of the columns, or else of the rows."""
-        inputs = [x for x in self.body.inputs if x in self.whole and numel(shape_of(x)) > 1]
+        inputs = [x for x in self.loaded if x in self.whole and numel(shape_of(x)) > 1]
         for value in sorted(inputs, key=lambda x: -numel(shape_of(x))):
             axis = max((i for i, d in enumerate(shape_of(value)) if d > 1), default=0)
             dims = [d for d, axes in self.moved(value).items() if axis in axes]
@@ -296,18 +303,18 @@ class Reach:
                 self.turned = True
                 return
 
-    def part(self, op: ConcatOp, number: int) -> tuple[int, int, int]:
-        """The dimension, and where along it an operand of a concatenation is."""
+    def parts(self, op: ConcatOp) -> list[tuple[int, int, int]]:
+        """The dimension, and where along it each operand of a concatenation is."""
         axis = op.axis.value.data % len(shape_of(op.result))
         dims = [d for d, axes in self.moved(op.result).items() if axis in axes]
         sizes = [shape_of(x)[axis] for x in op.inputs]
         if len(dims) == 1:
             dim = dims[0]
-            box, begin = self.along[dim][op.result], sum(sizes[:number])
+            box = self.along[dim][op.result]
             assert box is not None
-            many = box.sizes[axis]
+            many, ends = box.sizes[axis], [*accumulate(sizes, initial=0)]
             if all(n % many == 0 for n in sizes) and many * self.shape[dim] == sum(sizes):
-                return dim, begin // many, (begin + sizes[number]) // many
+                return [(dim, begin // many, end // many) for begin, end in pairwise(ends)]
         raise NotLowered("parts of a concatenation are none of its user")
 
 
@@ -345,7 +352,7 @@ class MovePull(Pull):
         return target
 
     def ring(self, shape: v.Shape, like: SSAValue) -> v.Tile:
-        return self.c.ub(*shape, element_type(like), 2)[self.turn]
+        return self._alloc(shape, element_type(like), 2)[self.turn]
 
     def expression(self, value: SSAValue, box: Box, column: bool = False) -> v.Expression:
         if value in self.views:
