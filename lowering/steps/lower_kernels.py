@@ -41,7 +41,7 @@ from ge.dialects.targets.target import Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.steps.kept_programs import Kept, Shared
 from ge.lowering.steps.lower_to_tasks import symbols_of
-from ge.runtime.library.by_hand import passed_over
+from ge.runtime.library.by_hand import passed_over, registered
 from ge.runtime.library.launch import Launch, NotLowered
 
 
@@ -126,7 +126,7 @@ class LowerKernelsPass(ModulePass):
 def tell_passed_over(kernels: Sequence[KernelOp], target: Target) -> None:
     """Warn, once for each op class, of tile programs by hand that fused launches do not use."""
     told = set[str]()
-    for kernel in kernels:
+    for kernel in kernels if registered() else ():
         launch = Launch(kernel, target)
         if (op := passed_over(launch)) is None or op.name in told:
             continue

@@ -132,7 +132,7 @@ def find(op: type[Operation]) -> Kernel | None:
     """The first call imports all kernel modules; those of an installed package are imported for
     the first op of its dialects. Raises GeError where that fails."""
     _import_kernels()
-    if op not in _KERNELS and not op.__module__.startswith("ge."):
+    if op not in _KERNELS:
         for package in of_dialect(op.name.partition(".")[0]):
             for module in package.adds.kernels:
                 package.load(module)
@@ -152,8 +152,8 @@ def prepare(op: Operation) -> Fn:
     if around is not None:
         registered = _INSIDE.get((type(op), type(around)), registered)
     if registered is None:
-        own = type(op).__module__.startswith("ge.")
-        where = "runtime/kernels" if own else "the modules of `kernels` of its package"
+        packages = of_dialect(op.name.partition(".")[0])
+        where = f"the modules of `kernels` of {packages[0]}" if packages else "runtime/kernels"
         raise GeError(f"no kernel is registered for {op.name}", hint=f"add one to {where}")
     fn = registered.factory(op)
     slots = operand_slots(op)
