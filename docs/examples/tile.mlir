@@ -85,6 +85,25 @@ tile.kernel @largest(%x: memref<16x64xf32>, %y: memref<16x1xf32>) cores 1 {
 
 // -----
 
+// Each row backwards: columns are gathered at numbers.
+tile.kernel @backwards(%x: memref<16x64xf32>, %at: memref<1x64xi32>, %y: memref<16x64xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    %t = tile.alloc : !tile.tile<16x64xf32, ub>
+    %k = tile.alloc : !tile.tile<1x64xi32, ub>
+    %found = tile.alloc : !tile.tile<16x64xf32, ub>
+    %in = tile.view %x[%c0, %c0] : memref<16x64xf32> -> !tile.box<16x64xf32>
+    tile.load %in to %t
+    %numbers = tile.view %at[%c0, %c0] : memref<1x64xi32> -> !tile.box<1x64xi32>
+    tile.load %numbers to %k
+    tile.gather %t at %k to %found
+    %out = tile.view %y[%c0, %c0] : memref<16x64xf32> -> !tile.box<16x64xf32>
+    tile.store %found to %out
+  }
+}
+
+// -----
+
 // A cube core hands its sums to two vector cores, half of the rows to each.
 tile.kernel @halves(%x: memref<64x32xf16>, %y: memref<64x32xf32>) cores 1 {
   %c0 = arith.constant 0 : index
