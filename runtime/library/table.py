@@ -9,7 +9,13 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.image import ResizeOp
-from ge.dialects.graph.indexing import ScatterElementsOp, ScatterNdOp, TensorScatterOp, TopKOp
+from ge.dialects.graph.indexing import (
+    GatherElementsOp,
+    ScatterElementsOp,
+    ScatterNdOp,
+    TensorScatterOp,
+    TopKOp,
+)
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.access import Access
@@ -22,6 +28,7 @@ BY_OP: dict[type[TensorOp], str] = {
     AttentionOp: "attention.attention.lower_attention",
     ConvOp: "convolution.convolution.lower_convolution",
     ConvTransposeOp: "convolution.transposed.lower_transposed",
+    GatherElementsOp: "scatters.gather_elements.lower_gather_elements",
     PoolOp: "windows.pooling.lower_pool",
     ScatterElementsOp: "scatters.scatter_elements.lower_scatter_elements",
     ScatterNdOp: "scatters.scatter.lower_scatter",

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from xdsl.ir import Attribute
 
 from ge.dialects.support.types import Shape
@@ -88,6 +90,46 @@ def test_sums_are_shared_by_all_cores() -> None:
 def test_updates_pass_all_rows_of_a_box_at_once() -> None:
     few, many = (total_us(elements((n, 40000), 0, 4, "f32", "max")[0]) for n in (4, 32))
     assert many < 8 * few
+
+
+def gathered(shape: Shape, axis: int, count: int, element: str, index: str = "i64") -> str:
+    size = tuple(count if i == axis else d for i, d in enumerate(shape))
+    x, k, y = tensor(shape, element), tensor(size, index), tensor(size, element)
+    return (
+        f"func.func @main(%a: {x}, %b: {k}) -> {y} {{\n"
+        f"%r = graph.gather_elements %a, %b axis {axis} : ({x}, {k}) -> {y}\n"
+        f"return %r : {y}\n}}"
+    )
+
+
+def indices_of(size: int, index: str) -> Make:
+    def make(rng: np.random.Generator, kind: Attribute, shape: Sequence[int]) -> Array:
+        if str(kind) != index:
+            return random_array(rng, kind, shape)
+        return rng.integers(-size, size, tuple(shape)).astype(index.replace("i", "int"))
+
+    return make
+
+
+@settings(max_examples=settings().max_examples // 4)
+@given(st.data())
+def test_elements_are_gathered(data: st.DataObject) -> None:
+    """Along any axis, at indices from either end."""
+    shape = tuple(data.draw(st.lists(st.integers(2, 40), min_size=1, max_size=3)))
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    element = data.draw(st.sampled_from(["f16", "f32", "i8"]))
+    index = data.draw(st.sampled_from(["i32", "i64"]))
+    text = gathered(shape, axis, data.draw(st.integers(1, 60)), element, index)
+    target = data.draw(st.sampled_from(["910b2", "310p3"]))
+    make = indices_of(shape[axis], index)
+    compare(text, target, all_lowered=True, exact=True, make=make, orders=1)
+
+
+def test_elements_of_a_long_axis_are_gathered_in_parts() -> None:
+    text = gathered((9000, 9), 0, 700, "f32", "i32")
+    compare(text, all_lowered=True, exact=True, make=indices_of(9000, "i32"))
+    times = [total_us(gathered((4000, 96 * n), 0, 4000, "f32")) for n in (8, 16)]
+    assert times[1] < 2.2 * times[0]
 
 
 CASES = {
