@@ -1,6 +1,8 @@
 """Whether a launch would have a tile program, asked before it is made: fusion makes none that no
 lowering takes."""
 
+from dataclasses import dataclass
+
 from xdsl.ir import Block, SSAValue
 
 from ge.dialects.fused_op import Body, RegionOp, multiplies
@@ -18,18 +20,28 @@ from ge.runtime.library.programs import bytes_left
 from ge.runtime.library.table import lowering_of
 
 
+@dataclass(frozen=True)
+class Answer:
+    """Why no lowering has a program for a launch; or, where one has, how many microseconds that
+    takes, if its lowering has an estimate."""
+
+    refusal: str | None = None
+    us: float | None = None
+
+
 @once
-def refusal(body: TensorOp | Body, target: Target) -> str | None:
-    """Why no lowering has a program for a launch of a body, as far as that is known without writing
-    it; None where one has. Shapes are static."""
+def asked(body: TensorOp | Body, target: Target) -> Answer:
+    """Whether a lowering has a program for a launch of a body, as far as that is known without
+    writing it. Shapes are static."""
     launch = Launch(kernel_of(Body.of(body)), target)
     try:
-        left = bytes_left(launch, lowering_of(launch)(launch))
+        written = lowering_of(launch)(launch)
+        left = bytes_left(launch, written)
     except (NotLowered, GeError) as e:
-        return str(e)
-    if not (full := [memory for memory, size in left.items() if size < 0]):
-        return None
-    return f"its tiles do not fit into {full[0].value}"
+        return Answer(str(e))
+    if full := [memory for memory, size in left.items() if size < 0]:
+        return Answer(f"its tiles do not fit into {full[0].value}")
+    return Answer(us=written.us)
 
 
 def kernel_of(body: Body) -> KernelOp:

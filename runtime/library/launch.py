@@ -38,13 +38,15 @@ class Written:
 
     `shapes`: those of memrefs that are not the values' own; the elements are the same, in the same
     order. `alone`: the kind of cores that has instructions, where it is known that the other one
-    has none.
+    has none. `us`: how long it takes with its start, by the estimate of its cut, where there is
+    one.
     """
 
     write: "Callable[[Tracer, Arguments], None]"
     cores: int | None
     shapes: Mapping[SSAValue, Shape] = field(default_factory=dict[SSAValue, Shape])
     alone: Engine | None = None
+    us: float | None = None
 
 
 @dataclass(frozen=True)

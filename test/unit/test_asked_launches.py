@@ -16,7 +16,7 @@ from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.library import asking
-from ge.runtime.library.asking import refusal
+from ge.runtime.library.asking import asked
 
 # Elements of a convolution are moved past each other, which no program of one does on its way out.
 SHUFFLED = """
@@ -46,7 +46,7 @@ def test_a_launch_without_a_program_comes_apart(target: str):
     """What moves elements past each other leaves the launch of the convolution. Without programs it
     is one launch, as it was."""
     (whole,) = fused(SHUFFLED, False, target)
-    assert refusal(whole, Target.load(target))
+    assert asked(whole, Target.load(target)).refusal
     assert not fused(SHUFFLED, True, target)
     compare(SHUFFLED, target, all_lowered=True, tiles=True)
 
@@ -78,3 +78,17 @@ def test_few_launches_are_asked_of_a_long_one(monkeypatch: pytest.MonkeyPatch):
   func.return %r : {half} }}"""
     fused(text, True)
     assert 1 < len(calls) < 12
+
+
+@pytest.mark.parametrize(("target", "launches"), [("910b2", 1), ("310p3", 0)])
+def test_what_starts_late_stays_apart(target: str, launches: int):
+    """Where vector cores start late, a function of a small result of a convolution is a launch of
+    its own: the two take less time by their programs (16 us, not 22). A large result stays, and so
+    does any where the cores are one."""
+    for size, apart in ((56, launches), (224, 0)):
+        x, w = f"tensor<1x64x{size}x{size}xf32>", "tensor<64x64x3x3xf32>"
+        text = f"""func.func @main(%x: {x}, %w: {w}) -> {x} {{
+  %0 = graph.conv %x, %w pads [1, 1, 1, 1] : ({x}, {w}) -> {x}
+  %1 = graph.silu %0 : ({x}) -> {x}
+  func.return %1 : {x} }}"""
+        assert len(fused(text, True, target)) == 1 - apart

@@ -25,7 +25,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, has_size, is_ranked, numel, shape_of
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.library.asking import refusal
+from ge.runtime.library.asking import asked
 from ge.runtime.library.costs.cost import hbm_bytes_per_us, launch_us
 from ge.runtime.library.costs.tiling import over_core
 from ge.transforms.analysis.views import view_offsets
@@ -274,28 +274,47 @@ class Merger:
 
     def with_program(self, ops: Sequence[Operation]) -> tuple[int, int]:
         """Where the ops of a launch that have a tile program together begin and end: as many as
-        possible, with the first one that multiplies. All, if none have, or that is not known."""
+        possible, with the first one that multiplies, but for those at the end that take less time
+        as a launch of their own. All, if none have a program, or that is not known."""
         whole = 0, len(ops)
         body = self.body_of(ops)
         if body.kind or not body.is_static or all(map(is_shape_arithmetic, ops)):
             return whole
-        if (why := refusal(body, self.target)) is None:
-            return whole
         main = next((i for i, op in enumerate(ops) if multiplies(op)), 0)
+        if (answer := asked(body, self.target)).refusal is None:
+            return 0, self.fastest_end(ops, main, answer.us)
 
-        def lacks(begin: int, end: int) -> bool:
-            return refusal(self.body_of(ops[begin:end]), self.target) is not None
+        def has_program(begin: int, end: int) -> bool:
+            return asked(self.body_of(ops[begin:end]), self.target).refusal is None
 
         ends = range(len(ops) - 1, main, -1)  # if one has a program, shorter ones have, too
         begins = range(1, main + 1)
-        if (at := bisect_left(ends, True, key=lambda end: not lacks(0, end))) < len(ends):
+        if (at := bisect_left(ends, True, key=lambda end: has_program(0, end))) < len(ends):
             found, op = (0, ends[at]), ops[ends[at]]
-        elif (at := bisect_left(begins, True, key=lambda i: not lacks(i, len(ops)))) < main:
+        elif (at := bisect_left(begins, True, key=lambda i: has_program(i, len(ops)))) < main:
             found, op = (begins[at], len(ops)), ops[begins[at] - 1]
         else:
             return whole
-        self.missed(self.rule, op, Missed(f"with it there is no tile program: {why}", 0.0))
+        why = f"with it there is no tile program: {answer.refusal}"
+        self.missed(self.rule, op, Missed(why, 0.0))
         return found
+
+    def fastest_end(self, ops: Sequence[Operation], main: int, us: float | None) -> int:
+        """Where a launch of so many microseconds, which multiplies in op number `main`, ends if the
+        ops after its end are another one and the two take the least time: the vector cores of split
+        cores start late. Estimates are those of the lowerings of both."""
+        least, best = us or 0.0, len(ops)
+        for end in range(main + 1, len(ops)):
+            own = asked(self.body_of(ops[:end]), self.target)
+            if us is None or own.us is None or own.us + self.target.launch_us >= least:
+                break  # nor is it any faster with more ops
+            rest = launch_us(self.body_of(ops[end:]), self.target)
+            if rest is not None and own.us + rest < least:
+                least, best = own.us + rest, end
+        if best < len(ops):
+            why = f"apart they are {(us or 0.0) - least:.1f} us faster"
+            self.missed(self.rule, ops[best], Missed(why, 0.0))
+        return best
 
 
 def check_rules(disable: Iterable[str], rules: Sequence[str]) -> None:

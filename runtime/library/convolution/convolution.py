@@ -48,7 +48,7 @@ from ge.runtime.library.convolution.cuts import (
     Cut,
     unfolding,
 )
-from ge.runtime.library.convolution.times import all_cuts, fastest
+from ge.runtime.library.convolution.times import Times, all_cuts, fastest
 from ge.runtime.library.language.indices import Condition, Index, Scalar, SharedIndex, ceil_div
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.unfolded import Unfolded
@@ -112,7 +112,7 @@ def by_blocks(
 
     cores = min(cut.blocks(w), launch.target.cube_cores)
     alone = None if cut.passes(w) else Engine.CUBE
-    return Written(write, cores, w.shapes(cut) | rest.shapes, alone)
+    return Written(write, cores, w.shapes(cut) | rest.shapes, alone, Times(w, target).us(cut))
 
 
 def passing_rows(cut: Cut, w: Convolution, rest: Rest) -> int:

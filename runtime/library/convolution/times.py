@@ -225,6 +225,12 @@ class Times:
         pace = max(steps * load, steps * before + vector, steps * moves, cube, out)
         return block.rounds * pace + start + before + load + macs / parts + out + vector
 
+    def us(self, cut: Cut) -> float:
+        """Microseconds of a kernel with this cut."""
+        kind = "mixed" if self.w.passing else "cube"
+        start = self.target.kernel_start_us.get(kind, 0.0)
+        return start + self.cycles(cut) / self.target.cycles_per_us
+
     def image_rate(self, block: Block) -> float:
         """Bytes a cycle of pixels to L1, of which windows are unfolded."""
         target = self.target
