@@ -302,7 +302,8 @@ class Replay:
             text = (
                 f"{placed(step.op)} reads bytes of {a.memory} that an earlier load wrote: the last "
             )
-            text += "one passed its memref, and had less for them; load with `pad`"
+            text += "one passed its memref, or the end of its box, and had less for them; load with"
+            text += " `pad`"
             self.problems.add("left", text, step.op)
         else:
             text = (

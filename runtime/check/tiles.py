@@ -56,7 +56,7 @@ from ge.dialects.tile.buffers import ViewOp, box_of, constant_index
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.reading import ReadOp
-from ge.dialects.tile.transfers import StoreOp
+from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.dialects.tile.types import BoxType
 from ge.runtime.check.problems import Problem, Problems, placed
 from ge.runtime.check.tile_cores import ordered_memory
@@ -237,9 +237,9 @@ def check_barriers(kernel: KernelOp, cores: Sequence[Core], problems: Problems) 
 
 def only_chooses_boxes(op: ReadOp, device: Device) -> bool:
     """Whether a number that is read says nothing but where boxes of memrefs begin that are only
-    loaded from, and these begin later the larger it is: what is true of the largest numbers and of
-    the least ones, all at once, is then true of those between. Distinct numbers are not all the
-    least or the largest at once."""
+    loaded from, and these begin later the larger it is, or where such boxes end, of loads that pad:
+    what is true of the largest numbers and of the least ones, all at once, is then true of those
+    between. Distinct numbers are not all the least or the largest at once."""
     if op.distinct is not None or op.ascending is not None:
         return False
     values: list[SSAValue] = [op.result]
@@ -250,6 +250,8 @@ def only_chooses_boxes(op: ReadOp, device: Device) -> bool:
             if added or (isinstance(user, MuliOp) and max(map(factor, user.operands)) >= 0):
                 values.append(user.results[0])
             elif not (isinstance(user, ViewOp) and _is_loaded_box(user, device)):
+                return False
+            elif use.index > len(user.offsets) and not _is_padded(user):
                 return False
     return True
 
@@ -267,6 +269,12 @@ def _is_loaded_box(view: ViewOp, device: Device) -> bool:
     uses = [u.operation for a, h in device.homes.items() if h is home for u in a.uses]
     boxes = (op for op in uses if isinstance(op, ViewOp))
     return not any(isinstance(u.operation, StoreOp) for b in boxes for u in b.result.uses)
+
+
+def _is_padded(view: ViewOp) -> bool:
+    """Whether all loads of a box write all of their tiles."""
+    users = (use.operation for use in view.result.uses)
+    return all(isinstance(op, LoadOp) and op.pad is not None for op in users)
 
 
 def check_memories(kernel: KernelOp, target: Target, problems: Problems) -> None:

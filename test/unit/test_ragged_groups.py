@@ -326,3 +326,53 @@ def constant_of(program: TileProgram, number: int) -> SSAValue:
     op = index_constant(number)
     block.insert_op_before(op, first)
     return op.result
+
+
+def test_masks_of_a_length_that_is_read():
+    """Rows behind it are padded: proved for all lengths. What is loaded without padding is not."""
+
+    def kernel(pad: float | None) -> TileProgram:
+        def masked(c: Any, x: Any, lengths: Any, out: Any) -> None:
+            t = c.ub(BLOCK, WIDTH)
+            n = c.read(lengths[0], below=ROWS + 1)
+            for i in c.share(tile.ceil_div(ROWS, BLOCK)):
+                t[:] = 0
+                c.load(t, x[i * BLOCK : n], pad=pad)
+                c.store(out[i * BLOCK :], t)
+
+        x = LIKE((ROWS, WIDTH), "f32")
+        return tile.kernel(masked).on(x, LIKE((1,), "i32"), x, cores=2)
+
+    for pad in (0, None):
+        proof = kernel(pad).check()
+        assert not proof.problems
+        assert ("not for all" in proof.summary) == (pad is None)
+        for n in (0, 1, 16, 23, 40):
+            x = np.random.default_rng(0).standard_normal((ROWS, WIDTH)).astype("f4")
+            out = np.full_like(x, np.nan)
+            kernel(pad).run(x, np.array([n], "i4"), out)
+            x[n:] = 0
+            np.testing.assert_array_equal(out, x)
+
+
+@pytest.mark.parametrize("steps", [[1, 1], [16, 3], [40, -5]])
+def test_steps_of_a_loop_take_what_their_boxes_have(steps: list[int]):
+    """Steps whose boxes end elsewhere are not taken for one: as loops of Python have them."""
+    base, by = steps
+
+    def of(loop: Callable[[Any, int], Any]) -> TileProgram:
+        def kernel(c: Any, x: Any, out: Any) -> None:
+            t = c.ub(BLOCK, WIDTH, copies=2)
+            for i in loop(c, 8):
+                c.load(t[i], x[i * BLOCK : i * BLOCK + base + i * by], pad=0)
+                c.store(out[i * BLOCK : i * BLOCK + base + i * by], t[i])
+            c.store(out[0:], t[0])
+
+        like = LIKE((8 * BLOCK, WIDTH), "f32")
+        return tile.kernel(kernel).on(like, like, cores=1, target="910b2")
+
+    ours, pythons = of(lambda c, n: c.range(n)).time(), of(lambda c, n: range(n)).time()
+    assert ours.hbm_bytes == pythons.hbm_bytes
+    for pipe, other in zip(ours.pipes, pythons.pipes, strict=True):
+        assert pipe.instructions == other.instructions
+        assert pipe.busy_us == pytest.approx(other.busy_us, rel=1e-6)

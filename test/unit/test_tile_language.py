@@ -444,3 +444,34 @@ def test_conditions_are_joined():
     program = sums.on(a, b[:16].copy(), out, cores=1)
     program.run(a, b[:16].copy(), out)
     np.testing.assert_array_equal(out, a[48:].astype("f4") @ b[:16].astype("f4"))
+
+
+@tile.kernel(M=8, K=8)
+def top_k(c: Any, x: Any, values: Any, places: Any, M: int, K: int) -> None:
+    """The K largest of each row, the first of equal ones first: K times the largest, struck out."""
+    N, INF = x.shape[1], float("inf")
+    t, best, first = c.ub(M, N), c.ub(M, 1), c.ub(M, 1, "i32")
+    V, P = c.ub(M, K), c.ub(M, K, "i32")
+    for i in c.share(tile.ceil_div(x.shape[0], M)):
+        c.load(t, x[i * M :], pad=-INF)
+        V[:], P[:] = 0, 0
+        for k in range(K):
+            best[:] = tile.rowmax(t)
+            first[:] = tile.rowmin(tile.where(t == best, tile.columns(N), N))
+            V[:] = tile.where(tile.columns(K) == k, best, V)
+            P[:] = tile.where(tile.columns(K) == k, first, P)
+            t[:] = tile.where(tile.columns(N) == first, -INF, t)
+        c.store(values[i * M :], V)
+        c.store(places[i * M :], P)
+
+
+def test_top_k():
+    x = np.random.default_rng(0).integers(-20, 20, (20, 96)).astype("f4")
+    values, places = np.zeros((20, 8), "f4"), np.zeros((20, 8), "i4")
+    program = top_k.on(x, values, places, cores=2)
+    assert not program.check().problems
+    expected = np.argsort(-x, axis=1, kind="stable")[:, :8]
+    for seed in (None, *range(5)):
+        program.run(x, values, places, seed=seed)
+        np.testing.assert_array_equal(places, expected)
+        np.testing.assert_array_equal(values, np.take_along_axis(x, expected, axis=1))
