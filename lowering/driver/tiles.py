@@ -13,7 +13,9 @@ from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.ops import NO_TILES, KernelOp, LaunchOp
 from ge.dialects.support.operation import walk
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.runtime.clock.launched import launched
+from ge.runtime.library.costs.estimates import figures_of
 from ge.runtime.library.costs.pipes import Pipes
 
 UNKNOWN = "nothing was written for it yet"
@@ -31,12 +33,12 @@ class Coverage:
     @classmethod
     def of(cls, module: ModuleOp, target: Target) -> "Coverage":
         counts = Counter(op.callee for op in walk(module) if isinstance(op, LaunchOp))
-        coverage = cls(target)
+        coverage, programs = cls(target), programs_of(module)
         for kernel in module.ops:
             if isinstance(kernel, KernelOp) and (count := counts[kernel.sym_name.data]):
                 reason = reason_of(kernel)
                 coverage.launches[reason] += count
-                coverage.us[reason] += count * alone_us(kernel, target)
+                coverage.us[reason] += count * alone_us(kernel, programs.get(kernel), target)
         return coverage
 
     @cached_property
@@ -72,14 +74,24 @@ def reason_of(kernel: KernelOp) -> str:
     return reason.data if isinstance(reason, StringAttr) else UNKNOWN
 
 
-def alone_us(kernel: KernelOp, target: Target) -> float:
-    """The time of a launch, without its launch cost; 0 where its sizes are not known."""
+def alone_us(kernel: KernelOp, program: TileKernelOp | None, target: Target) -> float:
+    """The estimate of a launch alone, with its operands in HBM and without its launch cost: that of
+    its tile program, if it has one; 0 where its sizes are not known."""
+    if program is not None and (figures := figures_of(program, target)) is not None:
+        return figures.total_us
     if kernel.engine.data is Engine.HOST:
         return 0.0
     cost = launched(kernel, target).cost
     if cost is None:
         return 0.0
     return (cost.time(target) if isinstance(cost, Pipes) else cost).total_us
+
+
+def programs_of(module: ModuleOp) -> dict[KernelOp, TileKernelOp]:
+    """The tile programs of kernels."""
+    known = {op.sym_name.data: op for op in module.ops if isinstance(op, TileKernelOp)}
+    kernels = [op for op in module.ops if isinstance(op, KernelOp) and op.tiles is not None]
+    return {k: known[k.tiles.data] for k in kernels if k.tiles and k.tiles.data in known}
 
 
 def write_tile_programs(module: ModuleOp, target: str) -> None:

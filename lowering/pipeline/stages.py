@@ -361,6 +361,7 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
         search = SEARCH_FOR_LIMIT if remedies.any else SEARCH_BRIEFLY
     return [
         ExpressSizesPass(),
+        *(tile_programs(options) if options.tiles else []),  # their times are the schedule's
         AssignStreamsPass(options.target),
         PlanMemoryPass(
             options.target,
@@ -371,7 +372,6 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
             print_liveness=options.print_liveness,
         ),
         PlanRangesPass(),
-        *(tile_programs(options) if options.tiles else []),
     ]
 
 

@@ -45,6 +45,7 @@ from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.library.by_hand import author_of
 from ge.runtime.library.choices import Choice, choosing
+from ge.runtime.library.costs.estimates import figures_of, keep, keep_as, read_figures
 from ge.runtime.library.launch import Launch, NotLowered
 
 NAME = "program"
@@ -112,7 +113,8 @@ class Shared:
         """The program for a key that says all that it follows from. Raises NotLowered."""
         program = self.written.get(key)
         if isinstance(program, TileKernelOp):
-            return program.clone()
+            keep_as(copy := program.clone(), program)
+            return copy
         if program is None:
             try:
                 program = write()
@@ -179,13 +181,15 @@ class Kept(Shared):
         if (entry := self.entries.get(name)) is None:
             path = self.folder / name
             if (entry := self.read(kernel, path)) is None:
-                entry = new_entry(write, self.texts)
+                entry = new_entry(write, self.texts, self.target)
                 self.keep(kernel, path, entry)
             self.entries[name] = entry
         if "reason" in entry:
             raise NotLowered(entry["reason"])
         facts = entry["cores"], entry["text"], self.parsed, entry["workspace"]
-        return TextKernelOp(NAME, *facts)
+        program = TextKernelOp(NAME, *facts)
+        keep(program, self.target, read_figures(entry["figures"]))
+        return program
 
     def parsed(self, text: str) -> TileKernelOp:
         (op,) = parse_module(self.ctx, Source("a tile program", text)).ops
@@ -229,15 +233,19 @@ def import_lowerings(kernels: Iterable[KernelOp], target: Target) -> None:
             lowering_of(Launch(kernel, target))
 
 
-def new_entry(write: Write, texts: dict[Any, str]) -> dict[str, Any]:
+def new_entry(write: Write, texts: dict[Any, str], target: Target) -> dict[str, Any]:
     """What a folder keeps. `texts`: those of attributes, for all kernels."""
     try:
         program = write()
     except NotLowered as e:
         return {"reason": str(e)}
     program.sym_name = StringAttr(NAME)
-    text = op_text(program, attributes=texts).removeprefix(HEAD)
-    return {"cores": program.core_count, "workspace": program.workspace_bytes, "text": text}
+    return {
+        "cores": program.core_count,
+        "workspace": program.workspace_bytes,
+        "figures": figures_of(program, target),
+        "text": op_text(program, attributes=texts).removeprefix(HEAD),
+    }
 
 
 def name_of(key: str) -> str:

@@ -42,6 +42,7 @@ from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.steps.kept_programs import Kept, Shared
 from ge.lowering.steps.lower_to_tasks import symbols_of
 from ge.runtime.library.by_hand import passed_over, registered
+from ge.runtime.library.costs.estimates import figures_of, keep
 from ge.runtime.library.launch import Launch, NotLowered
 
 
@@ -119,7 +120,9 @@ class LowerKernelsPass(ModulePass):
 
         program = tile_program(kernel, "program", target)
         if self.finish:
+            figures = figures_of(program, target)
             finish_alone(program, self.target, around)
+            keep(program, target, figures)
         return program
 
 

@@ -17,11 +17,6 @@ from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
 from ge.runtime.tiles.memory import poisoned
 
 
-def size_of(memref: SSAValue) -> int:
-    """In bytes."""
-    return byte_size(memref.type)
-
-
 @dataclass(frozen=True, slots=True)
 class Argument:
     """A memref of a kernel: an input if it is loaded from, an output if it is stored to. Where it
@@ -81,4 +76,4 @@ def unwritten(memref: SSAValue) -> Array:
 
 
 def _require(memref: SSAValue) -> None:
-    require_memory(size_of(memref), "a memref of", memref.type, hint=WITHOUT_MEMORY)
+    require_memory(byte_size(memref.type), "a memref of", memref.type, hint=WITHOUT_MEMORY)

@@ -39,22 +39,21 @@ from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import box_of
-from ge.dialects.tile.compute import ReduceOp
 from ge.dialects.tile.instruction import Instruction
-from ge.dialects.tile.kernel import KernelOp, ProgramOp
+from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.reading import ReadOp
-from ge.dialects.tile.transfers import LoadOp, PopOp, StoreOp
+from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.runtime.data.arrays import Array
-from ge.runtime.library.costs.pipes import evicted_bytes, hbm_bytes_per_us
-from ge.runtime.tiles.arguments import Argument, arguments_of, array_of, size_of, unwritten
-from ge.runtime.tiles.costs import Share, cycles_of
+from ge.runtime.library.costs.cycles import Share, cycles_of
+from ge.runtime.library.costs.estimates import kind_of
+from ge.runtime.library.costs.traffic import Held, KernelTraffic
+from ge.runtime.tiles.arguments import Argument, arguments_of, array_of, unwritten
 from ge.runtime.tiles.instructions import Box, prepare
 from ge.runtime.tiles.limits import check_fits, check_meetings, explained
 from ge.runtime.tiles.memory import CoreMemory, Kept
 from ge.runtime.tiles.program import PIPES, Tables, Walk, offsets_of, translate
 from ge.runtime.tiles.queues import by_time, meetings, random_order, simulate
 from ge.runtime.tiles.replay import MEET, SET, WAIT, Latencies, Place, Simulation
-from ge.runtime.tiles.reuse import loaded_again
 from ge.runtime.tiles.rounds import Known, Rounds, side_by_side
 from ge.runtime.tiles.steps import Trace
 from ge.runtime.tiles.times import KernelTime, PipeTime, Row
@@ -63,8 +62,6 @@ T = TypeVar("T")
 Issue = tuple[tuple[int, ...], ...]  # numbers of records, by pipe
 Steps = list[tuple[int, tuple[Any, ...]]]  # numbers of instructions, and their operands
 Phases = list[Steps]  # between barriers
-
-Held = tuple[float, ...]  # the parts of a kernel's arguments that are in L2; others are in HBM
 
 MOST_KEPT = 100_000  # steps that a kernel keeps from run to run
 
@@ -85,7 +82,6 @@ class TileKernel:
         self._released: dict[Held, list[float]] = {}  # when barriers let cores go on, in cycles
         self._ordered: dict[int, Phases] = {}  # by core; nothing that is read changes them
         self._kept = 0
-        self._again: Counter[SSAValue] | None = None
         self._reads = any(isinstance(o, ReadOp) for o in op.walk())
 
     @cached_property
@@ -152,7 +148,7 @@ class TileKernel:
         """Of each record."""
         _ = self.issued  # adds records
         if len(self._cycles.get(held, ())) < len(self.tables.records):
-            self._cycles[held] = self._cycles_from(0, self.shares(held))
+            self._cycles[held] = self._cycles_from(0, self.traffic.shares(held))
         return self._cycles[held]
 
     def _cycles_from(self, first: int, shares: Sequence[Share]) -> list[float]:
@@ -177,7 +173,7 @@ class TileKernel:
     # ---- memory traffic
 
     @cached_property
-    def traffic(self) -> tuple[list[Counter[SSAValue]], Counter[SSAValue]]:
+    def traffic(self) -> KernelTraffic:
         """Bytes that all cores together load of each memref, by unit, and store to it."""
         different = {id(issue): issue for issue in self.issued}
         loaded, stored = [Counter[SSAValue]() for _ in self.tables.units], Counter[SSAValue]()
@@ -197,69 +193,7 @@ class TileKernel:
                     if number in boxes:
                         total, memref, size = boxes[number]
                         total[memref] += cores * count * size
-        return loaded, stored
-
-    def crossing(self, loaded: Mapping[SSAValue, int], held: Held) -> dict[SSAValue, float]:
-        """Bytes that come from HBM of what is loaded of each memref."""
-        found: dict[SSAValue, float] = {}
-        again = self.again(loaded)
-        own = self.op.workspace if self.op.workspace_bytes <= self.target.l2_bytes else ()
-        for i, memref in enumerate(self.op.body.block.args):
-            missed = 0.0 if memref in own else 1 - held[i] if i < len(held) else 1.0
-            found[memref] = missed * min(loaded.get(memref, 0), size_of(memref)) + again[memref]
-        return found
-
-    def again(self, loaded: Mapping[SSAValue, int]) -> Counter[SSAValue]:
-        """Bytes of each memref that come from HBM more than once: where some are loaded again, and
-        L2 has not room for all."""
-        if self._again is None:
-            fits = sum(map(size_of, loaded)) <= self.target.l2_bytes
-            once = all(size <= size_of(memref) for memref, size in loaded.items())
-            units = [(unit.program, unit.part) for unit in self.tables.units]
-            facts = self.op.core_count, self.target.l2_bytes
-            self._again = Counter() if fits or once else loaded_again(units, *facts)
-        return self._again
-
-    def shares(self, held: Held = ()) -> list[Share]:
-        """Of each unit of a core. Those that load side by side share what HBM gives by the bytes
-        that they take of it; who takes less than the others is not held up by them. All cube cores
-        saturate L2; where there are more vector cores than these, they share it."""
-        by_unit, _ = self.traffic
-        loaded = sum(by_unit, Counter[SSAValue]())
-        bytes_of = self.crossing(loaded, held)
-        parts = [
-            sum(bytes_of[m] * size / loaded[m] for m, size in own.items() if size)
-            for own in by_unit
-        ]
-        total, loading = sum(parts), sum(map(bool, parts))
-        rate = hbm_bytes_per_us(self.op.core_count, self.target) / self.target.cycles_per_us
-        each = rate * self.target.hbm_read_efficiency / self.op.core_count
-        return [
-            Share(
-                {
-                    m: each * max(part / total, 1 / loading) * loaded[m] / bytes_of[m]
-                    for m, size in own.items()
-                    if size and bytes_of[m]
-                },
-                self.target.l2_read_rate * self.l2_part(unit.program),
-                self.target.l2_write_rate * self.l2_part(unit.program),
-            )
-            for part, own, unit in zip(parts, by_unit, self.tables.units, strict=True)
-        ]
-
-    def l2_part(self, program: ProgramOp) -> float:
-        """The part of a cube core's rate of L2 that each core of a program gets."""
-        return min(1.0, self.target.cube_cores / (self.op.core_count * program.parts))
-
-    def hbm(self, held: Held = ()) -> tuple[int, float]:
-        """Bytes that cross HBM, and the microseconds that they take at least."""
-        by_unit, stores = self.traffic
-        loaded = int(sum(self.crossing(sum(by_unit, Counter[SSAValue]()), held).values()))
-        stored = sum(min(size, size_of(m)) for m, size in stores.items())
-        stored = evicted_bytes(loaded, stored, self.target)
-        rate = hbm_bytes_per_us(self.op.core_count, self.target)
-        read_rate = rate * self.target.hbm_read_efficiency
-        return loaded + stored, max((loaded + stored) / rate, loaded / read_rate)
+        return KernelTraffic(self.op, self.target, loaded, stored)
 
     # ---- time
 
@@ -299,7 +233,7 @@ class TileKernel:
         different = {id(issue): issue for issue in self.issued}
         simulations = [(self.simulate(issue, held=held), issue) for issue in different.values()]
         busiest, issue = max(simulations, key=lambda s: s[0].cycles)
-        per_us, (size, hbm_us) = self.target.cycles_per_us, self.hbm(held)
+        per_us, (size, hbm_us) = self.target.cycles_per_us, self.traffic.hbm(held)
         return KernelTime(
             self.name,
             self.kind,
@@ -324,13 +258,7 @@ class TileKernel:
 
     @cached_property
     def kind(self) -> str:
-        has_rows = any(isinstance(op, ReduceOp) for op in self.op.walk())
-        if self.op.cube is None:
-            return "row" if has_rows else "vector"
-        if self.op.vector is None:
-            return "cube"
-        comes_back = any(isinstance(op, PopOp) for op in self.op.cube.walk())
-        return "attention" if has_rows and comes_back else "mixed"
+        return kind_of(self.op)
 
     def _pipe_times(self, simulation: Simulation, issue: Issue) -> Iterable[PipeTime]:
         per_us = self.target.cycles_per_us

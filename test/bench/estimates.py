@@ -22,9 +22,8 @@ from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.support.operation import walk
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.driver.compiler import compile_file
-from ge.lowering.driver.tiles import alone_us
+from ge.lowering.driver.tiles import alone_us, programs_of
 from ge.lowering.pipeline.options import Options
 from ge.runtime.tiles.kernel import TileKernel
 
@@ -57,16 +56,17 @@ def launches(path: Path, target: Target) -> Iterator[Launch | None]:
     for op in walk(module):
         if isinstance(op, LaunchOp):
             counts[op.callee] += 1
-    programs = {op.sym_name.data: op for op in module.ops if isinstance(op, TileKernelOp)}
+    programs = programs_of(module)
     for kernel in module.ops:
         if not isinstance(kernel, KernelOp) or not counts[kernel.sym_name.data]:
             continue
         found = None
-        if kernel.tiles is not None and not any(map(is_dynamic, kernel.input_types)):
-            simulated = TileKernel(programs[kernel.tiles.data], target).time().total_us
+        program = programs.get(kernel)
+        if program is not None and not any(map(is_dynamic, kernel.input_types)):
+            simulated = TileKernel(program, target).time().total_us
             name = kernel.sym_name.data
             family = name.rstrip("0123456789").rstrip("_")
-            estimate = alone_us(kernel, target)
+            estimate = alone_us(kernel, program, target)
             found = Launch(path.stem, target.name, name, family, estimate, simulated)
         yield from [found] * counts[kernel.sym_name.data]
 

@@ -25,11 +25,11 @@ from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import VECTOR_INSTRUCTIONS, Target
 from ge.runtime.library.costs.cost import kernel_cost
 from ge.runtime.library.costs.cube_search import cube_kernel
+from ge.runtime.library.costs.cycles import INSTRUCTIONS
 from ge.runtime.library.costs.instructions import ELEMENTWISE, ROWS
 from ge.runtime.library.costs.pipes import Pipes
 from ge.runtime.library.costs.split_cores import SplitCubeKernel
 from ge.runtime.library.costs.tiling import choose_tiling, fits, on_core_bytes
-from ge.runtime.tiles.costs import INSTRUCTIONS
 
 TARGET = Target.load("910b2")
 MERGED = Target.load("910_merged")

@@ -22,8 +22,8 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import Memory, TileType
 from ge.dialects.tile.unfold import Pair, Unfolding, UnfoldOp
+from ge.runtime.library.costs.cycles import Share, cycles_of
 from ge.runtime.library.language.tracing import Tracer
-from ge.runtime.tiles.costs import Share, cycles_of
 
 Array = Any
 B2 = Target.load("910b2")

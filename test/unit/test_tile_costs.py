@@ -140,7 +140,7 @@ def test_cube_and_vector_cores_share_what_hbm_gives() -> None:
             c.store(y[i * 64 :, 0:], t)
 
     run = on_cores(product.on(a, w, r, r, cores=8))
-    cube, vector = run.shares()
+    cube, vector = run.traffic.shares(())
     names = dict[SSAValue, str](zip(run.op.body.block.args, "awry", strict=True))
     each = B2.hbm_rate * B2.hbm_efficiency * B2.hbm_read_efficiency
     (total,), (part,) = ((a.nbytes + w.nbytes + r.nbytes,), (r.nbytes,))

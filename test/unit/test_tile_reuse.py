@@ -12,10 +12,10 @@ from xdsl.dialects.builtin import MemRefType, f16
 from xdsl.ir import Block
 
 from ge.dialects.targets.target import Target
+from ge.runtime.library.costs.reuse import Turn, again
 from ge.runtime.library.matmul import matmul
 from ge.runtime.library.matmul.blocks import Cut, Matrices, columns_together
 from ge.runtime.tiles.kernel import TileKernel
-from ge.runtime.tiles.reuse import Turn, again
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_split_sums import plain

@@ -54,6 +54,7 @@ from ge.dialects.targets.target import Target, target_for
 from ge.runtime.clock.clock import ProgramClock
 from ge.runtime.clock.issue import Issue
 from ge.runtime.clock.timeline import Timeline
+from ge.runtime.library.costs.estimates import core_estimates
 from ge.transforms.analysis.aliasing import arena_bytes
 from ge.transforms.analysis.dependencies import Segment, segments
 from ge.transforms.analysis.task_graph import TaskGraph, Window, buffer_graph, windows
@@ -367,7 +368,9 @@ class AssignStreamsPass(ModulePass):
 
     def assign(self, module: ModuleOp, func: FuncOp, target: Target) -> None:
         most = 1 if self.single else STREAMS if self.in_order else STREAMS + MORE_STREAMS
-        clock = None if self.single or self.in_order else ProgramClock(module, target)
+        clock = None
+        if not (self.single or self.in_order):
+            clock = ProgramClock(module, target, tiles=core_estimates(module, target))
         engines = {k.sym_name.data: k.engine.data for k in module.ops if isinstance(k, KernelOp)}
         remove_events(func)
         assignment = StreamAssignment(engines, target, most, clock, self.memory_limit)

@@ -23,23 +23,31 @@ from typing import Any, TypeAlias
 
 from xdsl.dialects.arith import (
     AddiOp,
+    AndIOp,
     CeilDivSIOp,
+    CmpiOp,
+    ConstantOp,
     FloorDivSIOp,
     MaxSIOp,
     MinSIOp,
     MuliOp,
+    OrIOp,
     RemSIOp,
+    SelectOp,
     SubiOp,
+    XOrIOp,
 )
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.scf import ForOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.element_types import storage_bytes
+from ge.dialects.support.types import byte_size
 from ge.dialects.tile.buffers import box_of, constant_index
 from ge.dialects.tile.kernel import CoreOp, CoresOp, PartOp, ProgramOp
+from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp
-from ge.runtime.tiles.arguments import size_of
 
 Piece: TypeAlias = tuple[SSAValue, int, tuple[int, ...]]
 """A memref, which load brings it, and the offsets where a turn begins to load it."""
@@ -55,7 +63,14 @@ FUNCTIONS: dict[type[Operation], Callable[[int, int], int]] = {
     RemSIOp: operator.mod,  # of numbers from 0 on
     MinSIOp: min,
     MaxSIOp: max,
+    AndIOp: lambda a, b: a & b,
+    OrIOp: lambda a, b: a | b,
+    XOrIOp: lambda a, b: a ^ b,
 }
+COMPARISONS: Sequence[Callable[[int, int], bool]] = (
+    *(operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge),
+    *(operator.lt, operator.le, operator.gt, operator.ge),
+)  # by predicate of arith.cmpi
 
 
 class Unknown(Exception):
@@ -110,7 +125,7 @@ def pieces(block: Block, at: "Numbers", times: int) -> Iterator[tuple[Piece, int
             view = box_of(op.source)
             offsets = tuple(at.number(o) for o in view.offsets)
             size = storage_bytes(prod(view.box_sizes), data_type(view.source.type)[0])
-            yield (view.source, id(op), offsets), min(times * size, size_of(view.source))
+            yield (view.source, id(op), offsets), min(times * size, byte_size(view.source.type))
         elif isinstance(op, ForOp) and (steps := at.steps(op)):
             yield from pieces(
                 op.body.block, at.where({op.body.block.args[0]: steps[0]}), times * len(steps)
@@ -118,16 +133,19 @@ def pieces(block: Block, at: "Numbers", times: int) -> Iterator[tuple[Piece, int
 
 
 class Numbers:
-    """The index values of one core."""
+    """The index values of one core. With `largest` numbers that it reads are the largest that they
+    may be, else they are not known."""
 
-    def __init__(self, core: int, cores: int, part: int) -> None:
+    def __init__(self, core: int, cores: int, part: int, largest: bool = False) -> None:
         self.own: dict[type[Operation], int] = {CoreOp: core, CoresOp: cores, PartOp: part}
         self.known: dict[SSAValue, int] = {}
+        self.largest = largest
 
     def where(self, known: dict[SSAValue, int]) -> "Numbers":
         """With loops' variables; constants are known in all of them."""
         inner = Numbers.__new__(Numbers)
-        inner.own, inner.known = self.own, {**self.known, **known}
+        inner.own, inner.largest = self.own, self.largest
+        inner.known = {**self.known, **known}
         return inner
 
     def steps(self, loop: ForOp) -> range:
@@ -145,6 +163,17 @@ class Numbers:
             return constant
         if type(op) in self.own:
             return self.own[type(op)]
-        if type(op) not in FUNCTIONS:
-            raise Unknown
-        return FUNCTIONS[type(op)](*(self.number(o) for o in op.operands))
+        if type(op) in FUNCTIONS:
+            return FUNCTIONS[type(op)](*(self.number(o) for o in op.operands))
+        match op:
+            case CmpiOp():
+                compare = COMPARISONS[op.predicate.value.data]
+                return compare(self.number(op.lhs), self.number(op.rhs))
+            case SelectOp():
+                return self.number(op.lhs if self.number(op.cond) else op.rhs)
+            case ConstantOp(value=IntegerAttr() as attr):  # a truth
+                return attr.value.data != 0
+            case ReadOp() if self.largest:
+                return op.span[-1]
+            case _:
+                raise Unknown

@@ -1,0 +1,115 @@
+"""What launches of kernels with a tile program take, by estimate: for schedulers, which ask again
+and again, and before anybody has simulated a program."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from xdsl.dialects.builtin import ModuleOp
+
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import byte_size
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.compute import ReduceOp
+from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.transfers import PopOp
+from ge.runtime.library.costs.loop_nest import LoopNests
+from ge.runtime.library.costs.pipes import CoreTime, CoreTimes
+
+
+class Figures(NamedTuple):
+    """The estimate of a program, in microseconds: behind its start on a core, with all operands in
+    HBM (`cold_us`) or in L2 (`warm_us`), and how long the pipes are busy."""
+
+    cores: tuple[tuple[str, int], ...]  # by engine
+    sizes: tuple[int, ...]  # bytes of the arguments
+    start_us: float
+    cold_us: float
+    warm_us: float
+    hbm_us: float  # what its bytes take at least, with all operands in HBM
+    cube_us: float
+    vector_us: float
+    load_us: float
+    store_us: float
+
+    @property
+    def total_us(self) -> float:
+        """Of a launch with its operands in HBM, without its launch cost."""
+        return self.start_us + max(self.cold_us, self.hbm_us)
+
+    def time(self, held: tuple[float, ...]) -> CoreTime:
+        """With these parts of the arguments in L2: between cold and warm as the bytes are."""
+        total = sum(self.sizes)
+        warm = sum(part * size for part, size in zip(held, self.sizes, strict=False))
+        core_us = self.cold_us + (self.warm_us - self.cold_us) * (warm / total if total else 0.0)
+        return CoreTime(self.start_us, core_us, *self[6:])
+
+
+def read_figures(kept: Sequence[Any] | None) -> Figures | None:
+    """Figures that were written as JSON."""
+    if kept is None:
+        return None
+    cores, sizes, *times = kept
+    return Figures(tuple((name, count) for name, count in cores), tuple(sizes), *times)
+
+
+_known: WeakKeyDictionary[KernelOp, tuple[Target, Figures | None]] = WeakKeyDictionary()
+
+
+def keep(op: KernelOp, target: Target, figures: Figures | None) -> None:
+    """Take note of a program's figures: it may be a text that nobody has read, or have been brought
+    to what cores run since."""
+    _known[op] = target, figures
+
+
+def keep_as(op: KernelOp, other: KernelOp) -> None:
+    """The figures of a program are those of another one that it is a copy of."""
+    if (known := _known.get(other)) is not None:
+        _known[op] = known
+
+
+def figures_of(op: KernelOp, target: Target) -> Figures | None:
+    """The figures of a program; None where the target lacks what they follow from."""
+    known = _known.get(op)
+    if known is None or known[0] is not target:
+        try:
+            known = target, figures(op, target)
+        except GeError:
+            known = target, None
+        _known[op] = known
+    return known[1]
+
+
+def figures(op: KernelOp, target: Target) -> Figures:
+    """Raises GeError where the target lacks what they follow from."""
+    sizes = tuple(byte_size(a.type) for a in op.arguments)
+    nests = LoopNests(op, target)
+    cold, warm = nests.estimate(), nests.estimate((1.0,) * len(sizes))
+
+    def busy(*pipes: str) -> float:
+        return max((us for name, us in cold.pipes.items() if name.split()[-1] in pipes), default=0)
+
+    cores = tuple((p.name.removeprefix("tile."), p.parts * op.core_count) for p in op.programs)
+    start = target.kernel_start_us.get(kind_of(op), 0.0)
+    pipes = busy("m"), busy("v"), busy("mte2"), busy("fix", "mte3")
+    return Figures(cores, sizes, start, cold.core_us, warm.core_us, cold.hbm_us, *pipes)
+
+
+def kind_of(op: KernelOp) -> str:
+    """Of those that have a start of their own: see `Target.kernel_start_us`."""
+    has_rows = any(isinstance(inner, ReduceOp) for inner in op.walk())
+    if op.cube is None:
+        return "row" if has_rows else "vector"
+    if op.vector is None:
+        return "cube"
+    comes_back = any(isinstance(inner, PopOp) for inner in op.cube.walk())
+    return "attention" if has_rows and comes_back else "mixed"
+
+
+def core_estimates(module: ModuleOp, target: Target) -> Mapping[str, CoreTimes]:
+    """What the tile programs of a module take, by name, as far as that is known."""
+    found: dict[str, CoreTimes] = {}
+    for op in module.ops:
+        if isinstance(op, KernelOp) and (known := figures_of(op, target)) is not None:
+            found[op.sym_name.data] = CoreTimes(known.cores, known.time)
+    return found
