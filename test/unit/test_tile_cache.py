@@ -28,12 +28,13 @@ from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module
 
 X, Y, Z = "tensor<40x70xf32>", "tensor<8x16x4xf32>", "tensor<4x16x8xf32>"
-TEXT = f"""func.func @main(%x: {X}, %y: {Y}, %z: {Z}) -> ({X}, {Z}, {Z}) {{
+I, C = "tensor<4x8xi32>", "tensor<4x8xi8>"
+TEXT = f"""func.func @main(%x: {X}, %y: {Y}, %z: {I}, %s: tensor<f32>) -> ({X}, {Z}, {C}) {{
   %0 = graph.exp %x : ({X}) -> {X}
   %1 = graph.softmax %0 {{axis = 1}} : ({X}) -> {X}
   %2 = graph.transpose %y permutation [2, 1, 0] : {Y} -> {Z}
-  %3 = graph.tri %z {{upper = false}} : {Z} -> {Z}
-  func.return %1, %2, %3 : {X}, {Z}, {Z}
+  %3 = graph.requantize %z, %s to i8 {{rounding = "tflite"}} : {I}, tensor<f32> -> {C}
+  func.return %1, %2, %3 : {X}, {Z}, {C}
 }}"""
 
 
@@ -72,7 +73,8 @@ def test_programs_are_the_same_cold_and_warm(
     assert unread(cold) == unread(warm) == [True, True]
     x = np.linspace(-2, 2, 2800, dtype=np.float32).reshape(40, 70)
     y = np.arange(512, dtype=np.float32).reshape(8, 16, 4)
-    given = {"arg0": x, "arg1": y, "arg2": y.reshape(4, 16, 8)}
+    z, scale = np.arange(32, dtype=np.int32).reshape(4, 8), np.float32(0.5)
+    given = {"arg0": x, "arg1": y, "arg2": z, "arg3": np.asarray(scale)}
     wanted = plain.session(tiles="all").run(given)
     for name, array in warm.session(tiles="all").run(given).items():
         assert array.tobytes() == wanted[name].tobytes()
@@ -273,7 +275,7 @@ def test_programs_are_finished_for_the_target_of_a_file(
 def test_a_warm_compile_imports_no_lowering(model: Path, tmp_path: Path):
     """Importing them takes longer than to read what is kept."""
     compiled(model, tmp_path / "c")
-    kinds = ("kernels.table", "kernels.written", "tiles.tracing", "tiles.values")
+    kinds = "table", "matmul.matmul", "rows.vector", "language.tracing", "language.values"
     code = (
         "import sys\n"
         "from ge.lowering.driver.compiler import compile_file\n"
@@ -281,7 +283,7 @@ def test_a_warm_compile_imports_no_lowering(model: Path, tmp_path: Path):
         f"options = Options(target='910b2', tiles=True, tile_cache={str(tmp_path / 'c')!r})\n"
         f"program = compile_file({str(model)!r}, options)\n"
         "print(program.report()['tiles']['on_tiles']['launches'])\n"
-        f"print([k for k in {kinds} if f'ge.lowering.{{k}}' in sys.modules])\n"
+        f"print([k for k in {kinds} if f'ge.runtime.library.{{k}}' in sys.modules])\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "2\n[]\n"
