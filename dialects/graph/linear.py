@@ -1,7 +1,8 @@
 """Linear algebra: matmul, einsum, determinant."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from itertools import accumulate
+from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, StringAttr, f8E4M3FN, f8E5M2, f32, i32, i64
 from xdsl.ir import Attribute, SSAValue
@@ -27,6 +28,7 @@ from ge.dialects.graph.support.parameters import (
     vector_length,
 )
 from ge.dialects.support.boxes import Box, aligned_box
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import bitwidth, check_computed, is_float, is_integer
 from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
@@ -35,7 +37,6 @@ from ge.dialects.support.types import (
     broadcast,
     broadcast_dims,
     byte_size,
-    constant_ints,
     element_type,
     merge_dims,
     numel,
@@ -122,12 +123,12 @@ class GroupedMatmulOp(OneResultOp, SplitInterface):
     from the end.
 
     With `rows` instead the rows of `lhs`, [M, K], stand group after group: so many, one number
-    for each matrix. With `by_sizes` it is `groups` that has these numbers. Rows behind the last
-    group give 0; more than M rows, or a negative size, are refused.
+    for each matrix, M in all. Where they are known only at run time, `groups` has their "sizes",
+    [G], or "offsets", [G + 1]: where each group begins, and M. Others are refused.
 
         %y = graph.grouped_matmul %x, %w groups %g : ...
         %y = graph.grouped_matmul %x, %w rows [300, 0, 41] : ...
-        %y = graph.grouped_matmul %x, %w groups %sizes {by_sizes = true} : ...
+        %y = graph.grouped_matmul %x, %w groups %sizes {given = "sizes"} : ...
     """
 
     name = "graph.grouped_matmul"
@@ -135,7 +136,7 @@ class GroupedMatmulOp(OneResultOp, SplitInterface):
     rhs = operand_def()
     groups = opt_operand_def()
     rows = opt_prop_def(INTS)
-    by_sizes = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    given = choice_def("given", ("numbers", "sizes", "offsets"), "numbers")
     transpose_rhs = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     IS_MATMUL: ClassVar = True
     ALWAYS_MACS: ClassVar = True
@@ -143,15 +144,9 @@ class GroupedMatmulOp(OneResultOp, SplitInterface):
     assembly_format = f"$lhs `,` $rhs (`groups` $groups^)? (`rows` $rows^)? {TYPES}"
 
     @property
-    def has_sizes(self) -> bool:
+    def in_order(self) -> bool:
         """Whether rows stand group after group."""
-        return self.groups is None or bool(self.by_sizes.value.data)
-
-    def sizes(self) -> tuple[int, ...] | None:
-        """Rows of each group, if these stand one after the other; None if they are not known."""
-        if self.groups is None:
-            return self.ints("rows")
-        return constant_ints(self.groups) if self.has_sizes else None
+        return self.groups is None or self.given.data != "numbers"
 
     def dimensions(self) -> tuple[Shape, int, int, int]:
         """Batch dimensions and M, N, K of [M, K] x [K, N]."""
@@ -163,30 +158,24 @@ class GroupedMatmulOp(OneResultOp, SplitInterface):
         if DYNAMIC not in (lhs[-1], k) and lhs[-1] != k:
             text = f"{shape_text(lhs)} by {shape_text(rhs[1:])}"
             k = merge_dims(lhs[-1], k, f"cannot multiply {text}: {lhs[-1]} columns meet {k} rows")
-        if self.has_sizes:
-            count = (
-                vector_length(self.groups, "groups")
-                if self.groups
-                else len(self.ints("rows") or ())
-            )
-            if len(lhs) != 2:
-                raise VerifyException(f"lhs of groups by sizes is a matrix, not {shape_text(lhs)}")
-            if DYNAMIC not in (count, rhs[0]):
-                check_length("rows", count, rhs[0])
-            check_group_sizes(self.sizes() or (), lhs[0])
+        if self.in_order:
+            self.check_rows(lhs, rhs[0])
             return (), lhs[0], n, merge_dims(lhs[1], k)
         assert self.groups is not None
         groups = shape_of(self.groups)
         return broadcast(lhs[:-2], groups), lhs[-2], n, merge_dims(lhs[-1], k)
 
-    def check_sizes(self, lhs: Shape, groups: int) -> None:
-        count = len(self.ints("rows") or ())
-        if self.groups is not None:
-            count = vector_length(self.groups, "groups")
+    def check_rows(self, lhs: Shape, groups: int) -> None:
+        """Raises VerifyException where rows do not stand group after group."""
         if len(lhs) != 2:
-            raise VerifyException(f"lhs of groups by sizes is a matrix, not {shape_text(lhs)}")
-        check_length("sizes", count, groups)
-        check_group_sizes(self.sizes() or (), lhs[0])
+            raise VerifyException(f"rows of groups are those of a matrix, not {shape_text(lhs)}")
+        if (rows := self.ints("rows")) is not None:
+            check_length("rows", len(rows), groups)
+            check_group_rows(rows, lhs[0])
+        elif self.groups is not None:
+            count = vector_length(self.groups, self.given.data)
+            more = 1 if self.given.data == "offsets" else 0
+            check_length(self.given.data, count, groups if groups == DYNAMIC else groups + more)
 
     def infer(self) -> Sequence[Attribute]:
         check_floats(self.lhs)
@@ -200,36 +189,44 @@ class GroupedMatmulOp(OneResultOp, SplitInterface):
 
     def is_same_op(self, axis: int) -> bool:
         """Parts of the rows have other sizes of groups."""
-        return not self.has_sizes or axis == 1
+        return not self.in_order or axis == 1
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         shape, *batch, row, column = shape_of(self.operands[index]), *box.spans
         if index == 1:
-            return Box.part(shape, {1 if self.transpose_rhs.value.data else 2: column})
-        if self.has_sizes:
+            columns = {1 if self.transpose_rhs.value.data else 2: column}
+            return Box.part(shape, columns | self.groups_of(row))
+        if self.in_order:
             return Box.part(shape, {} if index else {0: row})
         rank = len(shape) - (2 if index == 0 else 0)
         spans = aligned_box(Box.of(batch), shape[:rank]).spans
         return Box.part(shape, dict(enumerate(spans if index else [*spans, row])))
 
+    def groups_of(self, rows: tuple[Any, int]) -> dict[int, tuple[int, int]]:
+        """The matrices of rows, as a span of dimension 0, where it is known which these are."""
+        sizes, (first, count) = self.ints("rows"), rows
+        if sizes is None or not isinstance(first, int):
+            return {}
+        ends = list(accumulate(sizes))
+        mine = [i for i, end in enumerate(ends) if end > first and end - sizes[i] < first + count]
+        return {0: (mine[0], mine[-1] + 1 - mine[0])} if mine else {}
+
     def static_work(self) -> Work:
         """At most one matrix for each number of a group is read."""
         batch, m, n, k = self.dimensions()
         read, written = self.traffic()
-        groups, one = (
-            shape_of(self.rhs)[0],
-            byte_size(self.rhs.type) // max(shape_of(self.rhs)[0], 1),
-        )
-        most = m if self.groups is None or self.has_sizes else numel(shape_of(self.groups))
+        groups = shape_of(self.rhs)[0]
+        one = byte_size(self.rhs.type) // max(groups, 1)
+        most = m if self.groups is None or self.in_order else numel(shape_of(self.groups))
         return Work(numel((*batch, m, n, k)), 0, read - max(groups - most, 0) * one, written)
 
 
-def check_group_sizes(sizes: Sequence[int], rows: int) -> None:
-    """Raises VerifyException where groups have not these rows."""
-    if min(sizes, default=0) < 0:
-        raise VerifyException(f"sizes {[*sizes]} has a negative number")
-    if rows != DYNAMIC and sum(sizes) > rows:
-        raise VerifyException(f"sizes {[*sizes]} add up to {sum(sizes)}, and there are {rows} rows")
+def check_group_rows(rows: Sequence[int], count: int) -> None:
+    """Raises VerifyException where groups do not have these rows."""
+    if min(rows, default=0) < 0:
+        raise VerifyException(f"groups of {[*rows]} rows: there is a negative number")
+    if count != DYNAMIC and sum(rows) != count:
+        raise VerifyException(f"groups of {[*rows]} rows are {sum(rows)} in all, not {count}")
 
 
 Labels = tuple[str, ...]

@@ -14,6 +14,7 @@ import numpy as np
 
 from ge.dialects.graph import linear as g
 from ge.dialects.support.element_types import is_float
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import element_type
 from ge.runtime.data.arrays import NARROW_FLOATS, Array, dtype_of
 from ge.runtime.kernels import Fn, array_kernel, kernel
@@ -206,6 +207,7 @@ def matmul(op: g.MatmulOp) -> Fn:
 @kernel(g.GroupedMatmulOp)
 def grouped_matmul(op: g.GroupedMatmulOp) -> Fn:
     turned, sizes = bool(op.transpose_rhs.value.data), op.ints("rows")
+    by_offsets = op.given.data == "offsets"
 
     def multiplied(rows: Array, one: Array) -> Array:
         wide = compute_dtype(rows)
@@ -215,8 +217,12 @@ def grouped_matmul(op: g.GroupedMatmulOp) -> Fn:
     def run(lhs: Array, rhs: Array, groups: Array | None) -> Array:
         """The matmuls of each group together."""
         n = rhs.shape[1 if turned else 2]
-        if groups is None or op.has_sizes:
-            return of_sizes(lhs, rhs, sizes if groups is None else groups.tolist(), n)
+        if groups is None:
+            return in_order(lhs, rhs, sizes or (), n)
+        if op.in_order:
+            if by_offsets and groups[:1].tolist() != [0]:
+                raise GeError(f"the first group begins at row {groups[0]}, not at 0")
+            return in_order(lhs, rhs, (np.diff(groups) if by_offsets else groups).tolist(), n)
         batch, (m, k) = np.broadcast_shapes(lhs.shape[:-2], groups.shape), lhs.shape[-2:]
         rows = np.broadcast_to(lhs, (*batch, m, k)).reshape(-1, m, k)
         mine = np.broadcast_to(as_index(groups), batch).reshape(-1)
@@ -226,10 +232,9 @@ def grouped_matmul(op: g.GroupedMatmulOp) -> Fn:
             result[mine == number] = multiplied(rows[mine == number], rhs[number])
         return result.reshape(*batch, m, n)
 
-    def of_sizes(lhs: Array, rhs: Array, sizes: Sequence[int] | None, n: int) -> Array:
-        sizes = sizes or ()
-        g.check_group_sizes(sizes, len(lhs))
-        result, first = np.zeros((len(lhs), n), lhs.dtype), 0
+    def in_order(lhs: Array, rhs: Array, sizes: Sequence[int], n: int) -> Array:
+        g.check_group_rows(sizes, len(lhs))
+        result, first = np.empty((len(lhs), n), lhs.dtype), 0
         for one, size in zip(rhs, sizes, strict=True):
             result[first : first + size] = multiplied(lhs[first : first + size], one)
             first += size

@@ -217,7 +217,7 @@ class Dimensions:
                 return self.multiplied(op)
             case GroupedMatmulOp():
                 lhs, rhs = self.of(op.lhs), self.of(op.rhs)
-                groups = [] if op.groups is None or op.has_sizes else self.of(op.groups)
+                groups = self.of(op.groups) if op.groups is not None and not op.in_order else ()
                 batch = self.broadcast([lhs[:-2], groups], rank_of(value) - 2)
                 return [*batch, lhs[-2], rhs[1 if op.transpose_rhs.value.data else 2]]
             case ReduceOp():

@@ -2,20 +2,21 @@
 
     %y = graph.grouped_matmul %x, %w groups %g       256 rows, of 8 matrices: each row takes its own
 becomes
-    %p = where each row stands, if rows of one group stand together in blocks of 64
-    %0 = graph.gather %x, (the row at each place)    what is left over of a block is any row
-    %1 = graph.grouped_matmul %0, %w groups (the group of each block)
+    %p = where each row stands, if rows of one group stand together
+    %0 = graph.gather %x, (the row at each place)
+    %1 = graph.grouped_matmul %0, %w groups (where each group begins) {given = "offsets"}
     %y = graph.gather %1, %p
 
-so that a matrix is loaded once for each block instead of once for each row. There are as many
-blocks as any numbers of groups need. Numbers that are no group's are refused as before: their rows
-stand behind the last place.
+so that a matrix is loaded once for each block of rows instead of once for each row. Numbers that
+are no group's are refused as before: their rows stand behind the last place.
 
-Where the numbers are known while compiling, rows stand group after group, with nothing between:
+Where the numbers are known while compiling, so are the rows of each group:
 
     %0 = graph.gather %x, (rows in the order of their groups)     if they are not in it
     %1 = graph.grouped_matmul %0, %w rows [30, 0, 226]
     %y = graph.gather %1, (where each row stands)
+
+Sizes of groups that are known only at run time become offsets, which tile programs read.
 """
 
 from dataclasses import dataclass
@@ -34,7 +35,6 @@ from ge.dialects.graph.elementwise import (
     AddOp,
     CastOp,
     CompareOp,
-    DivOp,
     MulOp,
     SelectOp,
     SubOp,
@@ -43,9 +43,17 @@ from ge.dialects.graph.indexing import GatherOp, ScatterElementsOp
 from ge.dialects.graph.linear import GroupedMatmulOp
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import all_ops
-from ge.dialects.support.types import element_type, is_static, numel, shape_of, tensor
+from ge.dialects.support.types import (
+    constant_ints,
+    element_type,
+    is_static,
+    numel,
+    shape_of,
+    tensor,
+)
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.data.arrays import Array, dense, type_of
 from ge.runtime.data.weights import payload_at_hand
@@ -58,13 +66,12 @@ from ge.transforms.rewriting.matching import Match, Op, Value
 from ge.transforms.rewriting.relations import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule
 
-BLOCKS = (16, 32, 64, 128)  # rows of one
 LAUNCHES = 10  # that sorting takes, about
 
 
 def has_single_rows(op: GroupedMatmulOp) -> bool:
     """each matmul has one row, and a number of its own"""
-    if op.has_sizes:
+    if op.in_order:
         return False
     shapes = [shape_of(v) for v in (*op.operands, op.result)]
     if not all(map(is_static, shapes)) or 0 in map(numel, shapes):
@@ -90,25 +97,40 @@ class SortGroups(Rule):
 
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:
         op = match.op("op", GroupedMatmulOp)
-        before = launch_us(op, self.target)
         if (numbers := known_numbers(op)) is not None:
             return in_order_of_groups(op, numbers, emit)
-        times = {block: self.time_us(op, block) for block in BLOCKS}
-        block = min(times, key=lambda block: times[block])
-        if before is None or before <= times[block]:
-            return None
-        return sorted_groups(op, block, emit)
+        before, after = launch_us(op, self.target), self.time_us(op)
+        return None if before is None or before <= after else sorted_groups(op, emit)
 
-    def time_us(self, op: GroupedMatmulOp, block: int) -> float:
+    def time_us(self, op: GroupedMatmulOp) -> float:
         """Of the launches, with sorting."""
         count, experts = numel(shape_of(numbers_of(op))), shape_of(op.rhs)[0]
-        shape = (blocks_of(count, experts, block), block, shape_of(op.lhs)[-1])
-        types = tensor(shape, element_type(op.lhs)), op.rhs.type, tensor(shape[:1], i32)
+        x = tensor((count, shape_of(op.lhs)[-1]), element_type(op.lhs))
+        types = x, op.rhs.type, tensor((experts + 1,), i32)
         flag = op.transpose_rhs
-        product = GroupedMatmulOp.of(*Block(arg_types=types).args, transpose_rhs=flag)
+        given = Block(arg_types=types).args
+        product = GroupedMatmulOp.of(*given, transpose_rhs=flag, given="offsets")
         (counts,) = Block(arg_types=[tensor((count, experts), i32)]).args
         small = launch_us(CumulativeOp.of(counts, kind="sum", axis=0), self.target)
         return (launch_us(product, self.target) or 0) + LAUNCHES * (small or 0)
+
+
+class SizesToOffsets(Rule):
+    """Sizes of groups say where each begins"""
+
+    name = "sizes-to-offsets"
+    pattern = Op(GroupedMatmulOp, Value("x"), Value("w"), Value("groups"), name="op")
+
+    def replace(self, match: Match, emit: Emit) -> SSAValue | None:
+        op = match.op("op", GroupedMatmulOp)
+        if op.given.data != "sizes":
+            return None
+        flag = op.transpose_rhs
+        if (rows := constant_ints(numbers_of(op))) is not None:
+            return emit(GroupedMatmulOp, op.lhs, op.rhs, rows=rows, transpose_rhs=flag)
+        ends = emit(CumulativeOp, emit(CastOp, numbers_of(op), to=i32), kind="sum", axis=0)
+        offsets = emit(ConcatOp, [ints([0], emit), ends], axis=0)
+        return emit(GroupedMatmulOp, op.lhs, op.rhs, offsets, transpose_rhs=flag, given="offsets")
 
 
 def known_numbers(op: GroupedMatmulOp) -> Array | None:
@@ -140,16 +162,10 @@ def in_order_of_groups(op: GroupedMatmulOp, numbers: Array, emit: Emit) -> SSAVa
     return emit(ReshapeOp, y, shape=[*batch, 1, n])
 
 
-def blocks_of(count: int, experts: int, block: int) -> int:
-    """That as many rows of so many groups need at most."""
-    return min(count, (count + experts * (block - 1)) // block)
-
-
-def sorted_groups(op: GroupedMatmulOp, block: int, emit: Emit) -> SSAValue:
+def sorted_groups(op: GroupedMatmulOp, emit: Emit) -> SSAValue:
     batch, (experts, _, _) = shape_of(op.result)[:-2], shape_of(op.rhs)
     count, size, n = prod(batch), shape_of(op.lhs)[-1], shape_of(op.result)[-1]
-    blocks, own = blocks_of(count, experts, block), shape_of(op.lhs)[:-2]
-    places = blocks * block
+    own = shape_of(op.lhs)[:-2]
     rows = np.broadcast_to(np.arange(prod(own)).reshape(own), batch).reshape(-1)
 
     groups = emit(CastOp, emit(ReshapeOp, numbers_of(op), shape=[count, 1]), to=i32)
@@ -159,24 +175,18 @@ def sorted_groups(op: GroupedMatmulOp, block: int, emit: Emit) -> SSAValue:
     member = emit(CastOp, is_own, to=i32)  # count x experts
     earlier = emit(CumulativeOp, member, kind="sum", axis=0, exclusive=True)
     total = emit(ReduceOp, member, kind="sum", axes=[0])
-    needed = emit(DivOp, emit(AddOp, total, ints(block - 1, emit)), ints(block, emit))
-    ends = emit(CumulativeOp, needed, kind="sum", axis=1)
-    first = emit(MulOp, emit(SubOp, ends, needed), ints(block, emit))
-    found = emit(MulOp, member, emit(SubOp, emit(AddOp, first, earlier), ints(places, emit)))
+    ends = emit(CumulativeOp, total, kind="sum", axis=1)
+    first = emit(SubOp, ends, total)
+    found = emit(MulOp, member, emit(SubOp, emit(AddOp, first, earlier), ints(count, emit)))
     place = emit(ReduceOp, found, kind="sum", axes=[1], keep_dims=False)
-    place = emit(AddOp, place, ints(places, emit))  # behind the last one without a group
-
-    last = np.arange(experts)[None] == experts - 1  # it has what blocks are left over, too
-    ends = emit(AddOp, ends, ints(last * places, emit))
-    ended = emit(CompareOp, ints(np.arange(blocks)[:, None], emit), ends, predicate="ge")
-    number = emit(ReduceOp, emit(CastOp, ended, to=i32), kind="sum", axes=[1], keep_dims=False)
-    nothing = ints(np.zeros(places), emit)
-    row = emit(ScatterElementsOp, nothing, place, ints(rows, emit), axis=0)
+    place = emit(AddOp, place, ints(count, emit))  # behind the last one without a group
+    row = emit(ScatterElementsOp, ints(np.zeros(count), emit), place, ints(rows, emit), axis=0)
 
     x = emit(GatherOp, emit(ReshapeOp, op.lhs, shape=[prod(own), size]), row, axis=0)
-    x = emit(ReshapeOp, x, shape=[blocks, block, size])
-    y = emit(GroupedMatmulOp, x, op.rhs, number, transpose_rhs=op.transpose_rhs)
-    y = emit(GatherOp, emit(ReshapeOp, y, shape=[places, n]), place, axis=0)
+    starts = emit(ConcatOp, [ints([0], emit), emit(ReshapeOp, ends, shape=[experts])], axis=0)
+    flag = op.transpose_rhs
+    y = emit(GroupedMatmulOp, x, op.rhs, starts, transpose_rhs=flag, given="offsets")
+    y = emit(GatherOp, y, place, axis=0)
     return emit(ReshapeOp, y, shape=[*batch, 1, n])
 
 
@@ -202,6 +212,6 @@ class SortGroupsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not any(isinstance(o, GroupedMatmulOp) for o in all_ops(op.body.blocks)):
             return
-        if rewrite(op, [SortGroups(target_for(op, self.target))]):
+        if rewrite(op, [SizesToOffsets(), SortGroups(target_for(op, self.target))]):
             DeduplicateConstantsPass().apply(ctx, op)
             ShareCommonSubexpressionsPass().apply(ctx, op)

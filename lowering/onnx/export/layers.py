@@ -41,7 +41,7 @@ def turned(value: SSAValue, w: Writer) -> str:
 
 @writes(GroupedMatmulOp)
 def grouped_matmul(op: GroupedMatmulOp, w: Writer) -> str:
-    if op.has_sizes:
+    if op.in_order:
         raise refusal(op, "it has no matmul of groups of different sizes")
     matrices = turned(op.rhs, w) if op.transpose_rhs.value.data else op.rhs
     return w.node("MatMul", op.lhs, w.node("Gather", matrices, op.groups))

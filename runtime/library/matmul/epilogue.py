@@ -16,7 +16,7 @@ from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import KNOWN, Index, Scalar, number_of
 from ge.runtime.library.language.values import Tile
 from ge.runtime.library.launch import NotLowered
-from ge.runtime.library.matmul.outputs import AnyMatmul, Origins, Term
+from ge.runtime.library.matmul.outputs import AnyMatmul, Origins, Term, ending
 from ge.runtime.library.places import long_dims, tile_shape
 from ge.runtime.library.pulling import Pull
 
@@ -30,6 +30,12 @@ class Epilogue(Pull):
     terms: dict[Term, Tile] = field(default_factory=dict[Term, Tile])
     col: Scalar = 0
     columns: int = 0
+    end: "Scalar | None" = None  # of the rows that are stored, along dimension `row`
+    row: int = 0
+
+    def box(self, value: SSAValue, box: Box) -> v.Box:
+        found = super().box(value, box)
+        return ending(found, self.row, self.end) if value in self.dependent else found
 
     @cached_property
     def dependent(self) -> set[SSAValue]:

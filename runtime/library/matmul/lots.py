@@ -1,4 +1,4 @@
-"""Rows of grouped matmuls that stand group after group, in sizes that are known (`by_sizes`).
+"""Rows of grouped matmuls that stand group after group, in sizes that are known.
 
 Groups of one size that follow each other are a stretch. Blocks of rows cut the rows of each group
 evenly, and the last one of a group has what is left: blocks of as many rows are a lot, which is one

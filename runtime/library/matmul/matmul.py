@@ -165,7 +165,7 @@ def may_share(section: Section) -> bool:
     results."""
     p = section.p
     rotated = any(isinstance(op, RotaryEmbeddingOp) for op in section.ops)
-    if section.reduces or p.n == 1 or p.element == i8 or section.product.group_sizes:
+    if section.reduces or p.n == 1 or p.element == i8 or section.product.groups:
         return False
     return not (p.batch > 1 or section.part_rows) if p.m <= FRACTAL else not rotated
 
@@ -243,8 +243,10 @@ class Writer:
             if section.last_wave:
                 self.write_waves(section)
                 continue
-            if section.product.group_sizes:
-                before = self.write_lots(section, before)
+            if section.product.groups:
+                known = bool(section.product.group_sizes)
+                write = self.write_lots if known else self.write_groups
+                before = write(section, before)
                 continue
             parts = SplitSums(self.c, section.p, tiles) if section.splits > 1 else None
             self.write(section, before, parts)
@@ -289,6 +291,34 @@ class Writer:
             before += lot.places * across
         self.lot = None
         return before
+
+    def write_groups(self, section: Section, before: int) -> int:
+        """The groups of a section whose offsets are read. A core has columns of a group, and every
+        so many-th of its blocks of rows: so few columns that all cores have some of one group that
+        has all rows. Columns depend on no number that is read, or no proof could tell cores apart.
+        """
+        c, p, cut, offsets = self.c, section.p, self.cut, section.product.offsets
+        assert offsets is not None
+        across, groups = cut.counts(p)[1], section.product.groups
+        apart = min(ceil(self.blocks.cores / across), ceil(p.m / cut.m))
+        count, me = apart * groups * across, self.first_block(before)
+        for turn in c.range(ceil_div(count - me, c.cores)):
+            i = c.now(me + turn * c.cores)
+            line, column = c.now(i // across), c.now(i % across)
+            group, first = c.now(line % groups), c.now(line // groups)
+            low, high = (
+                c.now(c.read(self.arguments[offsets][group + i], below=p.m + 1, ascending=True))
+                for i in (0, 1)
+            )
+            self.take_matrices(section, group)
+            self.pull.end = high
+            for block in c.range(ceil_div(ceil_div(high - low, cut.m) - first, apart)):
+                row = c.now(low + (first + block * apart) * cut.m)
+                place = Place(1, p.m, 0, row, c.now(column * cut.n))
+                self.sum_up(section, place, block)
+                self.bring_out(section, place, block)
+        self.pull.end = None
+        return before + count
 
     @property
     def block_rows(self) -> int:
@@ -462,7 +492,7 @@ class Writer:
             part = sums if (rows, cols) == sums.shape else sums.part(row, col, (rows, cols))
             for out in section.outputs:
                 at = replace(place, row=place.row + row, col=place.col + col)
-                box = out.stored(self.arguments[out.value], at, rows, cols)
+                box = out.stored(self.arguments[out.value], at, rows, cols, self.pull.end)
                 self.c.store(box, part, relu=True in has_relu(out.value))
 
     def pass_on(self, section: Section, place: Place, sums: Sequence[Tile], turn: Index) -> None:
@@ -473,7 +503,9 @@ class Writer:
                 queue.push(acc if (rows, cols) == acc.shape else acc.part(row, col, (rows, cols)))
                 queue.pop(tile)
             at = replace(place, row=place.row + row, col=place.col + col)
-            if self.lot is None:
+            if self.pull.end is not None:
+                self.follow(section, at, (own, cols), True)
+            elif self.lot is None:
                 self.follow(section, at, (min(own, section.p.m), cols), own <= section.p.m)
             elif (left := self.lot.rows % rows) == 0:
                 self.follow(section, at, (own, cols), True)
@@ -510,6 +542,8 @@ class Writer:
             self.pull.terms[term.op.result, first] = tile[:rows]
         self.pull.col, self.pull.columns = at.col, cols
         for out in section.outputs:
+            if self.pull.end is not None:
+                self.pull.row = out.spans(at.rows)[0]
             self.pull.store(out.value, out.box(at, rows, cols))
 
     def passing(self, shape: v.Shape, value: SSAValue, number: int) -> tuple[Tile, Queue]:

@@ -11,7 +11,7 @@ result an element of the output needs (`operand_box`), at enough places.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import product
 from math import prod
@@ -96,13 +96,21 @@ class Output:
         row, col = self.spans(rows)
         return self.shape if row < col else (*self.shape[:col], 1, *self.shape[col:])
 
-    def stored(self, argument: v.Argument, place: "Place", rows: int, cols: int) -> v.Box:
-        """The box of so many rows and columns in memory, from a place on."""
+    def stored(
+        self,
+        argument: v.Argument,
+        place: "Place",
+        rows: int,
+        cols: int,
+        end: "Scalar | None" = None,
+    ) -> v.Box:
+        """The box of so many rows and columns in memory, from a place on; of the rows before
+        `end`."""
         at = self.box(place, rows, cols).offsets
         row, col = self.spans(place.rows)
         if row == col:
             at, col = (*at[:col], 0, *at[col:]), col + 1
-        return v.Box(argument, at, (row, col), (1,) * len(at))
+        return ending(v.Box(argument, at, (row, col), (1,) * len(at)), row, end)
 
     def box(self, place: "Place", rows: int, cols: int) -> Box:
         """The box of so many rows and columns from a place on. What is beyond the rows of a batch,
@@ -125,6 +133,13 @@ class Output:
             offsets.append(at)
             sizes.append(size if step == 1 else 1)
         return Box(tuple(offsets), tuple(sizes))
+
+
+def ending(box: v.Box, row: int, end: "Scalar | None") -> v.Box:
+    """The box, of the rows before `end` alone."""
+    if end is None:
+        return box
+    return replace(box, ends=(*box.argument.shape[:row], end, *box.argument.shape[row + 1 :]))
 
 
 @dataclass(frozen=True)

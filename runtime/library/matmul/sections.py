@@ -9,7 +9,7 @@ blocks at a time, and share those of the left-hand side.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import gcd, lcm, prod
+from math import ceil, gcd, lcm, prod
 
 from xdsl.dialects.builtin import bf16, f16, f32, i8
 from xdsl.ir import SSAValue
@@ -59,26 +59,34 @@ class Product:
     def rhs(self) -> Operand:
         turned, value = bool(self.op.transpose_rhs.value.data), self.op.rhs
         op, groups = self.op, None
-        if isinstance(op, GroupedMatmulOp) and not op.has_sizes:
+        if isinstance(op, GroupedMatmulOp) and not op.in_order:
             groups = op.groups
         return Operand(self.launch, value, shape_of(value), turned, 1 if turned else 0, groups)
 
     @cached_property
     def group_sizes(self) -> tuple[int, ...]:
-        """Rows of each group, where these stand one after the other; none where they do not.
-        Raises NotLowered where they are not known."""
-        if not isinstance(self.op, GroupedMatmulOp) or not self.op.has_sizes:
-            return ()
-        if (sizes := self.op.sizes()) is None:
-            raise NotLowered("sizes of groups are not known")
-        if sum(sizes) != self.sizes[1]:
-            raise NotLowered("rows are of no group")
-        return sizes
+        """Rows of each group, where these stand one after the other and are known."""
+        return (self.op.ints("rows") or ()) if isinstance(self.op, GroupedMatmulOp) else ()
+
+    @property
+    def offsets(self) -> SSAValue | None:
+        """Where each group begins, if that is read. Raises NotLowered where it is not there."""
+        if not isinstance(self.op, GroupedMatmulOp) or not self.op.in_order or self.group_sizes:
+            return None
+        groups = self.op.groups
+        if self.op.given.data != "offsets" or groups is None or not is_given(self.launch, groups):
+            raise NotLowered("where groups begin is computed")
+        return groups
+
+    @property
+    def groups(self) -> int:
+        """How many groups of rows stand one after the other; 0: none do."""
+        return self.rhs.shape[0] if self.group_sizes or self.offsets is not None else 0
 
     @property
     def batches(self) -> Shape:
         """Of the matrices, of which those of a block have a number."""
-        return (len(self.group_sizes),) if self.group_sizes else self.sizes[0]
+        return (self.groups,) if self.groups else self.sizes[0]
 
     @property
     def operands(self) -> tuple[Operand, Operand]:
@@ -170,13 +178,15 @@ class Section:
     def shapes(self) -> tuple[Matrices, ...]:
         """What cuts are estimated for: groups of different sizes are different matrices. Raises
         NotLowered where rows of groups are none of the outputs."""
-        sizes = self.product.group_sizes
-        if not sizes:
-            return (self.p,)
+        p, groups, sizes = self.p, self.product.groups, self.product.group_sizes
+        if not groups:
+            return (p,)
         if self.part_rows or self.is_computed or any(o.is_turned for o in self.outputs):
             raise NotLowered("rows of groups are cut apart in its result, or computed")
+        if not sizes:  # of which nothing is known: as if all were of one size
+            sizes = (ceil(p.m / groups),) * groups
         return tuple(
-            replace(self.p, batch=s.count, m=s.size, batches=(s.count, s.count))
+            replace(p, batch=s.count, m=s.size, batches=(s.count, s.count))
             for s in stretches(sizes)
         )
 
@@ -246,7 +256,9 @@ def sections_of(launch: Launch) -> list[Section]:
         if len({o.columns for o in group}) > 1:
             raise NotLowered("different columns of its matmuls meet")
         terms = list(dict.fromkeys(t for o in group for t in o.terms))
-        kinds = {(p.op.lhs, p.sizes, p.group_sizes) for p in (products[m] for m, _ in terms)}
+        kinds = {
+            (p.op.lhs, p.sizes, p.group_sizes, p.offsets) for p in (products[m] for m, _ in terms)
+        }
         if len(kinds) > 1:
             raise NotLowered("matmuls of different left-hand sides meet")
         ops = between(launch, [o.value for o in group])
