@@ -8,7 +8,7 @@ of the memref that is stored to:
     group    between two neighbours of numbers that ascend: from offsets[i] on, and ending at
              offsets[i + 1] or before. Groups have no elements in common
     slot     the n elements from n * number on, or some of them: another number, another slot. Where
-             numbers are distinct, no two are the same
+             numbers are distinct, no two are the same, if which of them does not depend on others
     moved    a number is one for all that is stored there: one of the kernel's, or that of the row
              of another dimension. All places move by as many elements; what is apart stays so
 
@@ -259,11 +259,18 @@ class StoredPlaces:
             if isinstance(read, ReadOp) and factor > 0 and read.distinct is not None:
                 rest = start.minus(Sum({atom: factor}))
                 fits = values.is_natural(constant(factor - size).minus(rest))
-                if fits and values.is_natural(rest):
+                if fits and values.is_natural(rest) and self.is_one(rest):
                     return "slot", read.source, factor
         if (moved := self.moved(view, dim, start)) is not None:
             return "moved", moved
         return ANY if size == 1 or self.in_slots(start, size) else REFUSED
+
+    def is_one(self, total: Sum) -> bool:
+        """Whether the numbers that a sum depends on are the same wherever it is computed."""
+        reads = frozenset[ReadOp]().union(
+            *(self.reads(self.values.of_atom[a]) for a in total.terms)
+        )
+        return all(not self.values.sum(o).terms for op in reads for o in op.offsets)
 
     def in_slots(self, start: Sum, size: int) -> bool:
         """Whether places are as many elements apart as are stored, or a multiple of them."""

@@ -85,3 +85,20 @@ def test_rows_are_appended_to_several_blocks() -> None:
     (found,) = check_kernels(module, TARGET)
     assert not found.problems
     assert "provided that no two elements of %in3 are the same" in found.summary
+
+
+def test_places_in_a_slot_that_other_numbers_say_are_refused() -> None:
+    """Two rows of a slot may be one where each has a number of its own."""
+
+    def kernel(c: Any, x: Any, table: Any, rows: Any, out: Any) -> None:
+        t = c.ub(1, 64)
+        for i in c.share(4):
+            slot = c.read(table[i // 2], below=2, distinct=True)
+            row = (c.read(rows[i], below=8) + i) % 4
+            c.load(t, x[i, 0:])
+            c.store(out[slot * 4 + row, 0:], t)
+
+    args = [((4, 64), "f32"), ((2,), "i64"), ((4,), "i64"), ((8, 64), "f32")]
+    program = tile.kernel(kernel).on(*(Tensor(*a) for a in args), cores=2)
+    texts = [problem.message for problem in program.check().problems]
+    assert any("two cores store to the same elements" in text for text in texts)
