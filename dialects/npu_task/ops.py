@@ -77,7 +77,9 @@ from ge.dialects.support.operation import (
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, byte_size
 
-NO_TILES = "no_tiles"  # attribute of a kernel: why it has no tile program
+# Attributes of a kernel: why it has no tile program; and of one with sizes that are not known, the
+# names of the programs of what it becomes when they are
+NO_TILES, OPEN_TILES = "no_tiles", "open_tiles"
 
 SHAPED = BaseAttr(TensorType) | BaseAttr(MemRefType)
 

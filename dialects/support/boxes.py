@@ -175,7 +175,7 @@ def times(offset: Offset, number: int) -> Offset:
 
 def divisor_of(offset: Offset) -> int:
     """A number that divides the offset, whatever it is when the core runs; 0 divides 0 alone."""
-    return abs(offset) if isinstance(offset, int) else offset.divisor
+    return abs(offset) if type(offset) is int else offset.divisor
 
 
 def remainder(offset: Offset, number: int) -> Offset:

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import gcd
 
 from ge.dialects.support.dims import parsed
 
@@ -58,6 +59,37 @@ class Polynomial:
             return Polynomial.of(self.number // number)
         text = str(self) if len(self.terms) == 1 and self.terms[0][1] > 0 else f"({self})"
         return Polynomial((((f"({text} // {number})",), 1),), self.is_bound)
+
+    def divided(self, other: "Polynomial") -> "Polynomial | None":
+        """Rounded down, by what is positive: a number, or a product of atoms that each term has;
+        None for anything else."""
+        if (number := other.number) is not None:
+            if number <= 0:
+                return None
+            whole = [(a, f // number) for a, f in self.terms if f % number == 0]
+            rest = _polynomial([(a, f) for a, f in self.terms if f % number], self.is_bound)
+            if rest.terms and all(f < 0 for _, f in rest.terms):  # as exporters round up
+                return _polynomial(whole, self.is_bound) + (rest * -1 + (number - 1)) // number * -1
+            return _polynomial(whole, self.is_bound) + rest // number
+        if len(other.terms) != 1:
+            return None
+        ((atoms, factor),) = other.terms
+        found: list[tuple[tuple[str, ...], int]] = []
+        for own, f in self.terms:
+            left = list(own)
+            for atom in atoms:
+                if atom not in left:
+                    return None
+                left.remove(atom)
+            if f % factor:
+                return None
+            found.append((tuple(left), f // factor))
+        return _polynomial(found, self.is_bound)
+
+    @property
+    def divisor(self) -> int:
+        """A number that divides it, whatever its atoms are."""
+        return gcd(*(factor for _, factor in self.terms))
 
     def __str__(self) -> str:
         """As Python writes it."""

@@ -32,7 +32,7 @@ from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.lines import LineOp, Names
 from ge.dialects.support.operation import GeOp, initialize, segments
-from ge.dialects.support.types import align_up, array_ints, int_array
+from ge.dialects.support.types import DYNAMIC, align_up, array_ints, int_array
 from ge.dialects.tile.instruction import Program
 from ge.dialects.tile.types import (
     BLOCK,
@@ -286,7 +286,7 @@ class ViewOp(GeOp):
                 raise VerifyException(f"a box from {at} on that ends at {to} has no elements")
         for offset, size, count, step in zip(self.offsets, shape, sizes, steps, strict=True):
             at = constant_index(offset)
-            if at is not None and not -(count - 1) * step <= at < size:
+            if at is not None and size != DYNAMIC and not -(count - 1) * step <= at < size:
                 raise VerifyException(f"offset {at} is outside of a dimension of {size}")
 
     def _check_tile(self, source: TileType, result: TileType) -> None:

@@ -30,7 +30,15 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar, cast
 
 from xdsl.dialects.arith import Arith
-from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, MemRefType, NoneAttr, StringAttr
+from xdsl.dialects.builtin import (
+    I64,
+    ArrayAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    NoneAttr,
+    StringAttr,
+)
 from xdsl.dialects.scf import ForOp, IfOp, YieldOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region
 from xdsl.irdl import (
@@ -54,9 +62,10 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
+from ge.dialects.support.dims import parsed, symbols
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import GeOp, ops_of
-from ge.dialects.support.types import align_up, byte_size, is_static
+from ge.dialects.support.types import DYNAMIC, align_up, byte_size
 from ge.dialects.tile.buffers import AllocOp, FifoOp, SlotOp, ViewOp, buffer_of, constant_index
 from ge.dialects.tile.compute import MapOp
 from ge.dialects.tile.instruction import Instruction, Program, program_of
@@ -186,6 +195,28 @@ class CoreOp(GeOp):
 
 
 @irdl_op_definition
+class SizeOp(GeOp):
+    """The size of a dimension that has a name, where the memrefs of a kernel have dimensions that
+    are not known yet. A kernel that is bound to sizes has numbers instead.
+
+        %n = tile.size "batch"
+    """
+
+    name = "tile.size"
+    dim = prop_def(StringAttr)
+    result = result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = "$dim attr-dict"
+
+    def __init__(self, dim: str):
+        super().__init__(result_types=[INDEX], properties={"dim": StringAttr(dim)})
+
+    def verify_(self) -> None:
+        if symbols(self.dim.data) != (self.dim.data,):
+            raise VerifyException(f"'{self.dim.data}' is no name of a dimension")
+
+
+@irdl_op_definition
 class CoresOp(GeOp):
     """How many cores the kernel runs on."""
 
@@ -213,7 +244,7 @@ class BarrierOp(GeOp):
 
 
 RUN = (
-    *(Instruction, AllocOp, SlotOp, ViewOp, CoreOp, CoresOp, PartOp, ReadOp, BarrierOp),
+    *(Instruction, AllocOp, SlotOp, ViewOp, CoreOp, CoresOp, PartOp, SizeOp, ReadOp, BarrierOp),
     *(ForOp, IfOp, YieldOp),
 )
 """What a program consists of, besides `INDEX_OPS`."""
@@ -221,17 +252,23 @@ RUN = (
 
 @irdl_op_definition
 class KernelOp(GeOp):
-    """A kernel on memrefs of known shape in device memory, on a number of cores. Before its
-    programs stand fifos and constants that both use. The last of its memrefs may be its workspace:
-    each launch has them anew, unwritten, and nobody gives or gets them.
+    """A kernel on memrefs in device memory, on a number of cores. Before its programs stand fifos
+    and constants that both use. The last of its memrefs may be its workspace: each launch has them
+    anew, unwritten, and nobody gives or gets them.
 
         tile.kernel @k(%x: memref<64xf32>) workspace(%w: memref<4x64xf32>) cores 4 { ... }
+
+    Where sizes are its arguments, `sizes` says for each `?` of its memrefs, in order, what it is of
+    dimensions that have names: `tile.size` gives those of one. It runs when it is bound to sizes.
+
+        tile.kernel @k(%x: memref<?x64xf32>) sizes ["batch * past"] cores 4 { ... }
     """
 
     name = "tile.kernel"
     sym_name = prop_def(StringAttr)
     cores = prop_def(IntegerAttr[I64])
     workspaces = opt_prop_def(IntegerAttr[I64])  # how many of the memrefs they are
+    sizes = opt_prop_def(ArrayAttr[StringAttr])  # of dimensions that are not known yet
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface(), NoTerminator())
 
@@ -265,8 +302,14 @@ class KernelOp(GeOp):
         return 0 if self.workspaces is None else self.workspaces.value.data
 
     @property
+    def is_open(self) -> bool:
+        """Whether sizes are its arguments: it has a dimension that is not known."""
+        return self.sizes is not None
+
+    @property
     def workspace_bytes(self) -> int:
-        """Of device memory, each memref at a multiple of `WORKSPACE_ALIGNMENT`."""
+        """Of device memory, each memref at a multiple of `WORKSPACE_ALIGNMENT`. Raises NotStatic
+        where sizes are not known."""
         return sum(align_up(byte_size(a.type), WORKSPACE_ALIGNMENT) for a in self.workspace)
 
     @property
@@ -296,11 +339,16 @@ class KernelOp(GeOp):
         own: list[Parser.Argument] = []
         if parser.parse_optional_keyword("workspace"):
             own = parser.parse_comma_separated_list(Parser.Delimiter.PAREN, parser.parse_argument)
+        square, texts = Parser.Delimiter.SQUARE, None
+        if parser.parse_optional_keyword("sizes"):
+            texts = parser.parse_comma_separated_list(square, parser.parse_str_literal)
         parser.parse_keyword("cores")
         cores = parser.parse_integer(allow_boolean=False)
         attributes = parser.parse_optional_attr_dict_with_keyword()
         region = parser.parse_region([*args, *own])
         op = cls(name, cores, region, len(own))
+        if texts is not None:
+            op.sizes = ArrayAttr(map(StringAttr, texts))
         if attributes is not None:
             op.attributes.update(attributes.data)
         return op
@@ -314,6 +362,9 @@ class KernelOp(GeOp):
             printer.print_string(" workspace")
             with printer.in_parens():
                 printer.print_list(self.workspace, printer.print_block_argument)
+        if self.sizes is not None:
+            printer.print_string(" sizes ")
+            printer.print_attribute(self.sizes)
         printer.print_string(f" cores {self.core_count}")
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
@@ -324,6 +375,8 @@ class KernelOp(GeOp):
             raise VerifyException(f"a kernel runs on at least one core, not {self.core_count}")
         for arg in self.body.block.args:
             check_argument(arg.type)
+        shapes = [cast("MemRefType[Attribute]", a.type).get_shape() for a in self.body.block.args]
+        self.check_sizes(sum(shape.count(DYNAMIC) for shape in shapes))
         if not 0 <= self.workspace_count <= len(self.body.block.args):
             raise VerifyException(f"{self.workspace_count} of its memrefs are its workspace")
         kinds = [type(p) for p in self.programs]
@@ -340,13 +393,26 @@ class KernelOp(GeOp):
             if isinstance(op, ReadOp) and op.source in self.workspace:
                 raise VerifyException("tile.read reads what a kernel is given, no workspace")
 
+    def check_sizes(self, unknown: int) -> None:
+        """Raises VerifyException where `sizes` are not those of as many unknown dimensions."""
+        texts = [] if self.sizes is None else [text.data for text in self.sizes]
+        if len(texts) != unknown:
+            raise VerifyException(
+                f"{unknown} dimensions are not known, and `sizes` has {len(texts)}"
+            )
+        if wrong := [text for text in texts if parsed(text) is None]:
+            raise VerifyException(f"'{wrong[0]}' is no expression of dimensions")
+        named = next((op for op in self.walk() if isinstance(op, SizeOp)), None)
+        if named is not None and not unknown:
+            raise VerifyException(f"'{named.dim.data}' is a size, and all of its memrefs are known")
+
 
 def check_argument(t: Attribute) -> None:
     if not isinstance(t, MemRefType):
         raise VerifyException(f"arguments of a kernel are memrefs, not {t}")
     memref = cast("MemRefType[Attribute]", t)
-    if not is_static(memref.get_shape()) or not memref.get_shape():
-        raise VerifyException(f"arguments have known shapes of at least one dimension, not {t}")
+    if not memref.get_shape():
+        raise VerifyException(f"arguments have at least one dimension, not {t}")
     if not isinstance(memref.layout, NoneAttr) or not isinstance(memref.memory_space, NoneAttr):
         raise VerifyException(f"arguments are dense, without memory space or layout, not {t}")
     bitwidth(memref.element_type)

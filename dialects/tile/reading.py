@@ -20,6 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.operation import GeOp
+from ge.dialects.support.types import DYNAMIC
 from ge.dialects.tile.buffers import constant_index, memref_element, memref_shape
 
 
@@ -82,7 +83,7 @@ class ReadOp(GeOp):
             raise VerifyException(f"a memref of rank {len(shape)} has as many offsets")
         for offset, size in zip(self.offsets, shape, strict=True):
             at = constant_index(offset)
-            if at is not None and not 0 <= at < size:
+            if at is not None and size != DYNAMIC and not 0 <= at < size:
                 raise VerifyException(f"offset {at} is outside of a dimension of {size}")
         if not self.span:
             span = self.span
@@ -90,9 +91,10 @@ class ReadOp(GeOp):
         if self.ascending is not None and (len(shape) != 1 or self.distinct is not None):
             text = "numbers that ascend are those of one dimension, and not distinct"
             raise VerifyException(f"{text}: {self.source.type}")
-        if self.ascending is not None and shape[0] < 2:
+        if self.ascending is not None and shape[0] < 2 and shape[0] != DYNAMIC:
             raise VerifyException("numbers that ascend are a first and a last one at least")
-        if self.distinct is not None and prod(shape) > len(self.span):
+        known = DYNAMIC not in shape
+        if self.distinct is not None and known and prod(shape) > len(self.span):
             text = f"at least {self.span.start} and below {self.span.stop}"
             raise VerifyException(f"{prod(shape)} elements are not all different, {text}")
 

@@ -74,3 +74,15 @@ class TextKernelOp(KernelOp):
     def verify(self, verify_nested_ops: bool = True) -> None:
         if self._regions is not None:
             super().verify(verify_nested_ops)
+
+
+class BoundKernelOp(TextKernelOp):
+    """A kernel that is another one at known sizes: it is made when somebody looks into it."""
+
+    def __init__(
+        self, name: str, cores: int, make: Callable[[], KernelOp], workspace: int = 0
+    ) -> None:
+        super().__init__(name, cores, "", lambda _: make(), workspace)
+
+    def print(self, printer: Printer) -> None:
+        KernelOp.print(self, printer)

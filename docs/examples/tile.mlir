@@ -166,3 +166,21 @@ tile.kernel @windows() cores 1 {
     tile.unfold %P to %lb width 10 pixels 4 kernel [3, 3] strides [1, 2] dilations [2, 1] from 12
   }
 }
+
+// -----
+
+// A copy of rows whose number is an argument.
+tile.kernel @open(%x: memref<?x64xf32>, %y: memref<?x64xf32>) sizes ["batch", "batch"] cores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  tile.vector {
+    %t = tile.alloc : !tile.tile<1x64xf32, ub>
+    %n = tile.size "batch"
+    scf.for %i = %c0 to %n step %c1 {
+      %in = tile.view %x[%i, %c0] : memref<?x64xf32> -> !tile.box<1x64xf32>
+      tile.load %in to %t
+      %out = tile.view %y[%i, %c0] : memref<?x64xf32> -> !tile.box<1x64xf32>
+      tile.store %t to %out
+    }
+  }
+}

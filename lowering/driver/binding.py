@@ -3,6 +3,7 @@
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -14,12 +15,13 @@ from ge.dialects.npu_task.control import MapIndexOp
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.sizes import unknown_results
-from ge.dialects.support.dims import Range, Relation, symbols
+from ge.dialects.support.dims import Range, Relation, symbols, with_related
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import cloned
 from ge.dialects.support.types import DYNAMIC, Shape
 from ge.dialects.targets.target import TARGET
+from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.driver.context import context
 from ge.lowering.driver.program import (
     Compilation,
@@ -33,6 +35,8 @@ from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.collector import paused_collector
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import bound_stages
+from ge.lowering.steps.lower_kernels import bind_open_programs
+from ge.lowering.steps.open_programs import AtSizes, OpenPrograms, open_programs_at_hand
 from ge.lowering.text.values import Shapes, Size, Sizes
 from ge.runtime.data.weights import Payload, weights_at_hand
 from ge.transforms.memory.plan_ranges import plan_ranges
@@ -136,6 +140,7 @@ class Binder:
         default_factory=OrderedDict[tuple[Shape, ...], Program]
     )
     bodies: Bodies = field(default_factory=Bodies)  # of launches, over all sizes
+    tiles: OpenPrograms = field(default_factory=OpenPrograms)
 
     def at(
         self, dims: Mapping[str, int], shapes: Mapping[str, Sequence[int]] | None = None
@@ -162,16 +167,35 @@ class Binder:
         shapes = {n: s for (n, _, _), s in zip(inputs_of(main), wanted, strict=True)}
         kernels = kernels_of(program.module)
         if kernels != self.bodies.kernels:
-            self.bodies = Bodies(kernels)
-        rest = [cloned(op, {}) for op in program.module.ops if not isinstance(op, KernelOp)]
+            self.bodies, self.tiles = Bodies(kernels), OpenPrograms.of(program.module.ops)
+        left_out = (KernelOp, TileKernelOp)
+        rest = [cloned(op, {}) for op in program.module.ops if not isinstance(op, left_out)]
         module = ModuleOp(rest, dict(program.module.attributes), program.module.sym_name)
         module.location = program.module.location
         try:
-            compilation = lower_bound(module, shapes, self.options, program.payload, self.bodies)
+            with self.programs_at(dims_at(main, wanted)):
+                payload = program.payload
+                compilation = lower_bound(module, shapes, self.options, payload, self.bodies)
+                bind_open_programs(module)
         except UnfitBranch:
             return program
         compilation.seconds = time.perf_counter() - start
         return Program(module, program.payload, program.path, compilation)
+
+    def programs_at(self, sizes: Mapping[str, int]) -> AbstractContextManager[object]:
+        """With the tile programs that were written for all sizes, if there are any."""
+        if not self.tiles.programs:
+            return nullcontext()
+        return open_programs_at_hand(AtSizes(self.tiles, sizes))
+
+
+def dims_at(main: FuncOp, shapes: Sequence[Shape]) -> dict[str, int]:
+    """The sizes of all dimensions, and of what their names are expressions of, where the inputs
+    have these shapes."""
+    sizes, inputs = dict[str, int](), inputs_of(main)
+    for (name, _, _), shape in zip(inputs, shapes, strict=True):
+        take_shape(name, shape, inputs, sizes)
+    return with_related(sizes, {n: n for n in sizes if symbols(n) != (n,)})
 
 
 def lower_bound(

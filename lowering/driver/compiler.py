@@ -22,10 +22,11 @@ from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.asked import Effects, nothing_done, without_effect
-from ge.lowering.driver.binding import Binder, add_largest
+from ge.lowering.driver.binding import Binder, add_largest, is_open
 from ge.lowering.driver.context import context
 from ge.lowering.driver.gears import GearReport, judged
 from ge.lowering.driver.memory_search import lower_within_limit
+from ge.lowering.driver.open_tiles import write_open_programs
 from ge.lowering.driver.program import (
     Compilation,
     Program,
@@ -317,6 +318,8 @@ def lower_program(
         if (reload := program.reload) is not None and is_internal(error):
             error.add_note(REPRODUCER + reproduce(lambda saving: run(reload().module, [saving])))
         raise
+    if options.tiles and is_open(program.module):
+        write_open_programs(program)
     add_largest(program)
     return program.compilation
 

@@ -10,10 +10,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from ge.dialects.npu_task.attributes import Engine
-from ge.dialects.npu_task.ops import NO_TILES, KernelOp, LaunchOp
+from ge.dialects.npu_task.ops import NO_TILES, OPEN_TILES, KernelOp, LaunchOp
 from ge.dialects.support.operation import walk
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
+from ge.lowering.steps.open_programs import BY_SIZES
 from ge.runtime.clock.launched import launched
 from ge.runtime.library.costs.estimates import figures_of
 from ge.runtime.library.costs.pipes import Pipes
@@ -24,7 +25,7 @@ UNKNOWN = "nothing was written for it yet"
 @dataclass
 class Coverage:
     """Launches and microseconds, each launch alone and with its operands in HBM, by what becomes of
-    its kernel. Launches in loops count once."""
+    its kernel. Launches in loops count once, and those of which sizes leave nothing are none."""
 
     target: Target
     launches: Counter[str] = field(default_factory=Counter[str])  # by reason, "" on tiles
@@ -36,7 +37,8 @@ class Coverage:
         coverage, programs = cls(target), programs_of(module)
         for kernel in module.ops:
             if isinstance(kernel, KernelOp) and (count := counts[kernel.sym_name.data]):
-                reason = reason_of(kernel)
+                if (reason := reason_of(kernel)) == BY_SIZES:
+                    continue
                 coverage.launches[reason] += count
                 coverage.us[reason] += count * alone_us(kernel, programs.get(kernel), target)
         return coverage
@@ -68,7 +70,7 @@ class Coverage:
 
 def reason_of(kernel: KernelOp) -> str:
     """Why a kernel has no tile program, "" for one that has."""
-    if kernel.tiles is not None:
+    if kernel.tiles is not None or OPEN_TILES in kernel.attributes:
         return ""
     reason = kernel.attributes.get(NO_TILES)
     return reason.data if isinstance(reason, StringAttr) else UNKNOWN

@@ -57,7 +57,7 @@ class Timer:
         """Of one launch, with its operands in HBM. Raises NotLowered where there is no program."""
         with choosing(choice):
             program = tile_program(self.kernel, "program", self.target)
-        finish_alone(program, "", self.around)
+        finish_alone(program, "", self.around.attributes)
         return TileKernel(program, self.target).time().total_us
 
 

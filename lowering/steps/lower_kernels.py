@@ -41,6 +41,7 @@ from ge.dialects.targets.target import Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.steps.kept_programs import Kept, Shared
 from ge.lowering.steps.lower_to_tasks import symbols_of
+from ge.lowering.steps.open_programs import at_hand, has_open_programs
 from ge.runtime.library.by_hand import passed_over, registered
 from ge.runtime.library.costs.estimates import figures_of, keep
 from ge.runtime.library.launch import Launch, NotLowered
@@ -73,6 +74,7 @@ class LowerKernelsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.begin and helpers() is None:
             return
+        bind_open_programs(op)
         around, taken = main_function(op) or op, symbols_of(op)
         target = target_for(around, self.target)
         is_kept = self.cache and self.finish
@@ -87,9 +89,6 @@ class LowerKernelsPass(ModulePass):
         programs.prepare(writers)
         tell_passed_over(kernels, target)
         for kernel in kernels:
-            name = f"{kernel.sym_name.data}_tiles"
-            while name in taken:
-                name += "_"
             try:
                 if kernel in refused:
                     raise refused[kernel]
@@ -98,11 +97,7 @@ class LowerKernelsPass(ModulePass):
                 kernel.attributes[NO_TILES] = StringAttr(str(e))
                 remark(kernel, f"@{kernel.sym_name.data} has no tile program: {e}")
                 continue
-            program.sym_name = StringAttr(name)
-            taken.add(name)
-            kernel.attributes.pop(NO_TILES, None)
-            op.body.block.insert_op_after(program, kernel)
-            kernel.properties["tiles"] = StringAttr(name)
+            give(kernel, program, taken)
 
     def cuts(self, target: Target) -> Callable[[KernelOp], str]:
         """What says how a kernel is cut: empty where its lowering does. Raises GeError for what is
@@ -121,7 +116,7 @@ class LowerKernelsPass(ModulePass):
         program = tile_program(kernel, "program", target)
         if self.finish:
             figures = figures_of(program, target)
-            finish_alone(program, self.target, around)
+            finish_alone(program, self.target, around.attributes)
             keep(program, target, figures)
         return program
 
@@ -139,6 +134,32 @@ def tell_passed_over(kernels: Sequence[KernelOp], target: Target) -> None:
         text = f"{text} @{kernel.sym_name.data}, where it is fused with {others or 'others'}"
         way = "a ge.FusedOp(kernel=...) is for such groups, and --fusion off keeps ops apart"
         warning(kernel, f"{text}: {way}")
+
+
+def bind_open_programs(module: ModuleOp) -> None:
+    """Give kernels of a module that is bound to sizes the programs that were written for all
+    sizes, where these are at hand."""
+    if not has_open_programs():
+        return
+    taken = symbols_of(module)
+    kernels = [k for k in module.ops if isinstance(k, KernelOp) and k.tiles is None]
+    refused = refusals(kernels, overwritten(module))
+    for kernel in kernels:
+        if kernel not in refused and (program := at_hand(kernel)) is not None:
+            give(kernel, program, taken)
+
+
+def give(kernel: KernelOp, program: TileKernelOp, taken: set[str]) -> None:
+    """Put a program beside its kernel, under a name that is not taken."""
+    name = f"{kernel.sym_name.data}_tiles"
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    program.sym_name = StringAttr(name)
+    kernel.attributes.pop(NO_TILES, None)
+    assert kernel.parent is not None
+    kernel.parent.insert_op_after(program, kernel)
+    kernel.properties["tiles"] = StringAttr(name)
 
 
 def overwritten(module: ModuleOp) -> dict[str, list[set[tuple[int, int]]]]:

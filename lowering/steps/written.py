@@ -2,8 +2,10 @@
 written, not where kept ones are read: the lowerings and what they trace with take longer to import
 than to find a model's programs."""
 
+from collections.abc import Mapping
+
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import data_type, is_dynamic
@@ -18,10 +20,10 @@ from ge.runtime.library.table import lowering_of
 from ge.transforms.tiles.finish import finish
 
 
-def finish_alone(program: TileKernelOp, target: str, around: Operation) -> None:
-    """Bring a program to what a core runs, of the target or else of that which `around` names.
-    Raises NotLowered where that fails."""
-    named = {n: t for n, t in around.attributes.items() if n in (TARGET, TARGET_FILE)}
+def finish_alone(program: TileKernelOp, target: str, around: Mapping[str, Attribute]) -> None:
+    """Bring a program to what a core runs, of the target or else of that which the attributes
+    `around` name. Raises NotLowered where that fails."""
+    named = {n: t for n, t in around.items() if n in (TARGET, TARGET_FILE)}
     module = ModuleOp([program], named)
     try:
         finish(module, target)

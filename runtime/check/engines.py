@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.npu_task.attributes import Engine, is_dynamic
-from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.npu_task.ops import OPEN_TILES, KernelOp
 from ge.dialects.targets.target import Target
 from ge.runtime.check.problems import Problem
 
@@ -39,6 +39,7 @@ class CoreProof:
 
     problems: list[Problem] = field(default_factory=list[Problem])
     programs: int = 0
+    open: int = 0  # whose tile programs have sizes for arguments
     others: int = 0  # on cores, without a tile program
 
     @property
@@ -46,6 +47,9 @@ class CoreProof:
         """A clause for each kind of kernels that there are."""
         if self.programs:
             yield f"tile programs of {plural(self.programs)}"
+        if self.open:
+            programs = f"the tile programs of {plural(self.open)}, whose sizes are arguments"
+            yield f"nothing yet of {programs}"
         if self.others:
             yield f"nothing of what {plural(self.others)} without a tile program keep on a core"
 
@@ -71,6 +75,8 @@ def prove_cores(module: ModuleOp, target: Target) -> CoreProof:
         if problem is not None:
             text = f"@{kernel.sym_name.data}: {problem}"
             proof.problems.append(Problem("core", text, kernel))
+        is_open = OPEN_TILES in kernel.attributes
         proof.programs += kernel.tiles is not None
-        proof.others += kernel.tiles is None and engine in cores
+        proof.open += is_open
+        proof.others += kernel.tiles is None and not is_open and engine in cores
     return proof

@@ -5,14 +5,15 @@ the first that fits. While a kernel is tuned (`tuning.py`), or where tunings are
 one may come first: that which is asked for by its text.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ge.dialects.support.context import setting
+from ge.runtime.library.launch import NotLowered
 
 T = TypeVar("T")
 
@@ -30,14 +31,62 @@ class Choice:
 _choice: ContextVar[Choice | None] = ContextVar("choice", default=None)
 
 
+@dataclass
+class Decisions:
+    """What is decided while a program is written for some sizes, in order; then `again` it is so
+    for others, which are extents."""
+
+    made: list[Any] = field(default_factory=list[Any])
+    again: bool = False
+
+    def next(self) -> Any:
+        """Raises NotLowered where at the first sizes nothing more was decided."""
+        if not self.made:
+            raise NotLowered("its program is cut in another way at other sizes")
+        return self.made.pop(0)
+
+
+_decisions: ContextVar[Decisions | None] = ContextVar("decisions", default=None)
+
+
+def deciding(decisions: Decisions) -> AbstractContextManager[Decisions | None]:
+    return setting(_decisions, decisions)
+
+
+def is_open() -> bool:
+    """Whether a program is written for more sizes than one: what depends on how many there are of
+    something is decided as for any number."""
+    return (decisions := _decisions.get()) is not None and decisions.again
+
+
+def decided(find: Callable[[], T]) -> T:
+    """What is found, or was found for the sizes that a program is cut for."""
+    if (decisions := _decisions.get()) is None:
+        return find()
+    if decisions.again:
+        return decisions.next()
+    place = len(decisions.made)
+    decisions.made[place:] = [found := find()]
+    return found
+
+
+def noted(candidates: Iterable[T], decisions: Decisions) -> Iterator[T]:
+    """The candidates; the last one that is looked at is decided for."""
+    place = len(decisions.made)
+    for candidate in candidates:
+        decisions.made[place:] = [candidate]
+        yield candidate
+
+
 def choosing(choice: Choice) -> AbstractContextManager[Choice | None]:
     return setting(_choice, choice)
 
 
 def in_order(candidates: Iterable[T], text: Callable[[T], str] = str) -> Iterable[T]:
     """The candidates, of which the fastest by estimate comes first, or that which is asked for."""
-    choice = _choice.get()
-    if choice is None:
+    if (decisions := _decisions.get()) is not None:
+        return [decisions.next()] if decisions.again else noted(candidates, decisions)
+    if (choice := _choice.get()) is None:
         return candidates
     listed = list(candidates)
     choice.seen += (text(c) for c in islice(listed, choice.most - len(choice.seen)))
@@ -49,7 +98,7 @@ def chosen(
 ) -> T | None:
     """The fastest candidate by estimate, or that which is asked for. `candidates`: all of them, and
     the estimates, which nobody asks for otherwise."""
-    if _choice.get() is None:
-        return fastest()
+    if _choice.get() is None or _decisions.get() is not None:
+        return decided(fastest)
     ranked = sorted(candidates(), key=lambda c: c[0])
     return next(iter(in_order([candidate for _, candidate in ranked])), None)

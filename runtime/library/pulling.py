@@ -34,6 +34,7 @@ from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.extents import Extent
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, normalize_axis, numel, shape_of
 from ge.dialects.tile.types import BLOCK, Memory, tile_in
@@ -263,6 +264,10 @@ class Pull:
     def _end(self, tile: v.Tile, side: Side, base: int, extent: int, number: float) -> None:
         """Write a number behind the last row or column that there is; the first one is `base`."""
         (rows, cols), size = tile.shape, extent - base
+        if type(extent) is Extent:  # how many there are is known when the core runs, maybe none
+            numbers = self.count(side, rows if side == "rows" else cols, base - extent)
+            tile[:] = v.where(v.compare("lt", numbers, 0), tile, number)
+            return
         if side == "rows":
             self.c.fill(tile.part(size, 0, (rows - size, cols)), number)
             return

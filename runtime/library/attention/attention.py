@@ -26,7 +26,7 @@ bits is added, rows are rounded to its type while their largest score *so far* i
 `graph.attention`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from math import ceil, prod
 
@@ -54,7 +54,7 @@ from ge.runtime.library.attention.tiles import (
     splits_for,
     tiles_for,
 )
-from ge.runtime.library.choices import in_order
+from ge.runtime.library.choices import decided, in_order, is_open
 from ge.runtime.library.grids import GridOp
 from ge.runtime.library.language.indices import Index, Scalar, ceil_div
 from ge.runtime.library.language.tracing import Tracer
@@ -105,11 +105,17 @@ def lower_attention(launch: Launch) -> Written:
     raise NotLowered("no tiles fit beside those of what it is fused with")
 
 
-def ways(launch: Launch, op: AttentionOp, segments: list[Segment]) -> list[Way]:
+def ways(launch: Launch, op: AttentionOp, segments: list[Segment]) -> Iterable[Way]:
     """The tiles that fit, the fastest first, and which heads are in one. Raises NotLowered where
     none fits."""
-    computed = any(s.value.is_computed for s in segments)
     found: list[tuple[float, Way]] = []
+    if is_open():
+        same, _, tiles, splits = decided(lambda: found[0][1])
+        pairs = heads_of(launch, op)
+        return [
+            (heads, query, tiles, splits) for heads, query in pairs if heads.count == same.count
+        ]
+    computed = any(s.value.is_computed for s in segments)
     for heads, query in heads_of(launch, op):
         problem = Problem.of(op, heads.count, heads.unit, computed)
         try:
@@ -127,7 +133,7 @@ def ways(launch: Launch, op: AttentionOp, segments: list[Segment]) -> list[Way]:
                 if shared_keys < cycles:
                     found.append((shared_keys, (heads, query, tiles, splits)))
     ranked = [way for _, way in sorted(found, key=lambda f: (f[0], -f[1][0].count))]
-    return list(in_order(ranked, lambda way: f"{way[0].count} heads, {way[2]}, {way[3]} splits"))
+    return in_order(ranked, lambda way: f"{way[0].count} heads, {way[2]}, {way[3]} splits")
 
 
 def output_of(launch: Launch, op: AttentionOp) -> tuple[SSAValue, SSAValue]:

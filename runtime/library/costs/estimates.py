@@ -81,7 +81,9 @@ def figures_of(op: KernelOp, target: Target) -> Figures | None:
 
 
 def figures(op: KernelOp, target: Target) -> Figures:
-    """Raises GeError where the target lacks what they follow from."""
+    """Raises GeError where the target lacks what they follow from, or sizes are not known."""
+    if op.is_open:
+        raise GeError("the sizes of a tile program are its arguments")
     sizes = tuple(byte_size(a.type) for a in op.arguments)
     nests = LoopNests(op, target)
     cold, warm = nests.estimate(), nests.estimate((1.0,) * len(sizes))

@@ -1,5 +1,6 @@
 """The programs of cube and vector cores while they are written, and the lines that write them."""
 
+import ast
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from itertools import dropwhile
@@ -12,7 +13,9 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.support.callers import source_line
+from ge.dialects.support.dims import parsed
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.extents import Extent
 from ge.dialects.support.operation import GeOp, ops_of, put_after, put_before, put_last
 from ge.dialects.tile import buffers, kernel
 from ge.dialects.tile.instruction import Instruction
@@ -67,7 +70,7 @@ class Side:
         return found
 
     def once(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
-        """The result of an op of no operands, at the beginning of the program."""
+        """The result of an op at the beginning of the program, where its operands are, too."""
         if (found := self.first.get(key)) is None:
             self._insert(op := kind(*args), self.last)
             (found,), self.last = op.results, op
@@ -147,7 +150,7 @@ class Side:
     def index(self, number: Scalar) -> SSAValue:
         """The value of a number, computed here."""
         if type(number) is int or not isinstance(number, Index):
-            return self.constant(whole(number))
+            return self.constant(number if type(number) is Extent else whole(number))
         if number.kind == "constant":
             return self.constant(number.args[0])
         if type(number) is LoopIndex:
@@ -179,7 +182,25 @@ class Side:
         return self.value((kind, id(a), id(b)), arith_op, ARITH[kind], a, b)
 
     def constant(self, number: int) -> SSAValue:
+        if type(number) is Extent:
+            text = str(number.size)
+            tree = parsed(text)
+            assert tree is not None, text
+            return self.size(tree)
         return self.once(number, index_constant, number)
+
+    def size(self, tree: ast.expr) -> SSAValue:
+        """An expression of dimensions, computed once at the beginning of the program."""
+        match tree:
+            case ast.Constant(int(number)):
+                return self.constant(number)
+            case ast.BinOp(left, op, right):
+                a, b = self.size(left), self.size(right)
+                kind = SIZES[type(op)]
+                return self.once((kind, id(a), id(b)), arith_op, ARITH[kind], a, b)
+            case _:
+                name = ast.unparse(tree)
+                return self.once(("size", name), kernel.SizeOp, name)
 
     def condition(self, test: Condition | bool) -> SSAValue:
         if (truth := truth_of(test)) is not None:
@@ -208,6 +229,12 @@ NUMBERS: dict[str, Callable[[], Operation]] = {
     "part": kernel.PartOp,
 }
 JOINED: dict[str, type[Binary]] = {"andi": arith.AndIOp, "ori": arith.OrIOp}
+SIZES: dict[type[ast.operator], str] = {
+    ast.Add: "addi",
+    ast.Sub: "subi",
+    ast.Mult: "muli",
+    ast.FloorDiv: "floordivsi",
+}
 ARITH: dict[str, type[Binary]] = {
     "addi": arith.AddiOp,
     "subi": arith.SubiOp,

@@ -23,7 +23,7 @@ from ge.dialects.support.access import Access
 from ge.dialects.support.types import Shape, align_up, element_type
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import FRACTAL, Memory
-from ge.runtime.library.choices import chosen
+from ge.runtime.library.choices import chosen, is_open
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Condition, Index, Scalar, ceil_div, maximum, minimum
 from ge.runtime.library.language.tracing import Queue, Tracer
@@ -129,8 +129,9 @@ def with_copies(target: Target, sections: Sequence[Section]) -> Sequence[Section
 def with_splits(
     target: Target, sections: Sequence[Section], cut: Cut
 ) -> tuple[list[Section], Cut] | None:
-    """With cores that share the terms of sums; None where that takes no less time."""
-    if not all(map(may_share, sections)):
+    """With cores that share the terms of sums; None where that takes no less time, or where it is
+    for any number of blocks."""
+    if is_open() or not all(map(may_share, sections)):
         return None
     start, ps = target.kernel_start_us, tuple(s.p for s in sections)
     least = cycles(cut, ps, target)

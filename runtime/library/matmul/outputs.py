@@ -28,6 +28,7 @@ from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.slicing import SliceOp
 from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box
+from ge.dialects.support.extents import Extent
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, shape_of
 from ge.runtime.library.language import values as v
@@ -210,7 +211,8 @@ class Origins:
     def stride(self, value: SSAValue, dim: int, terms: Sequence[Term]) -> int:
         """How far the next element along a dimension is, in the order of the matmul's result."""
         shape = shape_of(value)
-        ends = [e for e in range(1, shape[dim]) if shape[dim] % e == 0]
+        is_open = type(shape[dim]) is Extent  # of which no parts are known: `check` tries some
+        ends = [1] if is_open else [e for e in range(1, shape[dim]) if shape[dim] % e == 0]
         stride = 0
         for end in ends:
             place = tuple(end if i == dim else 0 for i in range(len(shape)))
@@ -223,8 +225,9 @@ class Origins:
     def check(self, value: SSAValue, terms: Sequence[Term], strides: Sequence[int]) -> None:
         """Raises NotLowered where an element is not where the strides say: some, and the last."""
         for place in probes(shape_of(value)):
-            away = sum(i * s for i, s in zip(place, strides, strict=True))
-            if self.of(value, place) != tuple((result, first + away) for result, first in terms):
+            away = int(sum(i * s for i, s in zip(place, strides, strict=True)))
+            found = [(result, int(first)) for result, first in self.of(value, place)]
+            if found != [(result, int(first) + away) for result, first in terms]:
                 raise NotLowered(OTHER_ORDER)
 
     def of(self, value: SSAValue, place: Shape) -> tuple[Term, ...]:

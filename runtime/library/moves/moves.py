@@ -35,6 +35,7 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.dialects.tile.types import BLOCK
+from ge.runtime.library.choices import decided
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar, ceil_div, minimum
 from ge.runtime.library.language.tracing import Tracer
@@ -71,16 +72,20 @@ def lower_moves(launch: Launch) -> Written:
         raise NotLowered("elements of less than a byte are not moved")
     targets = [Target.of(out) for out in launch.body.outputs]
     regions = [region for target in targets for region in regions_of(launch, target)]
-    total = sum(numel(shape_of(t.value)) for t in targets)
-    elements = max(ceil(total / launch.target.vector_cores / 2), LEAST)
     step = BLOCK * 8 // min(widths)
-    while True:
-        written = by_pieces(launch, regions, elements, step)
-        if fits(launch, written):
-            return written
+    total = sum(numel(shape_of(t.value)) for t in targets)
+    elements = decided(lambda: elements_of(launch, regions, total, step))
+    return by_pieces(launch, regions, elements, step)
+
+
+def elements_of(launch: Launch, regions: "Sequence[Region]", total: int, step: int) -> int:
+    """Of a box, so that each core has two and its tiles fit. Raises NotLowered where none does."""
+    elements = max(ceil(total / launch.target.vector_cores / 2), LEAST)
+    while not fits(launch, by_pieces(launch, regions, elements, step)):
         if elements == 1:
             raise NotLowered("its smallest tiles do not fit into ub")
         elements //= 2
+    return elements
 
 
 # ---- results ---------------------------------------------------------------------------------

@@ -27,7 +27,6 @@ from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.quantization import LookupOp, RequantizeOp
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
-from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.access import Access
 from ge.dialects.support.tensor_op import TensorOp
@@ -35,6 +34,7 @@ from ge.dialects.support.types import Shape, element_type, normalize_axis, numel
 from ge.runtime.library.grids import GridOp
 from ge.runtime.library.launch import Launch, NotLowered, Replaced
 from ge.runtime.library.places import is_pointwise
+from ge.runtime.library.rows.simple_ops import reshaped as reshape_to
 from ge.runtime.library.rows.simple_ops import simple_body
 
 Node: TypeAlias = tuple[int, int]
@@ -314,7 +314,7 @@ class Axes:
         def reshaped(value: SSAValue, shape: Shape) -> SSAValue:
             if shape_of(value) == shape:
                 return value
-            op = ReshapeOp.of(value, shape=shape)
+            op = reshape_to(value, shape)
             block.add_op(op)
             return op.result
 

@@ -37,6 +37,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     Shape,
     element_type,
+    int_array,
     normalize_axis,
     numel,
     rank_of,
@@ -78,13 +79,23 @@ class Writer:
         return value if element_type(value) == to else self.add(e.CastOp, value, to=to)
 
     def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        return self.add(ReshapeOp, value, shape=shape) if shape_of(value) != shape else value
+        if shape_of(value) == shape:
+            return value
+        self.block.add_op(op := reshaped(value, shape))
+        return op.result
 
     def reduce(self, kind: str, value: SSAValue, axes: Sequence[int]) -> SSAValue:
         return self.add(ReduceOp, value, kind=kind, axes=axes)
 
     def sum_of_squares(self, value: SSAValue, axes: Sequence[int]) -> SSAValue:
         return self.reduce("sum", self.add(e.MulOp, value, value), axes)
+
+
+def reshaped(value: SSAValue, shape: Sequence[int]) -> ReshapeOp:
+    """The elements under another shape, whose type has its sizes as they are, extents too."""
+    shown = int_array(tuple(map(int, shape)))
+    result = tensor(shape, element_type(value))
+    return ReshapeOp.create(operands=[value], result_types=[result], properties={"shape": shown})
 
 
 def wide(value: SSAValue) -> Attribute:

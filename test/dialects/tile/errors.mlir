@@ -78,7 +78,7 @@ tile.kernel @k(%x: tensor<64xf32>) cores 1 {
 
 // -----
 
-// expected-error@+1 {{arguments have known shapes of at least one dimension, not memref<?xf32>}}
+// expected-error@+1 {{1 dimensions are not known, and `sizes` has 0}}
 tile.kernel @k(%x: memref<?xf32>) cores 1 {
   tile.vector {
     %me = tile.core
@@ -1179,7 +1179,7 @@ tile.kernel @k(%x: memref<64xf32>) workspace(%w: memref<4xi32>) cores 1 {
 
 // -----
 
-// expected-error@+1 {{arguments have known shapes of at least one dimension, not memref<?xf32>}}
+// expected-error@+1 {{1 dimensions are not known, and `sizes` has 0}}
 tile.kernel @k(%x: memref<64xf32>) workspace(%w: memref<?xf32>) cores 1 {
   tile.vector {
     %me = tile.core
@@ -1205,3 +1205,48 @@ tile.kernel @k(%x: memref<64xf32>) cores 1 {
     %me = "tile.core"() : () -> index
   }) : () -> ()
 }) : () -> ()
+
+// -----
+
+// expected-error@+1 {{arguments have at least one dimension, not memref<f32>}}
+tile.kernel @k(%x: memref<f32>) cores 1 {
+  tile.vector {
+    %me = tile.core
+  }
+}
+
+// -----
+
+// expected-error@+1 {{2 dimensions are not known, and `sizes` has 1}}
+tile.kernel @k(%x: memref<?x?xf32>) sizes ["batch"] cores 1 {
+  tile.vector {
+    %me = tile.core
+  }
+}
+
+// -----
+
+// expected-error@+1 {{'batch +' is no expression of dimensions}}
+tile.kernel @k(%x: memref<?xf32>) sizes ["batch +"] cores 1 {
+  tile.vector {
+    %me = tile.core
+  }
+}
+
+// -----
+
+// expected-error@+1 {{'batch' is a size, and all of its memrefs are known}}
+tile.kernel @k(%x: memref<8xf32>) cores 1 {
+  tile.vector {
+    %n = tile.size "batch"
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<?xf32>) sizes ["batch"] cores 1 {
+  tile.vector {
+    // expected-error@+1 {{'batch + 1' is no name of a dimension}}
+    %n = tile.size "batch + 1"
+  }
+}

@@ -226,3 +226,25 @@ tile.kernel @halves(%x: memref<64x32xf16>, %y: memref<64x32xf32>) cores 1 {
     tile.store %s to %b
   }
 }
+
+// -----
+
+// Sizes are arguments: a core asks for them.
+// CHECK-LABEL: tile.kernel @open(%x: memref<?x64xf32>, %y: memref<?x64xf32>) sizes ["2 * batch + 1", "batch"] cores 1 {
+tile.kernel @open(%x: memref<?x64xf32>, %y: memref<?x64xf32>) sizes ["2 * batch + 1", "batch"] cores 1 {
+  tile.vector {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %t = tile.alloc : !tile.tile<1x64xf32, ub>
+    // CHECK: %[[N:.+]] = tile.size "batch"
+    %n = tile.size "batch"
+    // CHECK: scf.for %i = %c0 to %[[N]] step %c1 {
+    scf.for %i = %c0 to %n step %c1 {
+      // CHECK: tile.view %x[%i, %c0] : memref<?x64xf32> -> !tile.box<1x64xf32>
+      %in = tile.view %x[%i, %c0] : memref<?x64xf32> -> !tile.box<1x64xf32>
+      tile.load %in to %t
+      %out = tile.view %y[%i, %c0] : memref<?x64xf32> -> !tile.box<1x64xf32>
+      tile.store %t to %out
+    }
+  }
+}

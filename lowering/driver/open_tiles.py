@@ -1,0 +1,141 @@
+"""Tile programs for a program of unknown shapes, whose sizes are their arguments.
+
+It is bound to three sizes (`open_programs.py` says why): first to the largest that its dimensions
+may have, and where one has no largest to MIDDLE. For these the programs are cut.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.graph.ports import dim_ranges
+from ge.dialects.npu_task.ops import NO_TILES, OPEN_TILES, KernelOp
+from ge.dialects.support.diagnostics import remark
+from ge.dialects.support.dims import Range, symbols
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
+from ge.dialects.targets.target import target_for
+from ge.dialects.tile.kernel import KernelOp as TileKernelOp
+from ge.lowering.driver.binding import Binder, options_of
+from ge.lowering.driver.tiles import Coverage
+from ge.lowering.steps.lower_to_tasks import symbols_of
+from ge.lowering.steps.open_programs import (
+    BY_SIZES,
+    Samples,
+    holes_at,
+    open_program,
+    prime_from,
+)
+from ge.runtime.library.launch import NotLowered
+from ge.transforms.shapes.sizes import named_dims
+
+if TYPE_CHECKING:
+    from ge.lowering.driver.program import Program
+
+MIDDLE = 64  # of a dimension that has no largest size
+
+
+def write_open_programs(program: "Program") -> None:
+    """Beside the kernels of a program that leaves sizes open. Those of whose launches some have no
+    program keep a reason, as all others do."""
+    module = program.module
+    main = main_function(module)
+    assert main is not None
+    samples = samples_of(main)
+    options = replace(options_of(module, program.compilation.options), tiles=False)
+    binder = Binder(program, options)
+    old = {k.sym_name.data: k for k in module.ops if isinstance(k, KernelOp)}
+    try:
+        bound = [kernels_in(binder.at(sizes).module) for sizes in samples.sizes]
+    except (GeError, VerifyException) as e:
+        for kernel in old.values():
+            kernel.attributes[NO_TILES] = StringAttr(f"the program is not bound to sizes: {e}")
+        return
+    Writer(module, samples, bound).write(old)
+    program.compilation.tiles = Coverage.of(module, target_for(main))
+
+
+def samples_of(main: FuncOp) -> Samples:
+    """Sizes that a program may be bound to."""
+    names = dict.fromkeys(s for n in named_dims(main) for s in symbols(n))
+    ranges = dim_ranges(main)
+    columns = {n: three(ranges.get(n, Range()), i) for i, n in enumerate(names)}
+    sizes = [{n: column[i] for n, column in columns.items()} for i in range(3)]
+    return Samples(sizes, list(dict.fromkeys((*names, *named_dims(main)))))
+
+
+def three(allowed: Range, number: int) -> Sequence[int]:
+    """Sizes of dimension `number`: the largest, and others of no special kind."""
+    if allowed.most is None:
+        first = max(MIDDLE, allowed.least)
+        return first, prime_from(first + 3 + 5 * number), prime_from(first + 31 + 7 * number)
+    most, least = allowed.most, max(allowed.least, min(1, allowed.most))
+    return most, max(most - 1 - 2 * number, least), max(most - 3 - 3 * number, least)
+
+
+def kernels_in(module: ModuleOp) -> dict[str, KernelOp]:
+    return {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+
+
+class Writer:
+    """`bound`: the kernels that there are at each of the sizes."""
+
+    def __init__(
+        self, module: ModuleOp, samples: Samples, bound: Sequence[Mapping[str, KernelOp]]
+    ) -> None:
+        self.module, self.samples, self.bound = module, samples, bound
+        self.taken = symbols_of(module)
+        self.known: dict[str, str] = {}  # names of programs by what they compute
+        main = main_function(module)
+        assert main is not None
+        self.target = target_for(main)
+        self.named = main.attributes
+
+    def write(self, kernels: Mapping[str, KernelOp]) -> None:
+        made: dict[str, list[KernelOp]] = {name: [] for name in kernels}
+        for name, kernel in self.bound[0].items():
+            made[origin(name, kernels)].append(kernel)
+        for name, kernel in kernels.items():
+            try:
+                if not made[name]:
+                    raise NotLowered(BY_SIZES)
+                programs = [self.program(k, kernel) for k in made[name]]
+            except NotLowered as e:
+                kernel.attributes[NO_TILES] = StringAttr(str(e))
+                if str(e) != BY_SIZES:
+                    remark(kernel, f"@{name} has no tile program: {e}")
+                continue
+            kernel.attributes.pop(NO_TILES, None)
+            kernel.attributes[OPEN_TILES] = ArrayAttr(map(StringAttr, dict.fromkeys(programs)))
+
+    def program(self, kernel: KernelOp, of: KernelOp) -> str:
+        """The name of the program of a kernel that another one becomes. Raises NotLowered."""
+        name = kernel.sym_name.data
+        if any(name not in kernels for kernels in self.bound):
+            raise NotLowered("other kernels are made of it at other sizes")
+        kernels = [kernels[name] for kernels in self.bound]
+        holes = str(holes_at(kernels, self.samples))
+        if holes not in self.known:
+            made = open_program(kernels, self.samples, self.target, self.named)
+            self.known[holes] = self.add(made, f"{name}_tiles", of)
+        return self.known[holes]
+
+    def add(self, program: TileKernelOp, name: str, after: KernelOp) -> str:
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        program.sym_name = StringAttr(name)
+        self.module.body.block.insert_op_after(program, after)
+        return name
+
+
+def origin(name: str, kernels: Mapping[str, KernelOp]) -> str:
+    """The kernel that one of this name is made of: names of further ones have a number behind."""
+    while name not in kernels:
+        name = name.rpartition("_")[0]
+        assert name
+    return name

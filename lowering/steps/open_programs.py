@@ -1,0 +1,343 @@
+"""Tile programs whose sizes are arguments: of kernels of a program with dimensions that are not
+known yet.
+
+What such a program's launches compute is known when it is bound to sizes. It is bound to a few, the
+first of which are those that its cuts are chosen for. A kernel whose body is the same at all of
+them, but for numbers that follow from dimensions by products and sums, is written once more with
+extents (`dialects/support/extents.py`) in the place of these numbers, at two sizes far above all
+bounds of tiles: then every dimension takes the way of many tiles with a part of one at the end, and
+what of a program depends on sizes says how. Where the two programs differ, there is none.
+
+    npu_task.kernel @relu_0 : tensor<4096x64xf32>, at others tensor<3233x64xf32>, ...
+    tile.kernel @relu_0_tiles(%in0: memref<?x64xf32>, ...) sizes ["batch * past", ...] cores 40
+
+`computes` on a program says of which kernels it is the program: a text with numbers and expressions
+of dimensions. At further sizes a kernel of that text has it (`bind_sizes.py`), and nothing is
+written.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from hashlib import sha256
+from itertools import combinations_with_replacement
+from math import prod
+from typing import cast
+
+from xdsl.dialects.builtin import ArrayAttr, DenseIntOrFPElementsAttr, MemRefType, StringAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.support.folding import splat_bytes
+from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.context import setting
+from ge.dialects.support.dims import value_of
+from ge.dialects.support.extents import Extent
+from ge.dialects.support.operation import all_ops, cloned
+from ge.dialects.support.polynomial import Polynomial
+from ge.dialects.support.types import DYNAMIC, Dense, dense_memref, number_of, set_type, tensor
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.kernel import KernelOp as TileKernelOp
+from ge.dialects.tile.text import BoundKernelOp
+from ge.lowering.steps.kept_programs import data_of, is_foreign, unseen
+from ge.lowering.text.outline import Outline
+from ge.lowering.text.printing import op_text
+from ge.runtime.library.choices import Decisions, deciding
+from ge.runtime.library.launch import NotLowered
+from ge.transforms.tiles.bind_sizes import bound, workspace_bytes
+
+COMPUTES = "computes"
+BY_SIZES = "sizes alone decide what it computes: no launch of it is left"
+FAR = (100003, 700001)  # the first dimension at which programs are written: primes, as all are
+MOST_FACTORS = 3  # dimensions in one product
+NUMBER = re.compile(r"(\d+)")
+OF_TYPES = frozenset(("shape",))  # properties that the types of results say as well
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Sizes of dimensions: those that a program was bound to, and expressions of them that stand
+    for sizes in it."""
+
+    sizes: Sequence[Mapping[str, int]]
+    texts: Sequence[str]
+
+    @cached_property
+    def products(self) -> list[tuple[Polynomial, tuple[int, ...]]]:
+        """Of some of the expressions, with what they are at each of the sizes."""
+        named = [p for p in map(Polynomial.named, self.texts) if p is not None]
+        found: list[tuple[Polynomial, tuple[int, ...]]] = []
+        for count in range(1, MOST_FACTORS + 1):
+            for some in combinations_with_replacement(named, count):
+                p = prod(some, start=Polynomial.of(1))
+                found.append((p, tuple(value(p, sizes) for sizes in self.sizes)))
+        return found
+
+    def expression(self, numbers: tuple[int, ...]) -> Polynomial:
+        """What is a number at each of the sizes: a constant, or a product times a number plus a
+        number. Raises NotLowered for anything else."""
+        if len(set(numbers)) == 1:
+            return Polynomial.of(numbers[0])
+        first, *others = numbers
+        for p, (start, *more) in self.products:
+            if start == more[0]:
+                continue
+            factor, rest = divmod(others[0] - first, more[0] - start)
+            term = first - factor * start
+            if not rest and all(factor * m + term == n for m, n in zip(more, others, strict=True)):
+                return p * factor + term
+        raise NotLowered(f"a size, {first} at the first sizes, is no product of dimensions")
+
+    def far(self) -> list[dict[str, int]]:
+        """Two choices of sizes at which no dimension is small."""
+        names = list(self.sizes[0])
+        return [{n: prime_from(at + 977 * i) for i, n in enumerate(names)} for at in FAR]
+
+
+def value(p: Polynomial, sizes: Mapping[str, int]) -> int:
+    found = value_of(str(p), sizes)
+    assert found is not None
+    return found
+
+
+def prime_from(number: int) -> int:
+    while any(number % n == 0 for n in range(2, int(number**0.5) + 1)):
+        number += 1
+    return number
+
+
+# ---- writing ----------------------------------------------------------------------------------
+
+
+def holes_at(kernels: Sequence[KernelOp], samples: Samples) -> "Holes":
+    """What is the same of a kernel, which is given as it is at each of the sizes. Raises
+    NotLowered where that is not all but numbers."""
+    outline = Outline({})
+    return Holes.of([text_of(k, outline) for k in kernels], samples)
+
+
+def open_program(
+    kernels: Sequence[KernelOp],
+    samples: Samples,
+    target: Target,
+    named: Mapping[str, Attribute],
+) -> TileKernelOp:
+    """The program of a kernel, which is given as it is at each of the sizes; finished for the
+    target that the attributes `named` name. Raises NotLowered where there is none for all sizes."""
+    from ge.lowering.steps.written import finish_alone, tile_program
+
+    first, holes = kernels[0], holes_at(kernels, samples)
+    decisions = Decisions()
+    with deciding(decisions):
+        tile_program(first, "program", target)
+    programs: list[TileKernelOp] = []
+    for sizes in samples.far():
+        kernel = with_extents(kernels, samples, sizes)
+        with unseen(data_of(all_ops(kernel.body.blocks))):
+            with deciding(Decisions([*decisions.made], again=True)):
+                program = tile_program(kernel, "program", target)
+        finish_alone(program, "", named)
+        programs.append(opened(program))
+    texts = list(map(op_text, programs))
+    if texts[0] != texts[1]:
+        raise NotLowered(f"it has other programs at other sizes: {difference(*texts)}")
+    if "⟨" in texts[0]:
+        line = next(line for line in texts[0].splitlines() if "⟨" in line)
+        raise NotLowered(f"a size stands where a number is wanted: {line.strip()}")
+    programs[0].attributes[COMPUTES] = StringAttr(str(holes))
+    return programs[0]
+
+
+def difference(a: str, b: str) -> str:
+    """The first lines that differ."""
+    pairs = zip(a.splitlines(), b.splitlines(), strict=False)
+    return next((f"'{x.strip()}', '{y.strip()}'" for x, y in pairs if x != y), "one is longer")
+
+
+def with_extents(
+    kernels: Sequence[KernelOp], samples: Samples, sizes: Mapping[str, int]
+) -> KernelOp:
+    """A copy of the first kernel, with extents in the place of its sizes. Raises NotLowered where
+    bodies differ in more than that."""
+    new = cloned(kernels[0], {})
+    for ops in zip(all_ops([new.body.block]), *map(ops_in, kernels), strict=True):
+        op, *others = ops
+        if any(type(o) is not type(op) for o in others):
+            raise NotLowered("its body is another one at other sizes")
+        check_properties(others)
+        for result, *those in zip(op.results, *(o.results for o in others), strict=True):
+            set_extents(result, those, samples, sizes)
+    for blocks in zip(blocks_in(new), *map(blocks_in, kernels), strict=True):
+        for arg, *those in zip(*(b.args for b in blocks), strict=True):
+            set_extents(arg, those, samples, sizes)
+    return new
+
+
+def ops_in(kernel: KernelOp) -> Iterable[Operation]:
+    return all_ops([kernel.body.block])
+
+
+def blocks_in(kernel: KernelOp) -> list[Block]:
+    inner = [b for op in ops_in(kernel) for region in op.regions for b in region.blocks]
+    return [kernel.body.block, *inner]
+
+
+def check_properties(ops: Sequence[Operation]) -> None:
+    """Raises NotLowered where what an op does depends on sizes by more than its types."""
+    for name in ops[0].properties:
+        values = {number_of(op.properties[name]) for op in ops}
+        if len(values) > 1 and name not in OF_TYPES and not is_one_number(ops):
+            raise NotLowered(f"'{name}' of {ops[0].name} depends on sizes")
+
+
+def is_one_number(ops: Sequence[Operation]) -> bool:
+    """Whether these are constants all of whose elements are one number."""
+    values = [op.value for op in ops if isinstance(op, ConstantOp)]
+    dense = [cast(Dense, v) for v in values if isinstance(v, DenseIntOrFPElementsAttr)]
+    found = {splat_bytes(v) for v in dense}
+    return len(dense) == len(ops) and len(found) == 1 and None not in found
+
+
+def set_extents(
+    value: SSAValue, those: Sequence[SSAValue], samples: Samples, sizes: Mapping[str, int]
+) -> None:
+    shapes = [data_type(v.type)[1] for v in those]
+    shape: list[int] = []
+    for numbers in zip(*shapes, strict=True):
+        p = samples.expression(numbers)
+        size = value_of(str(p), sizes)
+        assert size is not None
+        shape.append(size if p.number is not None else Extent(size, p))
+    set_type(value, tensor(shape, data_type(value.type)[0]))
+
+
+def opened(program: TileKernelOp) -> TileKernelOp:
+    """The program with `?` in the place of extents, which `sizes` has."""
+    texts: list[str] = []
+    for arg in program.body.block.args:
+        memref = cast("MemRefType[Attribute]", arg.type)
+        extents = [d for d in memref.get_shape() if type(d) is Extent]
+        texts += [str(d.size) for d in extents]
+        shape = tuple(DYNAMIC if type(d) is Extent else d for d in memref.get_shape())
+        set_type(arg, dense_memref(memref.element_type, shape))
+    program.sizes = ArrayAttr(map(StringAttr, texts)) if texts else None
+    return program
+
+
+# ---- which kernels have a program -------------------------------------------------------------
+
+
+def text_of(kernel: KernelOp, outline: Outline) -> str:
+    """All that a program follows from."""
+    ops = all_ops(kernel.body.blocks)
+    if any(map(is_foreign, ops)):
+        raise NotLowered("what it computes is written outside of the compiler")
+    with unseen(data_of(ops)):
+        before, kernel.attributes = kernel.attributes, {}
+        try:
+            return outline.of(kernel, kernel.properties.keys() - {"engine"})
+        finally:
+            kernel.attributes = before
+
+
+@dataclass(frozen=True)
+class Holes:
+    """Texts that are alike but for numbers that depend on sizes: which words are numbers of that
+    kind, and the expressions that they are."""
+
+    words: str  # a hash of all others
+    expressions: Mapping[int, str]
+
+    @classmethod
+    def of(cls, texts: Sequence[str], samples: Samples) -> "Holes":
+        """Raises NotLowered for texts that are not alike."""
+        split = [NUMBER.split(text) for text in texts]
+        if len({tuple(words[::2]) for words in split}) > 1:
+            raise NotLowered("its body is another one at other sizes")
+        found: dict[int, str] = {}
+        for at, words in enumerate(zip(*split, strict=True)):
+            if len(set(words)) > 1:
+                found[at] = str(samples.expression(tuple(map(int, words))))
+        return cls(hashed(split[0], found), found)
+
+    @classmethod
+    def read(cls, text: str) -> "Holes":
+        words, *pairs = text.split("; ")
+        found = (pair.partition(": ") for pair in pairs)
+        return cls(words, {int(at): expression for at, _, expression in found})
+
+    def __str__(self) -> str:
+        return "; ".join((self.words, *(f"{at}: {e}" for at, e in self.expressions.items())))
+
+    def match(self, words: Sequence[str], sizes: Mapping[str, int]) -> bool:
+        """Whether a text, as words, is one of them where dimensions have these sizes."""
+        if any(at >= len(words) for at in self.expressions):
+            return False
+        if any(str(value_of(e, sizes)) != words[at] for at, e in self.expressions.items()):
+            return False
+        return hashed(words, self.expressions) == self.words
+
+
+def hashed(words: Sequence[str], holes: Mapping[int, str]) -> str:
+    kept = ("?" if at in holes else word for at, word in enumerate(words))
+    return sha256("|".join(kept).encode()).hexdigest()[:32]
+
+
+@dataclass
+class OpenPrograms:
+    """The programs of a module whose sizes are arguments."""
+
+    programs: Sequence[TileKernelOp] = ()
+    holes: dict[TileKernelOp, Holes] = field(default_factory=dict[TileKernelOp, Holes])
+    outline: Outline = field(default_factory=lambda: Outline({}))
+
+    @classmethod
+    def of(cls, ops: Iterable[Operation]) -> "OpenPrograms":
+        programs = [op for op in ops if isinstance(op, TileKernelOp) and COMPUTES in op.attributes]
+        return cls(programs, {p: h for p in programs if (h := holes_of(p)) is not None})
+
+    def program(self, kernel: KernelOp, sizes: Mapping[str, int]) -> BoundKernelOp | None:
+        """That of a kernel, at these sizes; None where it has none."""
+        with suppress(NotLowered):
+            words = NUMBER.split(text_of(kernel, self.outline))
+            for program, holes in self.holes.items():
+                if holes.match(words, sizes):
+                    own = workspace_bytes(program, sizes) if program.workspace_count else 0
+                    make = partial(bound, program, sizes)
+                    return BoundKernelOp("program", program.core_count, make, own)
+        return None
+
+
+@dataclass(frozen=True)
+class AtSizes:
+    """Programs, and the sizes that a module is being bound to."""
+
+    programs: OpenPrograms
+    sizes: Mapping[str, int]
+
+
+_at_hand: ContextVar[AtSizes | None] = ContextVar("open_programs", default=None)
+
+
+def open_programs_at_hand(found: AtSizes) -> AbstractContextManager[AtSizes | None]:
+    """Let kernels of a module have programs that were written for all sizes."""
+    return setting(_at_hand, found)
+
+
+def has_open_programs() -> bool:
+    return _at_hand.get() is not None
+
+
+def at_hand(kernel: KernelOp) -> TileKernelOp | None:
+    """The program that was written for a kernel at all sizes, if there is any."""
+    found = _at_hand.get()
+    return None if found is None else found.programs.program(kernel, found.sizes)
+
+
+def holes_of(program: TileKernelOp) -> Holes | None:
+    text = program.attributes.get(COMPUTES)
+    return Holes.read(text.data) if isinstance(text, StringAttr) else None

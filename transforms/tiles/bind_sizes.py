@@ -1,0 +1,115 @@
+"""A kernel whose sizes are arguments, at known sizes.
+
+    tile.kernel @k(%x: memref<?x64xf32>) sizes ["batch"] cores 4 {
+      tile.vector {
+        %n = tile.size "batch"
+        %0 = arith.addi %n, %c7 : index
+        %1 = arith.floordivsi %0, %c8 : index
+with `batch = 20` becomes
+    tile.kernel @k(%x: memref<20x64xf32>) cores 4 {
+      tile.vector {
+        // %1 is %c3
+
+What follows from sizes alone is computed here. The program is the same one: no cut is chosen, and
+no place, flag or buffer is found anew.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from xdsl.dialects.arith import CmpiOp
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from ge.dialects.support.dims import value_of
+from ge.dialects.support.editing import replace_uses
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import cloned, operands_of, ops_of
+from ge.dialects.support.types import DYNAMIC, Shape, align_up, byte_size, dense_memref, set_type
+from ge.dialects.tile.buffers import constant_index
+from ge.dialects.tile.kernel import WORKSPACE_ALIGNMENT, KernelOp, SizeOp
+from ge.runtime.library.language.arith import index_constant
+from ge.runtime.library.language.indices import KNOWN
+
+
+def rounded_up(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+FOLDED: dict[str, Callable[[int, int], int]] = {f"arith.{k}": f for k, f in KNOWN.items()}
+FOLDED.update({"arith.ceildivsi": rounded_up, "arith.minsi": min, "arith.maxsi": max})
+
+
+def bound_types(kernel: KernelOp, sizes: Mapping[str, int]) -> list[MemRefType[Attribute]]:
+    """Those of its memrefs where dimensions have these sizes. Raises GeError where one has none."""
+    texts = iter([] if kernel.sizes is None else [text.data for text in kernel.sizes])
+    types: list[MemRefType[Attribute]] = []
+    for arg in kernel.body.block.args:
+        memref = cast("MemRefType[Attribute]", arg.type)
+        shape: Shape = tuple(
+            size_at(next(texts), sizes) if d == DYNAMIC else d for d in memref.get_shape()
+        )
+        types.append(dense_memref(memref.element_type, shape))
+    return types
+
+
+def size_at(text: str, sizes: Mapping[str, int]) -> int:
+    if (size := value_of(text, sizes)) is None:
+        raise GeError(f"the size '{text}' of a tile program is not known")
+    return size
+
+
+def workspace_bytes(kernel: KernelOp, sizes: Mapping[str, int]) -> int:
+    """Of an open kernel at these sizes."""
+    own = bound_types(kernel, sizes)[len(kernel.arguments) :]
+    return sum(align_up(byte_size(t), WORKSPACE_ALIGNMENT) for t in own)
+
+
+def bound(kernel: KernelOp, sizes: Mapping[str, int]) -> KernelOp:
+    """A copy of a kernel at these sizes. Raises GeError where one is not known."""
+    types = bound_types(kernel, sizes)
+    new = cloned(kernel, {})
+    new.properties.pop("sizes", None)
+    new.attributes.clear()
+    for arg, t in zip(new.body.block.args, types, strict=True):
+        set_type(arg, t)
+    fold(new.body.block, sizes)
+    for program in new.programs:
+        fold(program.body.block, sizes)
+    return new
+
+
+def fold(block: Block, sizes: Mapping[str, int]) -> None:
+    """Numbers in the place of what follows from sizes; each is there once, at the beginning."""
+    numbers: dict[int, SSAValue] = {}
+
+    def constant(number: int) -> SSAValue:
+        if number not in numbers:
+            op = index_constant(number)
+            assert block.first_op is not None
+            block.insert_op_before(op, block.first_op)
+            numbers[number] = op.results[0]
+        return numbers[number]
+
+    def walk(inner: Block) -> None:
+        for op in ops_of(inner):
+            if (number := number_of(op, sizes)) is not None:
+                replace_uses(op.results[0], constant(number))
+                op.detach()
+                op.erase()
+                continue
+            for region in op.regions:
+                for nested in region.blocks:
+                    walk(nested)
+
+    walk(block)
+
+
+def number_of(op: Operation, sizes: Mapping[str, int]) -> int | None:
+    """What an op computes of numbers; None where it does not."""
+    if isinstance(op, SizeOp):
+        return size_at(op.dim.data, sizes)
+    if isinstance(op, CmpiOp) or (compute := FOLDED.get(op.name)) is None:
+        return None
+    a, b = map(constant_index, operands_of(op))
+    return None if a is None or b is None else compute(a, b)
