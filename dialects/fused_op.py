@@ -264,13 +264,25 @@ class FusedOp(SplitInterface, ABC):
         return None if parts is None else gcd(*(parts.get(v, 0) for v in self.yielded))
 
     def in_place_pairs(self) -> Iterator[tuple[int, int]]:
-        """All that depends on the input needs it chunk by chunk, and the result depends on it."""
+        """All that depends on the input needs it chunk by chunk, and the result depends on it: no
+        other one, where each is computed of boxes of its own."""
         if not Body.of(self).is_static:
             return
+        apart = self.is_cut_apart
         for i, (arg, value) in enumerate(zip(self.block.args, self.inputs, strict=True)):
             fitting = [r for r, result in enumerate(self.results) if same_bytes(result, value)]
             if fitting and (following := self.following(arg)) is not None:
+                if apart and sum(value in following for value in self.yielded) > 1:
+                    continue
                 yield from ((r, i) for r in fitting if self.yielded[r] in following)
+
+    @property
+    def is_cut_apart(self) -> bool:
+        """Whether each result is computed of boxes of its own: where vector cores move elements,
+        unless these stand in rows that all results are computed of."""
+        if any(multiplies(op) or op.ACCESS is Access.ROWS for op in self.members):
+            return False
+        return any(op.ACCESS in (Access.MOVEMENT, Access.LOOKUP) for op in self.members)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         boxes = Body.of(self).boxes(self.yielded[result], box)

@@ -30,9 +30,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
-from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.ops import NO_TILES, KernelOp, LaunchOp
-from ge.dialects.support.access import Access
 from ge.dialects.support.diagnostics import remark, warning
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.helpers import helpers
@@ -201,18 +199,11 @@ def check_in_place(kernel: KernelOp, launches: Sequence[set[tuple[int, int]]]) -
         if not launches or not all(any(r == 0 for r, _ in pairs) for pairs in launches):
             raise NotLowered("appended rows are written alone, and the cache is elsewhere")
     main = kernel.main
-    if isinstance(main, FusedOp) and is_cut_apart(main, kernel.engine.data):
+    attends = isinstance(main, FusedOp) and any(isinstance(o, AttentionOp) for o in main.members)
+    if isinstance(main, FusedOp) and (attends or main.is_cut_apart):
         inputs = list(kernel.body.block.args)
         for i in {i for pairs in launches for _, i in pairs}:
             operands = [k for k, value in enumerate(main.operands) if value is inputs[i]]
             found = {v for k in operands for v in main.following(main.block.args[k]) or ()}
             if sum(value in found for value in main.yielded) > 1:
                 raise NotLowered("results are cut apart, and one is over an operand of another one")
-
-
-def is_cut_apart(op: FusedOp, engine: Engine) -> bool:
-    """Whether the results of a kernel are not computed of the same boxes."""
-    moved = any(o.ACCESS in (Access.MOVEMENT, Access.LOOKUP) for o in op.members)
-    attends = any(isinstance(o, AttentionOp) for o in op.members)
-    on_rows = any(o.ACCESS is Access.ROWS for o in op.members)  # of the same rows, all results
-    return attends or (moved and engine is Engine.VECTOR and not on_rows)

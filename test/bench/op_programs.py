@@ -52,7 +52,7 @@ def modules(op: type[TensorOp], seeds: Sequence[int]) -> Iterator[tuple[int, Mod
 
 def reasons_of(module: ModuleOp, target: str, prove: bool) -> Iterator[str]:
     """For each launch "", or why it has no program. Raises AssertionError for a wrong one."""
-    found = lowered(module, target)
+    found = lowered(module, target, tiles=True)
     for kernel in found.module.ops:
         if isinstance(kernel, KernelOp) and kernel.engine.data is not Engine.HOST:
             reason = kernel.attributes.get(NO_TILES)

@@ -22,7 +22,13 @@ from ge.lowering.text.reading import Source, parse_module
 
 T = "tensor<40x70xf32>"
 SOME = f"%x : ({T}) -> {T}"
-OPS = [f"exp {SOME}", f"tanh {SOME}", f"erf {SOME}", f"exp {SOME}", f"tri %x {{upper = false}} : {T} -> {T}"]
+OPS = [
+    f"exp {SOME}",
+    f"tanh {SOME}",
+    f"erf {SOME}",
+    f"exp {SOME}",
+    f"tri %x {{upper = false}} : {T} -> {T}",
+]
 KERNELS = "\n".join(
     f"npu_task.kernel @k{i} on vector {{\n^bb0(%x: {T}):\n"
     f"  %0 = graph.{op}\n  npu_task.return %0 : {T}\n}}"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-TEST = Path(__file__).parent
-sys.path += [str(TEST), str(TEST.parent / "bench")]
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "bench"))
 from op_programs import modules
 from random_graphs import op_classes
 from tile_lowering import compare, lowered

@@ -167,7 +167,10 @@ def by_pieces(launch: Launch, regions: Sequence["Region"], elements: int, step: 
     def write(c: Tracer, arguments: Arguments) -> None:
         before, buffers = 0, list[tuple[Block, Any]]()  # one piece's, and the next one's then
         for piece in pieces:
-            pull = MovePull(c, launch, arguments, buffers=buffers, parts_of=piece.parts)
+            idle = piece.count < cores  # of some cores
+            pull = MovePull(
+                c, launch, arguments, buffers=buffers, parts_of=piece.parts, in_turns=idle
+            )
             me = (c.core + (cores - before % cores)) % cores if before % cores else c.core
             if piece.count == 1 and cores == 1:
                 pull.move(piece, 0, 0)
@@ -332,12 +335,18 @@ class MovePull(Pull):
 
     parts_of: Mapping[ConcatOp, int] = field(default_factory=dict[ConcatOp, int])
     turn: Scalar = 0
+    in_turns: bool = False
+    """Whether nothing is loaded before the loop over a core's boxes: it may have none, and what it
+    would load for nothing may lie where another one stores."""
 
     def __post_init__(self) -> None:
         views = viewed(self.launch)
         self.arguments = {**self.arguments} | {x: self.arguments[k] for k, x in views.items()}
         self.views = {*views.values()}
         self.loaded = {*self.launch.body.inputs} - {*views} | self.views
+
+    def _level(self, box: Box) -> int:
+        return len(self.open) - 1 if self.in_turns else super()._level(box)
 
     def move(self, piece: Piece, number: Scalar, turn: Scalar) -> None:
         """Moves one box to its places."""

@@ -1,0 +1,99 @@
+"""Recurrent layers as loops: the same numbers as their kernels, and programs for all launches."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tile_lowering import compare
+from writing import agree, normal, op_names, run
+
+from ge.lowering.driver.compiler import context
+from ge.lowering.text.reading import Source, parse_module
+from ge.transforms.graph.expand_recurrent import ExpandRecurrentPass
+
+GATES = {"rnn": 1, "gru": 3, "lstm": 4}
+Sizes = tuple[int, int, int, int]
+
+
+def shapes_of(name: str, sizes: Sizes, both: bool) -> list[tuple[int, ...]]:
+    """Of input, weights, recurrence, bias and initial states."""
+    steps, batch, size, hidden = sizes
+    d, gates = 1 + both, GATES[name] * hidden
+    states = 2 if name == "lstm" else 1
+    return [
+        (steps, batch, size),
+        (d, gates, size),
+        (d, gates, hidden),
+        (d, 2 * gates),
+        *[(d, batch, hidden)] * states,
+    ]
+
+
+def layer(
+    name: str,
+    sizes: Sizes,
+    direction: str,
+    options: str = "",
+    start: bool = True,
+    kind: str = "f32",
+) -> str:
+    steps, batch, _, hidden = sizes
+    both = direction == "bidirectional"
+    types = [f"tensor<{'x'.join(map(str, s))}x{kind}>" for s in shapes_of(name, sizes, both)]
+    arguments = ", ".join(f'%in{i}: {t} {{graph.name = "in{i}"}}' for i, t in enumerate(types))
+    d = 1 + both
+    last = f"tensor<{d}x{batch}x{hidden}x{kind}>"
+    results = [f"tensor<{steps}x{d}x{batch}x{hidden}x{kind}>", *[last] * (len(types) - 4)]
+    h, cell = (
+        (f" initial_state %in4 : {last}", f" initial_cell %in5 : {last}") if start else ("", "")
+    )
+    cell = cell if name == "lstm" else ""
+    named = ", ".join(f'{t} {{graph.name = "out{i}"}}' for i, t in enumerate(results))
+    names = ", ".join(f"%r{i}" for i in range(len(results)))
+    wanted = f'{{direction = "{direction}"{options}}}'
+    return f"""
+func.func @main({arguments}) -> ({named}) {{
+  {names} = graph.{name} %in0, %in1, %in2 bias %in3 : {types[3]}{h}{cell} {wanted}
+    : {types[0]}, {types[1]}, {types[2]} -> {", ".join(results)}
+  func.return {names} : {", ".join(results)}
+}}"""
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from(["rnn", "gru", "lstm"]),
+    st.tuples(st.integers(1, 5), st.integers(1, 4), st.integers(1, 6), st.integers(1, 7)),
+    st.sampled_from(["forward", "reverse", "bidirectional"]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_any_layer(name: str, sizes: Sizes, direction: str, start: bool, flag: bool) -> None:
+    own = {"gru": ", linear_before_reset = true", "lstm": ", input_forget = true"}
+    options = own.get(name, "") if flag else ""
+    text = layer(name, sizes, direction, options, start)
+    module = parse_module(context(), Source("test", text))
+    arrays = [normal(*s, seed=i) for i, s in enumerate(shapes_of(name, sizes, direction[0] == "b"))]
+    before = run(module, *arrays)
+    ExpandRecurrentPass().apply(context(), module)
+    module.verify()
+    agree(before, run(module, *arrays), 1e-5)
+    assert name not in op_names(module)
+
+
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+@pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("kind", ["f32", "f16"])
+def test_all_launches_have_programs(name: str, target: str, kind: str) -> None:
+    text = layer(name, (6, 4, 32, 48), "bidirectional", kind=kind)
+    compare(text, target, all_lowered=True, tiles=True)
+
+
+def test_what_stays_a_layer() -> None:
+    text = layer("rnn", (3, 2, 4, 5), "forward", ', activations = ["softsign"]')
+    module = parse_module(context(), Source("test", text))
+    ExpandRecurrentPass().apply(context(), module)
+    assert op_names(module) == ["rnn"]

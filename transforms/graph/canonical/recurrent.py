@@ -1,0 +1,175 @@
+"""Recurrent layers as loops: the passes that apply it say why (`expand_recurrent.py`)."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+from xdsl.dialects.builtin import f32, i64
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.activation import ReluOp, SigmoidOp
+from ge.dialects.graph.control import CONDITION, ITERATION, LoopOp, YieldOp
+from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.recurrent import GruOp, LstmOp, Recurrent, RnnOp
+from ge.dialects.graph.slicing import ConcatOp, SliceOp
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Shape, element_type, is_static, numel, shape_of
+from ge.runtime.data.arrays import dense
+from ge.transforms.graph.canonical.linear_maps import as_type, shaped
+from ge.transforms.graph.canonical.local import Make, Replacement, rule
+
+ACTIVATIONS: dict[str, type[TensorOp]] = {
+    "relu": ReluOp, "tanh": g.TanhOp, "sigmoid": SigmoidOp,
+}  # fmt: skip
+
+Step = Callable[[Make, SSAValue, Sequence[SSAValue]], list[SSAValue]]
+"""The states after a step, of what its input gives to the gates and of the states before."""
+
+
+@rule(LstmOp, GruOp, RnnOp, exact=False)
+def loop_of_steps(op: Recurrent, make: Make) -> Replacement:
+    """One matmul with all of the input, then a loop over its steps"""
+    names = op.activation_names()
+    if op.lengths is not None or op.clip is not None:
+        return None
+    if isinstance(op, LstmOp) and (op.peephole is not None or op.quantize_state.value.data):
+        return None
+    if not {*names} <= ACTIVATIONS.keys() or not all(is_static(shape_of(v)) for v in op.operands):
+        return None
+    if 0 in map(numel, map(shape_of, (*op.operands, *op.results))):
+        return None
+    layers = [direction(op, d, make) for d in range(op.directions)]
+    joined = (
+        values[0] if len(values) == 1 else make(ConcatOp, list(values), axis=rank - 3)
+        for values, rank in zip(zip(*layers, strict=True), (4, 3, 3), strict=False)
+    )
+    return [as_type(make, v, element_type(op.input)) for v in joined]
+
+
+def direction(op: Recurrent, d: int, make: Make) -> list[SSAValue]:
+    """All states [S, 1, B, H], and the last ones [1, B, H]."""
+    element = wide(element_type(op.input))
+    (steps, batch, size), hidden, count = shape_of(op.input), op.hidden, op.GATES * op.hidden
+    backward = op.direction.data == "reverse" or d == 1
+
+    def own(value: SSAValue, shape: Shape) -> SSAValue:
+        """Its part for this direction."""
+        if shape_of(value)[0] > 1:
+            value = make(SliceOp, value, starts=[d], ends=[d + 1], axes=[0])
+        return as_type(make, shaped(make, value, shape), element)
+
+    def turned(value: SSAValue) -> SSAValue:
+        if not backward or steps == 1:
+            return value
+        order = make.dense(dense(np.arange(steps - 1, -1, -1)))
+        return make(GatherOp, value, order, axis=0)
+
+    x = shaped(make, as_type(make, turned(op.input), element), (steps * batch, size))
+    gates = make(MatmulOp, x, own(op.weights, (count, size)), transpose_rhs=True)
+    inner = None
+    if op.bias is not None:
+        bias = own(op.bias, (2 * count,))
+        of_input, of_state = part(make, bias, 0, count), part(make, bias, count, 2 * count)
+        if isinstance(op, GruOp) and op.linear_before_reset.value.data:  # within the reset gate
+            inner = part(make, of_state, 2 * hidden, count)
+            zeros = make.constant(0.0, element, (hidden,))
+            of_state = make(ConcatOp, [part(make, of_state, 0, 2 * hidden), zeros], axis=0)
+        gates = make(g.AddOp, gates, make(g.AddOp, of_input, of_state))
+    gates = shaped(make, gates, (steps, batch, count))
+    zero = make.constant(0.0, element, (batch, hidden))
+    initial = [op.initial_state, op.initial_cell] if isinstance(op, LstmOp) else [op.initial_state]
+    states = [zero if v is None else own(v, (batch, hidden)) for v in initial]
+    functions = [ACTIVATIONS[n] for n in op.activation_names()]
+    functions = functions[d * len(op.DEFAULTS) : (d + 1) * len(op.DEFAULTS)]
+    recurrence = own(op.recurrence, (count, hidden))
+    *last, every = looped(make, STEPS[type(op)](op, recurrence, inner, functions), gates, states)
+    found = shaped(make, turned(every), (steps, 1, batch, hidden))
+    return [found, *(shaped(make, v, (1, batch, hidden)) for v in last)]
+
+
+def wide(element: Attribute) -> Attribute:
+    return f32 if bitwidth(element) < 32 else element
+
+
+def part(make: Make, value: SSAValue, low: int, high: int) -> SSAValue:
+    return make(SliceOp, value, starts=[low], ends=[high], axes=[-1])
+
+
+def looped(
+    make: Make, step: Step, gates: SSAValue, states: Sequence[SSAValue]
+) -> Sequence[SSAValue]:
+    """The last states, and the first one of each step, one above the other."""
+    block = Block(arg_types=[ITERATION, CONDITION, *(v.type for v in states)])
+    number, going, *before = block.args
+    inside = Make()
+    after = step(inside, inside(GatherOp, gates, number, axis=0), before)
+    block.add_ops([*inside.ops, YieldOp(going, *after, after[0])])
+    trip = make.constant(shape_of(gates)[0], i64)
+    loop = make.op(
+        LoopOp, trip, None, list(states), regions=[Region(block)], results=len(states) + 1
+    )
+    return loop.results
+
+
+# ---- cells ---------------------------------------------------------------------------------------
+
+Function = type[TensorOp]
+
+
+def rnn(op: RnnOp, weights: SSAValue, inner: SSAValue | None, functions: list[Function]) -> Step:
+    def step(make: Make, gates: SSAValue, states: Sequence[SSAValue]) -> list[SSAValue]:
+        product = make(MatmulOp, states[0], weights, transpose_rhs=True)
+        return [make(functions[0], make(g.AddOp, gates, product))]
+
+    return step
+
+
+def gru(op: GruOp, weights: SSAValue, inner: SSAValue | None, functions: list[Function]) -> Step:
+    hidden, linear = op.hidden, bool(op.linear_before_reset.value.data)
+
+    def step(make: Make, gates: SSAValue, states: Sequence[SSAValue]) -> list[SSAValue]:
+        (h,), of_gates = states, partial(part, make, gates)
+        if linear:
+            product = make(MatmulOp, h, weights, transpose_rhs=True)
+            first, last = (
+                part(make, product, 0, 2 * hidden),
+                part(make, product, 2 * hidden, 3 * hidden),
+            )
+        else:
+            rows = make(SliceOp, weights, starts=[0], ends=[2 * hidden], axes=[0])
+            first, last = make(MatmulOp, h, rows, transpose_rhs=True), None
+        both = make(functions[0], make(g.AddOp, of_gates(0, 2 * hidden), first))
+        z, r = part(make, both, 0, hidden), part(make, both, hidden, 2 * hidden)
+        if last is not None:
+            last = make(g.MulOp, r, last if inner is None else make(g.AddOp, last, inner))
+        else:
+            rows = make(SliceOp, weights, starts=[2 * hidden], ends=[3 * hidden], axes=[0])
+            last = make(MatmulOp, make(g.MulOp, r, h), rows, transpose_rhs=True)
+        new = make(functions[1], make(g.AddOp, of_gates(2 * hidden, 3 * hidden), last))
+        return [make(g.AddOp, new, make(g.MulOp, z, make(g.SubOp, h, new)))]
+
+    return step
+
+
+def lstm(op: LstmOp, weights: SSAValue, inner: SSAValue | None, functions: list[Function]) -> Step:
+    hidden, coupled = op.hidden, bool(op.input_forget.value.data)
+
+    def step(make: Make, gates: SSAValue, states: Sequence[SSAValue]) -> list[SSAValue]:
+        h, c = states
+        gates = make(g.AddOp, gates, make(MatmulOp, h, weights, transpose_rhs=True))
+        i, o, f, cell = (part(make, gates, k * hidden, (k + 1) * hidden) for k in range(4))
+        i = make(functions[0], i)
+        if coupled:
+            f = make(g.SubOp, make.constant(1.0, element_type(i)), i)
+        else:
+            f = make(functions[0], f)
+        c = make(g.AddOp, make(g.MulOp, f, c), make(g.MulOp, i, make(functions[1], cell)))
+        return [make(g.MulOp, make(functions[0], o), make(functions[2], c)), c]
+
+    return step
+
+
+STEPS: dict[type[Recurrent], Callable[..., Step]] = {RnnOp: rnn, GruOp: gru, LstmOp: lstm}
