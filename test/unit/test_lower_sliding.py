@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import assume, given, settings
@@ -11,7 +12,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from test_lower_convolution import Shape, conv, tensor
 from tile_lowering import compare, lowered
 
+from ge.dialects.targets.target import Target
+from ge.runtime.library.windows import pooling
+from ge.runtime.library.windows.pool import Pool
+from ge.runtime.library.windows.turned import Turned
 from ge.runtime.tiles.kernel import TileKernel
+
+FLOATS = ["f16", "f32", "bf16"]
 
 
 def pool(kind: str, x: Shape, out: Shape, flags: str, element: str = "f32") -> str:
@@ -116,6 +123,48 @@ def test_elements_of_windows_that_pass_the_image(data: st.DataObject) -> None:
     element = data.draw(st.sampled_from(["f16", "f32"]))
     text = pool(kind, (2, 7, *image), (2, 7, *result), flags, element)
     compare(text, data.draw(st.sampled_from(["910b2", "310p3"])), all_lowered=True)
+
+
+@settings(max_examples=settings().max_examples // 5)
+@given(st.data())
+def test_images_are_turned(data: st.DataObject) -> None:
+    """Whole or some lines; what windows have from the other side of an image does not count."""
+
+    def numbers(low: int, high: int) -> list[int]:
+        return data.draw(st.lists(st.integers(low, high), min_size=2, max_size=2))
+
+    kernel, strides, dilations, image = numbers(1, 4), numbers(1, 3), numbers(1, 2), numbers(4, 18)
+    begin, end = ([n % k for n, k in zip(numbers(0, 3), kernel, strict=True)] for _ in "be")
+    both = zip(image, begin, end, kernel, dilations, strict=True)
+    room = [d + a + b - (k - 1) * n - 1 for d, a, b, k, n in both]
+    assume(min(room) >= 0)
+    result = [n // step + 1 for n, step in zip(room, strides, strict=True)]
+    kind, counts = data.draw(st.sampled_from(["max", "average", "lp"])), data.draw(st.booleans())
+    flags = (
+        f"kernel {kernel} strides {strides} pads {begin + end} dilations {dilations} "
+        f"{{count_include_pad = {str(counts).lower()}}}"
+    )
+    text = pool(kind, (2, 21, *image), (2, 21, *result), flags, data.draw(st.sampled_from(FLOATS)))
+    lines = data.draw(st.integers(1, result[0]))
+
+    def fastest(p: Pool, target: Target) -> Turned | None:
+        block = Turned(p, 16, lines)
+        return block if block.applies() and block.bytes() <= target.ub_bytes else None
+
+    target = data.draw(st.sampled_from(["910b2", "310p3"]))
+    with (
+        patch.object(pooling, "fastest_turned", fastest),
+        patch.object(Turned, "cycles", lambda *_: 0.0),  # pyright: ignore
+    ):
+        compare(text, target, all_lowered=True, exact=kind == "max", orders=1)
+
+
+def test_short_lines_are_turned() -> None:
+    """Loads of images of 8 x 8 are some long pieces, not a piece for each line."""
+    text = same("average", 3, (2048, 8, 8))
+    piece = 8.5
+    assert busy(text, "mte2", "310p3") < 2048 / 8 * piece * 2
+    assert busy(text, "v", "310p3") < 2048 / 8 * 8 * 3 * piece
 
 
 @pytest.mark.parametrize("image", [(9,), (4, 5), (4, 4, 4)])

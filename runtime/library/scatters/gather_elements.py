@@ -112,7 +112,7 @@ def is_sparse(op: GatherElementsOp) -> bool:
     dims = enumerate(zip(shape, indices, strict=True))
     of_part = any(d != n for i, (d, n) in dims if i != axis)
     size = numel(shape) * bitwidth(element_type(op.input)) // 8
-    return of_part or numel(indices) * BLOCK < size and numel(indices) <= MOST_SINGLE
+    return of_part or (numel(indices) * BLOCK < size and numel(indices) <= MOST_SINGLE)
 
 
 def cut_of(w: Lines, launch: Launch) -> Cut:
