@@ -54,6 +54,7 @@ from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.unfolded import Unfolded
 from ge.runtime.library.language.values import Box, Expression, Tile, Transposed
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
+from ge.runtime.library.windows.channels_last import lower_channels_last
 from ge.runtime.library.windows.sliding import lower_sliding
 from ge.runtime.library.windows.windows import Rest
 
@@ -67,7 +68,7 @@ def lower_convolution(launch: Launch) -> Written:
     body = launch.body
     op = next(op for op in body.ops if isinstance(op, ConvOp))
     if op.groups > 1 and shape_of(op.weight)[:2] == (op.groups, 1):
-        return lower_sliding(launch)
+        return lower_sliding(launch) if op.channel_axis == 1 else lower_channels_last(launch)
     last = body.ops[-1]
     turned = isinstance(last, TransposeOp) and last.ints("permutation") == (0, 2, 3, 1)
     placed = last if turned or isinstance(last, ConcatOp) else None

@@ -1,0 +1,90 @@
+"""Tile programs of depthwise convolutions whose channels are last, against kernels' bodies."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tile_lowering import compare, lowered
+
+TARGETS = ("910b2", "310p3")
+AS_IT_IS = ("move-transposes", "absorb-transposes", "simplify-movement")
+
+
+def depthwise(
+    image: list[int],
+    channels: int,
+    window: dict[str, list[int]],
+    element: str = "f32",
+    turned: bool = True,
+    after: str = "",
+) -> str:
+    """Of two images. `turned`: channels of the result are last, too; `after`: ops on it, %1, of
+    type T, with %r of that type and %s for each channel; the last one is %2. Empty where no
+    window fits."""
+    rank, pads = len(image), window["pads"]
+    dims = zip(image, pads, window["kernel"], window["strides"], window["dilations"], strict=True)
+    sizes = [(n + 2 * p - (k - 1) * d - 1) // s + 1 for n, p, k, s, d in dims]
+    if min(sizes) < 1:
+        return ""
+
+    def tensor(*shape: int) -> str:
+        return f"tensor<{'x'.join(map(str, shape))}x{element}>"
+
+    x, w, b = tensor(2, *image, channels), tensor(channels, 1, *window["kernel"]), tensor(channels)
+    first, last = tensor(2, channels, *sizes), tensor(2, *sizes, channels)
+    order = [0, *range(2, rank + 2), 1]
+    turn = f"%1 = graph.transpose %0 permutation {order} : {first} -> {last}" if turned else ""
+    result, name = (last, "%2" if after else "%1") if turned else (first, "%0")
+    more = f", %r: {last}, %s: {b}" if after else ""
+    flags = f"strides {window['strides']} pads {pads * 2} dilations {window['dilations']}"
+    return f"""func.func @main(%x: {x}, %w: {w}, %b: {b}{more}) -> {result} {{
+      %0 = graph.conv %x, %w bias %b {flags}
+          {{group = {channels} : i64, input_channels_last = true}} : ({x}, {w}, {b}) -> {first}
+      {turn}
+      {after.replace("T", last).replace("S", b)}
+      func.return {name} : {result} }}"""
+
+
+@given(st.data())
+def test_numbers(data: st.DataObject) -> None:
+    """Any kernel, stride, dilation and pads of lines and images, with ragged ends of each."""
+    rank = data.draw(st.integers(1, 2))
+
+    def numbers(low: int, high: int) -> list[int]:
+        return data.draw(st.lists(st.integers(low, high), min_size=rank, max_size=rank))
+
+    window = {
+        "kernel": numbers(1, 5),
+        "strides": numbers(1, 3),
+        "dilations": numbers(1, 2),
+        "pads": numbers(0, 3),
+    }
+    channels, element = data.draw(st.integers(2, 70)), data.draw(st.sampled_from(["f32", "f16"]))
+    text = depthwise(numbers(3, 30), channels, window, element, data.draw(st.booleans()))
+    target = data.draw(st.sampled_from(TARGETS))
+    assume(text)
+    compare(text, target, all_lowered=True, fusion_disable=AS_IT_IS)
+
+
+SQUARE = {"kernel": [3, 3], "strides": [1, 1], "dilations": [1, 1], "pads": [1, 1]}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_ops_on_the_result(target: str) -> None:
+    """A number for each channel, a residual and a function join the launch."""
+    after = """%a = graph.mul %1, %s : (T, S) -> T
+      %c = graph.relu %a : (T) -> T
+      %2 = graph.add %c, %r : (T, T) -> T"""
+    text = depthwise([20, 22], 48, SQUARE, after=after)
+    found = compare(text, target, all_lowered=True, orders=3, tiles=True, fusion_disable=AS_IT_IS)
+    assert len(found.pairs) == 1
+
+
+def test_volumes_have_no_program() -> None:
+    window = {"kernel": [3] * 3, "strides": [1] * 3, "dilations": [1] * 3, "pads": [1] * 3}
+    found = lowered(depthwise([8, 8, 8], 8, window, turned=False))
+    assert "no convolution of floats of images" in found.reasons[0]
