@@ -35,7 +35,7 @@ from ge.transforms.graph.composites.match_quantized_attention import MatchQuanti
 from ge.transforms.graph.deduplicate_constants import DeduplicateConstantsPass
 from ge.transforms.graph.eliminate_dead_code import EliminateDeadCodePass
 from ge.transforms.graph.expand_einsum import ExpandEinsumPass
-from ge.transforms.graph.expand_recurrent import ExpandRecurrentPass
+from ge.transforms.graph.expand_layers import ExpandLayersPass
 from ge.transforms.graph.fold_batch_norm import FoldBatchNormPass
 from ge.transforms.graph.fold_constants import FoldConstantsPass
 from ge.transforms.graph.infer_shapes import InferShapesPass
@@ -161,7 +161,7 @@ def with_programs(options: Options) -> Passes:
     """What brings graphs into the forms that tile programs are written for."""
     if not options.tiles or options.fusion == "off":
         return []
-    expanded = [] if options.fusion == "conservative" else [ExpandRecurrentPass()]
+    expanded = [] if options.fusion == "conservative" else [ExpandLayersPass()]
     return [*expanded, TurnWeightsPass()]
 
 

@@ -26,7 +26,7 @@ PASSES = {
         fuse-shape-arithmetic fuse-vector-ops recompute-in-users relieve-peak sort-groups
     """,
     "transforms.graph": """
-        absorb-transposes deduplicate-constants eliminate-dead-code expand-einsum expand-recurrent
+        absorb-transposes deduplicate-constants eliminate-dead-code expand-einsum expand-layers
         fold-batch-norm fold-constants infer-shapes inline-vectors move-transposes prepare-weights
         prune-outputs resolve-shapes share-common-subexpressions share-equal-weights
         simplify-algebra simplify-control-flow simplify-movement split-pointwise-convs turn-weights

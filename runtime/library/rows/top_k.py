@@ -6,8 +6,8 @@
         value = largest of those that are left;  place = least number of one that equals it
         store value, place to column i;  left = left without place
 
-Each pass goes over all of the row, so that k is small. A nan is the largest there is. The smallest
-integers are found in the same way.
+Each pass goes over all of the row, so that it is slow where k is large. A nan is the largest there
+is. The smallest integers are found in the same way.
 """
 
 from math import ceil, prod
@@ -29,7 +29,7 @@ from ge.runtime.library.programs import fits
 from ge.runtime.library.rows.simple_ops import EXACT
 from ge.runtime.library.rows.vector import shared
 
-MOST_PASSES = 64
+MOST_PASSES = 1024
 
 
 def lower_top_k(launch: Launch) -> Written:

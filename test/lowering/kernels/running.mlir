@@ -76,9 +76,9 @@ npu_task.kernel @first on vector {
 
 // Each of many would pass over the whole row.
 // CHECK-NOT:  tile.kernel
-// expected-remark@+1 {{@many has no tile program: 65 elements of 1000 would each pass over the whole row}}
+// expected-remark@+1 {{@many has no tile program: 1025 elements of 2000 would each pass over the whole row}}
 npu_task.kernel @many on vector {
-^bb0(%x: tensor<4x1000xf32>):
-  %v, %i = graph.top_k %x k 65 : tensor<4x1000xf32> -> tensor<4x65xf32>, tensor<4x65xi64>
-  npu_task.return %v, %i : tensor<4x65xf32>, tensor<4x65xi64>
+^bb0(%x: tensor<4x2000xf32>):
+  %v, %i = graph.top_k %x k 1025 : tensor<4x2000xf32> -> tensor<4x1025xf32>, tensor<4x1025xi64>
+  npu_task.return %v, %i : tensor<4x1025xf32>, tensor<4x1025xi64>
 }

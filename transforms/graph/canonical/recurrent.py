@@ -1,4 +1,4 @@
-"""Recurrent layers as loops: the passes that apply it say why (`expand_recurrent.py`)."""
+"""Recurrent layers as loops: the passes that apply it say why (`expand_layers.py`)."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

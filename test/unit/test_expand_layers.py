@@ -1,8 +1,9 @@
-"""Recurrent layers as loops: the same numbers as their kernels, and programs for all launches."""
+"""Layers in simpler ops: the same numbers as their kernels, and programs for all launches."""
 
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from writing import agree, normal, op_names, run
 
 from ge.lowering.driver.compiler import context
 from ge.lowering.text.reading import Source, parse_module
-from ge.transforms.graph.expand_recurrent import ExpandRecurrentPass
+from ge.transforms.graph.expand_layers import ExpandLayersPass
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
 Sizes = tuple[int, int, int, int]
@@ -78,7 +79,7 @@ def test_any_layer(name: str, sizes: Sizes, direction: str, start: bool, flag: b
     module = parse_module(context(), Source("test", text))
     arrays = [normal(*s, seed=i) for i, s in enumerate(shapes_of(name, sizes, direction[0] == "b"))]
     before = run(module, *arrays)
-    ExpandRecurrentPass().apply(context(), module)
+    ExpandLayersPass().apply(context(), module)
     module.verify()
     agree(before, run(module, *arrays), 1e-5)
     assert name not in op_names(module)
@@ -95,5 +96,52 @@ def test_all_launches_have_programs(name: str, target: str, kind: str) -> None:
 def test_what_stays_a_layer() -> None:
     text = layer("rnn", (3, 2, 4, 5), "forward", ', activations = ["softsign"]')
     module = parse_module(context(), Source("test", text))
-    ExpandRecurrentPass().apply(context(), module)
+    ExpandLayersPass().apply(context(), module)
     assert op_names(module) == ["rnn"]
+
+
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+@pytest.mark.parametrize("element", ["f32", "i32"])
+@pytest.mark.parametrize(
+    ("shape", "axis", "k"), [((1, 50257), 1, 5), ((3, 10001), 1, 40), ((70, 5, 6), 0, 3)]
+)
+def test_the_largest_anywhere(
+    target: str, element: str, shape: tuple[int, ...], axis: int, k: int
+) -> None:
+    """Of long rows, in parts, and along other dimensions; many elements are equal."""
+    found = "x".join(str(k if i == axis else d) for i, d in enumerate(shape))
+    x, y = f"tensor<{'x'.join(map(str, shape))}x{element}>", f"tensor<{found}x"
+    text = f"""
+func.func @main(%in0: {x} {{graph.name = "in0"}})
+    -> ({y}{element}> {{graph.name = "out0"}}, {y}i64> {{graph.name = "out1"}}) {{
+  %v, %i = graph.top_k %in0 k {k} axis {axis} : {x} -> {y}{element}>, {y}i64>
+  func.return %v, %i : {y}{element}>, {y}i64>
+}}"""
+    module = parse_module(context(), Source("test", text))
+    numbers = np.random.default_rng(k).integers(-50, 50, shape)
+    array = numbers.astype(np.float32 if element == "f32" else np.int32)
+    before = run(module, array)
+    ExpandLayersPass().apply(context(), module)
+    module.verify()
+    for got, want in zip(run(module, array), before, strict=True):
+        np.testing.assert_array_equal(got, want)
+    compare(text, target, all_lowered=True, exact=True, tiles=True)
+
+
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+@pytest.mark.parametrize("size", [1, 2, 5, 8])
+def test_local_response_normalization(target: str, size: int) -> None:
+    x = "tensor<2x12x9x7xf32>"
+    options = f"{{size = {size}, alpha = 0.02, beta = 0.75, bias = 2.0}}"
+    text = f"""
+func.func @main(%in0: {x} {{graph.name = "in0"}}) -> ({x} {{graph.name = "out0"}}) {{
+  %0 = graph.lrn %in0 {options} : ({x}) -> {x}
+  func.return %0 : {x}
+}}"""
+    module = parse_module(context(), Source("test", text))
+    array = normal(2, 12, 9, 7, seed=size)
+    before = run(module, array)
+    ExpandLayersPass().apply(context(), module)
+    module.verify()
+    agree(before, run(module, array), 1e-5)
+    compare(text, target, all_lowered=True, tiles=True)

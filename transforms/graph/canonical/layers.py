@@ -1,0 +1,88 @@
+"""Layers in ops that have programs: `expand_layers.py` says why."""
+
+import numpy as np
+from xdsl.dialects.builtin import f32
+
+from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.indexing import GatherElementsOp, TopKOp
+from ge.dialects.graph.pooling import LrnOp, PoolOp
+from ge.dialects.graph.shape import ReshapeOp, TransposeOp
+from ge.dialects.graph.slicing import PadOp
+from ge.dialects.graph.support.folding import highest, lowest
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import (
+    element_type,
+    is_static,
+    normalize_axis,
+    numel,
+    rank_of,
+    shape_of,
+)
+from ge.runtime.data.arrays import dense
+from ge.transforms.graph.canonical.linear_maps import as_type, shaped
+from ge.transforms.graph.canonical.local import Make, Replacement, rule
+
+PART = 4096  # elements of a row: with their numbers and copies they take half of a core's 192 KB
+
+
+@rule(TopKOp)
+def top_k_of_rows(op: TopKOp, make: Make) -> Replacement:
+    """The largest elements along a dimension are those along the last one of a transposition"""
+    rank = rank_of(op.input)
+    axis = normalize_axis(op.axis.value.data, rank)
+    if axis == rank - 1:
+        return None
+    order = [i for i in range(rank) if i != axis] + [axis]
+    rows = make(TransposeOp, op.input, permutation=order)
+    params = {**op.properties, "axis": rank - 1}
+    found = make.op(TopKOp, rows, op.k_value, **params)
+    back = np.argsort(order).tolist()
+    return [make(TransposeOp, v, permutation=back) for v in found.results]
+
+
+@rule(TopKOp)
+def top_k_of_parts(op: TopKOp, make: Make) -> Replacement:
+    """The largest elements of a long row are those of the largest of its parts"""
+    shape, count = shape_of(op.input), op.ints("k")
+    if normalize_axis(op.axis.value.data, len(shape)) != len(shape) - 1 or not is_static(shape):
+        return None
+    *lines, size = shape
+    parts = -(-size // PART)
+    if count is None or size <= 2 * PART or 2 * parts * count[0] > size or not numel(shape):
+        return None
+    length, element, last = -(-size // parts), element_type(op.input), len(shape) - 1
+    worst = (lowest if op.largest.value.data else highest)(element)
+    rows = make(
+        PadOp,
+        op.input,
+        value=make.constant(worst, element),
+        pads=[0, parts * length - size],
+        axes=[last],
+    )
+    params = {**op.properties, "axis": last + 1}
+    rows = make(ReshapeOp, rows, shape=(*lines, parts, length))
+    values, indices = make.op(TopKOp, rows, None, **params).results
+    first = make.dense(dense(np.arange(parts)[:, None] * length))
+    both = (values, make(g.AddOp, indices, first))
+    values, indices = (make(ReshapeOp, v, shape=(*lines, parts * shape_of(v)[-1])) for v in both)
+    found = make.op(TopKOp, values, None, **{**params, "axis": last})
+    return [found.values, make(GatherElementsOp, indices, found.indices, axis=last)]
+
+
+@rule(LrnOp, exact=False)
+def lrn_by_pool(op: LrnOp, make: Make) -> Replacement:
+    """The squares around a channel are those of a window on an image whose lines are channels"""
+    shape, size, element = shape_of(op.input), op.size.value.data, element_type(op.input)
+    if not is_static(shape) or not numel(shape):
+        return None
+    batch, channels, *rest = shape
+    x = as_type(make, op.input, f32) if bitwidth(element) < 32 else op.input
+    squares = shaped(make, make(g.MulOp, x, x), (batch, 1, channels, numel(tuple(rest))))
+    pads = [(size - 1) // 2, 0, size // 2, 0]
+    mean = make(
+        PoolOp, squares, kind="average", kernel=[size, 1], pads=pads, count_include_pad=True
+    )
+    own = element_type(x)
+    alpha, beta, bias = (make.constant(p.value.data, own) for p in (op.alpha, op.beta, op.bias))
+    base = make(g.AddOp, make(g.MulOp, make(ReshapeOp, mean, shape=shape), alpha), bias)
+    return as_type(make, make(g.DivOp, x, make(g.PowOp, base, beta)), element)

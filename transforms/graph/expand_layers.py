@@ -1,0 +1,46 @@
+"""Layers that no kernel computes become ops that have one. Recurrent layers are loops: one matmul
+with all of the input, then a matmul with the state and elementwise ops for each step.
+
+    %h, %l, %c = graph.lstm %x, %w, %r
+becomes
+    %0 = graph.matmul %x, %w {transpose_rhs}                        all steps at once
+    %l, %c, %h = graph.loop (%i) trip 64 carry (%a = 0, %b = 0) {
+      %1 = graph.gather %0, %i
+      %2 = graph.matmul %a, %r {transpose_rhs}
+      ...
+    }
+
+Local response normalization is a pool over channels, and the largest elements along any dimension
+are those of rows.
+
+Matmuls, pools and elementwise ops have tile programs, a whole layer has none. Narrow floats are
+computed in f32 and rounded once, at the end, as by the kernels. Exceptions: lengths of sequences,
+peepholes, limits of what goes into an activation, states of 8 bits, sizes that are not known, and
+activations but relu, tanh and sigmoid.
+"""
+
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from ge.dialects.graph.indexing import TopKOp
+from ge.dialects.graph.pooling import LrnOp
+from ge.dialects.graph.recurrent import Recurrent
+from ge.dialects.support.operation import all_ops
+from ge.transforms.graph.canonical import layers, recurrent
+from ge.transforms.graph.canonical.simplify import simplify
+from ge.transforms.rewriting.relations import Relation, Ulps
+
+
+class ExpandLayersPass(ModulePass):
+    """Write layers without programs as ops that have them."""
+
+    name = "expand-layers"
+    LOCAL: ClassVar[bool] = True
+    RELATION: ClassVar[Relation] = Ulps()
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if any(isinstance(o, Recurrent | LrnOp | TopKOp) for o in all_ops(op.body.blocks)):
+            simplify(op, (layers, recurrent))
