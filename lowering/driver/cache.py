@@ -41,20 +41,12 @@ from ge.dialects.support.diagnostics import (
 )
 from ge.dialects.support.distribution import version
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.own_files import WRONG, Unsound, is_ours, open_ours, text_of
 from ge.dialects.support.packages import installed
 from ge.lowering.pipeline.options import Options
 from ge.lowering.plugins.extensions import Sources, registered, seen_sources, sources_of
 from ge.lowering.text.files import Outputs, is_device, same_file, weights_path
-from ge.lowering.text.kept import (
-    WRONG,
-    Unsound,
-    hash_of,
-    is_ours,
-    open_ours,
-    own_files,
-    package_files,
-    text_of,
-)
+from ge.lowering.text.kept import hash_of, own_files, package_files
 from ge.lowering.text.look import LOCATED, PLAIN, Look
 from ge.lowering.text.values import (
     Shapes,

@@ -313,12 +313,17 @@ def to_fused(options: Options, remedies: Remedies) -> Passes:
     else:
         target, aggressive = options.target, options.fusion == "aggressive"
         tiles, fewest = options.tiles, aggressive or remedies.fuse
+        kept = answers(options) if tiles else ""
         fusion = [
-            FuseLinearPass(target, tiles=tiles),
-            FuseConvPass(target, tiles=tiles),
-            FuseAttentionPass(target, tiles=tiles, exact=options.fusion == "conservative"),
-            FuseNormPass(target, tiles=tiles),
-            FuseRegionPass(target, recompute=aggressive, peak_memory=fewest, tiles=tiles),
+            FuseLinearPass(target, tiles=tiles, answers=kept),
+            FuseConvPass(target, tiles=tiles, answers=kept),
+            FuseAttentionPass(
+                target, tiles=tiles, answers=kept, exact=options.fusion == "conservative"
+            ),
+            FuseNormPass(target, tiles=tiles, answers=kept),
+            FuseRegionPass(
+                target, recompute=aggressive, peak_memory=fewest, tiles=tiles, answers=kept
+            ),
         ]
         if recomputes(options, remedies) and remedies.elementwise:
             fusion.insert(0, RecomputeElementwisePass())
@@ -399,6 +404,16 @@ def tile_cache(options: Options) -> str:
     if options.cache_dir:
         return os.path.join(options.cache_dir, "tiles")
     return os.path.join(cache_folder(), "ge", "tiles")
+
+
+def answers(options: Options) -> str:
+    """The file beside programs that keeps what the library is asked about launches; empty: none
+    does."""
+    if not (folder := tile_cache(options)):
+        return ""
+    from ge.lowering.steps.kept_programs import compiler, name_of
+
+    return os.path.join(folder, f"asked-{name_of(compiler())}.json")
 
 
 # ---- what is left out ------------------------------------------------------------------------

@@ -34,12 +34,13 @@ from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.distribution import version
 from ge.dialects.support.helpers import helpers
 from ge.dialects.support.operation import all_ops
+from ge.dialects.support.own_files import WRONG, Unsound, is_ours, text_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import TextKernelOp
-from ge.lowering.text.kept import WRONG, Unsound, is_ours, own_files, text_of
+from ge.lowering.text.kept import own_files
 from ge.lowering.text.outline import Outline
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module
@@ -249,7 +250,7 @@ def new_entry(write: Write, texts: dict[Any, str], target: Target) -> dict[str, 
 
 
 def name_of(key: str) -> str:
-    """Of an entry."""
+    """Of an entry, or of the answers of a compiler."""
     return sha256(key.encode()).hexdigest()
 
 

@@ -1,31 +1,15 @@
-"""Files that a cache keeps: whose they are, and which version of ge wrote them."""
+"""Files that a cache keeps: which version of ge wrote them."""
 
 import os
-import stat
 import sys
 from collections.abc import Iterator
 from hashlib import file_digest
 from pathlib import Path
-from typing import BinaryIO
 
 from ge.dialects.support.packages import installed
 
-TEXT_LIMIT = 1 << 30
 PYTHON = os.path.dirname(os.__file__) + os.sep  # where its own modules are
 INSTALLED = {"site-packages", "dist-packages"}  # folders of distributions
-
-
-class Unsound(Exception):
-    """An entry that does not hold together."""
-
-
-# What reading a damaged entry raises
-WRONG = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError)
-
-
-def is_ours(info: os.stat_result) -> bool:
-    """Whether only the user or root can write to what `info` is about."""
-    return info.st_uid in (0, os.geteuid()) and not info.st_mode & 0o022
 
 
 def own_files() -> Iterator[tuple[str, int, int]]:
@@ -76,21 +60,3 @@ def _files_below(folder: str) -> Iterator[tuple[str, int, int]]:
         elif entry.name.endswith((".py", ".toml")):
             info = entry.stat()
             yield entry.name, info.st_size, info.st_mtime_ns
-
-
-def open_ours(path: Path) -> BinaryIO:
-    """A regular file of ours. Raises OSError and Unsound, and never waits."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    info = os.fstat(descriptor)
-    if not stat.S_ISREG(info.st_mode) or not is_ours(info):
-        os.close(descriptor)
-        raise Unsound
-    return os.fdopen(descriptor, "rb")
-
-
-def text_of(path: Path) -> str:
-    """The text of a file of ours. Raises as `open_ours` does, and ValueError."""
-    with open_ours(path) as file:
-        if os.fstat(file.fileno()).st_size > TEXT_LIMIT:
-            raise Unsound
-        return file.read(TEXT_LIMIT).decode("utf-8")

@@ -14,10 +14,10 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import created, operands_of, put_last
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target
-from ge.runtime.library.costs.structure import once
+from ge.runtime.library.answers import ANSWERS, signature
+from ge.runtime.library.by_hand import author_of
+from ge.runtime.library.costs.structure import is_comparable, once
 from ge.runtime.library.launch import Launch, NotLowered
-from ge.runtime.library.programs import bytes_left
-from ge.runtime.library.table import lowering_of
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,32 @@ class Answer:
     us: float | None = None
 
 
-@once
 def asked(body: TensorOp | Body, target: Target) -> Answer:
     """Whether a lowering has a program for a launch of a body, as far as that is known without
     writing it. Shapes are static."""
+    answers = ANSWERS.get()
+    if answers is None or not (key := key_of(body, target)):
+        return found(body, target)
+    if (known := answers.known.get(key)) is not None:
+        return Answer(*known)
+    answer = found(body, target)
+    answers.known[key] = answers.new[key] = [answer.refusal, answer.us]
+    return answer
+
+
+@once
+def key_of(body: TensorOp | Body, target: Target) -> str:
+    """By which an answer is kept; empty where nobody knows what an op's author writes next time."""
+    body = Body.of(body)
+    is_ours = is_comparable(body) and not any(map(author_of, body.ops))
+    return signature(body, target) if is_ours else ""
+
+
+@once
+def found(body: TensorOp | Body, target: Target) -> Answer:
+    from ge.runtime.library.programs import bytes_left  # takes longer to import than to be told
+    from ge.runtime.library.table import lowering_of
+
     launch = Launch(kernel_of(Body.of(body)), target)
     try:
         written = lowering_of(launch)(launch)

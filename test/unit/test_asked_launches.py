@@ -15,7 +15,7 @@ from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
-from ge.runtime.library import asking
+from ge.runtime.library import answers, asking
 from ge.runtime.library.asking import asked
 
 # Elements of a convolution are moved past each other, which no program of one does on its way out.
@@ -92,3 +92,27 @@ def test_what_starts_late_stays_apart(target: str, launches: int):
   %1 = graph.silu %0 : ({x}) -> {x}
   func.return %1 : {x} }}"""
         assert len(fused(text, True, target)) == 1 - apart
+
+
+def test_answers_are_kept_beside_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """By ops, wiring, types and target; what is damaged, or another compiler's, is asked anew."""
+    body, target = fused(SHUFFLED, False)[0], Target.load("910b2")
+    looked: list[Body] = []
+    lowering = asking.found
+    monkeypatch.setattr(asking, "found", lambda b, t: looked.append(b) or lowering(b, t))
+    path = tmp_path / "c" / "asked.json"
+
+    def ask(target: Target = target) -> asking.Answer:
+        answers.Answers.at.cache_clear()  # as in another process
+        with answers.answers_in(str(path)):
+            return asked(body, target)
+
+    first = ask()
+    assert first.refusal
+    assert (ask(), len(looked)) == (first, 1)
+    ask(Target.load("310p3"))
+    assert (ask(), len(looked)) == (first, 2)
+    path.write_text(path.read_text().replace("null", "0"))
+    assert (ask(), len(looked)) == (first, 3)
+    path.chmod(0o666)
+    assert (ask(), len(looked)) == (first, 4)

@@ -44,6 +44,8 @@ class FuseRegionPass(PassSequence):
     """Whether to fuse for less memory at the peak, even where that takes more time."""
     tiles: bool = False
     """Whether launches that no lowering has a tile program for come apart."""
+    answers: str = ""
+    """File that keeps what the library answers about launches (empty: none)."""
 
     def __post_init__(self) -> None:
         check_rules(self.disable, self.RULES)
@@ -54,7 +56,8 @@ class FuseRegionPass(PassSequence):
             RelievePeakPass: self.peak_memory,
         }
         return tuple(
-            part(self.target, tuple(r for r in self.disable if r in part.RULES), self.tiles)
+            part(self.target, own, self.tiles, self.answers)
             for part in self.PARTS
             if optional.get(part, True)
+            for own in [tuple(rule for rule in self.disable if rule in part.RULES)]
         )

@@ -25,6 +25,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, has_size, is_ranked, numel, shape_of
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target, target_for
+from ge.runtime.library.answers import answers_in
 from ge.runtime.library.asking import asked
 from ge.runtime.library.costs.cost import hbm_bytes_per_us, launch_us
 from ge.runtime.library.costs.tiling import over_core
@@ -336,6 +337,8 @@ class FusionPass(ModulePass, ABC):
     """Rules of the pass that are left out; `ge-opt --list-rules` says what there is."""
     tiles: bool = False
     """Whether launches that no lowering has a tile program for come apart."""
+    answers: str = ""
+    """File that keeps what the library answers about launches (empty: none)."""
 
     def __post_init__(self) -> None:
         check_rules(self.disable, self.RULES)
@@ -345,7 +348,7 @@ class FusionPass(ModulePass, ABC):
 
         if not is_enabled(self.name):
             return
-        with disabling(self.disable):
+        with disabling(self.disable), answers_in(self.answers):
             for block in list(blocks_of(op)):
                 merger = Merger(self.groups(block), machine, self.name, self.tiles)
                 self.fuse(merger)

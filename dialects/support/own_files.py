@@ -1,0 +1,39 @@
+"""Files that ge keeps for itself: whose they are, and how they are read."""
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+TEXT_LIMIT = 1 << 30
+
+
+class Unsound(Exception):
+    """An entry that does not hold together."""
+
+
+# What reading a damaged entry raises
+WRONG = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError)
+
+
+def is_ours(info: os.stat_result) -> bool:
+    """Whether only the user or root can write to what `info` is about."""
+    return info.st_uid in (0, os.geteuid()) and not info.st_mode & 0o022
+
+
+def open_ours(path: Path) -> BinaryIO:
+    """A regular file of ours. Raises OSError and Unsound, and never waits."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    info = os.fstat(descriptor)
+    if not stat.S_ISREG(info.st_mode) or not is_ours(info):
+        os.close(descriptor)
+        raise Unsound
+    return os.fdopen(descriptor, "rb")
+
+
+def text_of(path: Path) -> str:
+    """The text of a file of ours. Raises as `open_ours` does, and ValueError."""
+    with open_ours(path) as file:
+        if os.fstat(file.fileno()).st_size > TEXT_LIMIT:
+            raise Unsound
+        return file.read(TEXT_LIMIT).decode("utf-8")
