@@ -2,13 +2,17 @@
 
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
+from test_lower_convolution import conv
 from tile_lowering import compare, lowered
+
+from ge.runtime.library.convolution import convolution
 
 TARGETS = ("910b2", "310p3")
 AS_IT_IS = ("move-transposes", "absorb-transposes", "simplify-movement")
@@ -82,6 +86,36 @@ def test_ops_on_the_result(target: str) -> None:
     text = depthwise([20, 22], 48, SQUARE, after=after)
     found = compare(text, target, all_lowered=True, orders=3, tiles=True, fusion_disable=AS_IT_IS)
     assert len(found.pairs) == 1
+
+
+@given(st.data())
+def test_pixels_of_short_lines_are_turned(data: st.DataObject) -> None:
+    """Channels that are not last, with ops on the result, by rows of channels all the same."""
+    kernel, element = data.draw(st.integers(1, 5)), data.draw(st.sampled_from(["f32", "f16"]))
+    step, apart, pad = (data.draw(st.integers(low, 2)) for low in (1, 1, 0))
+    high, wide, channels = (data.draw(st.integers(5, n)) for n in (20, 30, 70))
+    sizes = [high + 2 * pad - (kernel - 1) * apart - 1, wide + 2 * pad - (kernel - 1) * apart]
+    assume(min(sizes) >= 1)
+    image, result = (2, channels, high, wide), (2, channels, sizes[0] // step + 1, sizes[1])
+    flags = f"strides [{step}, 1] pads [{pad}, {pad}, {pad}, {pad}] dilations [{apart}, {apart}]"
+    flags += f" {{group = {channels} : i64}}"
+    after = "%c = graph.mul %0, %s : (T, S) -> T\n %1 = graph.add %c, %r : (T, T) -> T"
+    weight = channels, 1, kernel, kernel
+    text = conv(
+        image, weight, result, flags, element, after=data.draw(st.sampled_from(["", after]))
+    )
+    with patch.object(convolution, "lower_sliding", convolution.lower_channels_last):
+        compare(text, data.draw(st.sampled_from(TARGETS)), all_lowered=True)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_faster_program_of_a_depthwise_convolution_is_taken(target: str) -> None:
+    """By rows of pixels where these are long, by rows of channels where lines are short."""
+    for size, channels, is_turned in ((56, 48, False), (7, 960, True)):
+        x, w = (2, channels, size, size), (channels, 1, 3, 3)
+        text = conv(x, w, x, f"pads [1, 1, 1, 1] {{group = {channels} : i64}}", bias=False)
+        ((_, program),) = lowered(text, target).pairs
+        assert any(op.name == "tile.move" for op in program.walk()) == is_turned
 
 
 def test_volumes_have_no_program() -> None:

@@ -208,3 +208,16 @@ def test_what_has_no_program() -> None:
     found = lowered(pool("max", (1, 2, *[3] * 4), (1, 2, *[2] * 4), "kernel [2, 2, 2, 2]"))
     assert not found.pairs
     assert any("4 spatial dimensions" in r for r in found.reasons), found.reasons
+
+
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+def test_columns_with_a_stride_come_together(target: str) -> None:
+    """Each element that does not lie beside the one before is a piece of its own: lines come whole
+    (301 us, not 5,889, for 8 such images of 144 channels on 310p3)."""
+    x, w, y = "tensor<1x144x56x56xf32>", "tensor<144x1x3x3xf32>", "tensor<1x144x28x28xf32>"
+    text = f"""func.func @main(%x: {x}, %w: {w}) -> {y} {{
+      %0 = graph.conv %x, %w strides [2, 2] pads [1, 1, 1, 1] {{group = 144 : i64}}
+          : ({x}, {w}) -> {y}
+      func.return %0 : {y} }}"""
+    ((_, program),) = lowered(text, target).pairs
+    assert any(op.name == "tile.move" for op in program.walk())

@@ -39,6 +39,7 @@ from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import align_up, element_type, normalize_axis, shape_of
 from ge.dialects.tile.types import BLOCK, FRACTAL
@@ -68,11 +69,26 @@ def lower_convolution(launch: Launch) -> Written:
     body = launch.body
     op = next(op for op in body.ops if isinstance(op, ConvOp))
     if op.groups > 1 and shape_of(op.weight)[:2] == (op.groups, 1):
-        return lower_sliding(launch) if op.channel_axis == 1 else lower_channels_last(launch)
+        return lower_depthwise(launch, op)
     last = body.ops[-1]
     turned = isinstance(last, TransposeOp) and last.ints("permutation") == (0, 2, 3, 1)
     placed = last if turned or isinstance(last, ConcatOp) else None
     return by_blocks(launch, Convolution.of(op, turned), Blocks, placed)
+
+
+def lower_depthwise(launch: Launch, op: ConvOp) -> Written:
+    """By rows of pixels, or by rows of channels, whichever is faster by estimate."""
+    if op.channel_axis != 1:
+        return lower_channels_last(launch)
+    found, why = list[Written](), NotLowered("")
+    for lowering in (lower_sliding, lower_channels_last):
+        try:
+            found.append(lowering(launch))
+        except (NotLowered, GeError) as e:
+            why = why if found or str(why) else NotLowered(str(e))
+    if not found:
+        raise why
+    return min(found, key=lambda written: written.us or 0.0)
 
 
 def by_blocks(

@@ -1,4 +1,5 @@
-"""Kernels for the vector cores: depthwise convolutions of images whose channels are last.
+"""Kernels for the vector cores: depthwise convolutions of images whose channels are last, or whose
+lines are short.
 
 Rows are pixels, columns are channels, so that a window's elements are rows further on, of one tile:
 
@@ -10,7 +11,8 @@ Rows are pixels, columns are channels, so that a window's elements are rows furt
         store
 
 With a stride over columns, those that share a rest come together. What follows is pulled from the
-sums; a transposition that leaves channels last is none, else sums are transposed before.
+sums; a transposition that leaves channels last is none, else sums are transposed before. So are
+pixels of channels that are not last, which is faster than rows of a few pixels (`sliding.py`).
 """
 
 from collections.abc import Sequence
@@ -19,6 +21,7 @@ from functools import cached_property, reduce
 from itertools import product
 from math import ceil, prod
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.convolution import ConvOp
@@ -30,6 +33,7 @@ from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
 from ge.runtime.library.choices import in_order
+from ge.runtime.library.costs.cycles import PARTIAL_CYCLES
 from ge.runtime.library.costs.instructions import REPEAT_BYTES
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Index, Scalar
@@ -37,6 +41,7 @@ from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
 from ge.runtime.library.programs import fits
 from ge.runtime.library.pulling import Pull, number
+from ge.runtime.library.windows.sliding import vector_us
 
 Pair = tuple[int, int]
 
@@ -58,8 +63,10 @@ class Pixels:
     def of(cls, op: ConvOp) -> "Pixels":
         """Raises NotLowered for what has no program here."""
         image = op.input_shape()[2:]
+        if op.channel_axis == 1 and {*op.window().strides[-1:]} != {1}:
+            raise NotLowered("columns of channels that are not last have a stride")
         if len(image) > 2 or not is_float(element_type(op.input)):
-            raise NotLowered("its channels are last, and it is no convolution of floats of images")
+            raise NotLowered("it is no convolution of floats of images")
         window, one = op.window().resolved(image), (1,) * (2 - len(image))
 
         def pair(sizes: Sequence[int], before: Shape = one) -> Pair:
@@ -71,6 +78,11 @@ class Pixels:
             pair(window.strides), pair(window.dilations),
             pair(window.pads[: window.rank], (0,) * len(one)),
         )  # fmt: skip
+
+    @property
+    def turns(self) -> bool:
+        """Whether channels of the input are not last."""
+        return self.op.channel_axis == 1
 
     @property
     def batch(self) -> int:
@@ -100,8 +112,10 @@ class Pixels:
     @property
     def shapes(self) -> dict[SSAValue, Shape]:
         """Of memrefs."""
-        weight = self.channels, prod(self.kernel)
-        return {self.op.input: (self.batch, *self.image, self.channels), self.op.weight: weight}
+        weight, image = (self.channels, prod(self.kernel)), (*self.image, self.channels)
+        if self.turns:
+            image = (self.channels, *self.image)
+        return {self.op.input: (self.batch, *image), self.op.weight: weight}
 
 
 @dataclass(frozen=True)
@@ -123,24 +137,36 @@ class Cut:
     def loaded(self, w: Pixels) -> Pair:
         """Lines and columns of each phase."""
         down, across = w.reach
-        return (self.lines - 1) * w.strides[0] + down + 1, self.cols + across
+        wide = self.cols + across
+        return (self.lines - 1) * w.strides[0] + down + 1, align_up(wide, w.unit if w.turns else 1)
 
     def bytes(self, w: Pixels) -> int:
         """Of what is loaded, in UB."""
         pixels = len(w.phases) * prod(self.loaded(w))
-        return 2 * pixels * self.channels * bitwidth(element_type(w.op.input)) // 8
+        copies = 3 if w.turns else 2
+        return copies * pixels * self.channels * bitwidth(element_type(w.op.input)) // 8
 
     def cycles(self, w: Pixels, target: Target) -> float:
         """Of the busiest core."""
         size = bitwidth(element_type(w.op.input)) // 8
         pixels = len(w.phases) * prod(self.loaded(w))
         rate = target.gm_to_ub_rate or target.l2_read_rate
-        least = pixels * target.mte2_piece_cycles
-        load = max(pixels * max(self.channels * size, BLOCK) / rate, least)
+        pieces = pixels // self.loaded(w)[1] * self.channels if w.turns else pixels
+        load = max(
+            pixels * max(self.channels * size, BLOCK) / rate, pieces * target.mte2_piece_cycles
+        )
         load += len(w.phases) * target.mte2_start_cycles
-        repeats = self.cols * ceil(self.channels * 4 / REPEAT_BYTES)
-        each = target.vector_start_cycles + 2 * repeats  # of products, and of sums
-        vector = self.lines * prod(w.kernel) * 2 * each
+        row = self.channels * bitwidth(f32) // 8
+        least, most = sorted(
+            (ceil(row / REPEAT_BYTES), self.cols)
+        )  # an instruction a row, or column
+        product = least * target.vector_start_cycles + 2 * least * most
+        product += self.cols * PARTIAL_CYCLES * (row % REPEAT_BYTES > 0)
+        total = target.vector_start_cycles + 2 * ceil(self.cols * row / REPEAT_BYTES)
+        vector = self.lines * prod(w.kernel) * (product + total)
+        if w.turns:
+            turned = (pixels + self.lines * self.cols) * self.channels * size / REPEAT_BYTES
+            vector += turned * target.vector_cycles.get("transpose", 1)
         turns = ceil(self.blocks(w) / target.vector_cores)
         return turns * max(load, vector) + min(load, vector)
 
@@ -150,7 +176,7 @@ def cuts(w: Pixels, target: Target) -> list[Cut]:
     (high, wide), unit, parts = w.result, w.unit, (1, 2, 4, 8, 16, 32, 64)
     channels = {align_up(ceil(w.channels / n), unit) for n in parts}
     cols = {align_up(ceil(wide / n), unit) for n in parts}
-    lines = {ceil(high / n) for n in range(1, high + 1)}
+    lines = {ceil(high / n) for n in (*parts, 3, 6, 12, 24, high) if n <= high}
     found = [Cut(*sizes) for sizes in product(lines, cols, channels)]
     room = target.core_memories["ub"]
     fitting = (cut for cut in found if cut.bytes(w) <= room)
@@ -158,7 +184,7 @@ def cuts(w: Pixels, target: Target) -> list[Cut]:
 
 
 def lower_channels_last(launch: Launch) -> Written:
-    """A depthwise convolution of channels that are last, and what follows."""
+    """A depthwise convolution by rows of channels, and what follows."""
     op, *after = launch.body.ops
     if not isinstance(op, ConvOp):
         raise NotLowered(f"{op.name} stands before a depthwise convolution")
@@ -180,7 +206,11 @@ def by_blocks(launch: Launch, w: Pixels, value: SSAValue, cut: Cut) -> Written:
     def write(c: Tracer, arguments: Arguments) -> None:
         Blocks(c, launch, w, value, cut, arguments).write()
 
-    return Written(write, min(cut.blocks(w), launch.target.vector_cores), w.shapes, Engine.VECTOR)
+    cores, us = (
+        min(cut.blocks(w), launch.target.vector_cores),
+        vector_us(cut.cycles(w, launch.target), launch.target),
+    )
+    return Written(write, cores, w.shapes, Engine.VECTOR, us)
 
 
 class Blocks:
@@ -193,7 +223,10 @@ class Blocks:
         self.cut, self.arguments = cut, arguments
         element, taps = element_type(w.op.input), align_up(prod(w.kernel), w.unit)
         pixels = prod(cut.loaded(w))
-        self.lines = [c.ub(pixels, cut.channels, element, copies=2) for _ in w.phases]
+        copies = None if w.turns else 2
+        self.lines = [c.ub(pixels, cut.channels, element, copies=copies) for _ in w.phases]
+        if w.turns:
+            self.loaded = c.ub(cut.channels, pixels, element, copies=2)
         self.weights = c.ub(cut.channels, taps, element, copies=2)
         self.turned = c.ub(taps, cut.channels, element)
         self.bias = None if w.op.bias is None else c.ub(1, cut.channels, element, copies=2)
@@ -219,13 +252,18 @@ class Blocks:
         c, w, cut = self.c, self.w, self.cut
         x, (high, wide) = self.arguments[w.op.input], cut.loaded(w)
         (down, step), (above, left) = w.strides, w.pads
-        for phase, ring in zip(w.phases, self.lines, strict=True):
+        pad = w.op.pad_value.value.data
+        if w.turns:
+            lines, cols = slice(line * down - above, None), slice(col - left, None)
+            box = x[image, channel:, lines, cols].sized(cut.channels, high, wide)
+            c.move(self.lines[0], c.load(self.loaded[i], box, pad=pad).T)
+        for phase, ring in zip(w.phases, () if w.turns else self.lines, strict=False):
             lines, cols = (
                 slice(line * down - above, None),
                 slice(col * step - left + phase, None, step),
             )
             box = x[image, lines, cols, channel:].sized(high, wide, cut.channels)
-            c.load(ring[i], box, pad=w.op.pad_value.value.data)
+            c.load(ring[i], box, pad=pad)
         weights = self.weights[i]
         c.load(weights, self.arguments[w.op.weight][channel:, 0:].sized(*weights.shape), pad=0)
         c.move(self.turned, weights.T)
@@ -269,6 +307,7 @@ class Blocks:
             at = col * w.dilations[1]
             ring = self.lines[w.phases.index(at % w.strides[1])]
             row = (more * w.strides[0] + line * w.dilations[0]) * wide + at // w.strides[1]
-            x = ring[i].part(row, 0, (cut.cols, cut.channels))
+            tile = ring if w.turns else ring[i]
+            x = tile.part(row, 0, (cut.cols, cut.channels))
             found.append(v.wide(x) * v.wide(self.turned[tap : tap + 1]))
         return found

@@ -176,16 +176,17 @@ class Cut:
 
     def cycles(self, w: Sliding, target: Target) -> float:
         """Of the busiest core."""
-        unit = w.bits // 8 if w.strides[-1] == 1 else BLOCK
-        loads = w.kernel[-1] * len(w.loads) + w.taps
-        load = loads * target.mte2_start_cycles
-        size = self.pixels(w) * unit
-        taken = 0.0
+        loads, rate = w.kernel[-1] * len(w.loads), target.gm_to_ub_rate or target.l2_read_rate
+        size, lines, taken = self.pixels(w) * w.bits // 8, self.pixels(w) // self.cols, 0.0
         if self.takes:
-            size = self.loaded(w) * w.bits // 8
-            repeats = self.pixels(w) * w.bits / 8 / REPEAT_BYTES
+            repeats = size / REPEAT_BYTES
             taken = repeats * target.vector_cycles_of("gather")
-        load += (size + w.taps * self.rows * BLOCK) / (target.gm_to_ub_rate or target.l2_read_rate)
+            size, lines = self.loaded(w) * w.bits // 8, lines // w.kernel[-1]
+        elif w.strides[-1] > 1:  # each pixel is a piece
+            size, lines = self.pixels(w) * BLOCK, self.pixels(w)
+        pieces = lines + w.taps * self.rows  # and each weight
+        load = max((size + w.taps * self.rows * BLOCK) / rate, pieces * target.mte2_piece_cycles)
+        load += (loads + w.taps) * target.mte2_start_cycles
         size = self.lines * self.cols * bitwidth(f32) // 8
         ops = 2 * w.taps
         row = 2 * ceil(size / REPEAT_BYTES) + 16 * (size % REPEAT_BYTES > 0)
@@ -224,7 +225,13 @@ def lower_sliding(launch: Launch) -> Written:
         Blocks(c, w, cut, arguments, rest).write()
 
     cores = min(cut.blocks(w), launch.target.vector_cores)
-    return Written(write, cores, w.shapes | rest.shapes, Engine.VECTOR)
+    us = vector_us(cut.cycles(w, launch.target), launch.target)
+    return Written(write, cores, w.shapes | rest.shapes, Engine.VECTOR, us)
+
+
+def vector_us(cycles: float, target: Target) -> float:
+    """Microseconds of a kernel of vector cores."""
+    return target.kernel_start_us.get("vector", 0.0) + cycles / target.cycles_per_us
 
 
 class Blocks:
