@@ -142,3 +142,37 @@ func.func @main(%x: {x}{given}>, %r: {scale}) -> {x}{made}> {{
         exact=True,
         all_lowered=True,
     )
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("pair", [("ui8", "i8"), ("ui8", "ui8"), ("i8", "ui8")])
+def test_products_of_unsigned_integers(target: str, pair: tuple[str, str]) -> None:
+    """As exporters of dynamic quantization write them."""
+    x, w, y = f"tensor<40x64x{pair[0]}>", f"tensor<64x48x{pair[1]}>", "tensor<40x48xi32>"
+    compare(
+        f"""
+func.func @main(%x: {x}, %w: {w}) -> {y} {{
+  %0 = graph.matmul %x, %w : ({x}, {w}) -> {y}
+  func.return %0 : {y}
+}}""",
+        target,
+        exact=True,
+        all_lowered=True,
+        tiles=True,
+    )
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_convolutions_of_unsigned_integers(target: str) -> None:
+    x, w, y = "tensor<1x16x9x9xui8>", "tensor<24x16x3x3xi8>", "tensor<1x24x9x9xi32>"
+    compare(
+        f"""
+func.func @main(%x: {x}, %w: {w}) -> {y} {{
+  %0 = graph.conv %x, %w pads [1, 1, 1, 1] {{pad_value = 3 : i64}} : ({x}, {w}) -> {y}
+  func.return %0 : {y}
+}}""",
+        target,
+        exact=True,
+        all_lowered=True,
+        tiles=True,
+    )

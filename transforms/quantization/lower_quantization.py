@@ -20,16 +20,19 @@ from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.convolution import Convolution
+from ge.dialects.graph.convolution import Convolution, ConvOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeOp
 from ge.dialects.support.choices import ROUNDINGS
+from ge.dialects.support.element_types import ui8
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.operation import all_ops
+from ge.dialects.support.types import element_type
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.transforms.graph.canonical.simplify import simplify
@@ -50,6 +53,12 @@ from ge.transforms.rewriting.relations import Decibels, Relation
 FAMILIES = (linear_layers, attention_layers, movement, parts, requantization, tables)
 
 
+def is_quantized(op: Operation) -> bool:
+    if isinstance(op, MatmulOp | ConvOp):
+        return any(element_type(v) == ui8 for v in op.operands[:2])
+    return isinstance(op, DequantizeOp | QuantizeOp)
+
+
 @dataclass(frozen=True)
 class LowerQuantizationPass(ModulePass):
     """Compute matmuls and convolutions of dequantized values, and what is between them and the next
@@ -62,7 +71,7 @@ class LowerQuantizationPass(ModulePass):
     RELATION: ClassVar[Relation] = Decibels(40)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not any(isinstance(o, DequantizeOp | QuantizeOp) for o in all_ops(op.body.blocks)):
+        if not any(map(is_quantized, all_ops(op.body.blocks))):
             return
         rounding = self.rounding or Target.load(self.target).requantize
         if rounding not in ROUNDINGS:

@@ -5,18 +5,25 @@
 
 Rounding, limits and what is dequantized stay bit for bit. Codes that something else gives are
 shifted where a layer takes them. Exceptions: scales of blocks, and what is known only at run time.
+
+Products of integers that no dequantize stands before are shifted as well:
+
+    %y = graph.matmul %x, %w : (ui8, i8) -> i32         %0 = graph.matmul %x - 128, %w
+                                               becomes  %y = graph.add %0, 128 * (the sums of %w)
 """
 
-from xdsl.dialects.builtin import i8, i32
+from xdsl.dialects.builtin import IntegerAttr, i8, i32, i64
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.convolution import Convolution
+from ge.dialects.graph.convolution import Convolution, ConvOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
+from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.shape import UnsqueezeOp
 from ge.dialects.support.element_types import ui8
-from ge.dialects.support.types import element_type, is_static, shape_of
-from ge.transforms.graph.canonical.linear_maps import as_type, is_prepared
+from ge.dialects.support.types import DYNAMIC, element_type, is_static, rank_of, shape_of
+from ge.transforms.graph.canonical.linear_maps import as_type, is_padded, is_prepared
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
 OFFSET = 128
@@ -37,6 +44,48 @@ def signed_codes(op: DequantizeOp, make: Make) -> Replacement:
     else:
         return None
     return make(DequantizeOp, values, op.scale, shifted_zero(op, make), **op.properties)
+
+
+@rule(MatmulOp)
+def signed_matmul(op: MatmulOp, make: Make) -> Replacement:
+    """x w = (x - 128) w + 128 (sums of w), and the same for unsigned w"""
+    kinds = [element_type(v) for v in op.operands]
+    ranks = [rank_of(v) for v in op.operands]
+    turned = bool(op.transpose_lhs.value.data), bool(op.transpose_rhs.value.data)
+    if ui8 not in kinds or not {*kinds} <= {i8, ui8} or min(ranks) < 2:
+        return None
+    terms = shape_of(op.lhs)[-2 if turned[0] else -1]
+    if kinds == [ui8, ui8] and terms == DYNAMIC:
+        return None
+    pair = [shifted(v, make) if k == ui8 else v for v, k in zip(op.operands, kinds, strict=True)]
+    result = make(MatmulOp, *pair, **op.properties)
+    summed = ranks[0] - (2 if turned[0] else 1), ranks[1] - (1 if turned[1] else 2)
+    for kind, other, axis, along in zip(kinds, pair[::-1], summed[::-1], (-2, -1), strict=True):
+        if kind == ui8:
+            sums = make(UnsqueezeOp, sums_of(other, [axis], make), axes=[along])
+            result = make(g.AddOp, result, sums)
+    if kinds == [ui8, ui8]:
+        result = make(g.AddOp, result, make.constant(terms * OFFSET**2, i32))
+    return result
+
+
+@rule(ConvOp)
+def signed_convolution(op: ConvOp, make: Make) -> Replacement:
+    """The same for the input, whose padding is shifted too"""
+    if element_type(op.input) != ui8 or element_type(op.weight) != i8:
+        return None
+    added = sums_of(op.weight, list(range(1, rank_of(op.weight))), make)
+    bias = added if op.bias is None else make(g.AddOp, op.bias, added)
+    params = dict(op.properties)
+    if is_padded(op):
+        params["pad_value"] = IntegerAttr(op.pad_value.value.data - OFFSET, i64)
+    return make(ConvOp, shifted(op.input, make), op.weight, bias, **params)
+
+
+def sums_of(codes: SSAValue, axes: list[int], make: Make) -> SSAValue:
+    """128 times the sums, as one launch of vector cores: few numbers alone would be the host's."""
+    wide = make(g.MulOp, as_type(make, codes, i32), make.constant(OFFSET, i32))
+    return make(ReduceOp, wide, kind="sum", axes=axes, keep_dims=False)
 
 
 def can_shift(op: QuantizeOp | DequantizeOp) -> bool:
