@@ -55,10 +55,12 @@ def compare_cores(
     if not fresh and not any(a.is_write for a in rows):
         return False
     boxes = [device.boxes(a.region) for a in rows]
-    grid = DeviceGrid.of([box for found in boxes for box in found], device.shapes[home])
+    reached = {id(a): device.reach(a) for a in rows if a.is_write}
+    every = [box for found in (*boxes, *reached.values()) for box in found]
+    grid = DeviceGrid.of(every, device.shapes[home])
     places = [(a, grid.spans(box)) for a, found in zip(rows, boxes, strict=True) for box in found]
     places.sort(key=lambda place: place[0].step.phase)
-    reach = {id(a): [*map(grid.spans, device.reach(a))] for a in rows if a.is_write}
+    reach = {number: [*map(grid.spans, found)] for number, found in reached.items()}
     read = {a.region.memref for a in rows if a.adds or not a.is_write} & fresh
     all_phases = Phases(grid.shape, read, problems)
     for _, phase in groupby(places, key=lambda place: place[0].step.phase):

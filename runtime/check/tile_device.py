@@ -61,7 +61,7 @@ def accesses(core: int, unit: int, steps: Iterable[Step]) -> Iterator[Access]:
     for step in steps:
         for is_write, regions in ((False, step.read_boxes), (True, step.written_boxes)):
             for region in regions:
-                if not region.is_empty:
+                if not region.is_empty or (is_write and region.bounds != region.endless):
                     yield Access(core, unit, step, region, is_write)
 
 
@@ -88,7 +88,7 @@ class Device:
     idle: tuple[BlockArgument, ...] = ()  # what it does nothing with
     homes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     shapes: dict[SSAValue, Shape] = field(default_factory=dict[SSAValue, Shape])
-    # Dimensions along which a store may be at any place, whatever a walk says
+    # Stores that may be elsewhere than a walk says: dimensions along which at any place
     anywhere: Mapping[StoreOp, Collection[int]] = field(
         default_factory=dict[StoreOp, Collection[int]]
     )
@@ -138,11 +138,11 @@ class Device:
     def reach(self, access: "Access") -> list[Bounds]:
         """Where an access may be, for other numbers than those of the walk."""
         region, op = access.region, access.step.op
-        dims = self.anywhere.get(op, ()) if isinstance(op, StoreOp) else ()
-        if not dims:
+        dims = self.anywhere.get(op) if isinstance(op, StoreOp) else None
+        if dims is None:
             return self.boxes(region)
         whole = [(0, extent) for extent in memref_shape(region.memref)]
-        own = enumerate(zip(region.bounds, whole, strict=True))
+        own = enumerate(zip(region.endless, whole, strict=True))
         bounds = tuple(every if d in dims else bound for d, (bound, every) in own)
         return self.boxes(replace(region, bounds=bounds))
 

@@ -179,8 +179,9 @@ def loop_of(value: SSAValue) -> ForOp | None:
 
 @dataclass
 class StoredPlaces:
-    """The stores of a kernel whose places depend on numbers that it reads. `anywhere`: dimensions
-    along which a store may be at any place; `refused`: those that may lie half over another one;
+    """The stores of a kernel whose places depend on numbers that it reads. `anywhere`: those that
+    may be elsewhere for other numbers, with the dimensions along which they may be at any place
+    (along others they may end later); `refused`: those that may lie half over another one;
     `groups`: the memrefs of the numbers that part what is stored."""
 
     kernel: KernelOp
@@ -210,7 +211,8 @@ class StoredPlaces:
                 if kind == REFUSED:
                     self.refused.append((op, box_of(op.target).offsets[dim]))
             loose = [d for d, kind in kinds.items() if kind == ANY or not alike]
-            if loose:
+            ends = enumerate(box_of(op.target).ends)
+            if loose or any(self.reads(e) and kinds.get(d, ANY)[0] != "group" for d, e in ends):
                 self.anywhere[op] = frozenset(loose)
 
     def dims(self, op: StoreOp) -> list[int]:
@@ -218,13 +220,15 @@ class StoredPlaces:
         return [d for d, o in enumerate(box_of(op.target).offsets) if self.reads(o)]
 
     def reads(self, value: SSAValue) -> frozenset[ReadOp]:
-        """The numbers in device memory that a value depends on."""
+        """The numbers in device memory that a value depends on. How far a loop goes is taken for
+        what it is for the largest numbers, which those that ascend are not all at once."""
         if value not in self.below:
             owner, loop = value.owner, loop_of(value)
             if isinstance(owner, ReadOp):
                 found = frozenset([owner])
             elif loop is not None:
                 found = self.reads(loop.lb) | self.reads(loop.step)
+                found |= {op for op in self.reads(loop.ub) if op.ascending is not None}
             elif isinstance(owner, Operation):
                 found = frozenset[ReadOp]().union(*map(self.reads, owner.operands))
             else:

@@ -78,12 +78,14 @@ Part = tuple[int, int, int, int]  # of a tile: row, rows, column, columns
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A box of a memref, cut at the memref's ends: [start, end) along each dimension, those between
-    two of its elements included. `parts`: what exists of it, in rows and columns of a tile."""
+    """A box of a memref, cut at the memref's ends and at its own: [start, end) along each
+    dimension, those between two of its elements included. `parts`: what exists of it, in rows and
+    columns of a tile; `endless`: the bounds without ends of its own."""
 
     memref: BlockArgument
     bounds: tuple[tuple[int, int], ...]
     parts: tuple[Part, ...]
+    endless: tuple[tuple[int, int], ...]
 
     @property
     def is_empty(self) -> bool:
@@ -438,6 +440,10 @@ class Walk:
             raise WalkError("bounds", f"a box begins at {starts}, before the memref", user)
         bounds: list[tuple[int, int]] = []
         exist: list[range] = []  # the numbers of those elements that do, along each dimension
+        endless = [
+            (min(max(at, 0), whole), max(0, min(at + (size - 1) * step + 1, whole)))
+            for at, (size, step, whole) in zip(starts, box.extents, strict=True)
+        ]
         stops = [self.values[v] for v in box.ends] or [extent for _, _, extent in box.extents]
         for at, stop, (size, step, whole) in zip(starts, stops, box.extents, strict=True):
             low, extent = max(0, (step - 1 - at) // step), min(stop, whole)
@@ -451,7 +457,7 @@ class Walk:
                 for dims in box.rows_and_columns
             )
             parts = tuple((*r, *c) for r in rows for c in cols)
-        return Region(box.memref, tuple(bounds), parts)
+        return Region(box.memref, tuple(bounds), parts, tuple(endless))
 
 
 def is_cut(region: Region, shape: Sequence[int]) -> bool:

@@ -1,8 +1,10 @@
 """Groups of rows by offsets that a kernel reads: boxes that end where the next group begins."""
 
+import inspect
 import re
 from collections.abc import Callable
-from typing import Any
+from itertools import combinations
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -17,6 +19,10 @@ from ge.dialects.tile.reading import ReadOp
 from ge.lowering.tiles import examples
 from ge.lowering.tiles.api import TileProgram
 from ge.runtime.check.tile_numbers import Values
+from ge.runtime.check.tile_program import Walk
+from ge.runtime.check.tiles import check_kernel
+from ge.runtime.library.language.arith import index_constant
+from ge.runtime.library.language.indices import maximum, minimum
 
 Array = Any
 LIKE = tile.Tensor
@@ -175,8 +181,6 @@ def test_the_ragged_matmul_of_the_examples():
 
 
 def inspect_source(kernel: Any) -> str:
-    import inspect
-
     return re.sub(r"^@.*\n", "", inspect.getsource(kernel.function))
 
 
@@ -267,7 +271,6 @@ EXPRESSIONS = st.recursive(
 @given(EXPRESSIONS)
 def test_what_is_said_to_be_natural_is(expression: str):
     """Against all values that core, loops and a number that is read may have."""
-    from ge.runtime.library.language.indices import minimum
 
     def kernel(c: Any, x: Any, numbers: Any, out: Any) -> None:
         t, n = c.ub(1, 16), c.read(numbers[0], below=5, least=2)
@@ -318,8 +321,6 @@ def test_remainders_and_blocks_are_known():
 
 def constant_of(program: TileProgram, number: int) -> SSAValue:
     """A new constant of the program."""
-    from ge.runtime.library.language.arith import index_constant
-
     first = next(op for op in program.kernel.walk() if isinstance(op, AddiOp | ReadOp))
     block = first.parent_block()
     assert block is not None
@@ -376,3 +377,75 @@ def test_steps_of_a_loop_take_what_their_boxes_have(steps: list[int]):
     for pipe, other in zip(ours.pipes, pythons.pipes, strict=True):
         assert pipe.instructions == other.instructions
         assert pipe.busy_us == pytest.approx(other.busy_us, rel=1e-6)
+
+
+# ---- what is proved, against all that cores store ----------------------------------------------
+
+STARTS = st.sampled_from(
+    ["low + b * 4", "low + b", "low * 4", "low * 4 + b % 4", "low * 8 + b", "e * 6 + b", "b * 4",
+     "least(b * 4, e * 6) + e * 6", "low * 4 + high % 4", "high - b", "low // 4 + e * 6", "e * 4"]
+)  # fmt: skip
+ENDS = st.sampled_from([None, "high", "high - 1", "high + 1", "least(high, low + b * 4 + 4)", "b"])
+
+
+class Given(Walk):
+    """A walk for numbers that are given."""
+
+    given: ClassVar[list[int]] = []
+
+    def number_read(self, op: ReadOp, at: Any) -> int:
+        return self.given[at[0]]
+
+
+def stores_of(program: TileProgram) -> list[tuple[int, Any]]:
+    """The core and the bounds of all that is stored of the last argument."""
+    found: list[tuple[int, Any]] = []
+    for core in range(program.kernel.core_count):
+        for step in Given(program.kernel, program.kernel.programs[0], core).run():
+            regions = step.written_boxes
+            found += [(core, region.bounds) for region in regions if not region.is_empty]
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    STARTS,
+    ENDS,
+    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from(["ascending", "distinct", ""]),
+    st.data(),
+)
+def test_what_is_proved_never_meets(
+    start: str, end: str | None, size: int, kind: str, data: st.DataObject
+):
+    """Whatever the numbers are, no two cores store to one element."""
+    count, most = 4, 25 if kind == "ascending" else 6
+
+    def kernel(c: Any, x: Any, numbers: Any, out: Any) -> None:
+        t = c.ub(8, 32)
+        for e in c.share(count):
+            how = {kind: True} if kind else {}
+            low, high = (c.read(numbers[e + i], below=most, **how) for i in (0, 1))
+            blocks = tile.ceil_div(maximum(high - low, 0), 4) if kind == "ascending" else 2
+            for b in c.range(blocks):
+                scope = {"low": low, "high": high, "b": b, "e": e, "least": minimum}
+                first, last = eval(start, scope), end and eval(end, scope)
+                c.load(t, x[0:])
+                c.store(out[first:] if end is None else out[first:last], t.part(0, 0, (size, 32)))
+
+    args = [LIKE((8, 32), "f32"), LIKE((count + 1,), "i32"), LIKE((64, 32), "f32")]
+    program = tile.kernel(kernel).on(*args, cores=2)
+    if check_kernel(program.kernel, program.target, results=[]).problems:
+        return
+    for _ in range(10):
+        if kind == "ascending":
+            inner = data.draw(st.lists(st.integers(0, 24), min_size=3, max_size=3))
+            Given.given = [0, *sorted(inner), 24]
+        else:
+            numbers = st.integers(0, most - 1)
+            lists = st.lists(numbers, min_size=5, max_size=5, unique=kind == "distinct")
+            Given.given = data.draw(lists)
+        found = stores_of(program)
+        for (core, a), (other, b) in combinations(found, 2):
+            apart = any(x[1] <= y[0] or y[1] <= x[0] for x, y in zip(a, b, strict=True))
+            assert core == other or apart, (start, end, size, kind, Given.given)
