@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -145,3 +145,46 @@ func.func @main(%in0: {x} {{graph.name = "in0"}}) -> ({x} {{graph.name = "out0"}
     module.verify()
     agree(before, run(module, array), 1e-5)
     compare(text, target, all_lowered=True, tiles=True)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_transposed_convolutions_of_stride_1(data: st.DataObject) -> None:
+    """Any kernel, dilation, pads and groups; a stride, or more pads than a kernel has, stay."""
+    rank, groups = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
+
+    def numbers(low: int, high: int) -> list[int]:
+        return data.draw(st.lists(st.integers(low, high), min_size=rank, max_size=rank))
+
+    image, kernel, dilations = numbers(3, 7), numbers(1, 4), numbers(1, 2)
+    strides = numbers(1, 2) if data.draw(st.booleans()) else [1] * rank
+    begin, end = numbers(0, 3), numbers(0, 3)
+    ins, outs = data.draw(st.integers(1, 3)) * groups, data.draw(st.integers(1, 3))
+    dims = zip(image, kernel, dilations, strides, begin, end, strict=True)
+    sizes = [(n - 1) * s + (k - 1) * d + 1 - a - b for n, k, d, s, a, b in dims]
+    assume(min(sizes) >= 1)
+
+    def tensor(*shape: int) -> str:
+        return f"tensor<{'x'.join(map(str, shape))}xf32>"
+
+    x, w, y = tensor(2, ins, *image), (ins, outs, *kernel), tensor(2, outs * groups, *sizes)
+    weights, bias = normal(*w, seed=1).tolist(), normal(outs * groups, seed=2).tolist()
+    flags = f"strides {strides} pads {begin + end} dilations {dilations}"
+    b = tensor(outs * groups)
+    text = f"""
+func.func @main(%in0: {x} {{graph.name = "in0"}}) -> ({y} {{graph.name = "out0"}}) {{
+  %w = graph.constant dense<{weights}> : {tensor(*w)}
+  %b = graph.constant dense<{bias}> : {b}
+  %0 = graph.conv_transpose %in0, %w bias %b {flags} {{group = {groups} : i64}}
+      : ({x}, {tensor(*w)}, {b}) -> {y}
+  func.return %0 : {y}
+}}"""
+    module = parse_module(context(), Source("test", text))
+    array = normal(2, ins, *image, seed=3)
+    before = run(module, array)
+    ExpandLayersPass().apply(context(), module)
+    module.verify()
+    agree(before, run(module, array), 1e-5)
+    pairs = zip(kernel, dilations, begin, end, strict=True)
+    fits = all(max(a, b) <= (k - 1) * d for k, d, a, b in pairs)
+    assert ("conv_transpose" in op_names(module)) != (fits and set(strides) == {1})

@@ -10,8 +10,8 @@ becomes
       ...
     }
 
-Local response normalization is a pool over channels, and the largest elements along any dimension
-are those of rows.
+Local response normalization is a pool over channels, the largest elements along any dimension are
+those of rows, and a transposed convolution of stride 1 is one of the kernel backwards.
 
 Matmuls, pools and elementwise ops have tile programs, a whole layer has none. Narrow floats are
 computed in f32 and rounded once, at the end, as by the kernels. Exceptions: lengths of sequences,
@@ -25,6 +25,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from ge.dialects.graph.convolution import ConvTransposeOp
 from ge.dialects.graph.indexing import TopKOp
 from ge.dialects.graph.pooling import LrnOp
 from ge.dialects.graph.recurrent import Recurrent
@@ -32,6 +33,8 @@ from ge.dialects.support.operation import all_ops
 from ge.transforms.graph.canonical import layers, recurrent
 from ge.transforms.graph.canonical.simplify import simplify
 from ge.transforms.rewriting.relations import Relation, Ulps
+
+EXPANDED = Recurrent | LrnOp | TopKOp | ConvTransposeOp
 
 
 class ExpandLayersPass(ModulePass):
@@ -42,5 +45,5 @@ class ExpandLayersPass(ModulePass):
     RELATION: ClassVar[Relation] = Ulps()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if any(isinstance(o, Recurrent | LrnOp | TopKOp) for o in all_ops(op.body.blocks)):
+        if any(isinstance(o, EXPANDED) for o in all_ops(op.body.blocks)):
             simplify(op, (layers, recurrent))

@@ -4,12 +4,14 @@ import numpy as np
 from xdsl.dialects.builtin import f32
 
 from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.indexing import GatherElementsOp, TopKOp
 from ge.dialects.graph.pooling import LrnOp, PoolOp
+from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp
-from ge.dialects.graph.slicing import PadOp
+from ge.dialects.graph.slicing import PadOp, SliceOp
 from ge.dialects.graph.support.folding import highest, lowest
-from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import (
     element_type,
     is_static,
@@ -19,7 +21,7 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.runtime.data.arrays import dense
-from ge.transforms.graph.canonical.linear_maps import as_type, shaped
+from ge.transforms.graph.canonical.linear_maps import as_type, is_prepared, shaped
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
 PART = 4096  # elements of a row: with their numbers and copies they take half of a core's 192 KB
@@ -86,3 +88,33 @@ def lrn_by_pool(op: LrnOp, make: Make) -> Replacement:
     alpha, beta, bias = (make.constant(p.value.data, own) for p in (op.alpha, op.beta, op.bias))
     base = make(g.AddOp, make(g.MulOp, make(ReshapeOp, mean, shape=shape), alpha), bias)
     return as_type(make, make(g.DivOp, x, make(g.PowOp, base, beta)), element)
+
+
+@rule(ConvTransposeOp, exact=False)
+def transposed_conv_by_conv(op: ConvTransposeOp, make: Make) -> Replacement:
+    """A transposed convolution of stride 1 is one of the kernel backwards, whose elements lie side
+    by side in memory for one block of the result. Its weights are made at load."""
+    shape, groups = shape_of(op.weight), op.groups
+    window, spatial = op.transposed_window(shape[2:]), range(2, len(shape))
+    if {*window.strides} != {1} or op.channel_axis != 1 or not is_prepared(op.weight):
+        return None
+    if isinstance(op.weight.owner, DequantizeOp):  # in the launch, of the integers that are stored
+        return None
+    if not is_static(shape_of(op.result)) or not is_float(element_type(op.input)):
+        return None
+    extents = [window.extent(i) - 1 for i in range(window.rank)]
+    ends = zip(extents, window.pads[window.rank :], op.extra(), strict=True)
+    pads = [n - pad for n, pad in zip(extents, window.pads, strict=False)]
+    pads += [n - pad + more for n, pad, more in ends]
+    if min(pads) < 0:
+        return None
+    back = {"starts": [-1] * len(spatial), "ends": [-n - 1 for n in shape[2:]]}
+    steps = [-1] * len(spatial)
+    weight = make(SliceOp, op.weight, **back, axes=[*spatial], steps=steps)
+    ins, outs = shape[0] // groups, shape[1]
+    weight = make(ReshapeOp, weight, shape=[groups, ins, outs, *shape[2:]])
+    order = [0, 2, 1, *range(3, len(shape) + 1)]
+    weight = make(TransposeOp, weight, permutation=order)
+    weight = make(ReshapeOp, weight, shape=[groups * outs, ins, *shape[2:]])
+    apart = {"pads": pads, "dilations": list(window.dilations), "group": groups}
+    return make(ConvOp, op.input, weight, op.bias, **apart)
