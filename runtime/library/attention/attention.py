@@ -27,6 +27,7 @@ bits is added, rows are rounded to its type while their largest score *so far* i
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, prod
 
@@ -41,7 +42,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, numel, shape_of
 from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.attention.cores import Cube, Vector, several
-from ge.runtime.library.attention.facts import Facts, Mask, Place, Way
+from ge.runtime.library.attention.facts import ALWAYS, Facts, Mask, Place, Way
 from ge.runtime.library.attention.heads import heads_of
 from ge.runtime.library.attention.operands import Operand, Segment, Source, joined, segments_of
 from ge.runtime.library.attention.splits import Splits, share_of, why_whole
@@ -57,7 +58,8 @@ from ge.runtime.library.attention.tiles import (
 from ge.runtime.library.choices import decided, in_order, is_open
 from ge.runtime.library.grids import GridOp
 from ge.runtime.library.language.indices import Index, Scalar, ceil_div
-from ge.runtime.library.language.tracing import Tracer
+from ge.runtime.library.language.tracing import Queue, Tracer
+from ge.runtime.library.language.values import Tile
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
 from ge.runtime.library.programs import fits
 from ge.runtime.library.pulling import Pull, is_pointwise
@@ -118,12 +120,18 @@ def ways(launch: Launch, op: AttentionOp, segments: list[Segment]) -> Iterable[W
     computed = any(s.value.is_computed for s in segments)
     for heads, query in heads_of(launch, op):
         problem = Problem.of(op, heads.count, heads.unit, computed)
+        apart = heads.count > 1 and query is None  # rows that the vector cores compute
+        if apart and not Source(op, "query", launch, op.query).is_computed:
+            continue
         try:
             fit = tiles_for(problem, launch.target)
         except NotLowered:
             if heads.count == 1:
                 raise
             continue
+        if apart:  # each vector core has all heads, or some that no other one has
+            own = [(f, f[1].rows // f[1].parts) for f in fit]
+            fit = tuple(f for f, n in own if heads.count <= n or heads.count % n == 0)
         whole = op.table is not None  # tiles of keys are blocks
         fit = [f for f in fit if f[1].piece == f[1].keys or not whole]
         for cycles, tiles in fit:
@@ -211,47 +219,94 @@ def known(c: Tracer, number: Scalar) -> Scalar:
     return c.now(number) if isinstance(number, Index) else number
 
 
+@dataclass(frozen=True)
+class Part:
+    """Keys that stand in one tensor, and what they are met with."""
+
+    segment: Segment
+    k: Operand
+    v: Operand
+    cube: Cube
+    s: Tile
+    p: Tile
+    scores: Queue
+    weights: Queue
+
+
+@dataclass(frozen=True)
+class Round:
+    """The tiles of a part that a tile of queries meets, from `first` on: numbers `begin` to `end`
+    of the tiles of all parts."""
+
+    part: Part
+    first: Scalar
+    masked: Scalar
+    begin: Scalar
+    end: Scalar
+
+    def tile(self, number: Scalar) -> Scalar:
+        """Which tile of the part it is."""
+        return number if self.begin is self.first else number - self.begin + self.first
+
+
 class Attention(Facts):
     """The program of one attention."""
 
     def write(
         self, c: Tracer, given: Arguments, final: SSAValue, others: Sequence[SSAValue]
     ) -> None:
-        t, element = self.tiles, self.element
+        t = self.tiles
         pull = Pull(c, self.launch, given)
-        cube = Cube(self, c, given)
+        whole = Cube(self, c, given, t)
         H, D = t.rows // c.split(), t.value_part
-        s, u = c.ub(H, t.keys, self.sums, copies=t.copies), c.ub(H, D, self.sums, copies=t.back)
-        p = s if element == f32 else c.ub(H, t.keys, element, copies=t.copies)
-        vector = Vector(self, c, given)
-        scores, weights, sums = c.queue(s, AHEAD + 1), c.queue(p, AHEAD + 1), c.queue(u, 2)
-        q = Operand(Source(self.op, "query", self.launch, self.op.query), cube.Q, c, pull)
-        table = None if self.op.table is None else given[self.op.table]
-        keys = [Operand(part.key, cube.K, c, pull, table) for part in self.segments]
-        values = [Operand(part.value, cube.V, c, pull, table) for part in self.segments]
+        u = c.ub(H, D, self.sums, copies=t.back)
+        vector, sums = Vector(self, c, given), c.queue(u, 2)
+        count = 1 if self.query is not None else self.together.count
+        source = Source(self.op, "query", self.launch, self.op.query, count)
+        q = Operand(source, whole.Q, c, pull)
+        met = self.parts(c, given, pull, whole)
         splits = Splits(self, c, vector, u) if self.splits > 1 else None
         for i in c.share(self.items * self.splits):
             at = self.place(c, given, c.now(i // self.splits) if splits else i)
             mine = self.own_rows(c, at, H)
-            own = cube.queries(q, i, at)
+            own = whole.queries(q, i, at)
             vector.begin(mine)
-            for part, k, v in zip(self.segments, keys, values, strict=True):
-                first, last, masked = self.span(at, part)
+            rounds: list[Round] = []
+            for part in met:
+                first, last, masked = self.span(at, part.segment)
                 if splits:
                     first, last = share_of(first, last, i % self.splits, self.splits)
                 first, last, masked = (known(c, n) for n in (first, last, masked))
-                for j in c.range(first, last + AHEAD):
-                    with c.when(j < last):
-                        scores.send(cube.scores(k, at, part, j, own), s[j])
-                        vector.weights(mine, part, j, s[j], p[j], masked)
-                        weights.push(p[j])
-                    with c.when(j >= first + AHEAD):
-                        b = j - AHEAD
+                begin = rounds[-1].end if rounds else first
+                end = last
+                if rounds:  # numbers of the tiles of all parts
+                    end = known(c, begin + last - first)
+                    always = isinstance(masked, int) and masked == ALWAYS
+                    masked = ALWAYS if always else known(c, begin + masked - first)
+                rounds.append(Round(part, first, masked, begin, end))
+            for j in c.range(rounds[0].begin, rounds[-1].end + AHEAD):
+                for r in rounds:
+                    is_before = j < r.end
+                    with c.when(is_before if r is rounds[0] else is_before & (j >= r.begin)):
+                        part, tile = r.part, r.tile(j)
+                        found = part.cube.scores(part.k, at, part.segment, tile, own, j)
+                        part.scores.send(found, part.s[j])
+                        vector.weights(mine, part.segment, tile, part.s[j], part.p[j], r.masked, j)
+                        part.weights.push(part.p[j])
+                b = j - AHEAD
+                for r in rounds:
+                    is_behind = j >= r.begin + AHEAD
+                    last_one = r is rounds[-1]
+                    with c.when(is_behind if last_one else is_behind & (j < r.end + AHEAD)):
+                        part = r.part
                         if not t.is_simple:
-                            weights.pop(cube.P[b])
+                            part.weights.pop(part.cube.P[b])
                         for some in several(c, t.value_size // D):
                             turn, col = (b, 0) if D == t.value_size else (some, some * D)
-                            sum = cube.values(v, at, part, b, weights, turn, col)
+                            given_weights = part.weights, turn, col, b
+                            sum = part.cube.values(
+                                part.v, at, part.segment, r.tile(b), *given_weights
+                            )
                             sums.send(sum, u[turn])
                             vector.add(b, u[turn], col)
             if splits:
@@ -265,6 +320,27 @@ class Attention(Facts):
                 self.end(c, given, vector, self.own_rows(c, self.place(c, given, i), H), final)
         for value in others:
             self.write_other(c, pull, value)
+
+    def parts(self, c: Tracer, given: Arguments, pull: Pull, whole: Cube) -> "list[Part]":
+        """What each part of the keys is met with; parts with tiles of one size share it."""
+        table = None if self.op.table is None else given[self.op.table]
+        alike: dict[int, tuple[Cube, Tile, Tile]] = {}
+        queues: dict[int, tuple[Queue, Queue]] = {}
+        found: list[Part] = []
+        for segment in self.segments:
+            t = self.tiles_of(segment)
+            if t.keys not in alike:
+                H = t.rows // c.parts
+                cube = whole if t is self.tiles else Cube(self, c, given, t, whole)
+                s = c.ub(H, t.keys, self.sums, copies=t.copies)
+                p = s if self.element == f32 else c.ub(H, t.keys, self.element, copies=t.copies)
+                alike[t.keys] = cube, s, p
+                queues[t.keys] = c.queue(s, AHEAD + 1), c.queue(p, AHEAD + 1)
+            (cube, s, p), both = alike[t.keys], queues[t.keys]
+            k = Operand(segment.key, cube.K, c, pull, table)
+            v = Operand(segment.value, cube.V, c, pull, table)
+            found.append(Part(segment, k, v, cube, s, p, *both))
+        return found
 
     def own_rows(self, c: Tracer, at: Place, rows: int) -> Place:
         """The queries of a tile that are this vector core's."""
@@ -303,4 +379,9 @@ class Attention(Facts):
                     continue
                 tile = pull.tile(source, box)
                 to = [n + start if d == axis else n for d, n in enumerate(box.offsets)]
-                c.store(pull.box(value, Box(tuple(to), sizes)), tile)
+                there = pull.box(value, Box(tuple(to), sizes))
+                if shape[axis] % sizes[axis]:  # the last box ends where the next part begins
+                    ends = list(there.argument.shape)
+                    ends[axis] = start + shape[axis]
+                    there = replace(there, ends=tuple(ends))
+                c.store(there, tile)

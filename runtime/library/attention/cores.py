@@ -1,7 +1,7 @@
 """What the cube and the vector cores do for a tile of queries in attention."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 from xdsl.dialects.builtin import f32, i1, i8
 
@@ -10,7 +10,7 @@ from ge.dialects.graph.elementwise import RoundOp
 from ge.dialects.tile.types import Memory
 from ge.runtime.library.attention.facts import ALWAYS, Facts, Place
 from ge.runtime.library.attention.operands import Operand, Segment
-from ge.runtime.library.attention.tiles import AHEAD
+from ge.runtime.library.attention.tiles import AHEAD, Tiles
 from ge.runtime.library.language.indices import Scalar, SharedIndex
 from ge.runtime.library.language.tracing import Queue, Tracer
 from ge.runtime.library.language.values import (
@@ -39,15 +39,24 @@ def several(c: Tracer, count: int) -> Iterable[Scalar]:
 
 class Cube:
     """Products of a tile of queries and keys, of weights and values: in L1 are pieces of keys and
-    values."""
+    values. `beside`: that of other keys, which has the same queries and sums."""
 
-    def __init__(self, attention: Facts, c: Tracer, given: Arguments) -> None:
-        t, element = attention.tiles, attention.element
-        self.a, self.c, self.given = attention, c, given
+    def __init__(
+        self,
+        attention: Facts,
+        c: Tracer,
+        given: Arguments,
+        tiles: Tiles,
+        beside: "Cube | None" = None,
+    ) -> None:
+        t, element = tiles, attention.element
+        self.a, self.c, self.given, self.t = attention, c, given, tiles
         M, N, n, D = t.rows, t.keys, t.piece, t.value_part
-        self.Q, self.K = c.l1(M, t.size, element, t.own), c.l1(n, t.size, element, copies=2)
+        self.Q = beside.Q if beside else c.l1(M, t.size, element, t.own)
+        self.K = c.l1(n, t.size, element, copies=2)
         self.V, self.P = c.l1(n, D, element, copies=2), c.l1(M, N, element, copies=2)
-        self.S, self.U = (c.l0c(M, size, attention.sums, copies=t.sums) for size in (N, D))
+        self.S = c.l0c(M, N, attention.sums, copies=t.sums)
+        self.U = beside.U if beside else c.l0c(M, D, attention.sums, copies=t.sums)
         self.constant: Tile | None = None
         if attention.op.is_integer:
             self.constant, same = c.l0a(M, t.key_part, i8), c.l1(M, t.key_part, i8)
@@ -60,11 +69,14 @@ class Cube:
         tile = self.Q[turn]
         return self.c.load(tile, self.a.box(self.given[self.a.query], at, tile), pad=0)
 
-    def scores(self, k: Operand, at: Place, part: Segment, j: Scalar, own: Tile) -> Tile:
-        t, head, sums = self.a.tiles, at.head // self.a.sharing, self.S[j]
+    def scores(
+        self, k: Operand, at: Place, part: Segment, j: Scalar, own: Tile, number: Scalar
+    ) -> Tile:
+        """Of tile j of a part's keys; `number` is that of all parts' tiles."""
+        t, head, sums = self.t, at.head // self.a.sharing, self.S[number]
         start = part.key_token + self.a.first_key(at, j)
         for piece in several(self.c, t.keys // t.piece):
-            turn, first = (j, 0) if t.piece == t.keys else (piece, piece * t.piece)
+            turn, first = (number, 0) if t.piece == t.keys else (piece, piece * t.piece)
             keys = k.load(turn, at.batch, head, start + first)
             some = sums if t.piece == t.keys else sums.part(0, first, (t.rows, t.piece))
             self.c.mmad(some, own, keys.T, init=True, k=t.size_part)
@@ -79,14 +91,15 @@ class Cube:
         fifo: Queue,
         turn: Scalar,
         col: Scalar,
+        number: Scalar,
     ) -> Tile:
         """What weights make of some elements of the values, from a column on. Values that are one
         tile are loaded before the weights are there."""
-        t, head, sums = self.a.tiles, at.head // self.a.sharing, self.U[turn]
+        t, head, sums = self.t, at.head // self.a.sharing, self.U[turn]
         start = part.value_token + self.a.first_key(at, j)
         for piece in several(self.c, t.keys // t.piece):
             copy, first = (turn, 0) if t.piece == t.keys else (piece, piece * t.piece)
-            values, weights = v.load(copy, at.batch, head, start + first, col), self.P[j]
+            values, weights = v.load(copy, at.batch, head, start + first, col), self.P[number]
             if t.is_simple:
                 fifo.pop(weights)
             some = weights if t.piece == t.keys else weights.part(0, first, (t.rows, t.piece))
@@ -146,22 +159,31 @@ class Vector:
         self.top[:], self.total[:], self.acc[:] = LOWEST, 0, 0
 
     def weights(
-        self, at: Place, part: Segment, j: Scalar, s: Tile, p: Tile, masked: Scalar
+        self,
+        at: Place,
+        part: Segment,
+        j: Scalar,
+        s: Tile,
+        p: Tile,
+        masked: Scalar,
+        number: Scalar,
     ) -> None:
         a, scale = self.a, self.a.scale
         if self.x is not None:
             self.x[:] = cast(s, f32)
             s = self.x
         if not a.plain:
-            s[:] = self.biased(at, j, part.start + a.first_key(at, j), s)
+            s[:] = self.biased(at, number, part.start + a.first_key(at, j), s)
             scale = 1.0
-        self.leave_out(at, part, j, s, masked)
+        if self.bounds or self.ends_within(at, part, s.shape[1]):
+            with self.from_number(number, masked):
+                self.leave_out(at, part, j, s)
         self.raise_top(rowmax(s) * scale if scale != 1 else rowmax(s), s)
-        self.factor[j] = exp(self.top - self.new)
+        self.factor[number] = exp(self.top - self.new)
         self.top[:] = self.new
         weights = exp((s * scale if scale != 1 else s) - self.top)
         s[:] = weights if self.x is None else unary(RoundOp, weights * STEPS)
-        self.total[:] = self.total * self.factor[j] + rowsum(s)
+        self.total[:] = self.total * self.factor[number] + rowsum(s)
         if a.weight_grid is not None:  # all keys are in this tile
             if a.op.undefined.data == "zero":
                 self.total[:] = maximum(self.total, 1e-30)
@@ -188,21 +210,26 @@ class Vector:
                 x = x + (tile if tile.element == f32 else cast(tile, f32))
         return x
 
-    def leave_out(self, at: Place, part: Segment, j: Scalar, s: Tile, masked: Scalar) -> None:
-        """Keys that do not take part."""
-        N, count = self.a.tiles.keys, at.count(part)
-        ends_within = not isinstance(count, int) or count % N != 0
-        if not self.bounds and not ends_within:
-            return
+    def from_number(self, number: Scalar, masked: Scalar) -> AbstractContextManager[None]:
+        """From this one of the tiles on."""
         always = isinstance(masked, int) and masked == ALWAYS
-        with nullcontext() if always else self.c.when(j >= masked):
-            for bound, is_last in self.bounds:
-                key = columns(N, part.start + self.a.first_key(at, j))
-                s[:] = where(key <= bound if is_last else key >= bound, s, NONE)
-            if self.a.op.length is not None:  # those of the tile before
-                s[:] = where(columns(N, self.a.first_key(at, j) - j * N) >= 0, s, NONE)
-            elif ends_within:
-                s[:] = where(columns(N, j * N - count) < 0, s, NONE)
+        return nullcontext() if always else self.c.when(number >= masked)
+
+    def leave_out(self, at: Place, part: Segment, j: Scalar, s: Tile) -> None:
+        """Keys that do not take part."""
+        N = s.shape[1]
+        for bound, is_last in self.bounds:
+            key = columns(N, part.start + self.a.first_key(at, j))
+            s[:] = where(key <= bound if is_last else key >= bound, s, NONE)
+        if self.a.op.length is not None:  # those of the tile before
+            s[:] = where(columns(N, self.a.first_key(at, j) - j * N) >= 0, s, NONE)
+        elif self.ends_within(at, part, N):
+            s[:] = where(columns(N, j * N - at.count(part)) < 0, s, NONE)
+
+    def ends_within(self, at: Place, part: Segment, keys: int) -> bool:
+        """Whether a tile of so many keys may have some behind the last one."""
+        count = at.count(part)
+        return not isinstance(count, int) or count % keys != 0
 
     def raise_top(self, top: Expression, s: Tile) -> None:
         new, element = self.new, self.a.element

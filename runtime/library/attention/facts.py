@@ -9,10 +9,12 @@ from xdsl.dialects.builtin import f32, i1, i32
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.support.types import element_type, shape_of
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import align_up, element_type, shape_of
+from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.attention.heads import Heads
 from ge.runtime.library.attention.operands import Segment
-from ge.runtime.library.attention.tiles import Tiles
+from ge.runtime.library.attention.tiles import Tiles, largest
 from ge.runtime.library.language.indices import Scalar, ceil_div, maximum, minimum
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Argument, Box, Tile
@@ -124,7 +126,7 @@ class Facts:
     def span(self, at: Place, part: Segment) -> tuple[Scalar, Scalar, Scalar]:
         """The tiles of some keys that a tile of queries meets, from the first to the one after the
         last; and from which one on some key may not take part (ALWAYS: in any)."""
-        M, N = self.tiles.rows, self.tiles.keys
+        M, N = self.tiles.rows, self.tiles_of(part).keys
         first: Scalar = 0
         last, masked = ceil_div(at.count(part), N), at.count(part) // N
         if self.right >= 0:
@@ -136,6 +138,18 @@ class Facts:
             token = self.together.first_token(at.row)
             first, masked = maximum(0, (token + at.offset - (self.left + part.start)) // N), ALWAYS
         return first, last, masked
+
+    def tiles_of(self, part: Segment) -> Tiles:
+        """In which keys of a part come: a part with less keys than a tile has a smaller one, where
+        the tile has nothing but these keys."""
+        t, grain = self.tiles, max(FRACTAL, BLOCK * 8 // bitwidth(self.element))
+        others = self.op.table, self.op.length, self.weight_grid
+        whole = self.op.is_integer or any(o is not None for o in others)
+        count = align_up(part.count, grain)
+        if whole or count >= t.keys or any(m.number is None for m in self.masks):
+            return t
+        key_part = largest(count, t.key_part, grain)
+        return replace(t, keys=count, piece=count, key_part=key_part)
 
     def first_key(self, at: Place, j: Scalar) -> Scalar:
         """The key of a part where tile j begins: the last one ends with the `length`, since what is

@@ -92,13 +92,14 @@ def divided(x: v.Expression, by: int) -> v.Expression:
 
 
 def heads_of(launch: Launch, op: AttentionOp) -> Iterator[tuple[Heads, SSAValue | None]]:
-    """How many heads a tile may have, and the input whose memref is seen in another shape."""
+    """How many heads a tile may have, and the input whose memref is seen in another shape; None
+    for one token that is computed, whose heads are rows of a box."""
     _, heads, tokens, _ = op.sizes("query")
     first = op.tokens_first("query")
     yield Heads(1, tokens, op.tokens_first("result")), None
     query = plain_query(launch, op)
     group = heads // max(op.sizes("key")[1], 1)
-    if query is None or (tokens > 1 and first != op.tokens_first("result")):
+    if tokens > 1 and (query is None or first != op.tokens_first("result")):
         return
     for mask in op.masks:
         _, mask_heads, mask_rows, _ = (*(1,) * (4 - len(shape_of(mask))), *shape_of(mask))

@@ -52,8 +52,15 @@ class Source:
     launch: Launch
     value: SSAValue
 
+    heads: int = 1  # of one token each, that are rows of a tile
+
     @property
     def tokens(self) -> int:
+        """Rows that there are for a tile."""
+        return self.heads if self.heads > 1 else self.extent
+
+    @property
+    def extent(self) -> int:
         return shape_of(self.value)[self.op.dimension(self.name, 2)]
 
     @property
@@ -61,6 +68,11 @@ class Source:
         return shape_of(self.value)[3]
 
     def box(self, batch: Scalar, head: Scalar, token: Scalar, rows: int) -> Box:
+        if self.heads > 1:
+            first = head * self.heads + token
+            if self.op.tokens_first(self.name):
+                return Box((batch, 0, first, 0), (1, 1, rows, self.size))
+            return Box((batch, first, 0, 0), (1, rows, 1, self.size))
         if self.op.tokens_first(self.name):
             return Box((batch, token, head, 0), (1, rows, 1, self.size))
         return Box((batch, head, token, 0), (1, 1, rows, self.size))
@@ -79,7 +91,7 @@ class Source:
         found, box = seen_through(self.launch, self.value, self.box(0, 0, 0, FRACTAL))
         dims = long_dims(box)
         if found in self.launch.body.inputs and len(dims) == 2:
-            if self.name != "value" or shape_of(found)[dims[0]] == self.tokens:
+            if self.name != "value" or shape_of(found)[dims[0]] == self.extent:
                 return False
         width = bitwidth(element_type(self.value)) // 8
         if self.size % FRACTAL or self.size * width % BLOCK:
@@ -156,7 +168,7 @@ class Operand:
         self.few: v.Tile | None = None  # where these are more than all tokens
         if source.is_computed:
             self.queue = c.queue(ring, 2)
-            if source.tokens < self.rows:
+            if source.tokens < self.rows or source.heads == self.rows:
                 self.few = c.ub(self.rows, self.shape[1], element_type(source.value))
 
     def load(
@@ -218,5 +230,6 @@ def narrowest(launch: Launch, value: SSAValue) -> int:
 
 
 def box_dims(source: Source) -> tuple[int, int]:
-    """The dimensions of tokens and elements."""
-    return (1, 3) if source.op.tokens_first(source.name) else (2, 3)
+    """The dimensions of rows and elements."""
+    by_tokens = source.op.tokens_first(source.name) != (source.heads > 1)
+    return (1, 3) if by_tokens else (2, 3)

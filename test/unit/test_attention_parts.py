@@ -1,0 +1,72 @@
+"""Attention over keys that stand in several tensors: a cache, and what is new."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from ge.runtime.tiles.kernel import TileKernel
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_lower_attention import attention
+from tile_lowering import compare, lowered
+
+
+def decode(batch: int, heads: int, key_heads: int, past: int, size: int = 128) -> str:
+    """One token: its query and key are rotated, the key is put behind the cache."""
+    q, n, c, p, k = (
+        f"tensor<{batch}x{h}x{t}x{e}xbf16>"
+        for h, t, e in (
+            (heads, 1, size),
+            (key_heads, 1, size),
+            (1, 1, size // 2),
+            (key_heads, past, size),
+            (key_heads, past + 1, size),
+        )
+    )
+    body = (
+        f"%0 = graph.rotary_embedding %xq, %xc, %xs : ({q}, {c}, {c}) -> {q}\n"
+        f"%1 = graph.rotary_embedding %xn, %xc, %xs : ({n}, {c}, {c}) -> {n}\n"
+        f"%2 = graph.concat %xp, %1 axis 2 : ({p}, {n}) -> {k}\n"
+        f"%3 = graph.attention %0, %2, %xv offset {past} : {q}, {k}, {k} -> {q}\n"
+    )
+    types = {"q": q, "c": c, "s": c, "n": n, "p": p, "v": k}
+    names, kinds = ", ".join(f"%{i}" for i in types), ", ".join(types.values())
+    arguments = ", ".join(f"%{i}: {t}" for i, t in types.items())
+    inner = ", ".join(f"%x{i}: {t}" for i, t in types.items())
+    return (
+        f"func.func @main({arguments}) -> ({k}, {q}) {{\n"
+        f"%k, %y = fused_op.flash_attention({names}) : ({kinds}) -> ({k}, {q}) {{\n"
+        f"^bb0({inner}):\n{body}fused_op.yield %2, %3 : {k}, {q}\n}}\n"
+        f"func.return %k, %y : {k}, {q}\n}}"
+    )
+
+
+@settings(max_examples=3, deadline=None, phases=[Phase.generate])
+@given(
+    st.integers(1, 4),
+    st.sampled_from([(1, 1), (4, 4), (8, 2), (32, 2), (6, 1)]),
+    st.integers(1, 600),
+    st.sampled_from(["910b2", "310p3"]),
+)
+def test_a_token_and_its_cache(batch: int, heads: tuple[int, int], past: int, target: str) -> None:
+    """Heads that share keys are rows of a tile, though they are computed; the last box of the cache
+    ends where the new key begins, whatever their order is."""
+    compare(decode(batch, *heads, past), target, all_lowered=True, orders=3)
+
+
+def work_us(text: str) -> float:
+    module = lowered(text)
+    ((_, program),) = module.pairs
+    time = TileKernel(program, module.target).time()
+    return max(time.core_us, time.hbm_us)
+
+
+@pytest.mark.parametrize("past", [1023, 1535])
+def test_what_is_fused_takes_no_longer_than_its_parts(past: int) -> None:
+    """Attention alone, and a copy of the cache, which HBM sets the pace of."""
+    shapes = [[32, 16, 1, 128], [32, 4, past + 1, 128], [32, 4, past + 1, 128]]
+    copy_us = 2 * 32 * 4 * past * 128 * 2 / 1.18e6
+    assert work_us(decode(32, 16, 4, past)) < work_us(attention(*shapes)) + copy_us
