@@ -41,7 +41,7 @@ from ge.lowering.steps.kept_programs import Kept, Shared
 from ge.lowering.steps.lower_to_tasks import symbols_of
 from ge.lowering.steps.open_programs import at_hand, has_open_programs
 from ge.runtime.library.by_hand import passed_over, registered
-from ge.runtime.library.costs.estimates import figures_of, keep
+from ge.runtime.library.costs.estimates import figures_of, keep, known_figures
 from ge.runtime.library.launch import Launch, NotLowered
 
 
@@ -158,6 +158,9 @@ def give(kernel: KernelOp, program: TileKernelOp, taken: set[str]) -> None:
     assert kernel.parent is not None
     kernel.parent.insert_op_after(program, kernel)
     kernel.properties["tiles"] = StringAttr(name)
+    kernel.properties.pop("tiling", None)  # which the program says
+    if (figures := known_figures(program)) is not None:
+        kernel.properties["tiling"] = figures.tiling
 
 
 def overwritten(module: ModuleOp) -> dict[str, list[set[tuple[int, int]]]]:

@@ -33,6 +33,9 @@ def engine_problem(kernel: KernelOp) -> str | None:
     return None
 
 
+ON_CORES = Engine.CUBE, Engine.VECTOR
+
+
 @dataclass
 class CoreProof:
     """The kernels of a program by who says what they do on a core."""
@@ -61,22 +64,24 @@ def plural(count: int) -> str:
 def prove_cores(module: ModuleOp, target: Target) -> CoreProof:
     """Whether each kernel runs on an engine that can run it, on no more cores than there are."""
     proof = CoreProof()
-    cores = {Engine.CUBE: target.cube_cores, Engine.VECTOR: target.vector_cores}
     for kernel in module.ops:
         if not isinstance(kernel, KernelOp):
             continue
         engine, tiling = kernel.engine.data, kernel.tiling
         problem = engine_problem(kernel)
         if problem is None and tiling is not None:
-            if engine not in cores:
+            is_cube = len(tiling.sizes) == 3
+            cores = target.cube_cores if is_cube else target.vector_cores
+            if engine not in ON_CORES:
                 problem = "has tiles, but runs on no core"
-            elif not 1 <= tiling.blocks.data <= cores[engine]:
-                problem = f"has {tiling.blocks.data} blocks for {cores[engine]} {engine} cores"
+            elif not 1 <= tiling.blocks.data <= cores:
+                kind = "cube" if is_cube else "vector"
+                problem = f"has {tiling.blocks.data} blocks for {cores} {kind} cores"
         if problem is not None:
             text = f"@{kernel.sym_name.data}: {problem}"
             proof.problems.append(Problem("core", text, kernel))
         is_open = OPEN_TILES in kernel.attributes
         proof.programs += kernel.tiles is not None
         proof.open += is_open
-        proof.others += kernel.tiles is None and not is_open and engine in cores
+        proof.others += kernel.tiles is None and not is_open and engine in ON_CORES
     return proof

@@ -317,7 +317,8 @@ def kernel_limits(kernel: KernelOp, original: KernelOp, target: Target) -> Itera
         yield "engine that cannot run the kernel"
     if engine not in (Engine.CUBE, Engine.VECTOR) or kernel.tiling is None:
         return
-    cores = target.cube_cores if engine is Engine.CUBE else target.vector_cores
+    is_cube = len(kernel.tiling.sizes) == 3
+    cores = target.cube_cores if is_cube else target.vector_cores
     if not 1 <= kernel.tiling.blocks.data <= cores:
         yield "more blocks than cores"
 

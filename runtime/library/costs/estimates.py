@@ -2,17 +2,21 @@
 and again, and before anybody has simulated a program."""
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from xdsl.dialects.builtin import ModuleOp
 
+from ge.dialects.npu_task.attributes import TilingAttr
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.compute import ReduceOp
+from ge.dialects.tile.buffers import AllocOp
+from ge.dialects.tile.compute import MmadOp, ReduceOp
 from ge.dialects.tile.kernel import KernelOp
-from ge.dialects.tile.transfers import PopOp
+from ge.dialects.tile.transfers import PopOp, StoreOp
+from ge.dialects.tile.types import tile_type
 from ge.runtime.library.costs.loop_nest import LoopNests
 from ge.runtime.library.costs.pipes import CoreTime, CoreTimes
 
@@ -31,6 +35,13 @@ class Figures(NamedTuple):
     vector_us: float
     load_us: float
     store_us: float
+    tile: tuple[int, ...]  # m, n and k on the cube, elements on vector cores
+    buffers: int  # 2 where the next tile comes while one is worked on
+
+    @property
+    def tiling(self) -> TilingAttr:
+        """How the launch is cut."""
+        return TilingAttr.of(self.tile, self.cores[0][1], self.buffers)
 
     @property
     def total_us(self) -> float:
@@ -42,15 +53,16 @@ class Figures(NamedTuple):
         total = sum(self.sizes)
         warm = sum(part * size for part, size in zip(held, self.sizes, strict=False))
         core_us = self.cold_us + (self.warm_us - self.cold_us) * (warm / total if total else 0.0)
-        return CoreTime(self.start_us, core_us, *self[6:])
+        return CoreTime(self.start_us, core_us, *self[6:10])
 
 
 def read_figures(kept: Sequence[Any] | None) -> Figures | None:
     """Figures that were written as JSON."""
     if kept is None:
         return None
-    cores, sizes, *times = kept
-    return Figures(tuple((name, count) for name, count in cores), tuple(sizes), *times)
+    cores, sizes, *times, tile, buffers = kept
+    named = tuple((name, count) for name, count in cores)
+    return Figures._make([named, tuple(sizes), *times, tuple(tile), buffers])
 
 
 _known: WeakKeyDictionary[KernelOp, tuple[Target, Figures | None]] = WeakKeyDictionary()
@@ -66,6 +78,11 @@ def keep_as(op: KernelOp, other: KernelOp) -> None:
     """The figures of a program are those of another one that it is a copy of."""
     if (known := _known.get(other)) is not None:
         _known[op] = known
+
+
+def known_figures(op: KernelOp) -> Figures | None:
+    """Those that somebody has asked for before."""
+    return known[1] if (known := _known.get(op)) is not None else None
 
 
 def figures_of(op: KernelOp, target: Target) -> Figures | None:
@@ -94,7 +111,21 @@ def figures(op: KernelOp, target: Target) -> Figures:
     cores = tuple((p.name.removeprefix("tile."), p.parts * op.core_count) for p in op.programs)
     start = target.kernel_start_us.get(kind_of(op), 0.0)
     pipes = busy("m"), busy("v"), busy("mte2"), busy("fix", "mte3")
-    return Figures(cores, sizes, start, cold.core_us, warm.core_us, cold.hbm_us, *pipes)
+    times = start, cold.core_us, warm.core_us, cold.hbm_us, *pipes
+    overlaps = any(isinstance(o, AllocOp) and o.copies > 1 for o in op.walk())
+    return Figures(cores, sizes, *times, tile_of(op), 1 + overlaps)
+
+
+def tile_of(op: KernelOp) -> tuple[int, ...]:
+    """The largest tile of a program: of sums on the cube, with the terms that are added at a time,
+    or else of what vector cores store."""
+    found: list[tuple[int, ...]] = [(1,)]
+    for inner in op.walk():
+        if isinstance(inner, MmadOp):
+            found.append((*tile_type(inner.acc).shape, tile_type(inner.lhs).cols.data))
+        elif isinstance(inner, StoreOp) and op.cube is None:
+            found.append((prod(tile_type(inner.source).shape),))
+    return max(found, key=lambda tile: (len(tile), prod(tile[:2])))
 
 
 def kind_of(op: KernelOp) -> str:
