@@ -181,7 +181,8 @@ def of_the_compiler() -> Iterable[Right]:
             yield Right(program, inputs, frozenset({(first + result, operand)}), results)
 
 
-BOUNDS = {"gather_tiles": 9, "lengths_tiles": 41, "scatter_tiles": 9}
+BOUNDS = dict.fromkeys(("gather_tiles", "picked_tiles", "scatter_tiles", "summed_tiles"), 9)
+BOUNDS["lengths_tiles"] = 41
 """Of the integers that kernels of the file read as numbers: what they are below."""
 
 

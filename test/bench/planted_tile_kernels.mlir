@@ -130,3 +130,31 @@ npu_task.kernel @scatter on vector {
   %0 = graph.scatter_nd %x, %i, %u : (tensor<9x300xf32>, tensor<5x1xi64>, tensor<5x300xf32>) -> tensor<9x300xf32>
   npu_task.return %0 : tensor<9x300xf32>
 }
+
+// Updates that all cores add behind a barrier.
+npu_task.kernel @summed on vector {
+^bb0(%x: tensor<9x72xf32>, %k: tensor<14x1xi64>, %u: tensor<14x72xf32>):
+  %0 = graph.scatter_nd %x, %k, %u reduction "add" : (tensor<9x72xf32>, tensor<14x1xi64>, tensor<14x72xf32>) -> tensor<9x72xf32>
+  npu_task.return %0 : tensor<9x72xf32>
+}
+
+// Columns gathered at places that are computed before.
+npu_task.kernel @resized on vector {
+^bb0(%x: tensor<2x6x20xf16>):
+  %0 = graph.resize %x sizes [9, 33] {axes = array<i64: 1, 2>, mode = "linear"} : tensor<2x6x20xf16> -> tensor<2x9x33xf16>
+  npu_task.return %0 : tensor<2x9x33xf16>
+}
+
+// Columns gathered at what is loaded.
+npu_task.kernel @picked on vector {
+^bb0(%x: tensor<9x40xf32>, %k: tensor<7x40xi64>):
+  %0 = graph.gather_elements %x, %k axis 0 : (tensor<9x40xf32>, tensor<7x40xi64>) -> tensor<7x40xf32>
+  npu_task.return %0 : tensor<7x40xf32>
+}
+
+// Images that are turned, of which lines are combined in parts of tiles.
+npu_task.kernel @pooled on vector {
+^bb0(%x: tensor<1x40x7x7xf16>):
+  %0 = graph.pool "average" %x kernel [3, 3] pads [1, 1, 1, 1] : (tensor<1x40x7x7xf16>) -> tensor<1x40x7x7xf16>
+  npu_task.return %0 : tensor<1x40x7x7xf16>
+}
