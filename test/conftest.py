@@ -5,19 +5,20 @@ environment are on the path, whether or not it is activated (lit.cfg does the sa
 import gc
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+sys.path.insert(0, str(Path(__file__).parent))
+from kept_programs import folder
+
 for name in [n for n in os.environ if n.startswith(("GE_", "ASCEND_"))]:
     del os.environ[name]
 os.environ["GE_SANITIZE"] = "1"
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-CACHE = tempfile.TemporaryDirectory()  # no test reads or writes what the user's cache keeps
-os.environ["XDG_CACHE_HOME"] = CACHE.name
+os.environ["XDG_CACHE_HOME"] = folder()  # no test reads or writes what the user's cache keeps
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 

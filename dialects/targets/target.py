@@ -1,7 +1,7 @@
 """What an NPU has: cores, memories, bandwidths, limits. Read from a short TOML file.
 
-`Target.load("910_merged")` reads a preset of the package (`dialects/targets/*.toml`),
-`Target.load("my.toml")` a file of the user's. `dialects/targets/910_merged.toml` explains each key.
+`Target.load("910b2")` reads a preset of the package (`dialects/targets/*.toml`),
+`Target.load("my.toml")` a file of the user's. `dialects/targets/910b2.toml` explains each key.
 """
 
 import dataclasses
@@ -38,6 +38,9 @@ VECTOR_INSTRUCTIONS = (
 # What kernels use: vector cores, the same for rows (softmax, norms), cube cores, or both; attention
 # is both with rows between two products.
 KERNEL_KINDS = ("vector", "row", "cube", "mixed", "attention")
+
+# Where the time of a launch comes from: its tile program, or what formulas say of its ops
+SIMULATED, BY_FORMULA = "simulated", "by formula"
 
 TABLES = {"vector_cycles": VECTOR_INSTRUCTIONS, "kernel_start_us": KERNEL_KINDS}
 
@@ -140,6 +143,7 @@ class Target:
     vector_cycles: dict[str, float] = field(default_factory=dict[str, float])
     # Start of a kernel, by its kind (`KERNEL_KINDS`), besides `launch_us`
     kernel_start_us: dict[str, float] = field(default_factory=dict[str, float])
+    idealised: bool = False  # no chip is so: whatever states a time of it says that
 
     def __hash__(self) -> int:
         return hash(self.name)  # the table of macs has no hash
@@ -221,6 +225,16 @@ class Target:
             hint = "state it (a quarter of f16 is usual: 910_merged.toml)"
             raise GeError("'macs_per_cycle' has no rate for f32", where, hint)
         return cls(**table)
+
+    def timed(self, launches: int = 0, by_formula: int = 0, share: float = 0.0) -> str:
+        """Return the target, and where times of it come from, for what states one: `910b2,
+        simulated`. No tile program times `by_formula` of the launches, which take that `share` of
+        the time of all."""
+        name = f"{self.name} (idealised: no such chip)" if self.idealised else self.name
+        if by_formula and by_formula == launches:
+            return f"{name}, {BY_FORMULA}"
+        few = f"; {BY_FORMULA} {by_formula} of {launches} launches, {share:.1%} of their time"
+        return f"{name}, {SIMULATED}{few if by_formula else ''}"
 
     @property
     def core_memories(self) -> dict[str, int]:

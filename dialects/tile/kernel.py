@@ -35,6 +35,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     IndexType,
     IntegerAttr,
+    LocationAttr,
     MemRefType,
     NoneAttr,
     StringAttr,
@@ -335,10 +336,17 @@ class KernelOp(GeOp):
     @classmethod
     def parse(cls, parser: Parser) -> "KernelOp":
         name = parser.parse_symbol_name().data
-        args = parser.parse_comma_separated_list(Parser.Delimiter.PAREN, parser.parse_argument)
+        locations: list[LocationAttr | None] = []
+
+        def argument() -> Parser.Argument:
+            found = parser.parse_argument()
+            locations.append(parser.parse_optional_location())
+            return found
+
+        args = parser.parse_comma_separated_list(Parser.Delimiter.PAREN, argument)
         own: list[Parser.Argument] = []
         if parser.parse_optional_keyword("workspace"):
-            own = parser.parse_comma_separated_list(Parser.Delimiter.PAREN, parser.parse_argument)
+            own = parser.parse_comma_separated_list(Parser.Delimiter.PAREN, argument)
         square, texts = Parser.Delimiter.SQUARE, None
         if parser.parse_optional_keyword("sizes"):
             texts = parser.parse_comma_separated_list(square, parser.parse_str_literal)
@@ -346,6 +354,8 @@ class KernelOp(GeOp):
         cores = parser.parse_integer(allow_boolean=False)
         attributes = parser.parse_optional_attr_dict_with_keyword()
         region = parser.parse_region([*args, *own])
+        for arg, location in zip(region.block.args, locations, strict=True):
+            arg.location = location or arg.location
         op = cls(name, cores, region, len(own))
         if texts is not None:
             op.sizes = ArrayAttr(map(StringAttr, texts))

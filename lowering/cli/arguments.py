@@ -30,10 +30,10 @@ def add_options(parser: ArgumentParser, tool: str) -> None:
         if tool in facts.tools:
             flags = [f for f in flags_of(field) if not parser.has_flag(f)]
             add = parser.section(facts.group)
-            add(*flags, dest=_key(field.name), help=_help(field), **_action(field))
+            add(*flags, dest=option_key(field.name), help=_help(field), **_action(field))
 
 
-def _key(name: str) -> str:
+def option_key(name: str) -> str:
     """Where argparse keeps an option, apart from what the tool's own flags give."""
     return f"option {name}"
 
@@ -74,7 +74,7 @@ def options_from(args: argparse.Namespace, **more: Any) -> Options:
 
 
 def flag_value(args: argparse.Namespace, name: str) -> Any:
-    return getattr(args, _key(name), None)
+    return getattr(args, option_key(name), None)
 
 
 def add_model_arguments(parser: ArgumentParser) -> None:

@@ -79,12 +79,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 def speed_table(found: "Sequence[Bench]") -> Iterator[str]:
     """What fusion gains."""
     head = (
-        "model", "target", "launches, fusion off", "default", "ms, fusion off", "default",
+        "model", "on", "launches, fusion off", "default", "ms, fusion off", "default",
         "of the time", "a second", "cube busy, off to default", "vector busy",
     )  # fmt: skip
     rows = [
         (
-            b.model, b.target, f"{b.off.launches:,}", f"{b.default.launches:,}",
+            b.model, machines(b), f"{b.off.launches:,}", f"{b.default.launches:,}",
             f"{b.off.latency_us / 1e3:,.2f}", f"{b.default.latency_us / 1e3:,.2f}",
             f"{b.ratio:.2f}", f"{b.rate:,.0f} {b.unit}",
             *(f"{b.off.busy[e]:.0%} to {b.default.busy[e]:.0%}" for e in ("cube", "vector")),
@@ -92,6 +92,12 @@ def speed_table(found: "Sequence[Bench]") -> Iterator[str]:
         for b in found
     ]  # fmt: skip
     return table(head, rows)
+
+
+def machines(bench: "Bench") -> str:
+    """Return where both times come from."""
+    off, default = bench.off.machine, bench.default.machine
+    return default if off == default else f"{default} (fusion off: {off})"
 
 
 def memory_table(found: "Sequence[Bench]") -> Iterator[str]:

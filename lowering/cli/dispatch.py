@@ -202,7 +202,7 @@ def feed(
     feeding = Feeding(args, options, target, given)
     programs: Sequence[tuple[HostProgram, dict[str, Array] | None]] = feeding.programs(loaded)
     figures: dict[str, list[dict[str, Any]]] = {}
-    timeline = None
+    timeline, report = None, dict[str, Any]()
     expected: list[dict[str, Array]] = []
     for mode in modes(args.dispatch):
         figures[mode.name], timeline = _calls(feeding, mode, programs, expected)
@@ -210,10 +210,14 @@ def feed(
         steps = {mode: sums(calls) for mode, calls in figures.items()}
         for step in steps.values():
             step["tokens_per_s"] = args.steps * 1e6 / step["latency_us"]
-        print_result(steps_table(steps))
-        return {"steps": steps}, timeline if len(figures) == 1 else None
-    print_result(modes_table(figures))
-    return {"calls": figures}, timeline if len(figures) == 1 else None
+        table, report["steps"] = steps_table(steps), steps
+    else:
+        table, report["calls"] = modes_table(figures), figures
+    print_result(table)
+    if timeline is not None:
+        print_result(f"times on {timeline.machine}")
+        report["machine"] = timeline.machine
+    return report, timeline if len(figures) == 1 else None
 
 
 def _calls(

@@ -102,7 +102,8 @@ class Explanation:
             return
         self.tried.append(found)
         share = found.us / (self.base.us or 1.0)
-        text = f"{found.us:,.1f} us, {share:.3f} of the time ({found.seconds:.1f} s)"
+        took = f"{found.us:,.1f} us on {found.timed.machine}"
+        text = f"{took}, {share:.3f} of the time ({found.seconds:.1f} s)"
         print(f"{head}{text}", file=sys.stderr)
 
     @property
@@ -145,9 +146,10 @@ class Explanation:
         width = max(len(t.variant.label) for t in self.tried)
         width = max(width, len("as it is"))
         yield f"{'tried':{width}} {'us':>12} {'of it':>6} {'MiB':>10} {'of it':>6}  numbers"
-        rows = [("as it is", self.base.us, self.base.bytes, "")]
+        rows = [("as it is", self.base.us, self.base.bytes, f"on {self.base.machine}")]
         for t in self.tried:
             numbers = t.variant.numbers + (f", {t.accuracy}" if t.accuracy else "")
+            numbers += f", on {t.timed.machine}" if t.timed.machine != self.base.machine else ""
             if t.variant.samples > 1:
                 numbers += f", of {t.variant.samples} x the samples: {t.timed.us:,.1f} us"
             rows.append((t.variant.label, t.us, t.timed.bytes, numbers))
@@ -174,7 +176,7 @@ class Explanation:
         if not better:
             yield "none of these makes it faster"
             return
-        yield "what helps most:"
+        yield f"what helps most (as it is: on {self.base.machine}):"
         for kind in sorted(dict.fromkeys(map(kind_of, better)), key=lambda k: k == TARGET):
             best, told = next(t for t in better if kind_of(t) == kind), ""
             if kind == INTEGERS:
@@ -204,6 +206,7 @@ class Explanation:
                     "flags": t.variant.flags,
                     "latency_us": t.timed.us,
                     "us": t.us,
+                    "machine": t.timed.machine,
                     "samples": t.variant.samples,
                     "bytes": t.timed.bytes,
                     "numbers": t.variant.numbers,
@@ -238,7 +241,8 @@ def explain(
     from ge.runtime.profile.limits import kernels_of, times_by_place
 
     def timed(module: "ModuleOp", timeline: "Timeline") -> Timed:
-        return Timed(timeline.latency_us, device_bytes(module), times_by_place(timeline))
+        size, places = device_bytes(module), times_by_place(timeline)
+        return Timed(timeline.latency_us, timeline.machine, size, places)
 
     kernels = slowest(kernels_of(timeline), args.explain)
     found = Explanation(kernels, timeline, timed(module, timeline))

@@ -153,7 +153,7 @@ def chain_lines(facts: "Facts", most: int) -> list[str]:
     longest = sorted(facts.chain, key=lambda s: -s.us)[:most]
     shown = [s for s in facts.chain if s in longest]
     rest = len(facts.chain) - len(shown)
-    found = [f"{what}: {len(facts.chain)} ops, {facts.chain_us:,.1f} us"]
+    found = [f"{what}: {len(facts.chain)} ops, {facts.chain_us:,.1f} us on {facts.machine}"]
     found += [f"{step.us:12,.1f} us  {step.op} {step.name}" for step in shown]
     return found + ([f"        and {rest} shorter ones"] if rest else [])
 

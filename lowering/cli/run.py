@@ -5,7 +5,7 @@ import argparse
 import dataclasses
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from ge.lowering.cli.arguments import (
     argument,
     fixed_of,
     flag_value,
+    option_key,
     options_from,
 )
 from ge.lowering.cli.command_line import ArgumentParser
@@ -58,7 +59,6 @@ from ge.lowering.text.values import whole
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from ge.dialects.targets.target import Target
     from ge.lowering.comparing.versus import Result
     from ge.lowering.driver.program import Compilation, Program
     from ge.lowering.pipeline.options import Options
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from ge.runtime.clock.timeline import Timeline
     from ge.runtime.data.arrays import Array
     from ge.runtime.device.session import Session
-    from ge.runtime.library.costs.pipes import CoreTimes
 
 
 EPILOG = """examples:
@@ -94,8 +93,7 @@ def build_parser() -> ArgumentParser:
 
     add("--tiles", metavar="all|sample:N", help="run kernels by their tile programs, which are "
         "written where a program has none: --tiles all of them on all cores; --tiles=sample:N so "
-        "many cores of each, compared with the kernel's results. Whatever has a tile program takes "
-        "the time that the emulated cores take")  # fmt: skip
+        "many cores of each, compared with the kernel's results")  # fmt: skip
 
     add_compare_arguments(parser)
     add = parser.section("time, at the program level")
@@ -116,6 +114,8 @@ def build_parser() -> ArgumentParser:
     add_dispatch_arguments(parser)
 
     add = parser.section("how it is compiled, where it is not yet")
+    add("--no-tiles", dest=option_key("tiles"), action="store_const", const=False, help="write no "
+        "tile programs: times are by formula, and whatever states one says so")  # fmt: skip
     add("--level", choices=[*Level], help="lower to this level first (default: the program for a "
         "model and for timing, else the module runs as it is)")  # fmt: skip
 
@@ -170,7 +170,7 @@ def run(arguments: Sequence[str]) -> int:
         compilation = lower_for(args, loaded, options, [*watching, *watch_of(loaded)])
     growing = loaded
     loaded, compilation, inputs = bind(args, loaded, compilation, options, inputs)
-    write_tiles(args, loaded.module)
+    write_tiles(args, loaded, growing, options)
     report = describe(loaded, compilation)
     outputs: dict[str, Array] = {}
     session = timeline = result = None
@@ -199,9 +199,8 @@ def run(arguments: Sequence[str]) -> int:
         if args.report:
             out.json(args.report, report)
         for watcher in watching:
-            tiles, target = tile_times(args, loaded.module), options.target
             write_run(out, args.html, loaded, timeline, watcher,
-                      report=report, target=target, rows=rows, tiles=tiles)  # fmt: skip
+                      report=report, target=options.target, rows=rows)  # fmt: skip
     return told(args, session, outputs, result)
 
 
@@ -263,6 +262,8 @@ def files_written(args: argparse.Namespace) -> list[str]:
 def check_flags(args: argparse.Namespace) -> None:
     from ge.dialects.support.errors import GeError
 
+    if args.tiles and flag_value(args, "tiles") is False:
+        raise GeError("--tiles runs what --no-tiles leaves out", hint="drop one")
     check_dispatch_flags(args)
     check_explain_flags(args)
     check_compare_flags(args)
@@ -293,12 +294,16 @@ def check_writable(paths: Iterable[str], inputs: Iterable[str]) -> None:
         pass
 
 
-def write_tiles(args: argparse.Namespace, module: "ModuleOp") -> None:
-    """Write tile programs beside kernels that have none, where --tiles asks for them."""
-    if args.tiles:
+def write_tiles(
+    args: argparse.Namespace, program: "Program", source: "Program", options: "Options"
+) -> None:
+    """Write tile programs beside kernels that have none, where --tiles asks for them, and where a
+    program that the source was bound to is to be timed."""
+    bound = program is not source and options.tiles and (wants_time(args) or args.html)
+    if args.tiles or bound:
         from ge.lowering.driver.tiles import write_tile_programs
 
-        write_tile_programs(module, flag_value(args, "target") or "")
+        write_tile_programs(program.module, options, flag_value(args, "target") or "")
 
 
 def describe(loaded: "Program", compilation: "Compilation | None") -> dict[str, Any]:
@@ -354,8 +359,7 @@ def time_of(
         if gears is not None:
             shapes, dims = fixed_of(options)
             taken = gears.chosen({n: a.shape for n, a in (inputs or {}).items()} or shapes, dims)
-        target = machine_of(args, module, options)
-        return simulate(module, target, taken, rows=rows, tiles=tile_times(args, module)(target))
+        return simulate(module, machine_of(args, module, options), taken, rows=rows)
     except UnknownShapes:
         if required:
             raise
@@ -374,26 +378,12 @@ def measured(
 
     args = argparse.Namespace(**vars(args) | {"option target": None, "timing_only": True})
     bound, _, _ = bind(args, program, program.compilation, options, None)
-    if args.tiles:
-        write_tile_programs(bound.module, "")
+    if args.tiles or (bound is not program and options.tiles):
+        write_tile_programs(bound.module, options)
     rows = rows_of(options, bound.module)
     timeline = time_of(args, bound.module, options, inputs, rows)
     assert timeline is not None
     return bound.module, timeline
-
-
-def tile_times(
-    args: argparse.Namespace, module: "ModuleOp"
-) -> "Callable[[Target], Mapping[str, CoreTimes]]":
-    """What the tile programs of a module take: on the target that they were written for, where it
-    states what instructions take, and wherever times are asked for by them."""
-    from ge.runtime.tiles.report import core_times
-
-    wanted = args.tiles and args.timing_only
-    own = flag_value(args, "target") in (None, compiled_for(module))
-    return lambda target: (
-        core_times(module, target) if wanted or (own and target.vector_cycles) else {}
-    )
 
 
 def write_profile(
@@ -440,9 +430,8 @@ def write_profile(
     if several is not None:
         report["runs"] = several.report()
         print_result(several)
-    tiles, latency = tile_times(args, module), timeline.latency_us
     kept = [text for text in args.what_if if not needs_compiling(text)]
-    if changes := what_if(module, timeline.target, latency, kept, read, tiles):
+    if changes := what_if(module, timeline.target, timeline.latency_us, kept, read):
         report["what_if"] = [dataclasses.asdict(w) for w in changes]
         print_result(*changes)
         if not args.what_if_recompile:

@@ -49,7 +49,7 @@ def run_kernel(args: argparse.Namespace, source: "Source", asked: str) -> "dict[
     the text names, else on one that states what instructions cost. Raises GeError for what cannot
     be run or written."""
     from ge.dialects.support.errors import GeError
-    from ge.dialects.targets import KERNEL_TARGET
+    from ge.dialects.targets import DEFAULT_TARGET
     from ge.dialects.targets.target import TARGET, target_for
     from ge.lowering.text.files import Outputs
     from ge.runtime.profile.what_if import WhatIf, changed
@@ -63,7 +63,7 @@ def run_kernel(args: argparse.Namespace, source: "Source", asked: str) -> "dict[
     op = read_kernel(source)
     module = op.parent_op()
     assert module is not None
-    target = target_for(module, asked or ("" if TARGET in module.attributes else KERNEL_TARGET))
+    target = target_for(module, asked or ("" if TARGET in module.attributes else DEFAULT_TARGET))
     kernel = TileKernel(op, target)
     others = {change: TileKernel(op, changed(target, change)) for change in args.what_if}
     report: dict[str, Any] = {"kernel": kernel.name, "target": target.name}
@@ -72,10 +72,10 @@ def run_kernel(args: argparse.Namespace, source: "Source", asked: str) -> "dict[
         outputs, report["numerics"] = compute(args, kernel)
     figures = kernel.time(with_rows=bool(args.trace))
     report["time"] = time_report(figures)
-    print_result(summary_table(figures, target.name))
+    print_result(summary_table(figures, target))
     for change, other in others.items():
         latency = other.time().total_us
-        what_if = WhatIf(change, latency, latency / figures.total_us)
+        what_if = WhatIf(change, latency, latency / figures.total_us, target.timed())
         report["time"].setdefault("what_if", []).append(asdict(what_if))
         print_result(what_if)
     with Outputs([args.input, *([args.inputs] if args.inputs else [])]) as out:

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ge.dialects.support.streams import print_result
-from ge.dialects.targets import KERNEL_TARGET
+from ge.dialects.targets import DEFAULT_TARGET
 from ge.lowering.cli.arguments import argument
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.text.values import whole
@@ -28,8 +28,8 @@ EPILOG = """examples:
 
 Arguments of the kernel get a type, parameters the values to try; without any parameter each number
 among them, its half and its double. A kernel takes what is kept by kernel.on(..., tunings=FILE).
-Of a program that ge-compile --tiles has written each kernel is tuned, for the program's target;
-ge-compile --tiles --tile-tunings FILE takes what is kept.
+Of a program that ge-compile has written each kernel is tuned, for the program's target;
+ge-compile --tile-tunings FILE takes what is kept.
 """
 
 TYPE = re.compile(r"(?:(\d+(?:x\d+)*)x)([a-z]+\d*)")
@@ -45,7 +45,7 @@ def build_parser() -> ArgumentParser:
     add("-o", "--output", metavar="FILE.json",
         help="where the result is kept, beside what the file has (default: nowhere)")  # fmt: skip
     add("--target", metavar="NAME", help="a preset, or the path of a target file, for a kernel in "
-        f"Python (default: {KERNEL_TARGET})")  # fmt: skip
+        f"Python (default: {DEFAULT_TARGET})")  # fmt: skip
     add("--cores", type=argument(whole(1)), metavar="N",
         help="on so many cores, for a kernel in Python (default: all)")  # fmt: skip
     add("--limit", type=argument(whole(1)), metavar="N",
@@ -65,7 +65,7 @@ def tune_kernel(args: argparse.Namespace) -> int:
     kernel = kernel_of(args.kernel)
     types, choices = read_words(kernel, args.what)
     kept = Tunings.read(args.output) if args.output else None
-    target, limit = args.target or KERNEL_TARGET, args.limit or LIMIT
+    target, limit = args.target or DEFAULT_TARGET, args.limit or LIMIT
     tuning = tune(kernel, types, choices, target, args.cores, limit, show)
     print_result(tuning.summary)
     if kept is not None:
@@ -76,6 +76,8 @@ def tune_kernel(args: argparse.Namespace) -> int:
 def tune_kernels(args: argparse.Namespace) -> int:
     """Of a program."""
     from ge.dialects.support.errors import GeError
+    from ge.dialects.support.functions import main_function
+    from ge.dialects.targets.target import target_for
     from ge.lowering.driver.context import context
     from ge.lowering.driver.tune_kernels import LIMIT, tune_program
     from ge.lowering.levels.dominance import verify
@@ -95,9 +97,10 @@ def tune_kernels(args: argparse.Namespace) -> int:
         count += 1
         faster += [tuning] if tuning.is_faster else []
     if not count:
-        hint = "ge-compile --tiles MODEL -o P.mlir writes one"
+        hint = "ge-compile MODEL -o P.mlir writes one"
         raise GeError("no kernel of it has a tile program", args.kernel, hint)
-    print_result(f"{len(faster):,} of {count:,} kernels are faster with other cuts")
+    machine = target_for(main_function(module) or module).timed()
+    print_result(f"{len(faster):,} of {count:,} kernels are faster with other cuts on {machine}")
     if args.output:
         keep(args.output, {PART: kept.merged(t.best for t in faster).rows()}, args.kernel)
     return 0

@@ -79,6 +79,7 @@ def compiled(args: argparse.Namespace, options: "Options", watcher: "Watcher") -
     from ge.lowering.cli.progress import progress_bar
     from ge.lowering.driver.binding import is_open
     from ge.lowering.driver.compiler import compile_file
+    from ge.lowering.driver.tiles import write_tile_programs
 
     with progress_bar() as progress, warning_handler(print_diagnostic):
         program = compile_file(
@@ -88,4 +89,6 @@ def compiled(args: argparse.Namespace, options: "Options", watcher: "Watcher") -
         is_program = not args.input.endswith(".onnx")  # of models sizes are fixed as they are read
         if is_program and (shapes or dims) and is_open(program.module) and program.bind:
             program = program.bind(dims, shapes)
+            if options.tiles:
+                write_tile_programs(program.module, options)
     return program

@@ -63,6 +63,9 @@ def compiled_anew(
     from ge.lowering.driver.variants import Refused, Timed, Variant, attempt
     from ge.runtime.profile.what_if import changed
 
+    def timed(other: "Timeline") -> Timed:
+        return Timed(other.latency_us, timeline.target.timed(*other.by_formula), 0)
+
     report: list[dict[str, Any]] = []
     for change in args.what_if:
         with tempfile.TemporaryDirectory() as folder:
@@ -71,13 +74,16 @@ def compiled_anew(
             variant = Variant(change, {"target": str(file)}, SAME)
             found = attempt(
                 variant, options, lambda v: read_again(args, model, v),
-                lambda program, other: Timed(measure(program, other)[1].latency_us, 0),
+                lambda program, other: timed(measure(program, other)[1]),
             )  # fmt: skip
         if isinstance(found, Refused):
             print_result(f"compiled for {change}: not possible: {found.why}")
             report.append({"change": change, "why": found.why})
             continue
         ratio = found.us / (timeline.latency_us or 1.0)
-        print_result(f"compiled for {change}: {found.us:,.1f} us, {ratio:.3f} of the time")
-        report.append({"change": change, "latency_us": found.us, "ratio": ratio})
+        machine = found.timed.machine
+        took = f"{found.us:,.1f} us, {ratio:.3f} of the time, on {machine}"
+        print_result(f"compiled for {change}: {took}")
+        figures = {"latency_us": found.us, "ratio": ratio, "machine": machine}
+        report.append({"change": change, **figures})
     return report

@@ -29,7 +29,7 @@ MOST_REASONS = 3  # that are told
 
 
 def without_effect(options: Options) -> Iterator[str]:
-    """The options that are part of others (see `Facts.of`), none of which is given. What a variable
+    """The options that are part of others (see `Facts.of`), all of which are off. What a variable
     of the environment says is for all commands, and for those that have no use for it too."""
     set_for_all = environment.variables()
     fields = {f.name: f for f in dataclasses.fields(options)}
@@ -39,7 +39,8 @@ def without_effect(options: Options) -> Iterator[str]:
             continue
         if set_for_all.get(facts_of(field).variable):
             continue
-        if all(getattr(options, owner) == fields[owner].default for owner in owners):
+        off = {owner: d if (d := fields[owner].default) is not True else False for owner in owners}
+        if all(getattr(options, owner) == off[owner] for owner in owners):
             flags = " or ".join(flags_of(fields[owner])[0] for owner in owners)
             yield f"{flags_of(field)[0]} has nothing to do without {flags}"
 

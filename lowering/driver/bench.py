@@ -28,6 +28,7 @@ class Figures:
 
     launches: int
     latency_us: float
+    machine: str  # which, and where the time comes from
     busy: dict[str, float]  # part of the latency, of the engines that compute
     arena: int
     bound: int  # no plan for the order of its tasks takes less
@@ -97,6 +98,7 @@ def figures(program: Program, options: Options) -> Figures:
     return Figures(
         compilation.ops["launches"],
         latency,
+        timeline.machine,
         {engine: timeline.busy_us[engine] / latency for engine in COMPUTE},
         memory["peak_bytes"],
         memory["lower_bound_bytes"],

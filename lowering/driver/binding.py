@@ -206,12 +206,14 @@ def lower_bound(
     bodies: Bodies,
 ) -> Compilation:
     """Bind the inputs of a program to shapes, in place, and plan it. `bodies`: of launches that
-    the program was bound to before."""
+    the program was bound to before. Tile programs are written when its time is asked for
+    (`write_tile_programs`): numbers need none."""
     options = options_of(module, options)
     compilation = Compilation(options)
     stepper = Stepper(options, context(options.plugins), [])
     with paused_collector(), weights_at_hand(payload), bodies_at_hand(bodies):
-        stepper.run(module, (Level.PROGRAM,), bound_stages(options, shapes))
+        passes = bound_stages(replace(options, tiles=False), shapes)
+        stepper.run(module, (Level.PROGRAM,), passes)
     compilation.passes = stepper.records
     compilation.ops = {"launches": count_launches(module)}
     compilation.memory, compilation.unknown = memory_figures(module), unknown_sizes(module)

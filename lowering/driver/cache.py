@@ -284,9 +284,11 @@ def _restore(request: Request, entry: Path, record: Mapping[str, Any]) -> None:
 def _recall(request: Request, entry: Path, record: Mapping[str, Any]) -> "Program":
     from ge.dialects.graph.ports import HASH
     from ge.dialects.graph.ports import PAYLOAD as ATTRIBUTE
+    from ge.dialects.targets.target import Target
     from ge.lowering.driver.binding import Binder
     from ge.lowering.driver.context import context
     from ge.lowering.driver.program import Compilation, Program, memory_figures
+    from ge.lowering.driver.tiles import Coverage
     from ge.lowering.pipeline.instrumentation import PassRecord
     from ge.lowering.text.reading import Source, parse_module
     from ge.runtime.data.weights import open_payload
@@ -308,6 +310,8 @@ def _recall(request: Request, entry: Path, record: Mapping[str, Any]) -> "Progra
             memory_figures(module), report.get("quantization", {}),
             precision=report.get("precision", {}), unknown=report["memory"].get("unknown", {}),
             engines=report.get("engines", {}),
+            tiles=Coverage.of(module, Target.load(request.options.target))
+            if "tiles" in report else None,
         )  # fmt: skip
     except (GeError, *WRONG):
         raise Unsound from None

@@ -201,10 +201,11 @@ def cost_of_engines(
         lower_verified(unmarked, plain, None, Level.PROGRAM, (), payload)
     target = Target.load(options.target)
     try:
-        times = [simulate(m, target).latency_us for m in (module, unmarked)]
+        ours, others = (simulate(m, target) for m in (module, unmarked))
     except UnknownShapes:
         return {}
-    return {"by_hand": list(options.engine), "latency_us": times[0], "without_us": times[1]}
+    times = {"latency_us": ours.latency_us, "without_us": others.latency_us}
+    return {"by_hand": list(options.engine), **times, "machine": ours.machine}
 
 
 def load(

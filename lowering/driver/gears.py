@@ -74,6 +74,7 @@ def gear_costs(module: ModuleOp, gears: Gears, seconds: float) -> list[dict[str,
             "own_kernels": len(kernels - others),
             "arena_bytes": arena_of(region),
             "latency_us": clock.branches[i].latency_us,
+            "machine": clock.branches[i].machine,
         })  # fmt: skip
     return costs
 
@@ -162,7 +163,8 @@ def lines(report: Mapping[str, Any]) -> list[str]:
     for gear in report["gears"]:
         sizes = ", ".join(f"{n}={size}" for n, size in gear["sizes"].items())
         shown.append(
-            f"gear {sizes}: {gear['latency_us']:.1f} us, {gear['launches']} launches, "
+            f"gear {sizes}: {gear['latency_us']:.1f} us on {gear['machine']}, "
+            f"{gear['launches']} launches, "
             f"{gear['own_kernels']} of {gear['kernels']} kernels its own, arena "
             f"{gear['arena_bytes']} bytes, {gear['seconds']:.2f} s of compiling by its launches"
         )

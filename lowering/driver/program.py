@@ -137,10 +137,18 @@ class Program:
             assert self.bind is not None
             return self.bind({}, shapes).module
 
+        def timed(shapes: Mapping[str, Sequence[int]]) -> ModuleOp:
+            from ge.lowering.driver.tiles import write_tile_programs
+
+            module = bind(shapes)
+            if self.compilation.options.tiles:
+                write_tile_programs(module, self.compilation.options)
+            return module
+
         is_bound = self.bind is None or self.compilation.options.static_shape is False
         name = target or self.compilation.options.target
         session = Session(self.module, self.payload, name, bind=None if is_bound else bind, **how)
-        session.module_at = None if self.bind is None else bind
+        session.module_at = None if self.bind is None else timed
         return session
 
     @property
@@ -191,10 +199,12 @@ class Program:
             parts.append(f"{c.options.quantize}: {left}")
         if c.tiles:
             parts.append(str(c.tiles))
+        elif "launches" in c.ops:
+            parts.append("no tile programs: times are by formula")
         if c.engines:
             by_hand, without = c.engines["latency_us"], c.engines["without_us"]
             cost = f"{by_hand:,.1f} us, {without:,.1f} us without ({by_hand - without:+,.1f})"
-            parts.append(f"engines by hand: {cost}")
+            parts.append(f"engines by hand: {cost}, on {c.engines['machine']}")
         gears = [] if c.gears is None else lines(c.gears.of(self.module))
         return "\n".join((", ".join(parts), *gears))
 

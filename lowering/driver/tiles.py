@@ -2,11 +2,10 @@
 have none."""
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from ge.dialects.npu_task.attributes import Engine
@@ -14,6 +13,7 @@ from ge.dialects.npu_task.ops import NO_TILES, OPEN_TILES, KernelOp, LaunchOp
 from ge.dialects.support.operation import walk
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
+from ge.lowering.pipeline.options import Options
 from ge.lowering.steps.open_programs import BY_SIZES
 from ge.runtime.clock.launched import launched
 from ge.runtime.library.costs.estimates import figures_of
@@ -65,7 +65,7 @@ class Coverage:
 
     def __str__(self) -> str:
         text = f"tile programs for {self.launches['']} of {self.launches.total()} launches"
-        return f"{text}, {self.share:.0%} of their time" if self.total_us else text
+        return f"{text}, {self.share:.0%} of their time by formula" if self.share < 1 else text
 
 
 def reason_of(kernel: KernelOp) -> str:
@@ -96,8 +96,10 @@ def programs_of(module: ModuleOp) -> dict[KernelOp, TileKernelOp]:
     return {k: known[k.tiles.data] for k in kernels if k.tiles and k.tiles.data in known}
 
 
-def write_tile_programs(module: ModuleOp, target: str) -> None:
-    """Beside each kernel that has none, and can have one."""
-    from ge.lowering.steps.lower_kernels import LowerKernelsPass
+def write_tile_programs(module: ModuleOp, options: Options, target: str = "") -> None:
+    """Beside each kernel that has none, and can have one: for its own target, or another one."""
+    from ge.lowering.driver.context import context
+    from ge.lowering.pipeline.stages import tile_programs
 
-    LowerKernelsPass(target, finish=True).apply(Context(), module)
+    for written in tile_programs(replace(options, target=target)):
+        written.apply(context(options.plugins), module)

@@ -78,6 +78,7 @@ class Timed:
     model."""
 
     us: float
+    machine: str  # which, and where the time comes from
     bytes: int
     places: Mapping[str, float] = field(default_factory=dict[str, float])
 

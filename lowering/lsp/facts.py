@@ -22,7 +22,7 @@ from ge.lowering.levels.level import Level, level_of
 from ge.lowering.views.facts import body_of, time_alone
 from ge.lowering.views.levels import kernels_of
 from ge.runtime.clock.clock import simulate
-from ge.runtime.clock.timeline import Task
+from ge.runtime.clock.timeline import Task, Timeline, by_formula
 from ge.runtime.profile.trace import residences
 
 # What the compiler raises about a module that does not verify, or that is none of its levels
@@ -63,23 +63,23 @@ class ModuleFacts:
     def tasks(self) -> dict[Operation, list[Task]]:
         """The tasks of a program by op, as they are when it runs; of anything else none."""
         tasks: dict[Operation, list[Task]] = {}
-        for task in self._timeline:
+        for task in self._timeline.tasks if self._timeline else ():
             tasks.setdefault(task.op, []).append(task)
         return tasks
 
     @cached_property
-    def _timeline(self) -> list[Task]:
+    def _timeline(self) -> Timeline | None:
         self._lives: dict[Operation, tuple[float, float]] = {}
         try:
             if self.target is None or level_of(self.module) is not Level.PROGRAM:
-                return []
+                return None
             timeline = simulate(self.module, self.target)
             for use in residences(timeline):
                 start, end = self._lives.get(use.slot, (use.start_us, use.end_us))
                 self._lives[use.slot] = min(start, use.start_us), max(end, use.end_us)
-            return timeline.tasks
+            return timeline
         except UNKNOWN:
-            return []
+            return None
 
     # ---- lines of text -----------------------------------------------------------------------
 
@@ -112,9 +112,11 @@ class ModuleFacts:
         """From when to when a value is in use: in the clock of a program, else by the order of the
         ops of its block."""
         slot = self.slot_of(value)
-        if slot is not None and self.tasks and slot in self._lives and self.target is not None:
+        timeline = self._timeline
+        if slot is not None and timeline is not None and slot in self._lives:
             start, end = self._lives[slot]
-            yield f"in use from {start:.2f} to {end:.2f} us of a run on {self.target.name}"
+            run = f"of a run on {timeline.machine}"
+            yield f"in use from {start:.2f} to {end:.2f} us {run}"
         elif (steps := steps_of(value)) is not None:
             first, last, count = steps
             until = "the end" if last is None else f"op {last}"
@@ -136,7 +138,7 @@ class ModuleFacts:
             times = "" if runs == 1 else f", the first of {runs} runs"
             yield (
                 f"{first.duration_us:.2f} us on {first.engine}, from {first.start_us:.2f} us"
-                f"{times} (simulated on {self.target.name})"
+                f"{times}, on {self.target.timed(*by_formula(tasks))}"
             )
             return
         if op.parent_op() is not self.main and not isinstance(op, LaunchOp):
@@ -146,7 +148,7 @@ class ModuleFacts:
         except UNKNOWN:
             return
         if alone:
-            yield f"{alone:.2f} us alone, with its launch (cost model of {self.target.name})"
+            yield f"{alone:.2f} us alone, with its launch, on {self.target.timed(1, 1)}"
 
 
 def inferred_type(value: SSAValue) -> Attribute | None:

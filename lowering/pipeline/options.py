@@ -354,10 +354,11 @@ class Options:
         variable="GE_PIECES", tools=(COMPILE, BENCH), group=LAUNCHES,
     )  # fmt: skip
     tiles: bool = option(
-        False,
-        "write a tile program beside each kernel that it is known for: what runs on each core, for "
-        "ge-run --tiles, and for ge-check to prove",
-        variable="GE_TILES", group=LAUNCHES,
+        True,
+        "write beside each kernel the tile program that is known for it: what runs on each core, "
+        "whose simulation says what the kernel takes, which ge-check proves and ge-run --tiles "
+        "runs. Without them times are by formula, and all that states one says so",
+        variable="GE_TILES", tools=(COMPILE, BENCH), group=LAUNCHES,
     )  # fmt: skip
     tile_cache: str = option(
         "",
@@ -375,7 +376,8 @@ class Options:
     sanitize: bool = option(
         False,
         "prove a program before it runs, as ge-check does (memory plan, schedule, figures, "
-        "capacity, tile programs), and fill memory that holds no value with garbage",
+        "capacity, and tile programs where these run), and fill memory that holds no value with "
+        "garbage",
         variable="GE_SANITIZE", tools=(RUN,), group="checks", in_program=False,
     )  # fmt: skip
     debug: bool = option(

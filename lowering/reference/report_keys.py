@@ -9,6 +9,8 @@ from typing import Any, cast
 
 from ge.lowering.reference.markdown import code, paragraphs, table
 
+MACHINE = "the target that times are of, and whether they are simulated or by formula"
+
 KEYS: Mapping[str, str] = {
     "model": "name of the file, without its ending",
     "target": "name of the target, or path of its file",
@@ -70,8 +72,9 @@ KEYS: Mapping[str, str] = {
     "engines.by_hand": "ops whose engine was chosen by hand",
     "engines.latency_us": "latency with that choice",
     "engines.without_us": "latency without",
+    "engines.machine": MACHINE,
     "tiles.launches": "launches of kernels",
-    "tiles.us": "their time, each launch alone",
+    "tiles.us": "their time by formula, each launch alone",
     "tiles.on_tiles.launches": "those with a tile program",
     "tiles.on_tiles.us": "their time",
     "tiles.others.[].reason": "why launches have none",
@@ -84,6 +87,7 @@ KEYS: Mapping[str, str] = {
     "gears.[].own_kernels": "those of no other gear",
     "gears.[].arena_bytes": "its part of the arena",
     "gears.[].latency_us": "time of a run in it",
+    "gears.[].machine": MACHINE,
     "gears.[].seconds": "its share of the time of compiling, by its launches",
     "other_sizes.tensors": "tensors that the device allocates for sizes of no gear",
     "padding.dims.*": "why a dimension cannot be padded",
@@ -139,13 +143,14 @@ KEYS: Mapping[str, str] = {
     "compared.layers.nodes.[].complaint": "what is beyond the tolerance",
     "numerics.tiles.run": "which cores ran tile programs: all, or a sample",
     "numerics.tiles.launches": "launches of kernels",
-    "numerics.tiles.us": "their time, each launch alone",
+    "numerics.tiles.us": "their time by formula, each launch alone",
     "numerics.tiles.on_tiles.launches": "those that ran as tile programs",
     "numerics.tiles.on_tiles.us": "their time",
     "numerics.tiles.others.[].reason": "why launches did not",
     "numerics.tiles.others.[].launches": "how many",
     "numerics.tiles.others.[].us": "their time",
     # time, of ge-run
+    "time.machine": MACHINE,
     "time.latency_us": "from the first task to the end of the last one",
     "time.first_us": "of the host, before the first run at sizes that a program is bound to",
     "time.lower_bound_us": "what the busiest engine and the longest chain of tasks take at least",
@@ -157,6 +162,7 @@ KEYS: Mapping[str, str] = {
     "time.critical_path.wait_us": "launches and waits between them",
     "time.timed_by.tiles": "tasks that were timed by a tile program",
     "time.timed_by.formulas": "tasks that were timed by formulas",
+    "time.timed_by.share_of_formulas": "their share of the time of all launches",
     "time.notes": "what the times take for granted",
     "time.kernels.[].kernel": "a kernel with a tile program, of the slowest",
     "time.kernels.[].launches": "its launches",
@@ -177,6 +183,7 @@ KEYS: Mapping[str, str] = {
     "time.state.inputs": "inputs that look like state, and are copied in each run",
     "time.state.copies_us": "time that their copies keep the link busy",
     "time.state.latency_us": "the latency",
+    "time.state.machine": MACHINE,
     "time.state.patterns": "what `--state` would say",
     "time.runs.runs": "runs that follow each other",
     "time.runs.prefetch": "sets of memory for inputs and outputs",
@@ -189,9 +196,11 @@ KEYS: Mapping[str, str] = {
     "time.what_if.[].change": "a change of the target, with the program as it is",
     "time.what_if.[].latency_us": "the latency with it",
     "time.what_if.[].ratio": "that, over the latency without",
+    "time.what_if.[].machine": MACHINE,
     "time.what_if_compiled.[].change": "a change of the target that the model was compiled for",
     "time.what_if_compiled.[].latency_us": "the latency with it",
     "time.what_if_compiled.[].ratio": "that, over the latency without",
+    "time.what_if_compiled.[].machine": MACHINE,
     "time.explained.made_of_us.*": "the latency along the critical path, by cause",
     "time.explained.bytes": "memory that the device holds",
     "time.explained.kernels.[].kernel": "a kernel, or copies one way over the link",
@@ -204,6 +213,7 @@ KEYS: Mapping[str, str] = {
     "time.explained.tried.[].name": "a change that was compiled and timed",
     "time.explained.tried.[].flags": "its flags",
     "time.explained.tried.[].latency_us": "the latency with it",
+    "time.explained.tried.[].machine": MACHINE,
     "time.explained.tried.[].us": "that, for as many samples as the model has as it is",
     "time.explained.tried.[].samples": "how many times as many samples it computes",
     "time.explained.tried.[].bytes": "memory that the device holds then",
@@ -212,6 +222,7 @@ KEYS: Mapping[str, str] = {
     "time.explained.tried.[].seconds": "wall time of trying",
     "time.explained.tried.[].warnings": "what compiling it warned about",
     # the host, of ge-run --dispatch
+    "dispatch.machine": MACHINE,
     "dispatch.calls.*.[].CALL": "the figures of a call in a mode: see below",
     "dispatch.steps.*.CALL": "those of all steps in a mode together",
     "dispatch.steps.*.tokens_per_s": "steps a second",

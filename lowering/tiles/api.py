@@ -31,7 +31,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.support.element_types import element_named
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.hints import name_hint
-from ge.dialects.targets import KERNEL_TARGET
+from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target, record_target
 from ge.dialects.tile.kernel import KernelOp
 from ge.runtime.data.arrays import Array, dtype_of
@@ -117,7 +117,7 @@ class Kernel:
         self,
         *arguments: Like,
         cores: int | None = None,
-        target: str = KERNEL_TARGET,
+        target: str = DEFAULT_TARGET,
         tunings: str = "",
         **parameters: Any,
     ) -> "TileProgram":

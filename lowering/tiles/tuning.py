@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from xdsl.ir import Attribute
 
 from ge.dialects.support.errors import GeError
-from ge.dialects.targets import KERNEL_TARGET
+from ge.dialects.targets import DEFAULT_TARGET
+from ge.dialects.targets.target import Target
 
 if TYPE_CHECKING:
     from ge.lowering.tiles.api import Kernel, Like, TileProgram
@@ -74,14 +75,15 @@ class Tuning:
         e, tried = self.entry, len(self.trials)
         how = "all" if tried == self.combinations else f"of {self.combinations:,}"
         what = ", ".join(f"{k}={v}" for k, v in e.parameters.items())
-        return f"@{e.kernel}: {e.us:,.2f} us with {what} ({tried:,} programs tried, {how})"
+        took = f"{e.us:,.2f} us on {Target.load(e.target).timed()}"
+        return f"@{e.kernel}: {took}, with {what} ({tried:,} programs tried, {how})"
 
 
 def tune(
     kernel: "Kernel",
     arguments: Sequence["Like"],
     choices: Mapping[str, Sequence[Any]] | None = None,
-    target: str = KERNEL_TARGET,
+    target: str = DEFAULT_TARGET,
     cores: int | None = None,
     limit: int = LIMIT,
     tell: Callable[[Trial], None] = lambda trial: None,

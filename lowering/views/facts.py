@@ -47,7 +47,7 @@ class KindFacts:
 
 @dataclass(slots=True)
 class Step:
-    """An op of the longest chain, and its time alone by the cost model."""
+    """An op of the longest chain, and its time: in a run, or alone by formula."""
 
     name: str
     op: str
@@ -71,6 +71,7 @@ class Facts:
     # The memory plan, or the most bytes that values take at one time in this order
     memory: dict[str, int] = field(default_factory=dict[str, int])
     chain: list[Step] = field(default_factory=list[Step])
+    machine: str = ""  # which, and where the times of the chain come from
 
     @property
     def chain_us(self) -> float:
@@ -100,7 +101,7 @@ def facts_of(module: ModuleOp, target: Target) -> Facts:
         sum(numel(data_type(t)[1]) for t in constants.values()),
         sum(byte_size(t) for t in constants.values()),
         memory_of(module, main, level),
-        chain_of(module, main, level, computed, target),
+        *chain_of(module, main, level, computed, target),
     )
 
 
@@ -221,18 +222,19 @@ def chain_of(
     level: Level,
     computed: Sequence[tuple[Operation, Computed | None]],
     target: Target,
-) -> list[Step]:
+) -> tuple[list[Step], str]:
     """The critical path of a program, and of tensors the longest chain of ops; none where sizes are
-    open, and of buffers on no streams."""
+    open, and of buffers on no streams. And where the times come from."""
     if level.depth < Level.BUFFERS.depth:
-        return longest_chain(main, computed, target)
+        return longest_chain(main, computed, target), target.timed(1, 1)
     if level is not Level.PROGRAM:
-        return []
+        return [], ""
     try:
         timeline = simulate(module, target)
     except UnknownShapes:
-        return []
-    return [Step(t.name, op_type(t), t.duration_us) for t in critical_path(timeline)]
+        return [], ""
+    steps = [Step(t.name, op_type(t), t.duration_us) for t in critical_path(timeline)]
+    return steps, timeline.machine
 
 
 def longest_chain(

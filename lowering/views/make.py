@@ -1,7 +1,7 @@
 """The payload of a page, from what is known of a compilation, a module, and its run."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,6 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.support.errors import GeError
-from ge.dialects.targets.target import Target
 from ge.lowering.views.data import LevelGraph, plain
 from ge.lowering.views.levels import Numbers
 from ge.lowering.views.links import link
@@ -20,7 +19,6 @@ from ge.lowering.views.times import time_view
 from ge.lowering.views.verdict import verdict
 from ge.lowering.views.watch import Watcher, final_level, settle
 from ge.runtime.clock.timeline import Timeline
-from ge.runtime.library.costs.pipes import CoreTimes
 from ge.runtime.profile.what_if import WhatIf, what_if
 
 # What a page tells the time of, and what it calls that
@@ -51,7 +49,6 @@ class Seen:
     report: Mapping[str, Any] = field(default_factory=dict[str, Any])
     target: str = ""
     rows: int | None = None  # of states that grow, as in `simulate`
-    tiles: Callable[[Target], Mapping[str, CoreTimes]] = lambda _: {}
 
 
 def payload(seen: Seen) -> dict[str, Any]:
@@ -128,9 +125,7 @@ def timed(
 
 def changed_times(seen: Seen, module: ModuleOp, timeline: Timeline) -> list[WhatIf]:
     try:
-        return what_if(
-            module, timeline.target, timeline.latency_us, tuple(CHANGES), seen.rows, seen.tiles
-        )
+        return what_if(module, timeline.target, timeline.latency_us, tuple(CHANGES), seen.rows)
     except GeError:  # what the run was of cannot be simulated by itself: one gear of several
         return []
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ge.dialects.support.errors import GeError
-from ge.dialects.targets.target import Target, target_for
+from ge.dialects.targets.target import target_for
 from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.options import Options
@@ -12,8 +12,6 @@ from ge.lowering.views.watch import Watcher
 from ge.runtime.clock.clock import simulate
 from ge.runtime.device.gears import GearTable
 from ge.runtime.device.session import main_of
-from ge.runtime.library.costs.pipes import CoreTimes
-from ge.runtime.tiles.report import core_times
 
 
 def simulated(
@@ -28,17 +26,13 @@ def simulated(
         seen.untimed = f"the module is at the {level} level, and time is known of programs"
         return seen
     target = target_for(main_of(module))
-
-    def tiles(target: Target) -> Mapping[str, CoreTimes]:
-        return core_times(module, target) if target.vector_cycles else {}
-
-    seen.target, seen.tiles = target.name, tiles
+    seen.target = target.name
     try:
         gears = GearTable.of(main_of(module))
         taken = None
         if gears is not None:  # other sizes were fixed when the model was read
             taken = gears.chosen(shapes, {n: size for n, size in dims.items() if n in gears.names})
-        seen.timeline = simulate(module, target, taken, tiles=tiles(target))
+        seen.timeline = simulate(module, target, taken)
     except GeError as error:
         seen.untimed = f"{error.message}; {error.hint}" if error.hint else error.message
     return seen

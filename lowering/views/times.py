@@ -59,6 +59,7 @@ class TimeView:
     """A run: times in microseconds."""
 
     target: str
+    machine: str  # the same, and where the times come from
     latency_us: float
     lower_bound_us: float
     launch_us: float
@@ -87,13 +88,14 @@ def time_view(timeline: Timeline, numbers: Numbers) -> TimeView:
             numbers.get(t.op, -1), t.kind, t.name, t.engine, lanes[t], t.stream, t.start_us,
             t.duration_us, t.ready_us, t.runs, t in on_path, slacks[t], t.time.bytes,
             t.time.l2_bytes, *limited(t, timeline), dict(t.cores),
-            *work_of(t.kernel, works), timed_by(t), [places[e] for e in t.events],
+            *work_of(t.kernel, works), t.timed_by, [places[e] for e in t.events],
         )
         for t in order
     ]  # fmt: skip
     target = timeline.target
     return TimeView(
-        target.name, timeline.latency_us, timeline.lower_bound_us, target.launch_us,
+        target.name, timeline.machine, timeline.latency_us, timeline.lower_bound_us,
+        target.launch_us,
         {e: timeline.busy_us[e] for e in ENGINES if timeline.busy_us[e]}, timeline.idle_us,
         max(COMPUTE, key=lambda e: timeline.busy_us[e]), len(path),
         sum(t.runs * t.duration_us for t in path), tasks, timeline.gaps, roofs_of(timeline),
@@ -123,12 +125,6 @@ def work_of(
         element = str(element_type(value[0])) if value else ""
         known[kernel] = (0, 0, "") if work is None else (work.macs, work.vector, element)
     return known[kernel]
-
-
-def timed_by(task: Task) -> str:
-    if task.kernel is None:
-        return ""
-    return "formulas" if task.time.held is None else "tile program"
 
 
 def roofs_of(timeline: Timeline) -> list[Roof]:

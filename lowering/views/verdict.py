@@ -33,9 +33,9 @@ def length(time: TimeView) -> str:
     causes = [c for c, us in time.made_of_us.items() if us >= SHOWN * total][:3]
     shares = ", ".join(f"{NAMES[c]} {time.made_of_us[c] / total:.0%}" for c in causes)
     return (
-        f"A run takes {duration(time.latency_us)} on {time.target} (simulated), and no schedule of "
-        f"these tasks takes less than {duration(time.lower_bound_us)}; along the critical path it "
-        f"is made of {shares}."
+        f"A run takes {duration(time.latency_us)} on {time.machine}, and no schedule of these "
+        f"tasks takes less than {duration(time.lower_bound_us)}; along the critical path it is "
+        f"made of {shares}."
     )
 
 

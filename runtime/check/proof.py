@@ -69,10 +69,10 @@ class Proof:
         return f", provided that {', that '.join(self.provided)}"
 
 
-def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
+def check_program(module: ModuleOp, target: Target | None = None, with_tiles: bool = True) -> Proof:
     """Prove the memory plan, the schedule, the figures and the certificate of a program, and what
-    the tile programs of its kernels do. Without a target, its limits are those of the one
-    that the program names. Raises GeError when that cannot be read."""
+    the tile programs of its kernels do, where these are to run. Without a target, its limits are
+    those of the one that the program names. Raises GeError when that cannot be read."""
     main = main_function(module)
     if main is None:
         return Proof([Problem("figure", "there is no @main", module)])
@@ -85,7 +85,7 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
     kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
     dynamic_sizes = DynamicSizes(main, kernels)
     dynamic_sizes.check()
-    tiles = check_kernels(module, target)
+    tiles = check_kernels(module, target) if with_tiles else []
     padding, relied = check_padding(module, main)
     problems = [
         *plan,
@@ -153,18 +153,23 @@ def assumptions(
     yield "its kernels, in this order, compute what the model asks for"
 
 
-def require_proved(module: ModuleOp) -> str:
-    """Raises GeError that lists what is wrong with a program, if anything is. Of one that states no
-    figures (written by hand) only plan, schedule and tile programs are proved. Says what is."""
+def require_proved(module: ModuleOp, with_tiles: bool = True) -> str:
+    """Raises GeError that lists what is wrong with a program, if anything is; with its tile
+    programs where these are to run. Of one that states no figures (written by hand) only these,
+    plan and schedule are proved. Says what is."""
     main = main_function(module)
+    has_tiles = any(isinstance(op, KernelOp) and op.tiles is not None for op in module.ops)
+    left_out = "; its tile programs, which do not run, are not" if has_tiles > with_tiles else ""
     if main is None or CERTIFICATE in main.attributes:
-        require_none(check_program(module).problems, "program")
-        return "the program is proved, as by ge-check"
+        require_none(check_program(module, with_tiles=with_tiles).problems, "program")
+        return f"the program is proved, as by ge-check{left_out}"
     order, target = HappensBefore(main), target_for(main)
     plan, schedule = check_plan(module, order), check_streams(module, target, order)
-    tiles = (p for kernel in check_kernels(module, target) for p in kernel.problems)
+    kernels = check_kernels(module, target) if with_tiles else []
+    tiles = (p for kernel in kernels for p in kernel.problems)
     require_none([*plan, *schedule, *tiles], "program")
-    return "plan, schedule and tile programs are proved; figures and capacity are not stated"
+    what = "plan, schedule and tile programs" if with_tiles else "plan and schedule"
+    return f"{what} are proved; figures and capacity are not stated{left_out}"
 
 
 def _optimality(main: FuncOp, certificate: CertificateProof) -> str:

@@ -153,10 +153,14 @@ class ProgramClock:
     ) -> None:
         """`issued`: the schedule, what the host issues in each block; None: that of the IR.
         `absent`: tasks that do not run. `rows`: how many attention reads of states that grow; None:
-        all. `tiles`: what tile programs take; their kernels take as long."""
+        all. `tiles`: what kernels take, by estimate; None: what their tile programs take."""
         self.target, self.issued, self.absent, self.rows = target, issued, absent, rows
         self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self.tiles = tiles or {}
+        if tiles is None and any(kernel.tiles is not None for kernel in self.kernels.values()):
+            from ge.runtime.tiles.report import core_times  # compilers have no use for it
+
+            self.tiles = core_times(module, target)
         self.notes: list[str] = []
         self.regions = ByteRegions()
         self.traffic = Traffic(target.l2_bytes, self.regions)
@@ -175,11 +179,8 @@ class ProgramClock:
         if (read := rows_read(main, self.rows)) is not None:
             self.rows, note = read
             self.notes.append(note)
-        if self.tiles:
-            timed = sum(k.tiles is not None for k in self.kernels.values())
-            text = f"{timed} of {len(self.kernels)} kernels take what their tile programs take"
-            self.notes.append(text)
         timeline = self.block(main.body.block, host_driven=False)
+        self.notes += [f"timed by formula, as {k.lacks}" for k in self._known.values() if k.lacks]
         timeline.notes = self.notes
         if self._unknown:
             names = (name for op in self._unknown if (name := str(location_of(op))))
@@ -370,12 +371,11 @@ def simulate(
     taken: int | None = None,
     absent: Collection[Operation] = (),
     rows: int | None = None,
-    tiles: Mapping[str, CoreTimes] | None = None,
 ) -> Timeline:
     """When the tasks of a program run, but for `absent` ones. Attention reads so many `rows` of
-    states that grow, by default all. With `tiles` kernels take what their tile programs take.
-    Raises GeError for a module that is no program and for one whose shapes are known only at run
-    time."""
-    clock = ProgramClock(module, target, absent=absent, rows=rows, tiles=tiles)
+    states that grow, by default all. Kernels take what their tile programs take, where these can
+    run on the target as they are, and elsewhere what formulas say: `Timeline.machine` tells. Raises
+    GeError for a module that is no program and for one whose shapes are known only at run time."""
+    clock = ProgramClock(module, target, absent=absent, rows=rows)
     clock.taken = taken
     return clock.main(module)

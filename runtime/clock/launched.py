@@ -6,6 +6,7 @@ from weakref import WeakKeyDictionary
 
 from ge.dialects.npu_task.attributes import Engine, TilingAttr
 from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import number_of
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.timeline import COMPUTE, DMA_IN, capacities
@@ -33,6 +34,7 @@ class Launched:
     reads: list[tuple[int, int]]  # operand indices, and bytes read of each
     writes: list[int]  # bytes of each output, where it lies in an input's memory
     core: CoreTimes | None = None  # of its tile program
+    lacks: str = ""  # why its tile program does not say the time
     times: dict[Moved, TaskTime] = field(default_factory=dict[Moved, TaskTime])
 
     @classmethod
@@ -58,9 +60,13 @@ class Launched:
         if time is None:
             cost = self.cost
             assert isinstance(cost, Pipes)
-            held = None if self.core is None else self.held(moved)
-            if self.core is not None and held is not None:
-                cost = replace(cost, **self.core.time(held)._asdict(), **self.moved_once)
+            held = None
+            if self.core is not None:
+                held = self.held(moved)
+                try:
+                    cost = replace(cost, **self.core.time(held)._asdict(), **self.moved_once)
+                except GeError as e:  # what the program needs is no fact of the target
+                    held, self.core, self.lacks = None, None, f"{e.where}: {e.message}"
             time = self.times[moved] = replace(time_with(cost, moved, target), held=held)
         return time
 

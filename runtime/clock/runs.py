@@ -65,7 +65,8 @@ class Runs:
     def __str__(self) -> str:
         stages = ", ".join(f"{stage} {us:,.1f}" for stage, us in self.stages_us.items())
         return (
-            f"{self.runs} runs, prefetch {self.prefetch}: {self.interval_us:,.1f} us each, "
+            f"{self.runs} runs, prefetch {self.prefetch}: {self.interval_us:,.1f} us each on "
+            f"{self.timeline.machine}, "
             f"{1e6 / max(self.interval_us, 1e-9):,.0f} a second; us of the stages: {stages}; "
             f"{self.io_bytes} bytes of inputs and outputs"
         )

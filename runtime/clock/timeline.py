@@ -1,12 +1,12 @@
 """The tasks of a program, and what a simulated run of them looked like."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Attribute, Operation
 
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.targets.target import Target
+from ge.dialects.targets.target import BY_FORMULA, SIMULATED, Target
 from ge.runtime.clock.labels import label
 from ge.runtime.library.costs.pipes import TaskTime, hbm_bytes_per_us
 
@@ -49,6 +49,13 @@ class Task:
     @property
     def name(self) -> str:
         return label(self.op, self.kind)
+
+    @property
+    def timed_by(self) -> str:
+        """Where the time of a launch comes from; empty for a copy."""
+        if self.kernel is None:
+            return ""
+        return BY_FORMULA if self.time.held is None else SIMULATED
 
     @property
     def on_device(self) -> bool:
@@ -138,6 +145,17 @@ class Timeline:
         self.notes += other.notes
 
     @property
+    def by_formula(self) -> tuple[int, int, float]:
+        """How many launches there are, how many of them no tile program times, and the share of
+        the time of all launches that these take."""
+        return by_formula(self.tasks)
+
+    @property
+    def machine(self) -> str:
+        """The target, and where the times come from: see `Target.timed`."""
+        return self.target.timed(*self.by_formula)
+
+    @property
     def capacity(self) -> dict[str, int]:
         return capacities(self.target)
 
@@ -158,6 +176,15 @@ def shifted(tasks: Sequence[Task], by_us: float, runs: int = 1) -> list[Task]:
         t.after, t.events = [later[b] for b in t.after], [later[b] for b in t.events]
         t.needs = [later[b] for b in t.needs]
     return new
+
+
+def by_formula(tasks: Iterable[Task]) -> tuple[int, int, float]:
+    """`Timeline.by_formula` of some tasks."""
+    launches = [t for t in tasks if t.kernel is not None]
+    others = [t for t in launches if t.timed_by == BY_FORMULA]
+    total, part = (sum(t.runs * t.duration_us for t in ts) for ts in (launches, others))
+    count, without = (sum(t.runs for t in ts) for ts in (launches, others))
+    return count, without, part / total if total else 0.0
 
 
 def capacities(target: Target) -> dict[str, int]:

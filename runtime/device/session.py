@@ -116,7 +116,7 @@ class Session:
         if sanitize is None:
             sanitize = switch("GE_SANITIZE") and planned
         if sanitize and planned:  # before the program level there is no plan to be proved
-            self.proved = require_proved(module)
+            self.proved = require_proved(module, with_tiles=bool(tiles))
         self.module = module
         self.target = Target.load(target) if isinstance(target, str) else target
         arguments, results = input_ports(main), output_ports(main)

@@ -170,7 +170,8 @@ def times_by_place(timeline: Timeline) -> dict[str, float]:
 def made_of_line(timeline: Timeline) -> str:
     latency = timeline.latency_us or 1.0
     parts = (f"{cause} {us:,.1f} ({us / latency:.0%})" for cause, us in made_of(timeline).items())
-    return f"the {timeline.latency_us:,.1f} us are, along the critical path: {', '.join(parts)}"
+    took = f"the {timeline.latency_us:,.1f} us on {timeline.machine}"
+    return f"{took}, are, along the critical path: {', '.join(parts)}"
 
 
 def kernel_table(

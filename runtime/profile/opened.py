@@ -61,18 +61,25 @@ def opened(timeline: Timeline, module: ModuleOp) -> list[Opened]:
 
 
 def explained(kernels: Sequence[Opened], timeline: Timeline) -> tuple[str, list[dict[str, Any]]]:
-    """Which pipe bounds each kernel, and what its pipes wait for."""
+    """Which pipe bounds each kernel, and what its pipes wait for; why that is not known."""
     lines, report = list[str](), list[dict[str, Any]]()
     if not kernels:
         lines.append(
             "no kernel has a tile program, so pipes are not shown (--tiles writes programs)"
         )
     for kernel in kernels:
-        time, part = kernel.time(timeline), kernel.total_us / (timeline.latency_us or 1.0)
+        try:
+            time = kernel.time(timeline)
+        except GeError as e:  # what the target states does not suffice
+            lines.append(
+                f"@{visible(kernel.name)}: its pipes are not shown: {e.where}: {e.message}"
+            )
+            continue
+        part = kernel.total_us / (timeline.latency_us or 1.0)
         lines += [
             f"@{visible(kernel.name)}: {kernel.count} x, {kernel.total_us:,.1f} us, {part:.1%} of "
             "the latency; the first of them:",
-            summary_table(time, timeline.target.name),
+            summary_table(time, timeline.target),
         ]
         figures = {"launches": kernel.count, "launches_us": kernel.total_us}
         report.append({"kernel": kernel.name, **figures, "tiles": time_report(time)})

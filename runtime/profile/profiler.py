@@ -192,6 +192,7 @@ class Report(dict[str, Any]):
         ]
         per_run: list[dict[str, Any]] = [
             {"inputs": p.inputs, "latency_us": p.timeline.latency_us, "seconds": seconds}
+            | {"machine": p.timeline.machine}
             for p, seconds in order
         ]
         total = sum(r["latency_us"] for r in per_run)

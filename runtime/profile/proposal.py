@@ -18,13 +18,14 @@ class StateProposal:
     copies_us: float
     latency_us: float
     patterns: tuple[str, ...]
+    machine: str  # which, and where the times come from
 
     def __str__(self) -> str:
         copies, latency = self.copies_us / 1000, self.latency_us / 1000
         option = f"--state '{','.join(self.patterns)}'"
         return (
-            f"{self.inputs} inputs look like state: {copies:,.1f} of {latency:,.1f} ms are their "
-            f"copies ({option} keeps them on the device)"
+            f"{self.inputs} inputs look like state: {copies:,.1f} of {latency:,.1f} ms on "
+            f"{self.machine}, are their copies ({option} keeps them on the device)"
         )
 
 
@@ -47,7 +48,7 @@ def propose_state(main: FuncOp, timeline: Timeline) -> StateProposal | None:
             busy[task.engine] += task.duration_us
     if not (copies := max(busy.values())):
         return None
-    return StateProposal(len(pairs), copies, timeline.latency_us, tuple(found))
+    return StateProposal(len(pairs), copies, timeline.latency_us, tuple(found), timeline.machine)
 
 
 def ends(op: Operation) -> list[object]:

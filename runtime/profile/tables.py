@@ -12,7 +12,7 @@ from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.diagnostics import visible
 from ge.dialects.support.element_types import type_name
 from ge.dialects.targets.target import Target
-from ge.runtime.clock.timeline import DMA_IN, DMA_OUT, Task, Timeline, longest
+from ge.runtime.clock.timeline import DMA_IN, DMA_OUT, Task, Timeline, by_formula, longest
 from ge.runtime.profile.critical_path import critical_path, slack
 
 # ---- figures ---------------------------------------------------------------------------------
@@ -21,6 +21,7 @@ from ge.runtime.profile.critical_path import critical_path, slack
 def time_report(timeline: Timeline) -> dict[str, Any]:
     latency = timeline.latency_us
     report: dict[str, Any] = {
+        "machine": timeline.machine,
         "latency_us": latency,
         "first_us": timeline.first_us,
         "lower_bound_us": timeline.lower_bound_us,
@@ -33,9 +34,9 @@ def time_report(timeline: Timeline) -> dict[str, Any]:
     path = critical_path(timeline)
     busy = sum(t.runs * t.duration_us for t in path)
     report["critical_path"] = {"tasks": len(path), "busy_us": busy, "wait_us": latency - busy}
-    computing = [t for t in timeline.tasks if t.kernel is not None]
-    by_tiles = sum(t.time.held is not None for t in computing)
-    report["timed_by"] = {"tiles": by_tiles, "formulas": len(computing) - by_tiles}
+    launches, by_formula, share = timeline.by_formula
+    counts = {"tiles": launches - by_formula, "formulas": by_formula}
+    report["timed_by"] = {**counts, "share_of_formulas": share}
     if timeline.notes:
         report["notes"] = timeline.notes
     return report
@@ -49,7 +50,7 @@ def summary_table(
     latency = report["latency_us"]
     lines = [
         f"latency {latency:,.1f} us, lower bound {report['lower_bound_us']:,.1f} us, "
-        f"{len(timeline.tasks)} tasks on {timeline.target.name}",
+        f"{len(timeline.tasks)} tasks on {timeline.machine}",
         "engine        busy us   used",
     ]
     lines += [
@@ -81,8 +82,8 @@ def summary_table(
 # The columns of msprof's op_summary that this emulator has values for: there is one device, without
 # a number, and tensors have no formats, but lie in memory in the order of their shapes. mte2 is the
 # pipe into the core, mte3 and fixpipe the ones out of it; a task's cycles are those of all its
-# cores. Slack, by how much the task might end later, is ours, and whether a tile program or
-# formulas say its time.
+# cores. Slack, by how much the task might end later, is ours, and the target, with whether a tile
+# program or formulas say its time.
 OP_SUMMARY = (
     "Model Name", "Task ID", "Stream ID", "Op Name", "OP Type", "Task Type",
     "Task Start Time(us)", "Task Duration(us)", "Task Wait Time(us)", "Block Num", "Mix Block Num",
@@ -96,7 +97,7 @@ OP_SUMMARY = (
 
 OP_STATISTIC = (
     "Model Name", "OP Type", "Core Type", "Count",
-    "Total Time(us)", "Min Time(us)", "Avg Time(us)", "Max Time(us)", "Ratio(%)",
+    "Total Time(us)", "Min Time(us)", "Avg Time(us)", "Max Time(us)", "Ratio(%)", "Timed By",
 )  # fmt: skip
 
 
@@ -129,6 +130,7 @@ def _summary_row(number: int, task: Task, target: Target, model: str) -> dict[st
         "Input Data Types": _dtypes(ins),
         "Output Shapes": _shapes(outs),
         "Output Data Types": _dtypes(outs),
+        "Timed By": target.timed(*by_formula([task])),
     }
     duration = task.duration_us or 1.0
     if "cube" in cores:
@@ -145,8 +147,6 @@ def _summary_row(number: int, task: Task, target: Target, model: str) -> dict[st
         if task.engine == "vector":
             row |= _pipe("aiv_mte2", time.in_us, duration)
             row |= _pipe("aiv_mte3", time.out_us, duration)
-    if task.kernel is not None:
-        row["Timed By"] = "formulas" if time.held is None else "tiles"
     if task.engine in ("cube", "vector"):
         busiest = max(time.cube_us, time.vector_us)
         row["memory_bound"] = round(time.in_us / busiest, 3) if busiest else "N/A"
@@ -160,8 +160,11 @@ def _pipe(name: str, us: float, duration: float) -> dict[str, Any]:
 def op_statistic(timelines: Sequence[Timeline], model: str) -> list[dict[str, Any]]:
     """One row for each kind of op and engine in these runs, the most time first."""
     groups: dict[tuple[str, str], list[Task]] = defaultdict(list)
-    for task in (t for timeline in timelines for t in timeline.tasks if t.on_device):
-        groups[op_type(task), task_type(task)].append(task)
+    targets: dict[tuple[str, str], Target] = {}
+    for timeline in timelines:
+        for task in (t for t in timeline.tasks if t.on_device):
+            groups[key := (op_type(task), task_type(task))].append(task)
+            targets[key] = timeline.target
     counts = {key: sum(t.runs for t in tasks) for key, tasks in groups.items()}
     sums = {key: sum(t.runs * t.duration_us for t in tasks) for key, tasks in groups.items()}
     total = sum(sums.values()) or 1.0
@@ -176,6 +179,7 @@ def op_statistic(timelines: Sequence[Timeline], model: str) -> list[dict[str, An
             "Avg Time(us)": _us(sums[kind, core] / counts[kind, core]),
             "Max Time(us)": _us(max(t.duration_us for t in tasks)),
             "Ratio(%)": round(100 * sums[kind, core] / total, 3),
+            "Timed By": targets[kind, core].timed(*by_formula(tasks)),
         }
         for (kind, core), tasks in groups.items()
     ]

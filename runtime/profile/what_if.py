@@ -13,7 +13,7 @@ may get a little slower where its tasks get faster, because they meet others tha
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import ModuleOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target, stated_facts
 from ge.runtime.clock.clock import simulate
-from ge.runtime.library.costs.pipes import CoreTimes
 
 # Part of a target -> the fields that a factor changes
 PARTS: dict[str, tuple[str, ...]] = {
@@ -51,9 +50,11 @@ class WhatIf:
     change: str
     latency_us: float
     ratio: float
+    machine: str  # which is changed, and where the time comes from
 
     def __str__(self) -> str:
-        return f"what if {self.change}: {self.latency_us:,.1f} us, {self.ratio:.3f} of the time"
+        took = f"{self.latency_us:,.1f} us, {self.ratio:.3f} of the time"
+        return f"what if {self.change}: {took}, on {self.machine}"
 
 
 KEPT = (
@@ -142,13 +143,14 @@ def _scaled(value: Any, factor: float) -> Any:
 
 def what_if(
     module: ModuleOp, target: Target, latency_us: float, changes: Sequence[str],
-    rows: int | None = None, tiles: Callable[[Target], Mapping[str, CoreTimes]] = lambda _: {},
+    rows: int | None = None,
 ) -> list[WhatIf]:  # fmt: skip
     """The times with each of the changes alone. `latency_us` is the time without them, `rows` are
-    as in `simulate`, and so is what `tiles` gives."""
+    as in `simulate`."""
     found: list[WhatIf] = []
     for change in changes:
         other = changed(target, change)
-        us = simulate(module, other, rows=rows, tiles=tiles(other)).latency_us
-        found.append(WhatIf(change, us, us / latency_us if latency_us else 1.0))
+        timeline = simulate(module, other, rows=rows)
+        us, machine = timeline.latency_us, target.timed(*timeline.by_formula)
+        found.append(WhatIf(change, us, us / latency_us if latency_us else 1.0, machine))
     return found

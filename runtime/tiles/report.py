@@ -1,43 +1,76 @@
 """The time of a kernel for reports, for people and as a Chrome trace."""
 
+from contextlib import suppress
 from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.support.diagnostics import visible
-from ge.dialects.targets.target import Target
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
+from ge.dialects.targets.target import TARGET, Target, target_for
 from ge.dialects.tile.kernel import KernelOp
 from ge.runtime.library.costs.pipes import CoreTime, CoreTimes
 from ge.runtime.tiles.kernel import TileKernel
 from ge.runtime.tiles.times import KernelTime, PipeTime
 
+# A session, a profiler and a page simulate the same programs again and again; they do not change
+_known: WeakKeyDictionary[KernelOp, dict[Target, CoreTimes]] = WeakKeyDictionary()
+
 
 def core_times(module: ModuleOp, target: Target) -> dict[str, CoreTimes]:
-    """What the tile programs of a module take, by name, simulated when it is asked for. They raise
-    GeError where the target lacks what it takes."""
+    """Return what tile programs take, by name, of those that can run on the target as they are;
+    none where it does not state what instructions take. They are simulated when asked. They raise
+    GeError where the target lacks another fact that they need."""
+    if not target.vector_cycles or not can_run(module, target):
+        return {}
+    cores = {"cube": target.cube_cores, "vector": target.vector_cores}
+    found: dict[str, CoreTimes] = {}
+    for op in module.ops:
+        if isinstance(op, KernelOp):
+            known = _known.setdefault(op, {})
+            if target not in known:
+                known[target] = _times_of(op, target)
+            if all(n <= cores[engine] for engine, n in known[target].cores):
+                found[op.sym_name.data] = known[target]
+    return found
 
-    def times_of(op: KernelOp) -> CoreTimes:
-        @cache
-        def kernel() -> TileKernel:
-            return TileKernel(op, target)
 
-        @cache
-        def time(held: tuple[float, ...]) -> CoreTime:
-            found = kernel().time(held=held)
+def can_run(module: ModuleOp, target: Target) -> bool:
+    """Return whether cores of a target are such as those that a module was compiled for: apart or
+    merged as these are, and with memories as large."""
+    main = main_function(module)
+    if main is None or TARGET not in main.attributes:
+        return True
+    with suppress(GeError):
+        own = target_for(main)
+        sizes = own.core_memories.items()
+        large = all(target.core_memories[name] >= size for name, size in sizes)
+        return large and own.split_cores == target.split_cores
+    return False
 
-            def busy(*pipes: str) -> float:
-                times = (p.busy_us for p in found.pipes if p.pipe.split()[-1] in pipes)
-                return max(times, default=0.0)
 
-            pipes = busy("m"), busy("v"), busy("mte2"), busy("fix", "mte3")
-            return CoreTime(found.start_us, found.core_us, *pipes)
+def _times_of(op: KernelOp, target: Target) -> CoreTimes:
+    @cache
+    def kernel() -> TileKernel:
+        return TileKernel(op, target)
 
-        names = (p.name.removeprefix("tile.") for p in op.programs)
-        parts = (p.parts * op.core_count for p in op.programs)
-        return CoreTimes(tuple(zip(names, parts, strict=True)), time)
+    @cache
+    def time(held: tuple[float, ...]) -> CoreTime:
+        found = kernel().time(held=held)
 
-    return {op.sym_name.data: times_of(op) for op in module.ops if isinstance(op, KernelOp)}
+        def busy(*pipes: str) -> float:
+            times = (p.busy_us for p in found.pipes if p.pipe.split()[-1] in pipes)
+            return max(times, default=0.0)
+
+        pipes = busy("m"), busy("v"), busy("mte2"), busy("fix", "mte3")
+        return CoreTime(found.start_us, found.core_us, *pipes)
+
+    names = (p.name.removeprefix("tile.") for p in op.programs)
+    parts = (p.parts * op.core_count for p in op.programs)
+    return CoreTimes(tuple(zip(names, parts, strict=True)), time)
 
 
 def time_report(time: KernelTime) -> dict[str, Any]:
@@ -68,12 +101,12 @@ def share(pipe: PipeTime, time: KernelTime) -> float:
     return pipe.busy_us / time.core_us if time.core_us else 0.0
 
 
-def summary_table(time: KernelTime, target: str) -> str:
+def summary_table(time: KernelTime, target: Target) -> str:
     """The time of a kernel, and of each pipe of its busiest core."""
     cores = f"{time.cores} core{'s' * (time.cores > 1)}"
     lines = [
-        f"@{visible(time.kernel)}: {time.total_us:,.2f} us on {cores} of {target}: start of a "
-        f"{time.kind} kernel {time.start_us:,.2f}, busiest core {time.core_us:,.2f}, "
+        f"@{visible(time.kernel)}: {time.total_us:,.2f} us on {cores} of {target.timed()}: "
+        f"start of a {time.kind} kernel {time.start_us:,.2f}, busiest core {time.core_us:,.2f}, "
         f"HBM {time.hbm_us:,.2f}; bound by {time.bound}",
         "pipe            busy us   used  instructions  waits us",
     ]
@@ -83,7 +116,8 @@ def summary_table(time: KernelTime, target: str) -> str:
         figures = f"{p.pipe:12} {p.busy_us:10,.2f} {share(p, time):6.1%} {p.instructions:13,}"
         lines.append(f"{figures}  {text}".rstrip())
     if time.unstated:
-        lines.append(f"taken for 0, since {target} does not state it: {', '.join(time.unstated)}")
+        unstated = ", ".join(time.unstated)
+        lines.append(f"taken for 0, since {target.name} does not state it: {unstated}")
     return "\n".join(lines)
 
 

@@ -3,7 +3,7 @@ model compiled for these. Arena, emulated latency (nan where data decide what th
 seconds to bind against seconds to compile. No payload is needed; the bound program is proved.
 
     python test/bench/dynamic.py MODEL.onnx batch=1,sequence=8 batch=2,sequence=128
-        [--target 910_merged]
+        [--target 910b2]
 
 The last line has the worst ratios; those over the bars (arena 1.00, latency 1.02) fail.
 """
@@ -73,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("model", help="an .onnx model with symbolic dimensions")
     parser.add_argument("sizes", nargs="+", type=sizes_in, help="batch=1,sequence=8")
-    parser.add_argument("--target", default="910_merged")
+    parser.add_argument("--target", default="910b2")
     args = parser.parse_args()
     try:
         options = Options.from_environment(target=args.target)

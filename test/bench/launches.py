@@ -1,7 +1,7 @@
 """What fusion gains, model by model and mode by mode: kernel launches, HBM traffic against the
 compulsory traffic (inputs, weights and outputs once each), emulated latency. No payload is needed.
 
-    python test/bench/launches.py FOLDER [--only TEXT] [--modes off,default] [--target 910_merged]
+    python test/bench/launches.py FOLDER [--only TEXT] [--modes off,default] [--target 910b2]
     python test/bench/launches.py --attention 2048
 
 `--attention N` does the same for one attention of 32 heads of 128 elements on N tokens, written
@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--only", default=r"\.structure\.onnx$", help="pattern of file names")
     parser.add_argument("--modes", default=",".join(FUSION_MODES))
-    parser.add_argument("--target", default="910_merged")
+    parser.add_argument("--target", default="910b2")
     parser.add_argument("--attention", type=int, help="number of tokens")
     args = parser.parse_args()
     modes = args.modes.split(",")

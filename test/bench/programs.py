@@ -282,16 +282,16 @@ def program(name: str) -> Program:
     """The program of a name, compiled."""
     if name in MODEL_OPTIONS:
         loaded = load(str(MODELS / name))
-        lower(loaded.module, Options(**MODEL_OPTIONS[name]))
+        lower(loaded.module, Options(**MODEL_OPTIONS[name], tiles=False))
         payload = Fallback(loaded.payload, RandomPayload(loaded.module, 1))
         return Program(name, loaded.module, payload, inputs_of(loaded.module))
     text, options = TEXTS[name]
     module = parse_module(context(), Source(f"{name}.mlir", text))
     if name == "pieces":
-        lower(module, Options(**options), until="buffers")
+        lower(module, Options(**options, tiles=False), until="buffers")
         split = (SplitLaunchesPass(pieces=4),)
         for step in (*split, AssignStreamsPass(), PlanMemoryPass()):
             step.apply(context(), module)
     else:
-        lower(module, Options(**options))
+        lower(module, Options(**options, tiles=False))
     return Program(name, module, RandomPayload(module, 1), inputs_of(module))

@@ -3,7 +3,7 @@ level 2 and at level 3, and their ratios. The arena holds activations and worksp
 and the model's inputs and outputs have memory of their own, and a gradient is reduced to its norm
 as soon as it is known. No payload is needed; plans are proved by `check_plan`.
 
-    python test/bench/recompute.py [--only transformer] [--fusion off,default] [--target 910_merged]
+    python test/bench/recompute.py [--only transformer] [--fusion off,default] [--target 910b2]
 """
 
 import argparse

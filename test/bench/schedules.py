@@ -2,7 +2,7 @@
 the same tasks, against the program's own order, and against list scheduling without a memory limit.
 No payload is needed.
 
-    python test/bench/schedules.py FOLDER [--only TEXT] [--modes off,default] [--target 910_merged]
+    python test/bench/schedules.py FOLDER [--only TEXT] [--modes off,default] [--target 910b2]
 
 For each model and mode of fusion: microseconds of the schedule, its lower bound and the gap, of the
 program order, of list scheduling without a limit; utilization of both engines; streams, events; the
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default=r"\.structure\.onnx$", help="pattern of file names")
     parser.add_argument("--modes", default="off,default")
-    parser.add_argument("--target", default="910_merged")
+    parser.add_argument("--target", default="910b2")
     args = parser.parse_args()
     good = True
     for path in sorted(args.folder.glob("*.onnx")):

@@ -41,7 +41,7 @@ def measure(path: str, target: str, rounds: int, folder: Path) -> tuple[Least, L
     kept, bytecode = folder / "kept", str(folder / "bytecode")
     plain = ["ge-compile", path, "-o", str(folder / "out.mlir")]
     plain += ["--target", target] if target else []
-    tiles = [*plain, "--tiles", "--tile-cache", str(kept)]
+    tiles, plain = [*plain, "--tile-cache", str(kept)], [*plain, "--no-tiles"]
     seconds(tiles, bytecode)
     times: list[list[tuple[float, float]]] = [[], [], []]
     for _ in range(rounds):

@@ -1,5 +1,5 @@
-// RUN: ge-opt %s --split-input-file -p lower-to-tasks | filecheck %s
-// RUN: ge-opt %s --split-input-file -p 'lower-to-tasks,verify-level{level=tasks}' | filecheck %s
+// RUN: ge-opt %s --split-input-file -p 'lower-to-tasks{target=910_merged}' | filecheck %s
+// RUN: ge-opt %s --split-input-file -p 'lower-to-tasks{target=910_merged},verify-level{level=tasks}' | filecheck %s
 
 // Equal ops share a kernel, the weight is one constant, small constants become immediates, a value
 // that is used twice comes in once.

@@ -1,6 +1,6 @@
 // Over the memory limit: fusion for memory is enough, where time alone would keep the sum (in a buffer of
 // its own, if results are not put over operands).
-// RUN: ge-compile %s --fusion-disable overwrite-operands --memory-limit 512K --remarks -o %t.mlir 2>&1 | filecheck %s
+// RUN: ge-compile %s --target 910_merged --fusion-disable overwrite-operands --memory-limit 512K --remarks -o %t.mlir 2>&1 | filecheck %s
 // RUN: ge-opt %t.mlir -p verify-plan | filecheck %s --check-prefix=PLAN
 
 // CHECK: remark: over the memory limit; order: another order of the launches saves nothing

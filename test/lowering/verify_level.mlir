@@ -1,5 +1,5 @@
 // RUN: ge-opt %s -p 'verify-level{level=graph},verify-level{level=fused}' | filecheck %s
-// RUN: ge-opt %s -p 'fuse-linear,verify-level{level=fused},lower-to-tasks,verify-level{level=tasks},bufferize-tasks,verify-level{level=buffers},assign-streams,plan-memory,verify-level{level=program},verify-plan' | filecheck %s --check-prefix=PROGRAM
+// RUN: ge-opt %s -p 'fuse-linear{target=910_merged},verify-level{level=fused},lower-to-tasks{target=910_merged},verify-level{level=tasks},bufferize-tasks,verify-level{level=buffers},assign-streams,plan-memory,verify-level{level=program},verify-plan' | filecheck %s --check-prefix=PROGRAM
 // RUN: ge-opt %s -p 'lower-to-tasks{target="310p3"},bufferize-tasks,assign-streams,plan-memory,verify-level{level=program}' | filecheck %s --check-prefix=SMALL
 
 func.func @main(%x: tensor<512x1024xf32>, %w: tensor<1024x1024xf32>, %c: tensor<i1>) -> tensor<512x1024xf32> {

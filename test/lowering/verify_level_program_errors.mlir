@@ -36,7 +36,7 @@ func.func @main(%x: memref<4xf32, #npu_task<space host>>) attributes {npu_task.i
 // -----
 
 func.func @main() attributes {npu_task.streams = 5000 : i64, npu_task.events = 1 : i64} {
-  // expected-error@+1 {{5000 streams are more than 910_merged has}}
+  // expected-error@+1 {{5000 streams are more than 910b2 has}}
   npu_task.record 0 on 0
   func.return
 }

@@ -93,7 +93,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// expected-error@+1 {{the tiling of @matmul_0 takes more than a core of 910_merged has: l1 2097152, l0a 1048576, l0b 1048576, l0c 1048576 bytes}}
+// expected-error@+1 {{the tiling of @matmul_0 takes more than a core of 910b2 has: l1 2097152, l0a 1048576, l0b 1048576, l0c 1048576 bytes}}
 npu_task.kernel @matmul_0 on cube tiling <[512, 512, 512] blocks 1 buffers 1> {
 ^bb0(%0: tensor<512x512xf32>, %1: tensor<512x512xf32>):
   %2 = graph.matmul %0, %1 : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>

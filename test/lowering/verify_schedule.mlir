@@ -293,7 +293,7 @@ npu_task.kernel @c on vector {
   %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
   npu_task.return %1 : tensor<4x4xf32>
 }
-// expected-error@+1 {{the program has 5000 streams, 910_merged has 1984}}
+// expected-error@+1 {{the program has 5000 streams, 910b2 has 1984}}
 func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 5000 : i64} {
   func.return
 }

@@ -6,19 +6,20 @@
 // RUN: filecheck %s --check-prefix=STATISTIC < %t.stat.csv
 // RUN: ge-run %s --timing-only --target 310p3 2>&1 | filecheck %s --check-prefix=OTHER
 
-// CHECK:      latency {{[0-9.]+}} us, lower bound {{[0-9.]+}} us, 9 tasks on 910_merged
+// CHECK:      latency {{[0-9.]+}} us, lower bound {{[0-9.]+}} us, 9 tasks on 910b2, by formula
 // CHECK-NEXT: engine        busy us   used
 // CHECK-NEXT: cube
 // CHECK-NEXT: vector
 // CHECK-NEXT: dma_in
 // CHECK-NEXT: dma_out
 // CHECK-NEXT: idle us of the busiest:
-// OTHER:      9 tasks on 310p3
+// OTHER:      9 tasks on 310p3, by formula
 
 // REPORT:      "model": "clock"
 // REPORT:      "ops": {
 // REPORT-NEXT:   "launches": 3
 // REPORT:      "time": {
+// REPORT-NEXT:   "machine": "910b2, by formula",
 // REPORT-NEXT:   "latency_us":
 // REPORT-NEXT: "first_us": 0.0,
 // REPORT-NEXT:   "lower_bound_us":

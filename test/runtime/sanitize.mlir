@@ -3,7 +3,7 @@
 // CHECK-DAG: 20 random timings: the same bits
 // CHECK-DAG: note: {{.*}}sanitize.mlir:{{[0-9]+}}:3: npu_task.record of event 1 orders nothing
 // CHECK-DAG: npu_task.wait of event 1 orders nothing
-// CHECK-DAG: plan, schedule and tile programs are proved; figures and capacity are not stated
+// CHECK-DAG: plan and schedule are proved; figures and capacity are not stated
 // CHECK-DAG: y: float32[2]
 // RUN: not ge-run %s --fuzz-schedule 0 2>&1 | filecheck %s --check-prefix=COUNT
 // COUNT: ge-run: error: argument --fuzz-schedule: a whole number of at least 1, not '0'; see ge-run --help

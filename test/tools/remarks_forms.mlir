@@ -1,9 +1,9 @@
 // Remarks by kind, pass and text; as YAML of LLVM's form; and in a summary by rule.
-// RUN: ge-opt %s -p find-activations,fuse-linear --remarks=yaml 2>&1 >/dev/null | filecheck %s --check-prefix=YAML
-// RUN: ge-opt %s -p find-activations,fuse-linear --remarks=summary 2>&1 >/dev/null | filecheck %s --check-prefix=SUMMARY
-// RUN: ge-opt %s -p find-activations,fuse-linear --remarks --remarks-pass 'fuse-b' 2>&1 >/dev/null | filecheck %s --check-prefix=RULE
-// RUN: ge-opt %s -p find-activations,fuse-linear --remarks --remarks-text 'mlir:26' 2>&1 >/dev/null | filecheck %s --check-prefix=PLACE
-// RUN: ge-opt --remarks %s -p find-activations,fuse-linear --remarks-output %t.txt >/dev/null
+// RUN: ge-opt %s -p 'find-activations,fuse-linear{target=910_merged}' --remarks=yaml 2>&1 >/dev/null | filecheck %s --check-prefix=YAML
+// RUN: ge-opt %s -p 'find-activations,fuse-linear{target=910_merged}' --remarks=summary 2>&1 >/dev/null | filecheck %s --check-prefix=SUMMARY
+// RUN: ge-opt %s -p 'find-activations,fuse-linear{target=910_merged}' --remarks --remarks-pass 'fuse-b' 2>&1 >/dev/null | filecheck %s --check-prefix=RULE
+// RUN: ge-opt %s -p 'find-activations,fuse-linear{target=910_merged}' --remarks --remarks-text 'mlir:26' 2>&1 >/dev/null | filecheck %s --check-prefix=PLACE
+// RUN: ge-opt --remarks %s -p 'find-activations,fuse-linear{target=910_merged}' --remarks-output %t.txt >/dev/null
 // RUN: cat %t.txt | filecheck %s --check-prefix=RULE
 
 // YAML:      --- !Passed

@@ -21,7 +21,7 @@ from ge.runtime.clock.timeline import CAUSES, Task, Timeline, bandwidth
 from ge.runtime.profile import tables as profiler
 from ge.runtime.profile.trace import chrome_trace
 
-TARGET = Target.load()
+TARGET = Target.load("910_merged")
 BUFFER = "memref<256x256xf16, #npu_task<space hbm>>"
 KERNELS = """
 npu_task.kernel @cube on cube tiling <[128, 128, 64] blocks 4 buffers 2> {
@@ -384,6 +384,7 @@ def test_op_summary_and_statistic(timeline: Timeline) -> None:
 def test_report(timeline: Timeline) -> None:
     report = profiler.time_report(timeline)
     first = [
+        "machine",
         "latency_us",
         "first_us",
         "lower_bound_us",

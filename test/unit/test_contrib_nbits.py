@@ -109,7 +109,7 @@ def test_codes_are_a_weight_of_4_bits_that_the_matmul_takes_in() -> None:
     imported = import_model(model)
     assert "graph.dequantize" in str(imported.module)
     assert "tensor<64x64xi4>" in str(imported.module)
-    lower(imported.module, Options(), until="fused")
+    lower(imported.module, Options(target="910_merged"), until="fused")
     text = str(imported.module)
     assert text.count("fused_op.linear") == 1
     assert "tensor<64x64xi4>" in text

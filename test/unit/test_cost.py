@@ -30,7 +30,7 @@ from ge.runtime.library.costs.tiling import choose_tiling, fits, on_core_bytes, 
 from ge.runtime.library.costs.vector import VectorKernel
 
 PRESETS = [Target.load(name) for name in Target.presets()]
-TARGET = Target.load()
+TARGET = Target.load("910_merged")
 
 
 def values(*types: Attribute) -> Any:

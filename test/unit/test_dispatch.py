@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.tools.ge_compile import main as ge_compile_main
 from ge.tools.ge_run import main as ge_run_main
@@ -33,7 +32,7 @@ def ge_run(path: Path, *flags: str) -> tuple[int, dict[str, Any]]:
 def test_steps_of_growing_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     source, path = tmp_path / "growing.mlir", tmp_path / "program.mlir"
     source.write_text(GROWING)
-    assert ge_compile_main([str(source), "-o", str(path)]) == 0
+    assert ge_compile_main([str(source), "--target", "910_merged", "-o", str(path)]) == 0
     flags = ("--dispatch", "all", "--steps", "4", "--grow", "n", "--dim", "n=4", "--sanitize")
     status, report = ge_run(path, *flags)
     assert status == 0
@@ -50,8 +49,7 @@ def test_steps_of_growing_size(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert steps["updated"]["updates"] > 0
     # a sunk program is bound to each size: that takes as long as what capturing does
     assert (
-        steps["sunk"]["host_us"]["setup"]
-        == 4 * launches * Target.load(DEFAULT_TARGET).host_setup_us
+        steps["sunk"]["host_us"]["setup"] == 4 * launches * Target.load("910_merged").host_setup_us
     )
     assert steps["sunk"]["latency_us"] > sum(steps["sunk"]["host_us"].values()) > 0
     # capturing loses where shapes change

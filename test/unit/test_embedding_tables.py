@@ -71,7 +71,8 @@ def scheme_of(program: "ge.Program", name: str) -> str:
 
 @pytest.mark.parametrize(("scheme", "least"), [("int8", 34), ("dynamic", 34), ("w8a16", 40)])
 def test_tables_take_a_quarter_and_no_launch(model: str, scheme: str, least: float):
-    floats, program = floats_of(model), compiled(model, quantize=scheme)
+    kinds = {}, {"quantize": scheme}
+    floats, program = (compiled(model, target="910_merged", **kind) for kind in kinds)
     before, after = floats.report(), program.report()
     assert after["ops"]["launches"] <= before["ops"]["launches"] + (scheme == "dynamic")
     assert "tensor<50x32xf32>" not in str(program.module.body.block.first_op)
@@ -141,6 +142,6 @@ func.func @main(%x: {x}) -> {y} {{
 }}
 """
     module = parse_module(context(), Source("t.mlir", source))
-    report = lower(module, Options(), until="program")
+    report = lower(module, Options(tiles=False), until="program")
     assert report.ops["launches"] == 1
     assert [str(p) for p in check_program(module).problems] == []

@@ -39,8 +39,9 @@ def engines(program: ge.Program) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("fusion", ["default", "off"])
 def test_the_numbers_stay_and_the_cost_is_told(fusion: str):
     x = np.random.default_rng(1).standard_normal((64, 64)).astype(np.float32)
-    plain = ge.compile(model(), fusion=fusion)
-    program = ge.compile(model(), engine=("act1=vector",), fusion=fusion)
+    how = {"fusion": fusion, "target": "910_merged"}
+    plain = ge.compile(model(), **how)
+    program = ge.compile(model(), engine=("act1=vector",), **how)
     cost = program.report()["engines"]
     assert cost["by_hand"] == ["act1=vector"]
     want, found = (p.session().run({"x": x})["y"] for p in (plain, program))

@@ -41,7 +41,7 @@ def launches(module: ModuleOp) -> list[str]:
 def check(block: Block, *dims: int) -> list[str]:
     module, x = written(block, Tensor(*dims)), normal(*dims)
     before = run(module, x)
-    lower(module, Options(), until="fused")
+    lower(module, Options(target="910_merged"), until="fused")
     agree(before, run(module, x), 1e-4)
     return launches(module)
 

@@ -120,7 +120,7 @@ def test_programs_of_random_epilogues_are_proved(
 def launch(text: Epilogue, *more: int) -> Body:
     """The one launch that the text becomes."""
     module = text.module(*more)
-    lower(module, Options(), until="fused")
+    lower(module, Options(target="910_merged"), until="fused")
     (op,) = (op for op in module.walk() if isinstance(op, FusedOp))
     return Body.of(op)
 
@@ -212,7 +212,7 @@ def test_numbers_stay(conv: bool, kinds: tuple[str, ...]) -> None:
             inputs[f"arg{i}"] = rng.integers(-100, 100, shape, dtype)
     results: list[Array] = []
     for fusion in ("off", "conservative", "default"):
-        lower(module := text.module(), Options(fusion=fusion))
+        lower(module := text.module(), Options(target="910_merged", fusion=fusion))
         assert not check_program(module).problems
         results.append(next(iter(Session(module).run(inputs).values())))
     expected, exact, other = (r.astype(np.int32) for r in results)

@@ -104,6 +104,9 @@ def parted(block: Block, size: int) -> list[SSAValue]:
     return [add(block, NegOp.of(part)) for part in split.results]
 
 
+TARGET = "910_merged"  # on which all of these fuse
+
+
 def weighed(build: Build, size: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[FusedOp]]:
     """How many ops the launches that were weighed up had, and the fused ops."""
     block = Block(arg_types=[tensor(s, f32) for s in (SHAPE, SHAPE, (256, 256), (256,))])
@@ -119,7 +122,7 @@ def weighed(build: Build, size: int, monkeypatch: pytest.MonkeyPatch) -> tuple[i
         return launch_us(body, target)
 
     monkeypatch.setattr(merging, "launch_us", counting)
-    for fusion in (FuseLinearPass(), FuseNormPass(), FuseRegionPass()):
+    for fusion in (FuseLinearPass(TARGET), FuseNormPass(TARGET), FuseRegionPass(TARGET)):
         fusion.apply(Context(), module)
     return seen, [op for op in module.walk() if isinstance(op, FusedOp)]
 

@@ -86,7 +86,7 @@ def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
 
 
 def test_each_claim_has_a_source_or_says_that_it_has_none():
-    figures = Figures(5, 10.0, {"cube": 0.5, "vector": 0.1}, 10, 5, 20)
+    figures = Figures(5, 10.0, "t, simulated", {"cube": 0.5, "vector": 0.1}, 10, 5, 20)
     bench = Bench("m", "t", 1, "tokens", figures, figures, {0: figures, 1: figures})
     for claim in CLAIMS:
         assert claim.source

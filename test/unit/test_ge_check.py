@@ -154,7 +154,7 @@ FAULTS = {
         "memref.alloc makes a buffer of 80000000000 outside of slots",
     ),
     "event that is not stated": ("events = 2", "events = 0", "event 0 is not among those"),
-    "more streams than the target": ("streams = 2", "streams = 2000", "910_merged has 1984"),
+    "more streams than the target": ("streams = 2", "streams = 2000", "910b2 has 1984"),
     "cap exceeded": (
         "npu_task.events = 2 : i64",
         "npu_task.events = 2 : i64, npu_task.cap_bytes = 512 : i64",
@@ -195,7 +195,7 @@ FAULTS = {
     "optimal of the wrong type": ("optimal = true", "optimal = 1 : i64", "state optimal as"),
     "more than the device": (
         "npu_task.arena_bytes = 1536", "npu_task.arena_bytes = 137438953472",
-        "910_merged has 68719476736",
+        "910b2 has 68719476736",
     ),
     "pinned without being asked": (
         '"arena" 1024 ', '"arena" 1024 {npu_task.pinned} ', "does not ask for this slot"

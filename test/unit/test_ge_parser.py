@@ -52,7 +52,7 @@ def test_figures_of_the_other_levels(
 ):
     for until in ("fused", "tasks", "buffers", "program"):
         out = str(tmp_path / f"{until}.mlir")
-        assert ge_compile.main([built, "--until", until, "-o", out]) == 0
+        assert ge_compile.main([built, "--target", "310p3", "--until", until, "-o", out]) == 0
         capsys.readouterr()
         facts = parsed(capsys, out)["facts"]
         assert facts["level"] == until
@@ -86,7 +86,7 @@ def test_what_passes_did(built: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     """Fused ops are found by their sources, at every level and in dumps as ONNX."""
     for until in ("fused", "program"):
         out = str(tmp_path / f"{until}.mlir")
-        flags = ["--until", until, "-o", out, "--mlir-print-debuginfo"]
+        flags = ["--target", "310p3", "--until", until, "-o", out, "--mlir-print-debuginfo"]
         assert ge_compile.main([built, *flags]) == 0
         capsys.readouterr()
         found = parsed(capsys, "--diff", built, out)
@@ -106,7 +106,7 @@ def test_dumps_of_both_forms(
         folder = tmp_path / form
         monkeypatch.setenv("GE_DUMP_PATH", str(folder))
         monkeypatch.setenv("GE_DUMP_GRAPH_FORMAT", form)
-        flags = ["-p", "infer-shapes,fuse-linear", "-o", str(tmp_path / "out.mlir")]
+        flags = ["-p", "infer-shapes,fuse-linear{target=310p3}", "-o", str(tmp_path / "out.mlir")]
         assert ge_opt.main([built, *flags]) == 0
         assert ge_parser.main([str(folder)]) == 0
         listed = capsys.readouterr().out.splitlines()

@@ -66,7 +66,7 @@ def of_inputs(tmp_path: Path, *types: str) -> str:
 
 
 def test_each_gear_has_the_numbers_of_the_static_program(model: str):
-    program = ge.compile(model, dynamic_dims="1,4;2,4;2,9")
+    program = ge.compile(model, target="910_merged", dynamic_dims="1,4;2,4;2,9")
     assert check_plan(program.module) == []
     session = Session(program.module, program.payload, sanitize=True)
     largest: dict[str, int] = {}
@@ -80,7 +80,7 @@ def test_each_gear_has_the_numbers_of_the_static_program(model: str):
         text = text.replace("tensor<?x1xf32>", f"tensor<{row[0]}x1xf32>")
         text = text.replace("(T)", f"(tensor<{row[0]}x1xf32>)").replace("?x1x1", f"{row[0]}x1x1")
         Path(model).write_text(text)
-        static = ge.compile(model)
+        static = ge.compile(model, target="910_merged")
         inputs = random_inputs(static.module, 3)
         want = Session(static.module, static.payload).run(inputs)
         got = session.run(inputs)
@@ -140,7 +140,7 @@ def scheduled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_gears_of_one_structure_share_a_schedule(model: str, scheduled: list[int]):
-    program = ge.compile(model, dynamic_dims="1,4;2,4;2,9")
+    program = ge.compile(model, target="910_merged", dynamic_dims="1,4;2,4;2,9")
     (case,) = (op for op in program.module.walk() if isinstance(op, CaseOp))
     first, *others = (
         [

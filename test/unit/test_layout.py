@@ -28,7 +28,7 @@ ROOMS: dict[str, set[str]] = {
     "runtime/data": {"dialects"},
     "runtime/kernels": {"dialects", "runtime/data"},
     "runtime/library": {"dialects"},
-    "runtime/clock": {"dialects", "runtime/library"},
+    "runtime/clock": {"dialects", "runtime/library", "runtime/tiles"},
     "runtime/check": {"dialects"},
     "runtime/device": {
         "dialects", "runtime/check", "runtime/data", "runtime/kernels", "runtime/profile",

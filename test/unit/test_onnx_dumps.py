@@ -31,7 +31,8 @@ def dumps(model: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, detail: st
     monkeypatch.setenv("GE_DUMP_GRAPH", detail)
     monkeypatch.setenv("GE_DUMP_PATH", str(folder))
     monkeypatch.setenv("GE_DUMP_GRAPH_FORMAT", "onnx")
-    assert ge_compile.main([str(model), "-o", str(folder.with_suffix(".mlir"))]) == 0
+    flags = ["--target", "910_merged", "-o", str(folder.with_suffix(".mlir"))]
+    assert ge_compile.main([str(model), *flags]) == 0
     return sorted(folder.iterdir())
 
 

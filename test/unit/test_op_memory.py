@@ -48,7 +48,7 @@ def values_of(owner: Operation | Block) -> Sequence[SSAValue]:
 @pytest.mark.parametrize("level", ["graph", "fused", "tasks", "program"])
 def test_no_op_or_value_has_a_dictionary(level: str) -> None:
     module = model()
-    lower(module, Options(), until=level)
+    lower(module, Options(tiles=False), until=level)
     assert count_ops(module.body.blocks) > MANY
     ops = list(module.walk())
     blocks = [b for op in ops for r in op.regions for b in r.blocks]

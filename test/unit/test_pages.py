@@ -53,7 +53,7 @@ def shown(file: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     file = tmp_path_factory.mktemp("page") / "bert.html"
-    assert ge_visualizer.main([BERT, "-o", str(file)]) == 0
+    assert ge_visualizer.main([BERT, "--target", "910_merged", "-o", str(file)]) == 0
     return shown(file)
 
 

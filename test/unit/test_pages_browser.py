@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium: name one i
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("page") / "bert.html"
-    assert ge_visualizer.main([str(MODEL), "-o", str(file)]) == 0
+    assert ge_visualizer.main([str(MODEL), "--target", "910_merged", "-o", str(file)]) == 0
     return file
 
 

@@ -105,6 +105,7 @@ def origin(path: Path) -> "ge.Program":
 
 def error(path: Path, x: Array, **options: object) -> tuple[float, "ge.Program"]:
     """How far the outputs are from those of float32, in parts of the largest."""
+    options = {"target": "910_merged", **options}
     program = ge.compile(str(path), **options)  # pyright: ignore[reportArgumentType]
     exact = outputs(origin(path), x)
     return float(np.abs(outputs(program, x) - exact).max() / np.abs(exact).max()), program

@@ -22,7 +22,8 @@ MODELS = Path(__file__).parents[1] / "models"
 def compiled(name: str, lowered: bool = True) -> tuple[Program, list[remarks.Remark]]:
     disabled = () if lowered else ("lower-quantization",)
     with remarks.collecting() as collected:
-        program = compile_model(str(MODELS / f"{name}.onnx"), fusion_disable=disabled)
+        path = str(MODELS / f"{name}.onnx")
+        program = compile_model(path, target="910_merged", fusion_disable=disabled)
     return program, [r for r in collected if r.rule == "lower-quantization"]
 
 

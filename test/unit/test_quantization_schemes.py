@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def compiled(folder: Path, until: str, calibration: str = "x.npz", **options: Any) -> Any:
-    options.setdefault("quantize", "int8")
+    options = {"quantize": "int8", "target": "910_merged", "tiles": False} | options
     all_options = Options(calibration=str(folder / calibration), **options)
     return compile_file(str(folder / "net.onnx"), all_options, dims={"N": 6}, until=until)
 

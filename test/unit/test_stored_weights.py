@@ -52,6 +52,7 @@ func.func @main(%x: {x} {{graph.name = "x"}}) -> {y} {{
 
 def lowered(source: str, until: str = "program", **options: Any) -> ModuleOp:
     module = parse_module(context(), Source("t.mlir", source))
+    options = {"target": "910_merged", "tiles": False} | options
     lower(module, Options(**options), until=until)
     return module
 

@@ -49,7 +49,7 @@ NUMBERS = """
   %minus = arith.constant -1 : index
 """
 FAULTS = [
-    (") cores 2 {", ") cores 49 {", "capacity", "49 vector cores, and 910_merged has 48"),
+    (") cores 2 {", ") cores 49 {", "capacity", "49 vector cores, and 910b2 has 48"),
     ("arith.muli %i, %c16", "arith.divui %minus, %c16", "loop", "of a negative number, -1"),
     ("  // ONE", None, "deadlock", "core 0 stands still"),
     ("  // LAST", None, "event", "is left set"),

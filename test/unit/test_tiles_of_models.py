@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.profile import opened
 from ge.runtime.profile.tables import op_summary, time_report
 from ge.runtime.tiles.kernel import TileKernel
-from ge.runtime.tiles.report import core_times
 
 RELU = """
 func.func @main(%x: tensor<9x511xf32>) -> tensor<9x511xf32> {
@@ -88,7 +88,7 @@ def test_programs_run_on_tiles(tmp_path: Path, capfd: pytest.CaptureFixture[str]
             assert array.tobytes() == wanted[name].tobytes()
     assert json.loads((tmp_path / "run.json").read_text())["numerics"]["tiles"]["run"] == "all"
     for target in ("910b2", "910_merged"):  # which does not state what instructions take
-        path = compiled(tmp_path, PROGRAM, "--target", target)
+        path = compiled(tmp_path, PROGRAM, "--target", target, "--no-tiles")
         assert "tile.kernel" not in path.read_text()
         for name, array in outputs(path, tmp_path, "--tiles").items():
             assert array.tobytes() == wanted[name].tobytes()
@@ -167,18 +167,20 @@ def test_flags_that_do_not_go_together(tmp_path: Path):
 
 def test_a_program_is_timed_by_its_tile_programs(tmp_path: Path):
     """Its one launch takes what `TileKernel.time` says, and the launch cost."""
-    program = load(str(compiled(tmp_path, RELU, "--target", "910b2", "--tiles")))
     target = Target.load("910b2")
-    (kernel,) = (op for op in program.module.ops if isinstance(op, TileKernelOp))
+    program = load(str(compiled(tmp_path, RELU, "--no-tiles")))
     formulas = simulate(program.module, target)
-    tiles = simulate(program.module, target, tiles=core_times(program.module, target))
+    rows = [row["Timed By"] for row in op_summary(formulas, "m")]
+    assert rows == ["910b2, simulated", "910b2, by formula", "910b2, simulated"]
+    assert formulas.machine == "910b2, by formula"
+    path = str(compiled(tmp_path, RELU))
+    program = load(path)
+    (kernel,) = (op for op in program.module.ops if isinstance(op, TileKernelOp))
+    tiles = simulate(program.module, target)
     (task,) = (t for t in tiles.tasks if t.engine == "vector")
     assert task.time.total_us == pytest.approx(TileKernel(kernel, target).time().total_us)
-    assert "1 of 1 kernels take what their tile programs take" in tiles.notes
-    assert time_report(tiles)["timed_by"] == {"tiles": 1, "formulas": 0}
-    assert [r["Timed By"] for r in op_summary(formulas, "m")] == ["N/A", "formulas", "N/A"]
-    assert not formulas.notes
-    path = str(tmp_path / "p.mlir")
+    assert time_report(tiles)["timed_by"] == {"tiles": 1, "formulas": 0, "share_of_formulas": 0}
+    assert tiles.machine == "910b2, simulated"
     report = str(tmp_path / "t.json")
     faster = ["--what-if", "vector=1x", "--what-if", "kernel_start_us=2x"]
     assert not run.run([path, "--timing-only", "--tiles", "--report", report, *faster])
@@ -190,19 +192,26 @@ def test_a_program_is_timed_by_its_tile_programs(tmp_path: Path):
 
 
 def test_tile_programs_time_a_program_on_its_own_target(tmp_path: Path):
-    """Without being asked for, but not on a target that they were not written for."""
-    compiled(tmp_path, RELU, "--target", "910b2", "--tiles")
+    """And on others whose cores can run them; not where they are merged, or too few."""
+    compiled(tmp_path, RELU, "--target", "910b2")
     path, report = str(tmp_path / "p.mlir"), str(tmp_path / "t.json")
 
     def timed_by(*flags: str) -> dict[str, int]:
         assert not run.run([path, "--timing-only", "--report", report, *flags])
-        return json.loads(Path(report).read_text("utf-8"))["time"]["timed_by"]
+        figures = json.loads(Path(report).read_text("utf-8"))["time"]["timed_by"]
+        return {key: figures[key] for key in ("tiles", "formulas")}
 
     tiles, formulas = {"tiles": 1, "formulas": 0}, {"tiles": 0, "formulas": 1}
     assert timed_by() == timed_by("--target", "910b2") == tiles
-    assert timed_by("--target", "910_merged") == formulas
-    assert timed_by("--target", "910b3", "--tiles") == tiles
-    compiled(tmp_path, RELU, "--target", "910b2")
+    assert timed_by("--target", "910b3") == tiles
+    assert timed_by("--target", "910_merged") == timed_by("--target", "310p3") == formulas
+    few = (files("ge.dialects.targets") / "910b2.toml").read_text("utf-8")
+    few = few.replace("vector_cores = 48", "vector_cores = 1").replace(
+        "cube_cores = 24", "cube_cores = 1"
+    )
+    (tmp_path / "few.toml").write_text(few)
+    assert timed_by("--target", str(tmp_path / "few.toml")) == formulas
+    compiled(tmp_path, RELU, "--target", "910b2", "--no-tiles")
     assert timed_by() == formulas
     assert timed_by("--tiles") == tiles
 
@@ -220,7 +229,7 @@ def test_what_l2_holds_shortens_the_loads_of_tile_programs(tmp_path: Path):
     """The second product finds both operands in L2."""
     program = load(str(compiled(tmp_path, TWICE, "--target", "910b2", "--tiles")))
     target = Target.load("910b2")
-    tiles = simulate(program.module, target, tiles=core_times(program.module, target))
+    tiles = simulate(program.module, target)
     first, second = (t.time for t in tiles.tasks if t.kernel is not None)
     assert first.held == (0, 0)
     assert second.held == (1, 1)
@@ -259,7 +268,7 @@ def test_a_program_is_opened_down_to_its_pipes(
     monkeypatch.setattr(opened, "MOST_ROWS", 2)
     assert not run.run([str(path), *flags])
     assert any("more instructions" in e["name"] for e in slices(4))
-    compiled(tmp_path, PROGRAM, "--target", "910b2")
+    compiled(tmp_path, PROGRAM, "--target", "910b2", "--no-tiles")
     assert not run.run([str(path), "--timing-only", "--explain", "1"])
     assert "no kernel has a tile program, so pipes are not shown" in capfd.readouterr().out
 

@@ -54,7 +54,7 @@ export class App {
 
   head() {
     const { model, target, time } = this.model.payload;
-    byId("brand").append(h("b", { title: model }, model), h("span", {}, [target, time ? "simulated" : ""].filter(Boolean).join(" · ")));
+    byId("brand").append(h("b", { title: model }, model), h("span", {}, time?.machine ?? target));
     byId("tabs").append(...this.tabs.map((tab, i) => h("button", {
       id: `tab-${tab.id}`, role: "tab", type: "button", "aria-selected": "false", "aria-controls": "view", disabled: tab.off,
       title: tab.off ? (this.model.payload.untimed ?? "Nothing is known of it") : `${tab.title} (${i + 1})`, onclick: () => this.show(tab.id),

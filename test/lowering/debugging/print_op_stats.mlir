@@ -1,5 +1,5 @@
 // RUN: ge-opt %s --print-op-stats -o /dev/null 2>&1 | filecheck %s
-// RUN: ge-opt %s --fuse-linear --print-op-stats=json=true -o /dev/null 2>&1 | filecheck %s --check-prefix=JSON
+// RUN: ge-opt %s --fuse-linear=target=910_merged --print-op-stats=json=true -o /dev/null 2>&1 | filecheck %s --check-prefix=JSON
 
 func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32> {
   %0 = graph.matmul %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>

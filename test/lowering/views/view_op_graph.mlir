@@ -1,5 +1,5 @@
 // RUN: ge-opt %s --view-op-graph 2>&1 -o /dev/null | filecheck %s
-// RUN: ge-opt %s --fuse-linear --view-op-graph=file=- -o /dev/null | filecheck %s --check-prefix=FUSED
+// RUN: ge-opt %s --fuse-linear=target=910_merged --view-op-graph=file=- -o /dev/null | filecheck %s --check-prefix=FUSED
 // RUN: ge-opt %s --view-op-graph | filecheck %s --check-prefix=MODULE
 
 func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32> {

@@ -1,5 +1,5 @@
-// RUN: ge-opt %s --split-input-file -p 'assign-engines{choices="act=vector"},fuse-linear,fuse-region' | filecheck %s
-// RUN: ge-opt %s --split-input-file -p 'assign-engines{choices="act=AI_VECTOR_CORE"},fuse-linear,lower-to-tasks' | filecheck %s --check-prefix=TASKS
+// RUN: ge-opt %s --split-input-file -p 'assign-engines{choices="act=vector"},fuse-linear{target=910_merged},fuse-region{target=910_merged}' | filecheck %s
+// RUN: ge-opt %s --split-input-file -p 'assign-engines{choices="act=AI_VECTOR_CORE"},fuse-linear{target=910_merged},lower-to-tasks{target=910_merged}' | filecheck %s --check-prefix=TASKS
 
 // An op for the vector cores is in no launch of the cube; the matmul keeps what comes before it.
 func.func @main(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>, %b: tensor<8xf32>) -> tensor<8x8xf32> {

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file -p fuse-conv | filecheck %s
+// RUN: ge-opt %s --split-input-file -p 'fuse-conv{target=910_merged}' | filecheck %s
 
 func.func @case1(%x: tensor<1x3x8x8xf32>) -> tensor<1x4x8x8xf32> {
   %w = graph.constant #graph.weight<"w"> : tensor<4x3x3x3xf32>

@@ -1,5 +1,5 @@
-// RUN: ge-opt %s -p fuse-linear | filecheck %s
-// RUN: ge-opt %s -p 'fuse-linear{disable=fuse-input}' | filecheck %s --check-prefix=OFF
+// RUN: ge-opt %s -p 'fuse-linear{target=910_merged}' | filecheck %s
+// RUN: ge-opt %s -p 'fuse-linear{target=910_merged disable=fuse-input}' | filecheck %s --check-prefix=OFF
 
 // An input is rounded in the launch of each product that it goes into, the epilogue included.
 func.func @main(%x: tensor<64x64xf32>, %w: tensor<64x64xf16>) -> (tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>) {

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file -p fuse-linear | filecheck %s
+// RUN: ge-opt %s --split-input-file -p 'fuse-linear{target=910_merged}' | filecheck %s
 
 // Matmul, constant bias and activation become one op.
 func.func @case1(%x: tensor<8x64xf32>) -> tensor<8x32xf32> {

@@ -1,5 +1,5 @@
-// RUN: ge-opt %s --split-input-file -p fuse-linear,fuse-conv,fuse-attention,fuse-norm,fuse-region | filecheck %s
-// RUN: ge-opt %s --split-input-file -p 'fuse-linear{disable=fuse-input},fuse-conv' | filecheck %s --check-prefix=OFF
+// RUN: ge-opt %s --split-input-file -p 'fuse-linear{target=910_merged},fuse-conv{target=910_merged},fuse-attention{target=910_merged},fuse-norm{target=910_merged},fuse-region{target=910_merged}' | filecheck %s
+// RUN: ge-opt %s --split-input-file -p 'fuse-linear{target=910_merged disable=fuse-input},fuse-conv{target=910_merged}' | filecheck %s --check-prefix=OFF
 
 // Bias, dequantization, activation and quantization leave with the sums: one launch.
 func.func @linear(%q: tensor<128x256xi8>) -> tensor<128x512xi8> {

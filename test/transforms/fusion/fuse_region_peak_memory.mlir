@@ -1,6 +1,6 @@
-// RUN: ge-opt %s --split-input-file -p fuse-vector-ops,relieve-peak | filecheck %s
-// RUN: ge-opt %s --split-input-file -p 'fuse-region{peak-memory=true}' | filecheck %s
-// RUN: ge-opt %s --split-input-file -p 'fuse-region{recompute=true}' | filecheck %s --check-prefix=TIME
+// RUN: ge-opt %s --split-input-file -p 'fuse-vector-ops{target=910_merged},relieve-peak{target=910_merged}' | filecheck %s
+// RUN: ge-opt %s --split-input-file -p 'fuse-region{target=910_merged peak-memory=true}' | filecheck %s
+// RUN: ge-opt %s --split-input-file -p 'fuse-region{target=910_merged recompute=true}' | filecheck %s --check-prefix=TIME
 
 // Rows and columns cannot be one launch. The sum is computed in both: that is slower, as two inputs
 // are read instead of one, but the sum is nowhere in memory.

@@ -1,6 +1,6 @@
-// RUN: ge-opt %s --split-input-file -p fuse-vector-ops,recompute-in-users | filecheck %s
-// RUN: ge-opt %s --split-input-file -p 'fuse-region{recompute=true}' | filecheck %s
-// RUN: ge-opt %s --split-input-file -p fuse-region | filecheck %s --check-prefix=ONCE
+// RUN: ge-opt %s --split-input-file -p 'fuse-vector-ops{target=910_merged},recompute-in-users{target=910_merged}' | filecheck %s
+// RUN: ge-opt %s --split-input-file -p 'fuse-region{target=910_merged recompute=true}' | filecheck %s
+// RUN: ge-opt %s --split-input-file -p 'fuse-region{target=910_merged}' | filecheck %s --check-prefix=ONCE
 
 // Rows and columns cannot be one launch. Each of them computes the sum for itself.
 func.func @case1(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {

@@ -1,5 +1,5 @@
-// RUN: ge-opt %s --split-input-file -p fuse-linear,fuse-conv | filecheck %s
-// RUN: ge-opt %s --split-input-file -p 'fuse-linear{disable=fuse-weight},fuse-conv{disable=fuse-weight}' | filecheck %s --check-prefix=OFF
+// RUN: ge-opt %s --split-input-file -p 'fuse-linear{target=910_merged},fuse-conv{target=910_merged}' | filecheck %s
+// RUN: ge-opt %s --split-input-file -p 'fuse-linear{target=910_merged disable=fuse-weight},fuse-conv{target=910_merged disable=fuse-weight}' | filecheck %s --check-prefix=OFF
 
 // A weight of integers is dequantized in the launch that multiplies with it.
 func.func @case1(%x: tensor<8x256xf16>) -> tensor<8x512xf16> {

@@ -1,6 +1,6 @@
 // Each rule says what it did, and where it nearly matched: which condition failed, and what that
 // costs.
-// RUN: ge-opt %s --split-input-file --verify-diagnostics -p fuse-linear,fuse-conv,fuse-attention,fuse-norm,fuse-region | filecheck %s
+// RUN: ge-opt %s --split-input-file --verify-diagnostics -p 'fuse-linear{target=910_merged},fuse-conv{target=910_merged},fuse-attention{target=910_merged},fuse-norm{target=910_merged},fuse-region{target=910_merged}' | filecheck %s
 // CHECK: func.func @lacking
 
 // An activation that the kernel lacks.

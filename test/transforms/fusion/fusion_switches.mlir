@@ -1,16 +1,16 @@
 // Each rule can be switched off by its name; the others stay.
-// RUN: ge-opt %s --split-input-file -p fuse-linear,fuse-conv,fuse-attention,fuse-region | filecheck %s --check-prefix=ALL
-// RUN: ge-opt %s --split-input-file -p 'fuse-linear{disable=merge-siblings}' | filecheck %s --check-prefix=SIBLINGS
-// RUN: ge-opt %s --split-input-file -p 'fuse-linear{disable=fuse-gate}' | filecheck %s --check-prefix=GATE
-// RUN: ge-opt %s --split-input-file -p 'fuse-linear{disable=fuse-bias,fuse-residual}' | filecheck %s --check-prefix=ADD
-// RUN: ge-opt %s --split-input-file -p 'fuse-linear{disable=fuse-activation}' | filecheck %s --check-prefix=ACTIVATION
-// RUN: ge-opt %s --split-input-file -p 'fuse-linear{disable=fuse-store}' | filecheck %s --check-prefix=STORE
-// RUN: ge-opt %s --split-input-file -p 'fuse-linear{disable=fuse-softmax}' | filecheck %s --check-prefix=SOFTMAX
-// RUN: ge-opt %s --split-input-file -p 'fuse-conv{disable=fuse-pool}' | filecheck %s --check-prefix=POOL
-// RUN: ge-opt %s --split-input-file -p 'fuse-attention{disable=fuse-loads}' | filecheck %s --check-prefix=LOADS
-// RUN: ge-opt %s --split-input-file -p 'fuse-region{disable=fuse-users}' | filecheck %s --check-prefix=USERS
-// RUN: ge-opt %s --split-input-file -p 'fuse-region{disable=fuse-siblings}' | filecheck %s --check-prefix=ALONE
-// RUN: ge-opt %s --split-input-file -p 'fuse-region{disable=fuse-shape-arithmetic}' | filecheck %s --check-prefix=SHAPES
+// RUN: ge-opt %s --split-input-file -p 'fuse-linear{target=910_merged},fuse-conv{target=910_merged},fuse-attention{target=910_merged},fuse-region{target=910_merged}' | filecheck %s --check-prefix=ALL
+// RUN: ge-opt %s --split-input-file -p 'fuse-linear{target=910_merged disable=merge-siblings}' | filecheck %s --check-prefix=SIBLINGS
+// RUN: ge-opt %s --split-input-file -p 'fuse-linear{target=910_merged disable=fuse-gate}' | filecheck %s --check-prefix=GATE
+// RUN: ge-opt %s --split-input-file -p 'fuse-linear{target=910_merged disable=fuse-bias,fuse-residual}' | filecheck %s --check-prefix=ADD
+// RUN: ge-opt %s --split-input-file -p 'fuse-linear{target=910_merged disable=fuse-activation}' | filecheck %s --check-prefix=ACTIVATION
+// RUN: ge-opt %s --split-input-file -p 'fuse-linear{target=910_merged disable=fuse-store}' | filecheck %s --check-prefix=STORE
+// RUN: ge-opt %s --split-input-file -p 'fuse-linear{target=910_merged disable=fuse-softmax}' | filecheck %s --check-prefix=SOFTMAX
+// RUN: ge-opt %s --split-input-file -p 'fuse-conv{target=910_merged disable=fuse-pool}' | filecheck %s --check-prefix=POOL
+// RUN: ge-opt %s --split-input-file -p 'fuse-attention{target=910_merged disable=fuse-loads}' | filecheck %s --check-prefix=LOADS
+// RUN: ge-opt %s --split-input-file -p 'fuse-region{target=910_merged disable=fuse-users}' | filecheck %s --check-prefix=USERS
+// RUN: ge-opt %s --split-input-file -p 'fuse-region{target=910_merged disable=fuse-siblings}' | filecheck %s --check-prefix=ALONE
+// RUN: ge-opt %s --split-input-file -p 'fuse-region{target=910_merged disable=fuse-shape-arithmetic}' | filecheck %s --check-prefix=SHAPES
 // RUN: ge-opt --list-rules | filecheck %s --check-prefix=LIST
 
 // LIST-DAG: {{^}}merge-siblings

@@ -1,6 +1,6 @@
-// RUN: ge-opt %s --split-input-file -p 'lower-to-tasks,bufferize-tasks,write-parts,merge-copies,verify-level{level=buffers}' | filecheck %s
-// RUN: ge-opt %s --split-input-file -p 'lower-to-tasks,bufferize-tasks,write-parts,overwrite-operands,merge-copies,assign-streams,plan-memory,verify-level{level=program},verify-plan'
-// RUN: ge-opt %s --split-input-file -p 'lower-to-tasks,bufferize-tasks,write-parts,merge-copies{limit=1024}' | filecheck %s --check-prefix SHORT
+// RUN: ge-opt %s --split-input-file -p 'lower-to-tasks{target=910_merged},bufferize-tasks,write-parts,merge-copies,verify-level{level=buffers}' | filecheck %s
+// RUN: ge-opt %s --split-input-file -p 'lower-to-tasks{target=910_merged},bufferize-tasks,write-parts,overwrite-operands,merge-copies,assign-streams,plan-memory,verify-level{level=program},verify-plan'
+// RUN: ge-opt %s --split-input-file -p 'lower-to-tasks{target=910_merged},bufferize-tasks,write-parts,merge-copies{limit=1024}' | filecheck %s --check-prefix SHORT
 
 // Small inputs in one copy, the large one alone; small outputs when the last one is there.
 func.func @main(%a: tensor<8xi64>, %b: tensor<64x128xf32>, %c: tensor<4x8xf32>, %d: tensor<8xf16>)

@@ -2,7 +2,7 @@
 // softmax: %p, %e and %n would be): copies before the late users make it again from %p.
 // RUN: ge-opt %s -p recompute-elementwise | filecheck %s
 // The copies become part of launches, and no launch spans the place: the product leaves %p and %n.
-// RUN: ge-opt %s -p recompute-elementwise,fuse-linear,fuse-region | filecheck %s --check-prefix=FUSED
+// RUN: ge-opt %s -p 'recompute-elementwise,fuse-linear{target=910_merged},fuse-region{target=910_merged}' | filecheck %s --check-prefix=FUSED
 // Memory level 3 does so, and says how many bytes that takes.
 // RUN: ge-compile %s --memory 2 -o - | filecheck %s --check-prefix=KEPT
 // RUN: ge-compile %s --memory 3 -o %t.mlir

@@ -1,13 +1,13 @@
 // A wide value has a late use, other wide values are in memory meanwhile: it is computed again.
-// RUN: ge-opt %s -p 'lower-to-tasks,rematerialize{slower=1.2}' | filecheck %s
-// RUN: ge-opt %s -p 'lower-to-tasks,rematerialize' | filecheck %s --check-prefix=KEPT
-// RUN: ge-opt %s -p 'lower-to-tasks,rematerialize{slower=1}' | filecheck %s --check-prefix=KEPT
-// RUN: ge-opt %s -p 'lower-to-tasks,rematerialize{limit=4000000}' | filecheck %s --check-prefix=KEPT
-// RUN: ge-opt %s -p 'lower-to-tasks,rematerialize{limit=2500000 slower=1.2}' | filecheck %s
-// RUN: ge-opt %s -p 'lower-to-tasks,bufferize-tasks,assign-streams{in-order=true},plan-memory,verify-plan' | filecheck %s --check-prefix=BEFORE
-// RUN: ge-opt %s -p 'lower-to-tasks,rematerialize{slower=1.2},bufferize-tasks,assign-streams{in-order=true},plan-memory,verify-plan' | filecheck %s --check-prefix=AFTER
-// RUN: not ge-opt %s -p 'lower-to-tasks,rematerialize{slower=0.5}' 2>&1 | filecheck %s --check-prefix=SLOWER
-// RUN: not ge-opt %s -p 'lower-to-tasks,rematerialize{limit=-1}' 2>&1 | filecheck %s --check-prefix=LIMIT
+// RUN: ge-opt %s -p 'lower-to-tasks{target=910_merged},rematerialize{slower=1.2}' | filecheck %s
+// RUN: ge-opt %s -p 'lower-to-tasks{target=910_merged},rematerialize' | filecheck %s --check-prefix=KEPT
+// RUN: ge-opt %s -p 'lower-to-tasks{target=910_merged},rematerialize{slower=1}' | filecheck %s --check-prefix=KEPT
+// RUN: ge-opt %s -p 'lower-to-tasks{target=910_merged},rematerialize{limit=4000000}' | filecheck %s --check-prefix=KEPT
+// RUN: ge-opt %s -p 'lower-to-tasks{target=910_merged},rematerialize{limit=2500000 slower=1.2}' | filecheck %s
+// RUN: ge-opt %s -p 'lower-to-tasks{target=910_merged},bufferize-tasks,assign-streams{in-order=true},plan-memory,verify-plan' | filecheck %s --check-prefix=BEFORE
+// RUN: ge-opt %s -p 'lower-to-tasks{target=910_merged},rematerialize{slower=1.2},bufferize-tasks,assign-streams{in-order=true},plan-memory,verify-plan' | filecheck %s --check-prefix=AFTER
+// RUN: not ge-opt %s -p 'lower-to-tasks{target=910_merged},rematerialize{slower=0.5}' 2>&1 | filecheck %s --check-prefix=SLOWER
+// RUN: not ge-opt %s -p 'lower-to-tasks{target=910_merged},rematerialize{limit=-1}' 2>&1 | filecheck %s --check-prefix=LIMIT
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:  npu_task.recomputed = 1

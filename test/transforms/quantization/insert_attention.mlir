@@ -1,5 +1,5 @@
-// RUN: ge-opt %s --split-input-file -p insert-quantization | filecheck %s
-// RUN: ge-opt %s --split-input-file -p insert-quantization --remarks --verify-diagnostics
+// RUN: ge-opt %s --split-input-file -p 'insert-quantization{target=910_merged}' | filecheck %s
+// RUN: ge-opt %s --split-input-file -p 'insert-quantization{target=910_merged}' --remarks --verify-diagnostics
 
 // Query, key and value without zero points; the mask and what follows stay float.
 func.func @main(%x: tensor<1x2x4x8xf32>, %m: tensor<4x4xf32>) -> tensor<1x2x4x8xf32> {
