@@ -21,7 +21,7 @@ from ge.dialects.targets.target import Target
 from ge.lowering.steps.kept_programs import nameless
 
 PART = "kernels"  # of the file; others are for kernels in Python
-LATER = ("tiles", "core")  # what a kernel gets after its program was written
+LATER = ("tiles", "tiling")  # what a kernel gets when its program is written
 
 
 @dataclass(frozen=True)
