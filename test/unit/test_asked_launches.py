@@ -122,7 +122,8 @@ def test_answers_are_kept_beside_programs(tmp_path: Path, monkeypatch: pytest.Mo
 def test_columns_of_rows_that_another_block_has(target: str):
     """A function of whole rows of a matmul, of which some columns are a result: blocks have these
     alone, and not what the rows are made of. That is no program, rather than an error."""
-    text = """func.func @main(%x: tensor<320x512xf32>, %w: tensor<512x48xf32>) -> tensor<320x32xf32> {
+    text = """
+func.func @main(%x: tensor<320x512xf32>, %w: tensor<512x48xf32>) -> tensor<320x32xf32> {
   %0 = graph.matmul %x, %w : (tensor<320x512xf32>, tensor<512x48xf32>) -> tensor<320x48xf32>
   %1 = graph.softmax %0 {axis = 1 : i64} : (tensor<320x48xf32>) -> tensor<320x48xf32>
   %2 = graph.slice %1 starts [0] ends [32] axes [1]
