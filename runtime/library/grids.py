@@ -17,6 +17,7 @@ from ge.dialects.support.boxes import Box, plus
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import element_type, normalize_axis, numel, shape_of
 from ge.dialects.tile.types import BLOCK
+from ge.runtime.data.arrays import dtype_of, float_limits
 from ge.runtime.library.language import values as v
 from ge.runtime.library.launch import Launch, NotLowered
 
@@ -33,7 +34,7 @@ class Values(Protocol):
 
     def tile(self, value: SSAValue, box: Box) -> v.Tile: ...
 
-    def buffer(self, shape: v.Shape, like: SSAValue) -> v.Tile: ...
+    def buffer(self, shape: v.Shape, like: SSAValue | Attribute) -> v.Tile: ...
 
 
 LARGEST = 3.4028234663852886e38  # of f32
@@ -51,11 +52,15 @@ def on_grid(pull: Values, op: GridOp, box: Box, column: bool) -> v.Expression:
     scale, zero = scale_of(pull, op, box, column, kind), zero_of(pull, op, box, column, kind)
     if isinstance(op, DequantizeOp):
         exact = bitwidth(source) <= 16 or zero is None
-        if exact and not is_float(source) and bitwidth(target) <= 32:
+        if exact and bitwidth(target) <= 32:
             x = (x if zero is None else x - zero) * scale
             return v.cast(x, target)
     elif isinstance(op, QuantizeOp):
         low, high = float(lowest(target)), float(highest(target))
+        if is_float(target) and op.saturate.value.data and bitwidth(source) <= 32:
+            x, most = x / scale, float(float_limits(dtype_of(target)).max)
+            x = x if zero is None else x + zero
+            return v.cast(v.minimum(v.maximum(x, -most), most), target)
         if not is_float(target) and bitwidth(target) <= 16 and bitwidth(source) <= 32:
             x = x / scale
             x = v.unary(RoundOp, x) if zero is None else v.unary(RoundOp, x) + zero
@@ -123,7 +128,7 @@ def blocks_of(
     if count == 1:
         return v.cast(pull.expression(value, needed, in_columns), kind)
     if in_columns:
-        return v.cast(columns_of(pull, value, needed, box, axis, block), kind)
+        return columns_of(pull, value, needed, box, axis, block, kind)
     rows, cols = (box.sizes[i] for i in long)
     if count * block != rows:
         raise NotLowered(f"a tile of {rows} rows begins within a block of {block}")
@@ -136,19 +141,25 @@ def blocks_of(
 
 
 def columns_of(
-    pull: Values, value: SSAValue, needed: Box, box: Box, axis: int, block: int
+    pull: Values,
+    value: SSAValue,
+    needed: Box,
+    box: Box,
+    axis: int,
+    block: int,
+    kind: Attribute,
 ) -> v.Tile:
     """The parameters of blocks of columns, each in all columns of its block."""
     cols, count = box.sizes[axis], needed.sizes[axis]
-    if count * block != cols or block * bitwidth(element_type(value)) % (8 * BLOCK):
+    if count * block != cols or block * bitwidth(kind) % (8 * BLOCK):
         raise NotLowered(f"a tile of {cols} columns has no whole blocks of {block}")
     rows = max(prod(box.sizes) // cols, 1)
-    target, spans = pull.buffer((rows, cols), value), needed.spans
+    target, spans = pull.buffer((rows, cols), kind), needed.spans
     first = spans[axis][0]
     for i in range(count):
         spans[axis] = (plus(first, i), 1)
         part = target.part(0, i * block, (rows, block))
-        part[:] = pull.expression(value, Box.of(spans), True)
+        part[:] = v.cast(pull.expression(value, Box.of(spans), True), kind)
     return target
 
 

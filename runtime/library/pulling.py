@@ -309,9 +309,10 @@ class Pull:
             return v.Box(argument, (0,) * rank, (0,), (1,) * rank)
         return v.Box(argument, box.offsets, tuple(long_dims(box)) or (rank - 1,), (1,) * rank)
 
-    def buffer(self, shape: v.Shape, like: SSAValue) -> v.Tile:
-        """A tile for what is computed here."""
-        return self._alloc(shape, element_type(like), None)
+    def buffer(self, shape: v.Shape, like: SSAValue | Attribute) -> v.Tile:
+        """A tile for what is computed here, of this element type or of a value's."""
+        element = like if isinstance(like, Attribute) else element_type(like)
+        return self._alloc(shape, element, None)
 
     def _load(self, value: SSAValue, box: Box, column: bool) -> v.Tile:
         with self.c.vector.at(self._level(box)):

@@ -1,14 +1,20 @@
 """Tile programs of quantized layers, by hypothesis, on both kinds of cores."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xdsl.ir import Attribute
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tile_lowering import compare
+
+from ge.runtime.data.arrays import Array, dtype_of
+from ge.runtime.device.random_inputs import random_array
 
 TARGETS = "910b2", "310p3"
 
@@ -175,4 +181,30 @@ func.func @main(%x: {x}, %w: {w}) -> {y} {{
         exact=True,
         all_lowered=True,
         tiles=True,
+    )
+
+
+def large(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+    """Numbers of which many are beyond what floats of 8 bits hold."""
+    return (random_array(rng, element, shape).astype(np.float32) * 1e4).astype(dtype_of(element))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kind", ["f8E4M3FN", "f8E5M2"])
+@pytest.mark.parametrize("up", [True, False])
+def test_floats_of_8_bits(target: str, kind: str, up: bool) -> None:
+    given, made = (kind, "f32") if up else ("f32", kind)
+    name, to = ("dequantize", "") if up else ("quantize", f" to {kind}")
+    compare(
+        f"""
+func.func @main(%x: tensor<9x70x{given}>, %r: tensor<9xf32>) -> tensor<9x70x{made}> {{
+  %s = graph.sigmoid %r : (tensor<9xf32>) -> tensor<9xf32>
+  %0 = graph.{name} %x, %s{to} {{axis = 0 : i64}}
+    : (tensor<9x70x{given}>, tensor<9xf32>) -> tensor<9x70x{made}>
+  func.return %0 : tensor<9x70x{made}>
+}}""",
+        target,
+        exact=True,
+        all_lowered=True,
+        make=random_array if up else large,
     )

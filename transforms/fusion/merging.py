@@ -294,6 +294,8 @@ class Merger:
             found, op = (0, ends[at]), ops[ends[at]]
         elif (at := bisect_left(begins, True, key=lambda i: has_program(i, len(ops)))) < main:
             found, op = (begins[at], len(ops)), ops[begins[at] - 1]
+        elif (at := bisect_left(ends, True, key=lambda end: has_program(main, end))) < len(ends):
+            found, op = (main, ends[at]), ops[ends[at]]
         else:
             return whole
         why = f"with it there is no tile program: {answer.refusal}"

@@ -7,7 +7,7 @@ from itertools import product
 from math import prod
 from typing import Any, Literal
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.slicing import ConcatOp
@@ -114,7 +114,7 @@ class Known:
     def tile(self, value: SSAValue, box: Box) -> v.Tile:
         raise NotLowered("there are blocks of scales behind windows")
 
-    def buffer(self, shape: v.Shape, like: SSAValue) -> v.Tile:
+    def buffer(self, shape: v.Shape, like: SSAValue | Attribute) -> v.Tile:
         raise NotLowered("there are blocks of scales behind windows")
 
 
