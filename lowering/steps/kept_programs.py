@@ -30,7 +30,7 @@ from xdsl.ir import Operation
 from ge.dialects.fused_op import CustomOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.support.diagnostics import remark
+from ge.dialects.support.diagnostics import remark, warning
 from ge.dialects.support.distribution import version
 from ge.dialects.support.helpers import helpers
 from ge.dialects.support.operation import all_ops
@@ -45,7 +45,7 @@ from ge.lowering.text.outline import Outline
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.library.by_hand import author_of
-from ge.runtime.library.choices import Choice, choosing
+from ge.runtime.library.choices import Choice, choosing, is_passed_over
 from ge.runtime.library.costs.estimates import figures_of, keep, keep_as, read_figures
 from ge.runtime.library.launch import Launch, NotLowered
 
@@ -74,6 +74,7 @@ class Shared:
     cut: Callable[[KernelOp], str] = lambda kernel: ""  # that a kernel shall have; empty: its own
     texts: dict[Any, str] = field(default_factory=dict[Any, str])  # of attributes
     written: dict[str, TileKernelOp | str] = field(default_factory=dict[str, TileKernelOp | str])
+    passed_over: set[str] = field(default_factory=set[str])  # keys with a cut that does not fit
     keys: dict[KernelOp, Key | None] = field(default_factory=dict[KernelOp, Key | None])
     hidden: dict[KernelOp, list[ConstantOp]] = field(
         default_factory=dict[KernelOp, list[ConstantOp]]
@@ -88,8 +89,14 @@ class Shared:
         NotLowered."""
         if (key := self.key(kernel)) is None:
             return write()
-        with unseen(self.hidden[kernel]), choosing(Choice(key.cut)) if key.cut else nullcontext():
-            return self.found(kernel, key.text, write)
+        choice = Choice(key.cut)
+        with unseen(self.hidden[kernel]), choosing(choice) if key.cut else nullcontext():
+            program = self.found(kernel, key.text, write)
+        if key.cut and (choice.is_passed_over if choice.taken else key.text in self.passed_over):
+            self.passed_over.add(key.text)
+            text = f"@{kernel.sym_name.data} has no cut {key.cut} that fits, as the tunings say"
+            warning(kernel, f"{text}: it has its own; ge-tune finds out anew which is the fastest")
+        return program
 
     def key(self, kernel: KernelOp) -> Key | None:
         """What the program of a kernel follows from; None where nobody knows what a plugin of it,
@@ -183,8 +190,11 @@ class Kept(Shared):
             path = self.folder / name
             if (entry := self.read(kernel, path)) is None:
                 entry = new_entry(write, self.texts, self.target)
+                entry["passed_over"] = is_passed_over()
                 self.keep(kernel, path, entry)
             self.entries[name] = entry
+        if entry.get("passed_over"):
+            self.passed_over.add(key)
         if "reason" in entry:
             raise NotLowered(entry["reason"])
         facts = entry["cores"], entry["text"], self.parsed, entry["workspace"]

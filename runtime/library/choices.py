@@ -21,11 +21,17 @@ T = TypeVar("T")
 @dataclass
 class Choice:
     """What is asked for, and what there is: the texts of up to `most` candidates, the fastest by
-    estimate first. A text that no candidate has asks for nothing."""
+    estimate first. A text that no candidate has, or one that does not fit, asks for nothing:
+    `taken` is the one that was looked at last."""
 
     wanted: str = ""
     most: int = 0
     seen: list[str] = field(default_factory=list[str])
+    taken: str = ""
+
+    @property
+    def is_passed_over(self) -> bool:
+        return self.wanted not in ("", self.taken)
 
 
 _choice: ContextVar[Choice | None] = ContextVar("choice", default=None)
@@ -82,6 +88,11 @@ def choosing(choice: Choice) -> AbstractContextManager[Choice | None]:
     return setting(_choice, choice)
 
 
+def is_passed_over() -> bool:
+    """Whether a cut is asked for that is none, or does not fit."""
+    return (choice := _choice.get()) is not None and choice.is_passed_over
+
+
 def in_order(candidates: Iterable[T], text: Callable[[T], str] = str) -> Iterable[T]:
     """The candidates, of which the fastest by estimate comes first, or that which is asked for."""
     if (decisions := _decisions.get()) is not None:
@@ -90,7 +101,14 @@ def in_order(candidates: Iterable[T], text: Callable[[T], str] = str) -> Iterabl
         return candidates
     listed = list(candidates)
     choice.seen += (text(c) for c in islice(listed, choice.most - len(choice.seen)))
-    return [*(c for c in listed if text(c) == choice.wanted), *listed]
+    return looked_at([*(c for c in listed if text(c) == choice.wanted), *listed], choice, text)
+
+
+def looked_at(candidates: Iterable[T], choice: Choice, text: Callable[[T], str]) -> Iterator[T]:
+    """The candidates; the last one that is looked at is taken."""
+    for candidate in candidates:
+        choice.taken = text(candidate)
+        yield candidate
 
 
 def chosen(

@@ -179,3 +179,34 @@ def test_the_order_of_candidates():
     assert choice is not None
     assert choice.seen == ["3", "1"]
     assert chosen(lambda: 9, lambda: []) == 9
+
+
+@pytest.mark.parametrize("cache", ["off", "c"])
+def test_a_cut_that_no_longer_fits_is_said(
+    model: Path, tmp_path: Path, cache: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Cold and warm; the program is the kernel's own."""
+    folder = cache if cache == "off" else str(tmp_path / cache)
+    plain, file = tmp_path / "p.mlir", tmp_path / "t.json"
+    assert ge_compile.main([str(model), "-o", str(plain), "--tile-cache", folder]) == 0
+    assert ge_tune.main([str(plain), "--limit", "2", "-o", str(file)]) == 0
+    rows = json.loads(file.read_text())
+    for row in rows["kernels"]:
+        row["cut"] = "Cut(m=1, n=1, k=1, part=1, sums=9)"
+    file.write_text(json.dumps(rows))
+    for _ in range(2):
+        flags = [
+            "--tile-tunings",
+            str(file),
+            "--tile-cache",
+            folder,
+            "-o",
+            str(tmp_path / "q.mlir"),
+        ]
+        capfd.readouterr()
+        assert ge_compile.main([str(model), *flags]) == 0
+        text = capfd.readouterr().err
+        assert text.count("has no cut Cut(m=1, n=1, k=1, part=1, sums=9) that fits") == len(
+            rows["kernels"]
+        )
+        assert (tmp_path / "q.mlir").read_text() == plain.read_text()
