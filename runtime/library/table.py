@@ -8,6 +8,7 @@ from importlib import import_module
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
+from ge.dialects.graph.creation import FillOp
 from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.indexing import (
     GatherElementsOp,
@@ -28,6 +29,7 @@ BY_OP: dict[type[TensorOp], str] = {
     AttentionOp: "attention.attention.lower_attention",
     ConvOp: "convolution.convolution.lower_convolution",
     ConvTransposeOp: "convolution.transposed.lower_transposed",
+    FillOp: "moves.fill.lower_fill",
     GatherElementsOp: "scatters.gather_elements.lower_gather_elements",
     PoolOp: "windows.pooling.lower_pool",
     ScatterElementsOp: "scatters.scatter_elements.lower_scatter_elements",

@@ -169,6 +169,20 @@ def test_elements_along_an_axis(shape: Shape, indices: Shape, axis: int):
     compare(program(types, line), all_lowered=True, exact=True, make=make, orders=1)
 
 
+@pytest.mark.parametrize(
+    ("number", "element"),
+    [("-0.0", "f32"), ("0x7C00", "f16"), ("2.5", "bf16"), ("-7", "i64"), ("3", "i8")],
+)
+@pytest.mark.parametrize("shape", [(70001,), (700, 901), (17, 130, 501)])
+def test_one_number_everywhere(number: str, element: str, shape: Shape) -> None:
+    kind = f"tensor<{named(shape, element)}>"
+    text = (
+        f"func.func @main() -> {kind} {{\n%r = graph.fill {number} : {element} "
+        f"shape {[*shape]} -> {kind}\nreturn %r : {kind}\n}}"
+    )
+    compare(text, all_lowered=True, exact=True, orders=1)
+
+
 def test_many_elements_of_a_part_are_not_lowered():
     types = ["90x90xf16", "80x90xi64", "80x90xf16"]
     line = "%r = gather_elements %a, %b axis 1 : 90x90xf16, 80x90xi64 -> 80x90xf16"
