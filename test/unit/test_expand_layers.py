@@ -188,3 +188,37 @@ func.func @main(%in0: {x} {{graph.name = "in0"}}) -> ({y} {{graph.name = "out0"}
     pairs = zip(kernel, dilations, begin, end, strict=True)
     fits = all(max(a, b) <= (k - 1) * d for k, d, a, b in pairs)
     assert ("conv_transpose" in op_names(module)) != (fits and set(strides) == {1})
+
+
+MOVES = {
+    "backwards": ("slice %in0 starts [39] ends [-41] axes [1] steps [-1]", "9x40x30", "9x40x30"),
+    "columns": ("slice %in0 starts [29] ends [3] axes [2] steps [-2]", "9x40x30", "9x40x13"),
+    "at numbers": ("gather %in0, %few axis 1", "49x60", "49x70"),
+    "at more numbers": ("gather %in0, %more axis 2", "9x40x30", "9x40x5x4"),
+}
+
+
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+@pytest.mark.parametrize("name", MOVES)
+def test_what_is_moved_backwards_and_at_numbers(name: str, target: str) -> None:
+    line, given, made = MOVES[name]
+    x, y = f"tensor<{given}xf32>", f"tensor<{made}xf32>"
+    indices = {"%few": "tensor<70xi64>", "%more": "tensor<5x4xi64>"}
+    used = next((t for n, t in indices.items() if n in line), None)
+    types = x if used is None else f"({x}, {used})"
+    text = f"""
+func.func @main(%in0: {x} {{graph.name = "in0"}}) -> ({y} {{graph.name = "out0"}}) {{
+  %few = graph.constant dense<{[(7 * k) % 60 - 5 for k in range(70)]}> : tensor<70xi64>
+  %more = graph.constant dense<{[[(7 * k + j) % 30 for j in range(4)] for k in range(5)]}>
+    : tensor<5x4xi64>
+  %0 = graph.{line} : {types} -> {y}
+  func.return %0 : {y}
+}}"""
+    module = parse_module(context(), Source("test", text))
+    array = normal(*map(int, given.split("x")), seed=1)
+    before = run(module, array)
+    ExpandLayersPass().apply(context(), module)
+    module.verify()
+    for got, want in zip(run(module, array), before, strict=True):
+        np.testing.assert_array_equal(got, want)
+    compare(text, target, all_lowered=True, exact=True, tiles=True)

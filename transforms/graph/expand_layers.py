@@ -26,15 +26,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.convolution import ConvTransposeOp
-from ge.dialects.graph.indexing import TopKOp
+from ge.dialects.graph.indexing import GatherOp, TopKOp
 from ge.dialects.graph.pooling import LrnOp
 from ge.dialects.graph.recurrent import Recurrent
+from ge.dialects.graph.slicing import SliceOp
 from ge.dialects.support.operation import all_ops
 from ge.transforms.graph.canonical import layers, recurrent
 from ge.transforms.graph.canonical.simplify import simplify
 from ge.transforms.rewriting.relations import Relation, Ulps
 
-EXPANDED = Recurrent | LrnOp | TopKOp | ConvTransposeOp
+EXPANDED = Recurrent | LrnOp | TopKOp | ConvTransposeOp | SliceOp | GatherOp
 
 
 class ExpandLayersPass(ModulePass):

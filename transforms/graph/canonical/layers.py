@@ -5,7 +5,7 @@ from xdsl.dialects.builtin import f32
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
-from ge.dialects.graph.indexing import GatherElementsOp, TopKOp
+from ge.dialects.graph.indexing import GatherElementsOp, GatherOp, TopKOp
 from ge.dialects.graph.pooling import LrnOp, PoolOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp
@@ -13,6 +13,7 @@ from ge.dialects.graph.slicing import PadOp, SliceOp
 from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import (
+    DYNAMIC,
     element_type,
     is_static,
     normalize_axis,
@@ -118,3 +119,37 @@ def transposed_conv_by_conv(op: ConvTransposeOp, make: Make) -> Replacement:
     weight = make(ReshapeOp, weight, shape=[groups * outs, ins, *shape[2:]])
     apart = {"pads": pads, "dilations": list(window.dilations), "group": groups}
     return make(ConvOp, op.input, weight, op.bias, **apart)
+
+
+# ---- moves ---------------------------------------------------------------------------------------
+
+LEAST_MOVED = 1024  # elements, below which they are moved one by one
+
+
+@rule(SliceOp)
+def backward_slice(op: SliceOp, make: Make) -> Replacement:
+    """A slice backwards is what stands at numbers that fall"""
+    bounds = op.bounds() or []
+    if len(bounds) != 1 or numel(shape_of(op.result)) < LEAST_MOVED:
+        return None
+    ((axis, start, end, step),) = bounds
+    size = shape_of(op.input)[axis]
+    if start is None or end is None or step is None or step > 0 or size == DYNAMIC:
+        return None
+    places = np.arange(*slice(start, end, step).indices(size), dtype=np.int64)
+    return make(GatherOp, op.input, make.dense(dense(places)), axis=axis)
+
+
+@rule(GatherOp)
+def gather_of_columns(op: GatherOp, make: Make) -> Replacement:
+    """Columns at numbers are rows of a transposition"""
+    rank, count = rank_of(op.input), rank_of(op.indices)
+    last = normalize_axis(op.axis.value.data, rank) == rank - 1
+    if rank < 2 or not count or not last or not is_static(shape_of(op.result)):
+        return None
+    if numel(shape_of(op.result)) < LEAST_MOVED or numel(shape_of(op.indices)) == 1:
+        return None
+    rows = make(TransposeOp, op.input, permutation=[rank - 1, *range(rank - 1)])
+    found = make(GatherOp, rows, op.indices, axis=0)
+    order = [*range(count, count + rank - 1), *range(count)]
+    return make(TransposeOp, found, permutation=order)
