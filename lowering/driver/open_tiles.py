@@ -1,12 +1,14 @@
 """Tile programs for a program of unknown shapes, whose sizes are their arguments.
 
 It is bound to three sizes (`open_programs.py` says why): first to the largest that its dimensions
-may have, and where one has no largest to MIDDLE. For these the programs are cut.
+may have, and where one has no largest to MIDDLE. For these the programs are cut. Where a dimension
+may be 1, bodies may be others then (a transposition is a view): these have programs of their own.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
@@ -25,6 +27,7 @@ from ge.lowering.driver.tiles import Coverage
 from ge.lowering.steps.lower_to_tasks import symbols_of
 from ge.lowering.steps.open_programs import (
     BY_SIZES,
+    OpenPrograms,
     Samples,
     holes_at,
     open_program,
@@ -45,17 +48,19 @@ def write_open_programs(program: "Program") -> None:
     module = program.module
     main = main_function(module)
     assert main is not None
-    samples = samples_of(main)
     options = replace(options_of(module, program.compilation.options), tiles=False)
-    binder = Binder(program, options)
-    old = {k.sym_name.data: k for k in module.ops if isinstance(k, KernelOp)}
+    binder, writer = Binder(program, options), Writer(module)
+    old = kernels_in(module)
     try:
-        bound = [kernels_in(binder.at(sizes).module) for sizes in samples.sizes]
+        writer.write(old, samples := samples_of(main), binder)
     except (GeError, VerifyException) as e:
         for kernel in old.values():
             kernel.attributes[NO_TILES] = StringAttr(f"the program is not bound to sizes: {e}")
         return
-    Writer(module, samples, bound).write(old)
+    for name, size in samples.sizes[0].items():
+        if size != 1 and 1 in dim_ranges(main).get(name, Range()):
+            with suppress(GeError, VerifyException):  # it may have no such sizes
+                writer.add_others(old, samples.where(name, 1), binder)
     program.compilation.tiles = Coverage.of(module, target_for(main))
 
 
@@ -82,45 +87,62 @@ def kernels_in(module: ModuleOp) -> dict[str, KernelOp]:
 
 
 class Writer:
-    """`bound`: the kernels that there are at each of the sizes."""
+    """Writes the programs of a module."""
 
-    def __init__(
-        self, module: ModuleOp, samples: Samples, bound: Sequence[Mapping[str, KernelOp]]
-    ) -> None:
-        self.module, self.samples, self.bound = module, samples, bound
-        self.taken = symbols_of(module)
+    def __init__(self, module: ModuleOp) -> None:
+        self.module, self.taken = module, symbols_of(module)
         self.known: dict[str, str] = {}  # names of programs by what they compute
         main = main_function(module)
         assert main is not None
-        self.target = target_for(main)
-        self.named = main.attributes
+        self.target, self.named = target_for(main), main.attributes
 
-    def write(self, kernels: Mapping[str, KernelOp]) -> None:
+    def write(self, kernels: Mapping[str, KernelOp], samples: Samples, binder: Binder) -> None:
+        """Those of all kernels, or why there is none."""
+        bound = [kernels_in(binder.at(sizes).module) for sizes in samples.sizes]
         made: dict[str, list[KernelOp]] = {name: [] for name in kernels}
-        for name, kernel in self.bound[0].items():
+        for name, kernel in bound[0].items():
             made[origin(name, kernels)].append(kernel)
         for name, kernel in kernels.items():
             try:
                 if not made[name]:
                     raise NotLowered(BY_SIZES)
-                programs = [self.program(k, kernel) for k in made[name]]
+                names = [self.program(k, kernel, bound, samples) for k in made[name]]
             except NotLowered as e:
                 kernel.attributes[NO_TILES] = StringAttr(str(e))
                 if str(e) != BY_SIZES:
                     remark(kernel, f"@{name} has no tile program: {e}")
                 continue
             kernel.attributes.pop(NO_TILES, None)
-            kernel.attributes[OPEN_TILES] = ArrayAttr(map(StringAttr, dict.fromkeys(programs)))
+            kernel.attributes[OPEN_TILES] = names_of(names)
 
-    def program(self, kernel: KernelOp, of: KernelOp) -> str:
+    def add_others(self, kernels: Mapping[str, KernelOp], samples: Samples, binder: Binder) -> None:
+        """Those of bodies that kernels have at these sizes alone."""
+        bound = [kernels_in(binder.at(sizes).module) for sizes in samples.sizes]
+        known = OpenPrograms.of(self.module.ops)
+        for name, kernel in bound[0].items():
+            of = kernels[origin(name, kernels)]
+            if OPEN_TILES in of.attributes and not known.has(kernel, samples.sizes[0]):
+                with suppress(NotLowered):
+                    before = cast("ArrayAttr[StringAttr]", of.attributes[OPEN_TILES])
+                    names = [text.data for text in before]
+                    made = self.program(kernel, of, bound, samples)
+                    of.attributes[OPEN_TILES] = names_of([*names, made])
+
+    def program(
+        self,
+        kernel: KernelOp,
+        of: KernelOp,
+        bound: Sequence[Mapping[str, KernelOp]],
+        samples: Samples,
+    ) -> str:
         """The name of the program of a kernel that another one becomes. Raises NotLowered."""
         name = kernel.sym_name.data
-        if any(name not in kernels for kernels in self.bound):
+        if any(name not in kernels for kernels in bound):
             raise NotLowered("other kernels are made of it at other sizes")
-        kernels = [kernels[name] for kernels in self.bound]
-        holes = str(holes_at(kernels, self.samples))
+        kernels = [kernels[name] for kernels in bound]
+        holes = str(holes_at(kernels, samples))
         if holes not in self.known:
-            made = open_program(kernels, self.samples, self.target, self.named)
+            made = open_program(kernels, samples, self.target, self.named)
             self.known[holes] = self.add(made, f"{name}_tiles", of)
         return self.known[holes]
 
@@ -131,6 +153,10 @@ class Writer:
         program.sym_name = StringAttr(name)
         self.module.body.block.insert_op_after(program, after)
         return name
+
+
+def names_of(programs: Sequence[str]) -> ArrayAttr[StringAttr]:
+    return ArrayAttr(map(StringAttr, dict.fromkeys(programs)))
 
 
 def origin(name: str, kernels: Mapping[str, KernelOp]) -> str:

@@ -17,7 +17,7 @@ written.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ from ge.dialects.graph.support.folding import splat_bytes
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.context import setting
-from ge.dialects.support.dims import value_of
+from ge.dialects.support.dims import symbols, value_of
 from ge.dialects.support.extents import Extent
 from ge.dialects.support.operation import all_ops, cloned
 from ge.dialects.support.polynomial import Polynomial
@@ -47,6 +47,7 @@ from ge.lowering.steps.kept_programs import data_of, is_foreign, unseen
 from ge.lowering.text.outline import Outline
 from ge.lowering.text.printing import op_text
 from ge.runtime.library.choices import Decisions, deciding
+from ge.runtime.library.costs.estimates import keep_as
 from ge.runtime.library.launch import NotLowered
 from ge.transforms.tiles.bind_sizes import bound, workspace_bytes
 
@@ -54,6 +55,7 @@ COMPUTES = "computes"
 BY_SIZES = "sizes alone decide what it computes: no launch of it is left"
 FAR = (100003, 700001)  # the first dimension at which programs are written: primes, as all are
 MOST_FACTORS = 3  # dimensions in one product
+MOST_BOUND = 1024  # programs whose estimates are kept, over all sizes
 NUMBER = re.compile(r"(\d+)")
 OF_TYPES = frozenset(("shape",))  # properties that the types of results say as well
 
@@ -65,6 +67,10 @@ class Samples:
 
     sizes: Sequence[Mapping[str, int]]
     texts: Sequence[str]
+
+    def where(self, name: str, size: int) -> "Samples":
+        """The same sizes but for one dimension, which is as large in all of them."""
+        return Samples([{**sizes, name: size} for sizes in self.sizes], self.texts)
 
     @cached_property
     def products(self) -> list[tuple[Polynomial, tuple[int, ...]]]:
@@ -93,9 +99,13 @@ class Samples:
         raise NotLowered(f"a size, {first} at the first sizes, is no product of dimensions")
 
     def far(self) -> list[dict[str, int]]:
-        """Two choices of sizes at which no dimension is small."""
-        names = list(self.sizes[0])
-        return [{n: prime_from(at + 977 * i) for i, n in enumerate(names)} for at in FAR]
+        """Two choices of sizes at which no dimension is small that has several."""
+        first, other, *_ = self.sizes
+        names = list(enumerate(first))
+        return [
+            {n: 1 if first[n] == other[n] == 1 else prime_from(at + 977 * i) for i, n in names}
+            for at in FAR
+        ]
 
 
 def value(p: Polynomial, sizes: Mapping[str, int]) -> int:
@@ -270,6 +280,11 @@ class Holes:
         found = (pair.partition(": ") for pair in pairs)
         return cls(words, {int(at): expression for at, _, expression in found})
 
+    @cached_property
+    def names(self) -> list[str]:
+        """The dimensions that the texts depend on, and so do programs."""
+        return sorted({name for e in self.expressions.values() for name in symbols(e)})
+
     def __str__(self) -> str:
         return "; ".join((self.words, *(f"{at}: {e}" for at, e in self.expressions.items())))
 
@@ -294,6 +309,9 @@ class OpenPrograms:
     programs: Sequence[TileKernelOp] = ()
     holes: dict[TileKernelOp, Holes] = field(default_factory=dict[TileKernelOp, Holes])
     outline: Outline = field(default_factory=lambda: Outline({}))
+    # Of each program, with the sizes that it depends on: one that was bound to them, whose estimate
+    # all others have
+    bound: dict[Hashable, BoundKernelOp] = field(default_factory=dict[Hashable, BoundKernelOp])
 
     @classmethod
     def of(cls, ops: Iterable[Operation]) -> "OpenPrograms":
@@ -302,14 +320,31 @@ class OpenPrograms:
 
     def program(self, kernel: KernelOp, sizes: Mapping[str, int]) -> BoundKernelOp | None:
         """That of a kernel, at these sizes; None where it has none."""
+        found = self.found(kernel, sizes)
+        return None if found is None else self.at(found, sizes)
+
+    def has(self, kernel: KernelOp, sizes: Mapping[str, int]) -> bool:
+        return self.found(kernel, sizes) is not None
+
+    def found(self, kernel: KernelOp, sizes: Mapping[str, int]) -> TileKernelOp | None:
         with suppress(NotLowered):
             words = NUMBER.split(text_of(kernel, self.outline))
             for program, holes in self.holes.items():
                 if holes.match(words, sizes):
-                    own = workspace_bytes(program, sizes) if program.workspace_count else 0
-                    make = partial(bound, program, sizes)
-                    return BoundKernelOp("program", program.core_count, make, own)
+                    return program
         return None
+
+    def at(self, program: TileKernelOp, sizes: Mapping[str, int]) -> BoundKernelOp:
+        own = workspace_bytes(program, sizes) if program.workspace_count else 0
+        make = partial(bound, program, sizes)
+        new = BoundKernelOp("program", program.core_count, make, own)
+        key = program, *(sizes[name] for name in self.holes[program].names)
+        if (known := self.bound.get(key)) is not None:
+            keep_as(new, known)
+        if len(self.bound) >= MOST_BOUND:
+            self.bound.clear()
+        self.bound.setdefault(key, new)
+        return new
 
 
 @dataclass(frozen=True)
