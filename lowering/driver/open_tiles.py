@@ -2,7 +2,8 @@
 
 It is bound to three sizes (`open_programs.py` says why): first to the largest that its dimensions
 may have, and where one has no largest to MIDDLE. For these the programs are cut. Where a dimension
-may be 1, bodies may be others then (a transposition is a view): these have programs of their own.
+may be 1, bodies may be others then (a transposition is a view): these have programs of their own,
+and if the dimension is the first of an input all have, which are cut for a batch of 1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,7 +61,8 @@ def write_open_programs(program: "Program") -> None:
     for name, size in samples.sizes[0].items():
         if size != 1 and 1 in dim_ranges(main).get(name, Range()):
             with suppress(GeError, VerifyException):  # it may have no such sizes
-                writer.add_others(old, samples.where(name, 1), binder)
+                is_first = any(axis == 0 for _, axis in named_dims(main).get(name, ()))
+                writer.add_others(old, samples.where(name, 1), binder, only_new=not is_first)
     program.compilation.tiles = Coverage.of(module, target_for(main))
 
 
@@ -115,13 +117,16 @@ class Writer:
             kernel.attributes.pop(NO_TILES, None)
             kernel.attributes[OPEN_TILES] = names_of(names)
 
-    def add_others(self, kernels: Mapping[str, KernelOp], samples: Samples, binder: Binder) -> None:
-        """Those of bodies that kernels have at these sizes alone."""
+    def add_others(
+        self, kernels: Mapping[str, KernelOp], samples: Samples, binder: Binder, only_new: bool
+    ) -> None:
+        """Those for these sizes alone: of all kernels, or of bodies that are others then."""
         bound = [kernels_in(binder.at(sizes).module) for sizes in samples.sizes]
         known = OpenPrograms.of(self.module.ops)
         for name, kernel in bound[0].items():
             of = kernels[origin(name, kernels)]
-            if OPEN_TILES in of.attributes and not known.has(kernel, samples.sizes[0]):
+            is_known = only_new and known.has(kernel, samples.sizes[0])
+            if OPEN_TILES in of.attributes and not is_known:
                 with suppress(NotLowered):
                     before = cast("ArrayAttr[StringAttr]", of.attributes[OPEN_TILES])
                     names = [text.data for text in before]

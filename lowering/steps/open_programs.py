@@ -307,6 +307,7 @@ class OpenPrograms:
     """The programs of a module whose sizes are arguments."""
 
     programs: Sequence[TileKernelOp] = ()
+    # What each computes, those for fewer sizes first
     holes: dict[TileKernelOp, Holes] = field(default_factory=dict[TileKernelOp, Holes])
     outline: Outline = field(default_factory=lambda: Outline({}))
     # Of each program, with the sizes that it depends on: one that was bound to them, whose estimate
@@ -316,7 +317,8 @@ class OpenPrograms:
     @classmethod
     def of(cls, ops: Iterable[Operation]) -> "OpenPrograms":
         programs = [op for op in ops if isinstance(op, TileKernelOp) and COMPUTES in op.attributes]
-        return cls(programs, {p: h for p in programs if (h := holes_of(p)) is not None})
+        known = [(p, holes) for p in programs if (holes := holes_of(p)) is not None]
+        return cls(programs, dict(sorted(known, key=lambda k: len(k[1].expressions))))
 
     def program(self, kernel: KernelOp, sizes: Mapping[str, int]) -> BoundKernelOp | None:
         """That of a kernel, at these sizes; None where it has none."""
