@@ -20,7 +20,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import cloned
 from ge.dialects.support.types import DYNAMIC, Shape
-from ge.dialects.targets.target import TARGET
+from ge.dialects.targets.target import TARGET, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.driver.context import context
 from ge.lowering.driver.program import (
@@ -173,20 +173,22 @@ class Binder:
         module = ModuleOp(rest, dict(program.module.attributes), program.module.sym_name)
         module.location = program.module.location
         try:
-            with self.programs_at(dims_at(main, wanted)):
+            with self.programs_at(main, wanted):
                 payload = program.payload
                 compilation = lower_bound(module, shapes, self.options, payload, self.bodies)
-                bind_open_programs(module)
+                if not self.options.tiles:  # else they were when programs are written
+                    bind_open_programs(module)
         except UnfitBranch:
             return program
         compilation.seconds = time.perf_counter() - start
         return Program(module, program.payload, program.path, compilation)
 
-    def programs_at(self, sizes: Mapping[str, int]) -> AbstractContextManager[object]:
+    def programs_at(self, main: FuncOp, shapes: Sequence[Shape]) -> AbstractContextManager[object]:
         """With the tile programs that were written for all sizes, if there are any."""
         if not self.tiles.programs:
             return nullcontext()
-        return open_programs_at_hand(AtSizes(self.tiles, sizes))
+        found = AtSizes(self.tiles, dims_at(main, shapes), target_for(main))
+        return open_programs_at_hand(found)
 
 
 def dims_at(main: FuncOp, shapes: Sequence[Shape]) -> dict[str, int]:

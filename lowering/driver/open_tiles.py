@@ -30,6 +30,7 @@ from ge.lowering.steps.open_programs import (
     BY_SIZES,
     OpenPrograms,
     Samples,
+    Values,
     holes_at,
     open_program,
     prime_from,
@@ -122,10 +123,10 @@ class Writer:
     ) -> None:
         """Those for these sizes alone: of all kernels, or of bodies that are others then."""
         bound = [kernels_in(binder.at(sizes).module) for sizes in samples.sizes]
-        known = OpenPrograms.of(self.module.ops)
+        known, values = OpenPrograms.of(self.module.ops), Values(samples.sizes[0])
         for name, kernel in bound[0].items():
             of = kernels[origin(name, kernels)]
-            is_known = only_new and known.has(kernel, samples.sizes[0])
+            is_known = only_new and known.found(kernel, values) is not None
             if OPEN_TILES in of.attributes and not is_known:
                 with suppress(NotLowered):
                     before = cast("ArrayAttr[StringAttr]", of.attributes[OPEN_TILES])

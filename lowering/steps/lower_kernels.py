@@ -73,12 +73,14 @@ class LowerKernelsPass(ModulePass):
         if self.begin and helpers() is None:
             return
         bind_open_programs(op)
+        kernels = [k for k in op.ops if isinstance(k, KernelOp) and k.tiles is None]
+        if has_open_programs() and not kernels:
+            return
         around, taken = main_function(op) or op, symbols_of(op)
         target = target_for(around, self.target)
         is_kept = self.cache and self.finish
         cut = self.cuts(target)
         programs = Kept.at(self.cache, target, ctx, cut) if is_kept else Shared(cut=cut)
-        kernels = [k for k in op.ops if isinstance(k, KernelOp) and k.tiles is None]
         refused = refusals(kernels, overwritten(op))
         writers = {k: partial(self.written, k, target, around) for k in kernels if k not in refused}
         if self.begin:
@@ -167,7 +169,7 @@ def overwritten(module: ModuleOp) -> dict[str, list[set[tuple[int, int]]]]:
     """By the kernel's name: for each launch of it the pairs of a result and the operand in whose
     place it is."""
     found: dict[str, list[set[tuple[int, int]]]] = {}
-    functions = [op for op in module.ops if not isinstance(op, KernelOp)]
+    functions = [op for op in module.ops if not isinstance(op, KernelOp | TileKernelOp)]
     for op in (inner for function in functions for inner in walk(function)):
         if isinstance(op, LaunchOp):
             pairs = {

@@ -13,9 +13,11 @@ what of a program depends on sizes says how. Where the two programs differ, ther
 
 `computes` on a program says of which kernels it is the program: a text with numbers and expressions
 of dimensions. At further sizes a kernel of that text has it (`bind_sizes.py`), and nothing is
-written.
+written. `estimates` are what it takes at the least sizes and at those that it is cut for: schedules
+of bound programs go by what lies between, and times are those of a simulation.
 """
 
+import json
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -35,27 +37,38 @@ from ge.dialects.graph.support.folding import splat_bytes
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.context import setting
-from ge.dialects.support.dims import symbols, value_of
+from ge.dialects.support.dims import value_of
 from ge.dialects.support.extents import Extent
 from ge.dialects.support.operation import all_ops, cloned
 from ge.dialects.support.polynomial import Polynomial
-from ge.dialects.support.types import DYNAMIC, Dense, dense_memref, number_of, set_type, tensor
+from ge.dialects.support.types import (
+    DYNAMIC,
+    Dense,
+    align_up,
+    byte_size,
+    dense_memref,
+    number_of,
+    set_type,
+    tensor,
+)
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.kernel import WORKSPACE_ALIGNMENT
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import BoundKernelOp
 from ge.lowering.steps.kept_programs import data_of, is_foreign, unseen
 from ge.lowering.text.outline import Outline
 from ge.lowering.text.printing import op_text
 from ge.runtime.library.choices import Decisions, deciding
-from ge.runtime.library.costs.estimates import keep_as
+from ge.runtime.library.costs.estimates import Figures, between, figures_of, keep, read_figures
+from ge.runtime.library.costs.structure import wiring
 from ge.runtime.library.launch import NotLowered
-from ge.transforms.tiles.bind_sizes import bound, workspace_bytes
+from ge.transforms.tiles.bind_sizes import bound, bound_types
 
-COMPUTES = "computes"
+COMPUTES, ESTIMATES = "computes", "estimates"
 BY_SIZES = "sizes alone decide what it computes: no launch of it is left"
 FAR = (100003, 700001)  # the first dimension at which programs are written: primes, as all are
+MOST_TEXTS = 4096  # of kernels, over all sizes
 MOST_FACTORS = 3  # dimensions in one product
-MOST_BOUND = 1024  # programs whose estimates are kept, over all sizes
 NUMBER = re.compile(r"(\d+)")
 OF_TYPES = frozenset(("shape",))  # properties that the types of results say as well
 
@@ -159,7 +172,19 @@ def open_program(
         line = next(line for line in texts[0].splitlines() if "⟨" in line)
         raise NotLowered(f"a size stands where a number is wanted: {line.strip()}")
     programs[0].attributes[COMPUTES] = StringAttr(str(holes))
+    if figures := ends_of(programs[0], samples.sizes[0], target):
+        programs[0].attributes[ESTIMATES] = StringAttr(json.dumps(figures))
     return programs[0]
+
+
+def ends_of(
+    program: TileKernelOp, largest: Mapping[str, int], target: Target
+) -> list[Figures] | None:
+    """What a program takes by estimate, at the least sizes and at those that it is cut for; None
+    where the target lacks what that follows from."""
+    ends = [figures_of(bound(program, s), target) for s in (dict.fromkeys(largest, 1), largest)]
+    known = [figures for figures in ends if figures is not None]
+    return known if len(known) == len(ends) else None
 
 
 def difference(a: str, b: str) -> str:
@@ -280,25 +305,34 @@ class Holes:
         found = (pair.partition(": ") for pair in pairs)
         return cls(words, {int(at): expression for at, _, expression in found})
 
-    @cached_property
-    def names(self) -> list[str]:
-        """The dimensions that the texts depend on, and so do programs."""
-        return sorted({name for e in self.expressions.values() for name in symbols(e)})
-
     def __str__(self) -> str:
         return "; ".join((self.words, *(f"{at}: {e}" for at, e in self.expressions.items())))
 
-    def match(self, words: Sequence[str], sizes: Mapping[str, int]) -> bool:
-        """Whether a text, as words, is one of them where dimensions have these sizes."""
-        if any(at >= len(words) for at in self.expressions):
-            return False
-        if any(str(value_of(e, sizes)) != words[at] for at, e in self.expressions.items()):
-            return False
+    def match(self, words: Sequence[str], values: Mapping[str, str]) -> bool:
+        """Whether numbers of a text, as words, are what expressions are, by their texts."""
+        count = len(words)
+        pairs = self.expressions.items()
+        return all([at < count and values[e] == words[at] for at, e in pairs])
+
+    def is_like(self, words: Sequence[str]) -> bool:
+        """Whether all others of its words are the same."""
         return hashed(words, self.expressions) == self.words
 
 
+class Values(dict[str, str]):
+    """What expressions are where dimensions have these sizes."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        super().__init__()
+        self.sizes = sizes
+
+    def __missing__(self, text: str) -> str:
+        self[text] = found = str(value_of(text, self.sizes))
+        return found
+
+
 def hashed(words: Sequence[str], holes: Mapping[int, str]) -> str:
-    kept = ("?" if at in holes else word for at, word in enumerate(words))
+    kept = ["?" if at in holes else word for at, word in enumerate(words)]
     return sha256("|".join(kept).encode()).hexdigest()[:32]
 
 
@@ -310,9 +344,15 @@ class OpenPrograms:
     # What each computes, those for fewer sizes first
     holes: dict[TileKernelOp, Holes] = field(default_factory=dict[TileKernelOp, Holes])
     outline: Outline = field(default_factory=lambda: Outline({}))
-    # Of each program, with the sizes that it depends on: one that was bound to them, whose estimate
-    # all others have
-    bound: dict[Hashable, BoundKernelOp] = field(default_factory=dict[Hashable, BoundKernelOp])
+    # Of kernels: the words of their texts, and whether these are like those of a program
+    texts: dict[Hashable, Sequence[str]] = field(default_factory=dict[Hashable, Sequence[str]])
+    like: dict[tuple[Hashable, TileKernelOp], bool] = field(
+        default_factory=dict[tuple[Hashable, TileKernelOp], bool]
+    )
+    # What each takes by estimate at the least sizes, and at those that it is cut for
+    ends: dict[TileKernelOp, tuple[Figures, Figures] | None] = field(
+        default_factory=dict[TileKernelOp, "tuple[Figures, Figures] | None"]
+    )
 
     @classmethod
     def of(cls, ops: Iterable[Operation]) -> "OpenPrograms":
@@ -320,33 +360,54 @@ class OpenPrograms:
         known = [(p, holes) for p in programs if (holes := holes_of(p)) is not None]
         return cls(programs, dict(sorted(known, key=lambda k: len(k[1].expressions))))
 
-    def program(self, kernel: KernelOp, sizes: Mapping[str, int]) -> BoundKernelOp | None:
+    def program(self, kernel: KernelOp, at: "AtSizes") -> BoundKernelOp | None:
         """That of a kernel, at these sizes; None where it has none."""
-        found = self.found(kernel, sizes)
-        return None if found is None else self.at(found, sizes)
+        found = self.found(kernel, at.values)
+        return None if found is None else self.at(found, at.sizes, at.target)
 
-    def has(self, kernel: KernelOp, sizes: Mapping[str, int]) -> bool:
-        return self.found(kernel, sizes) is not None
-
-    def found(self, kernel: KernelOp, sizes: Mapping[str, int]) -> TileKernelOp | None:
+    def found(self, kernel: KernelOp, values: Mapping[str, str]) -> TileKernelOp | None:
+        """The program of a kernel where expressions have these values."""
         with suppress(NotLowered):
-            words = NUMBER.split(text_of(kernel, self.outline))
+            key, words = self.words(kernel)
             for program, holes in self.holes.items():
-                if holes.match(words, sizes):
-                    return program
+                if holes.match(words, values):
+                    if (like := self.like.get((key, program))) is None or key is None:
+                        like = self.like[key, program] = holes.is_like(words)
+                    if like:
+                        return program
         return None
 
-    def at(self, program: TileKernelOp, sizes: Mapping[str, int]) -> BoundKernelOp:
-        own = workspace_bytes(program, sizes) if program.workspace_count else 0
+    def words(self, kernel: KernelOp) -> tuple[Hashable, Sequence[str]]:
+        """Those of a kernel's text, and what is equal for kernels of the same one: at further sizes
+        most kernels are those of before."""
+        ops = [op for op in kernel.body.block.ops if isinstance(op, ConstantOp)]
+        constants = [(number_of(op.value), number_of(op.result.type)) for op in ops]
+        wired = wiring(kernel)
+        key = None if wired is None else (wired, kernel.engine.data, *constants)
+        if key is None or key not in self.texts:
+            if len(self.texts) >= MOST_TEXTS:
+                self.texts.clear()
+                self.like.clear()
+            self.texts[key] = NUMBER.split(text_of(kernel, self.outline))
+        return key, self.texts[key]
+
+    def at(self, program: TileKernelOp, sizes: Mapping[str, int], target: Target) -> BoundKernelOp:
+        types, count = bound_types(program, sizes), len(program.arguments)
+        own = sum(align_up(byte_size(t), WORKSPACE_ALIGNMENT) for t in types[count:])
         make = partial(bound, program, sizes)
         new = BoundKernelOp("program", program.core_count, make, own)
-        key = program, *(sizes[name] for name in self.holes[program].names)
-        if (known := self.bound.get(key)) is not None:
-            keep_as(new, known)
-        if len(self.bound) >= MOST_BOUND:
-            self.bound.clear()
-        self.bound.setdefault(key, new)
+        if (ends := self.estimates(program)) is not None:
+            keep(new, target, between(*ends, tuple(map(byte_size, types[:count]))))
         return new
+
+    def estimates(self, program: TileKernelOp) -> tuple[Figures, Figures] | None:
+        if program not in self.ends:
+            self.ends[program] = None
+            if isinstance(text := program.attributes.get(ESTIMATES), StringAttr):
+                least, most = map(read_figures, json.loads(text.data))
+                if least is not None and most is not None:
+                    self.ends[program] = least, most
+        return self.ends[program]
 
 
 @dataclass(frozen=True)
@@ -355,6 +416,11 @@ class AtSizes:
 
     programs: OpenPrograms
     sizes: Mapping[str, int]
+    target: Target
+
+    @cached_property
+    def values(self) -> Values:
+        return Values(self.sizes)
 
 
 _at_hand: ContextVar[AtSizes | None] = ContextVar("open_programs", default=None)
@@ -372,7 +438,7 @@ def has_open_programs() -> bool:
 def at_hand(kernel: KernelOp) -> TileKernelOp | None:
     """The program that was written for a kernel at all sizes, if there is any."""
     found = _at_hand.get()
-    return None if found is None else found.programs.program(kernel, found.sizes)
+    return None if found is None else found.programs.program(kernel, found)
 
 
 def holes_of(program: TileKernelOp) -> Holes | None:

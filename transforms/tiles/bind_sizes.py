@@ -25,9 +25,9 @@ from ge.dialects.support.dims import value_of
 from ge.dialects.support.editing import replace_uses
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import cloned, operands_of, ops_of
-from ge.dialects.support.types import DYNAMIC, Shape, align_up, byte_size, dense_memref, set_type
+from ge.dialects.support.types import DYNAMIC, Shape, dense_memref, set_type
 from ge.dialects.tile.buffers import constant_index
-from ge.dialects.tile.kernel import WORKSPACE_ALIGNMENT, KernelOp, SizeOp
+from ge.dialects.tile.kernel import KernelOp, SizeOp
 from ge.runtime.library.language.arith import index_constant
 from ge.runtime.library.language.indices import KNOWN
 
@@ -57,12 +57,6 @@ def size_at(text: str, sizes: Mapping[str, int]) -> int:
     if (size := value_of(text, sizes)) is None:
         raise GeError(f"the size '{text}' of a tile program is not known")
     return size
-
-
-def workspace_bytes(kernel: KernelOp, sizes: Mapping[str, int]) -> int:
-    """Of an open kernel at these sizes."""
-    own = bound_types(kernel, sizes)[len(kernel.arguments) :]
-    return sum(align_up(byte_size(t), WORKSPACE_ALIGNMENT) for t in own)
 
 
 def bound(kernel: KernelOp, sizes: Mapping[str, int]) -> KernelOp:

@@ -65,6 +65,16 @@ def read_figures(kept: Sequence[Any] | None) -> Figures | None:
     return Figures._make([named, tuple(sizes), *times, tuple(tile), buffers])
 
 
+def between(least: Figures, most: Figures, sizes: tuple[int, ...]) -> Figures:
+    """Of a program whose arguments have these bytes, on the line between two: for schedules of
+    programs that are bound to sizes, where nobody walks through a program. It is no time of a
+    run."""
+    first, last = sum(least.sizes), sum(most.sizes)
+    part = (sum(sizes) - first) / (last - first) if last != first else 1.0
+    times = [max(a + (b - a) * part, 0.0) for a, b in zip(least[2:], most[2:], strict=True)]
+    return Figures(most.cores, sizes, *times)
+
+
 _known: WeakKeyDictionary[KernelOp, tuple[Target, Figures | None]] = WeakKeyDictionary()
 
 

@@ -90,6 +90,23 @@ def settle(kernel: KernelOp, like: KernelOp) -> None:
     _settled[kernel.main] = known
 
 
+def wiring(kernel: KernelOp) -> Hashable:
+    """Equal for kernels of equal bodies, wired alike, whatever their constants are; None for those
+    of which that is not known."""
+    main, block = kernel.main, kernel.body.block
+    known = _settled.get(main)
+    if known is None:
+        body = Body.of(main)
+        if not is_comparable(body):
+            return None
+        known = structure(body)
+    places = {id(v): i for i, v in enumerate((*block.args, *main.results))}
+    last = block.last_op
+    returned = () if last is None else operands_of(last)
+    wired = tuple([places.get(id(v)) for v in (*operands_of(main), *returned)])
+    return known, len(block.args), wired
+
+
 def by_structure(
     function: Callable[Concatenate[KernelOp, P], T],
 ) -> Callable[Concatenate[KernelOp, P], T]:
@@ -99,18 +116,9 @@ def by_structure(
 
     @wraps(function)
     def call(kernel: KernelOp, /, *args: P.args, **more: P.kwargs) -> T:
-        main, block = kernel.main, kernel.body.block
-        known = _settled.get(main)
-        if known is None:
-            body = Body.of(main)
-            if not is_comparable(body):
-                return function(kernel, *args, **more)
-            known = structure(body)
-        places = {id(v): i for i, v in enumerate((*block.args, *main.results))}
-        last = block.last_op
-        returned = () if last is None else operands_of(last)
-        wired = tuple([places.get(id(v)) for v in (*operands_of(main), *returned)])
-        key = known, len(block.args), wired, *[_argument(a) for a in args], *more.items()
+        if (known := wiring(kernel)) is None:
+            return function(kernel, *args, **more)
+        key = known, *[_argument(a) for a in args], *more.items()
         result = cache.get(key, MISSING)
         if result is MISSING:
             if len(cache) > CACHE_SIZE:
