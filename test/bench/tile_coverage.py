@@ -2,7 +2,9 @@
 are, and why the others have none.
 
     python test/bench/tile_coverage.py MODEL.onnx ... [--target 910b2] [--dim NAME=SIZE]
-        [--run] [--reasons N]
+        [--quantize SCHEME] [--quantize-cache TYPE] [--run] [--reasons N]
+
+Models are quantized with the samples beside them, MODEL.calib.npz, where the scheme asks for any.
 
 The time of a launch is that of the model of time, alone and with its operands in HBM. With `--run`
 models run both ways on random inputs (weights that are missing are random): how much longer
@@ -32,6 +34,7 @@ from ge.runtime.device.session import Session
 from ge.transforms.shapes.sizes import named_dims
 
 RUNS = 3
+CALIBRATED = "int8", "int16", "fp8"
 
 
 def seconds(session: Session, given: dict[str, Any]) -> tuple[float, dict[str, Any]]:
@@ -76,6 +79,8 @@ def main() -> int:
     parser.add_argument("--target", default="910b2")
     what = "a size that a model leaves open (of the models that name it)"
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE", help=what)
+    parser.add_argument("--quantize", default="", metavar="SCHEME")
+    parser.add_argument("--quantize-cache", default="", metavar="TYPE")
     parser.add_argument("--run", action="store_true")
     parser.add_argument("--reasons", type=int, default=20, metavar="N")
     args = parser.parse_args()
@@ -83,7 +88,11 @@ def main() -> int:
     whole, agreed = Coverage(target), True
     for path in args.models:
         dims = tuple(dim for dim in args.dim if dim.partition("=")[0] in open_dims(path))
-        program = compile_file(str(path), Options(target=args.target, tiles=True, dim=dims))
+        samples = path.with_name(f"{path.stem}.calib.npz")
+        given = str(samples) if args.quantize in CALIBRATED and samples.exists() else ""
+        quantized = {"quantize": args.quantize, "quantize_cache": args.quantize_cache}
+        options = Options(target=args.target, tiles=True, dim=dims, calibration=given, **quantized)
+        program = compile_file(str(path), options)
         coverage = Coverage.of(program.module, target)
         whole.launches += coverage.launches
         for reason, us in coverage.us.items():
