@@ -1,12 +1,18 @@
 """Attention over keys that stand in several tensors: a cache, and what is new."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from xdsl.dialects.builtin import f16
 
+from ge.dialects.targets.target import Target
+from ge.runtime.library.attention.tiles import Problem, tiles_for
+from ge.runtime.library.launch import NotLowered
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -70,3 +76,18 @@ def test_what_is_fused_takes_no_longer_than_its_parts(past: int) -> None:
     shapes = [[32, 16, 1, 128], [32, 4, past + 1, 128], [32, 4, past + 1, 128]]
     copy_us = 2 * 32 * 4 * past * 128 * 2 / 1.18e6
     assert work_us(decode(32, 16, 4, past)) < work_us(attention(*shapes)) + copy_us
+
+
+@pytest.mark.parametrize(
+    ("facts", "missing"),
+    [
+        ({"vector_cycles": {"add": 2.0}}, "'vector_cycles' has no instruction"),
+        ({"gm_to_ub_rate": 0.0}, "does not state 'gm_to_ub_rate'"),
+    ],
+)
+def test_a_target_that_lacks_a_fact_says_which(facts: dict[str, Any], missing: str) -> None:
+    """And the family that needs it."""
+    target = replace(Target.load("910b2"), **facts)
+    problem = Problem(4, 128, 128, 64, 64, f16, ())
+    with pytest.raises(NotLowered, match=f"attention takes facts of 910b2: .*{missing}"):
+        tiles_for(problem, target)

@@ -1,9 +1,9 @@
 """How large the tiles of attention are: what fits into the core's memories and takes least time, by
 a rough estimate of the pipes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import ceil, lcm
 
 from xdsl.dialects.builtin import f32, i8
@@ -12,9 +12,13 @@ from xdsl.ir import Attribute
 from ge.dialects.graph.attention import KEYS as ROUNDED_KEYS
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Shape, align_up, element_type, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK, FRACTAL
+from ge.runtime.library.costs.cube import peak_macs
+from ge.runtime.library.costs.instructions import REPEAT_BYTES
+from ge.runtime.library.costs.split_cores import share_of
 from ge.runtime.library.launch import NotLowered
 
 AHEAD = 2  # tiles of keys that the cube is ahead of what the vector cores give back
@@ -24,15 +28,61 @@ SPLITS = (2, 3, 4, 6, 8, 12, 16, 24)  # cores that share keys
 MOST_TURNS = 4  # parts of keys that a core takes then
 COPIES = ((2, 2), (2, 1), (1, 1))
 LONGEST_PART = 128  # of a sum's length that is in L0A and L0B
-MACS = {1: 8192, 2: 4096, 4: 1024}  # a cycle, by bytes of an element
 LONG_VALUE = 256  # elements of values that are summed in parts
 
-# Cycles of a split core of 910B, for the choice alone. Of the vector core: for each score as many
-# vector instructions of 64 elements, and two reductions of rows; for each element of a sum two; for
-# each tile of keys the starts of its instructions. Bytes a cycle from L0C, into UB and into L0; the
-# start of a transfer. LAST: how much of a step's way through all pipes is seen at a tile's end.
-SCORE, MASK, SUM, ROW, START = 6 / 64, 4 / 64, 4 / 64, 10, 500
-OUT, IN, L0A, L0B, MOVE, LAST = 46, 58.6, 256, 128, 46, 0.8
+COLUMNS = 9  # instructions on one number a row, for a tile of keys
+LAST = 0.8  # how much of a step's way through all pipes is seen at a tile's end: an assumption
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a target takes: of the vector core cycles for 256 bytes, by instruction, and for the
+    start of one; bytes a cycle that leave L0C and that come to UB."""
+
+    cycles: Mapping[str, float]
+    start: float
+    out: float
+    back: float
+
+    @staticmethod
+    @lru_cache(16)
+    def of(target: Target) -> "Rates":
+        """Raises NotLowered for a target that lacks a fact."""
+        try:
+            cycles = {name: target.vector_cycles_of(name) for name in INSTRUCTIONS}
+            out = target.stated("l0c_out_rate" if target.split_cores else "l0c_to_ub_rate")
+            back = target.stated("gm_to_ub_rate" if target.split_cores else "l0c_to_ub_rate")
+        except GeError as e:
+            raise NotLowered(f"attention takes facts of {target.name}: {e.message}") from None
+        return Rates(cycles, target.vector_start_cycles, out, back)
+
+    def scores(self, rows: int, keys: int, masks: int) -> float:
+        """Cycles of what a vector core does to the scores of a tile of keys."""
+        c, count = self.cycles, ceil(keys * 4 / REPEAT_BYTES)
+        elements = rows * count * (c["scalar"] + c["sub"] + c["exp"] + c["cast"])
+        elements += masks * (rows * count * (c["add"] + c["cast"] + c["scalar"]) + 3 * self.start)
+        combined = rows * (count - 1) * (c["max"] + c["add"]) + rows * (c["row_max"] + c["row_sum"])
+        halves = 2 * (min(rows, count) * (count > 1) + count.bit_length()) * self.start
+        return elements + combined + halves + 3 * self.start + self.by_column(rows, count)
+
+    def sums(self, rows: int, size: int) -> float:
+        """Cycles of scaling sums of this size, and of adding more to them."""
+        count = ceil(size * 4 / REPEAT_BYTES)
+        added = rows * count * (self.cycles["mul"] + self.cycles["add"])
+        return added + self.start + self.apart(rows, count)
+
+    def apart(self, rows: int, count: int) -> float:
+        """Cycles besides those of its elements that an instruction takes which meets one number a
+        row: it starts for each row or each repeat, and the numbers are spread before."""
+        spread = ceil(rows * BLOCK / REPEAT_BYTES) * self.cycles["copy"]
+        return (min(rows, count) + 1) * self.start + spread
+
+    def by_column(self, rows: int, count: int) -> float:
+        each = ceil(rows * 4 / REPEAT_BYTES) * self.cycles["sub"]
+        return COLUMNS * (self.start + each) + self.apart(rows, count)
+
+
+INSTRUCTIONS = "add cast copy exp max mul row_max row_sum scalar sub".split()
 
 
 @dataclass(frozen=True)
@@ -54,12 +104,17 @@ class Problem:
     unit: int = 1
     whole: bool = False
     step: int = 0
+    strides: tuple[int, int] = (0, 0)  # elements from a key to the next, and from a value
+    queries: int = 0  # of a head
+    offset: int = 0  # of the first query among the keys
 
     @staticmethod
     def of(op: AttentionOp, count: int = 1, unit: int = 1, whole: bool = False) -> "Problem":
         """Rows of a tile are those of `count` heads."""
         batch, heads, queries, size = op.sizes("query")
         _, key_heads, keys, value_size = op.sizes("value")
+        apart = [key_heads if op.tokens_first(name) else 1 for name in ("key", "value")]
+        strides = size * apart[0], value_size * apart[1]
         masks: list[tuple[bool, bool, int]] = []
         for mask in op.masks:
             q, k = (1, 1, *shape_of(mask))[-2:]
@@ -77,7 +132,27 @@ class Problem:
             unit,
             whole,
             ROUNDED_KEYS if op.rounded_weights.value.data or op.grid("weight") else block_of(op),
+            strides,
+            queries,
+            (op.ints("offset") or (0,))[0],
         )
+
+    @lru_cache(1024)
+    def steps(self, rows: int, keys: int) -> float:
+        """How many tiles of keys one of queries meets, on average."""
+        if not self.causal:
+            return ceil(self.keys / keys)
+        tiles = ceil(self.rows / rows)
+        ends = (ceil(self.queries * min((i + 1) * rows / self.rows, 1)) for i in range(tiles))
+        seen = (min(max(end + self.offset, 0), self.keys) for end in ends)
+        return sum(ceil(n / keys) for n in seen) / tiles
+
+    def shares(self, target: Target) -> tuple[float, float]:
+        """Of the full rate, for rows of keys and of values."""
+        if not target.split_cores:
+            return 1.0, 1.0
+        key, value = (share_of(n, self.element) for n in self.strides)
+        return key, value
 
     @cached_property
     def width(self) -> int:
@@ -225,40 +300,43 @@ def splits_for(p: Problem, t: Tiles, target: Target) -> Iterator[int]:
 
 def merging(p: Problem, t: Tiles, splits: int, target: Target) -> float:
     """Cycles of a barrier, and of adding what several cores have of a tile of queries."""
-    H, D = t.rows // t.parts, t.value_size
+    H, D, r, start = t.rows // t.parts, t.value_size, Rates.of(target), target.mte2_start_cycles
     items = ceil(p.items * ceil(p.rows / t.rows) / target.cube_cores)
-    stored = H * D * 4 / OUT + 2 * MOVE
-    each = START + 3 * MOVE + H * D * (4 / IN + 2 * SUM)
+    stored = H * D * 4 / r.out + 2 * start
+    each = 6 * r.start + 3 * start + H * D * 4 / r.back + 2 * r.sums(H, D)
     return 2 * target.cross_flag_cycles + stored + items * (splits * each + stored)
 
 
 def estimate(p: Problem, t: Tiles, target: Target, splits: int = 1) -> float:
     """Cycles of the busiest core: those of its busiest pipe, and the way of a tile's last keys.
-    `splits`: how many cores share the keys."""
+    `splits`: how many cores share the keys. Raises NotLowered for a target that lacks a fact."""
     M, N, H, D, width = t.rows, t.keys, t.rows // t.parts, t.value_size, p.width
-    counts, tiles = N // t.piece, ceil(p.rows / M)
-    score = SCORE + MASK * len(p.masks)
-    vector = START + H * (N * (score + SUM) + ROW + D * SUM) + 48 * (D // t.value_part - 1)
-    out = M * (N + D) * 4 / OUT
-    back = H * (N + D) * 4 / IN + 2 * MOVE
+    counts, tiles, r = N // t.piece, ceil(p.rows / M), Rates.of(target)
+    start = target.mte2_start_cycles
+    more = D // t.value_part - 1
+    vector = r.scores(H, N, len(p.masks)) + (1 + more) * r.sums(H, t.value_part)
+    out = M * (N + D) * 4 / r.out
+    back = H * (N + D) * 4 / r.back + (2 + more) * start
     hbm = target.hbm_rate * target.hbm_efficiency * target.hbm_read_efficiency * p.sharing * tiles
-    rate = min(target.l2_read_rate, hbm)
-    load = N * (t.size + D) * width / rate + 2 * counts * MOVE
-    load += M * N * width / target.l2_read_rate + MOVE
-    moves = counts * feed(t.size, t.size_part, M, t.piece, width)
-    moves += counts * D // t.value_part * feed(t.piece, t.key_part, M, t.value_part, width)
-    macs = M * N * (t.size + D * (3 if p.is_integer else 1)) / MACS[width]
+    of_key, of_value = (min(target.l2_read_rate * share, hbm) for share in p.shares(target))
+    load = N * width * (t.size / of_key + D / of_value) + counts * (2 + more) * start
+    load += M * N * width / target.l2_read_rate + start
+    moves = counts * feed(t.size, t.size_part, M, t.piece, width, target)
+    moves += counts * (1 + more) * feed(t.piece, t.key_part, M, t.value_part, width, target)
+    macs = M * N * (t.size + D * (3 if p.is_integer else 1)) / peak_macs(p.element, target)
     passed = [out, back, load, moves, macs]
     step = max(vector, *passed) if t.copies > 1 else max(vector + out, *passed)
     items = ceil(p.items * tiles * splits / target.cube_cores)
-    steps = (p.keys + M) / (2 * N) + max(0, 1 - M / N) / 2 if p.causal else ceil(p.keys / N)
+    steps = p.steps(M, N)
     steps = ceil(steps / splits) if splits > 1 else steps
     # values are loaded before the weights are there, if all of a tile are
-    last = LAST * (vector + out + back + moves + macs) - t.is_simple * 2 * N * D * width / rate
+    ahead = t.is_simple * 2 * N * D * width / of_value
+    last = LAST * (vector + out + back + moves + macs) - ahead
     merged = merging(p, t, splits, target) if splits > 1 else 0
-    return items * (steps * step + H * D * SUM * 2 + max(last, 0)) + merged
+    return items * (steps * step + r.sums(H, D) * 2 + max(last, 0)) + merged
 
 
-def feed(length: int, part: int, rows: int, cols: int, width: int) -> float:
+def feed(length: int, part: int, rows: int, cols: int, width: int, target: Target) -> float:
     """Cycles of bringing the operands of a product to L0A and L0B."""
-    return length // part * (2 * MOVE + part * width * (rows / L0A + cols / L0B))
+    bytes_cycles = rows / target.l1_to_l0a_rate + cols / target.l1_to_l0b_rate
+    return length // part * (2 * target.mte1_start_cycles + part * width * bytes_cycles)
