@@ -67,7 +67,9 @@ class Launched:
                     cost = replace(cost, **self.core.time(held)._asdict(), **self.moved_once)
                 except GeError as e:  # what the program needs is no fact of the target
                     held, self.core, self.lacks = None, None, f"{e.where}: {e.message}"
-            time = self.times[moved] = replace(time_with(cost, moved, target), held=held)
+            warm = moved.hits / max(sum(size for _, size in self.reads), 1)
+            found = time_with(cost, moved, target)
+            time = self.times[moved] = replace(found, held=held, warm=warm)
         return time
 
     @property

@@ -82,8 +82,8 @@ def summary_table(
 # The columns of msprof's op_summary that this emulator has values for: there is one device, without
 # a number, and tensors have no formats, but lie in memory in the order of their shapes. mte2 is the
 # pipe into the core, mte3 and fixpipe the ones out of it; a task's cycles are those of all its
-# cores. Slack, by how much the task might end later, is ours, and the target, with whether a tile
-# program or formulas say its time.
+# cores. Ours are slack, by how much the task might end later, how much of what it reads L2 holds
+# when it is issued, and the target, with whether a tile program or formulas say its time.
 OP_SUMMARY = (
     "Model Name", "Task ID", "Stream ID", "Op Name", "OP Type", "Task Type",
     "Task Start Time(us)", "Task Duration(us)", "Task Wait Time(us)", "Block Num", "Mix Block Num",
@@ -92,7 +92,7 @@ OP_SUMMARY = (
     "aic_mte2_time(us)", "aic_mte2_ratio", "aic_fixpipe_time(us)", "aic_fixpipe_ratio",
     "aiv_time(us)", "aiv_total_cycles", "aiv_vec_time(us)", "aiv_vec_ratio",
     "aiv_mte2_time(us)", "aiv_mte2_ratio", "aiv_mte3_time(us)", "aiv_mte3_ratio",
-    "memory_bound", "cube_utilization(%)", "Slack Time(us)", "Timed By",
+    "memory_bound", "cube_utilization(%)", "Slack Time(us)", "Warm Inputs(%)", "Timed By",
 )  # fmt: skip
 
 OP_STATISTIC = (
@@ -147,6 +147,8 @@ def _summary_row(number: int, task: Task, target: Target, model: str) -> dict[st
         if task.engine == "vector":
             row |= _pipe("aiv_mte2", time.in_us, duration)
             row |= _pipe("aiv_mte3", time.out_us, duration)
+    if task.kernel is not None:
+        row["Warm Inputs(%)"] = round(100 * time.warm, 1)
     if task.engine in ("cube", "vector"):
         busiest = max(time.cube_us, time.vector_us)
         row["memory_bound"] = round(time.in_us / busiest, 3) if busiest else "N/A"

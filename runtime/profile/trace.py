@@ -105,6 +105,7 @@ def _details(task: Task) -> dict[str, Any]:
         "wait_us": task.wait_us,
         "cores": dict(task.cores),
         "bytes": time.bytes,
+        "warm": time.warm,
         "cube_us": time.cube_us,
         "vector_us": time.vector_us,
         "in_us": time.in_us,

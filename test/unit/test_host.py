@@ -54,7 +54,7 @@ register_operation("test.scale", lambda x, by: x * np.float32(by), lambda x: x)
 def program() -> HostProgram:
     """Equal layers, a launch for each graph op."""
     loaded = load(str(MODELS / "bert_base.tiny.onnx"))
-    lower_program(loaded, Options(fusion="off"))
+    lower_program(loaded, Options(target=TARGET.name, fusion="off", tiles=False))
     session = Session(loaded.module, loaded.payload, TARGET)
     return HostProgram(loaded.module, TARGET, session)
 
@@ -233,7 +233,7 @@ def test_modes_compute_the_same_bits(mode: str, program: HostProgram):
     assert program.session is not None
     inputs = random_inputs(program.module)
     want = program.session.run(inputs)
-    host = Host.of(mode, sanitize=True)
+    host = Host.of(mode, TARGET.name, sanitize=True)
     sunk = simulate(program.module, TARGET)
     for _ in range(2):
         called = host.call(program, inputs)

@@ -22,6 +22,9 @@ CHUNK, SHAPE = 8, (2, 16, 8)  # heads, tokens, elements
 X = np.random.default_rng(0).standard_normal((40, *SHAPE), np.float32)
 
 
+MERGED: dict[str, Any] = {"target": "910_merged"}  # where attention of integers pays
+
+
 def attention(x: Expr) -> Expr:
     q, k, v = (x @ x.lift(normal(8, 8, seed=i)) for i in range(3))
     return x.op(AttentionOp, q, k, v, [], None, None)
@@ -36,7 +39,11 @@ def judged(formula: Callable[[Expr], Expr], x: Array = X, **options: Any) -> Cal
     module = written(formula, Tensor(CHUNK, *SHAPE))
     calibration = Calibration(samples=Samples({"in0": x}, {"in0": 0}, len(x), CHUNK))
     with calibrating(calibration):
-        for p in (CalibratePass(), JudgeAttentionPass(**options), InsertQuantizationPass()):
+        for p in (
+            CalibratePass(),
+            JudgeAttentionPass(**MERGED | options),
+            InsertQuantizationPass(**MERGED),
+        ):
             p.apply(context(), module)
     module.verify()
     return calibration
@@ -67,6 +74,6 @@ def test_a_table_has_what_was_judged() -> None:
     table = judged(of_large_scores).table
     module = written(of_large_scores, Tensor(CHUNK, *SHAPE))
     with calibrating(Calibration(table)):
-        for p in (CalibratePass(), JudgeAttentionPass(), InsertQuantizationPass()):
+        for p in (CalibratePass(), JudgeAttentionPass(**MERGED), InsertQuantizationPass(**MERGED)):
             p.apply(context(), module)
     assert "rounded_weights" not in str(module)

@@ -231,6 +231,8 @@ def test_what_l2_holds_shortens_the_loads_of_tile_programs(tmp_path: Path):
     target = Target.load("910b2")
     tiles = simulate(program.module, target)
     first, second = (t.time for t in tiles.tasks if t.kernel is not None)
+    rows = [row["Warm Inputs(%)"] for row in op_summary(tiles, "m")]
+    assert [share for share in rows if share != "N/A"] == [0, 100]
     assert first.held == (0, 0)
     assert second.held == (1, 1)
     assert first.bytes == 2**18 + 2**23

@@ -62,7 +62,8 @@ def lowered(module: ModuleOp | str, target: str = "910b2", **options: Any) -> Lo
     if isinstance(module, str):
         module = parse_module(context(), Source("test", module))
     if level_of(module) is not Level.TASKS:
-        lower(module, Options(target=target, **options), until=Level.TASKS)
+        options = {"target": target, "tiles": False} | options  # which are written below
+        lower(module, Options(**options), until=Level.TASKS)
     record_target(module, target)
     found: list[Diagnostic] = []
     with diagnostic_handler(found.append):

@@ -23,6 +23,7 @@ class TaskTime:
     hbm_us: float = 0.0  # what the bytes that cross HBM take at the rate of its cores
     # The parts of the operands that L2 holds, where a tile program says the time; None: formulas do
     held: tuple[float, ...] | None = None
+    warm: float = 0.0  # the share of the bytes that it reads that L2 holds when it is issued
 
 
 class CoreTime(NamedTuple):
