@@ -176,8 +176,7 @@ class Binder:
             with self.programs_at(main, wanted):
                 payload = program.payload
                 compilation = lower_bound(module, shapes, self.options, payload, self.bodies)
-                if not self.options.tiles:  # else they were when programs are written
-                    bind_open_programs(module)
+                bind_open_programs(module)
         except UnfitBranch:
             return program
         compilation.seconds = time.perf_counter() - start

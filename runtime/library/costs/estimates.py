@@ -71,8 +71,9 @@ def between(least: Figures, most: Figures, sizes: tuple[int, ...]) -> Figures:
     run."""
     first, last = sum(least.sizes), sum(most.sizes)
     part = (sum(sizes) - first) / (last - first) if last != first else 1.0
-    times = [max(a + (b - a) * part, 0.0) for a, b in zip(least[2:], most[2:], strict=True)]
-    return Figures(most.cores, sizes, *times)
+    pairs = zip(least[2:10], most[2:10], strict=True)
+    times = [max(a + (b - a) * part, 0.0) for a, b in pairs]
+    return Figures._make([most.cores, sizes, *times, *most[10:]])
 
 
 _known: WeakKeyDictionary[KernelOp, tuple[Target, Figures | None]] = WeakKeyDictionary()
