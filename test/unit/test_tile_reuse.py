@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import MemRefType, f16
 from xdsl.ir import Block
 
+import ge
 from ge.dialects.targets.target import Target
-from ge.runtime.library.costs.reuse import Turn, again
+from ge.lowering.tiles import examples
+from ge.runtime.library.costs.reuse import Turn, again, count_of_turns, loaded_again
 from ge.runtime.library.matmul import matmul
 from ge.runtime.library.matmul.blocks import Cut, Matrices, columns_together
 from ge.runtime.tiles.kernel import TileKernel
@@ -103,3 +105,16 @@ def test_rows_are_walked_whole_where_l2_has_room(
     m, n, k = sizes
     p = Matrices(1, m, n, k, f16, f16, (1, 1), (k, n))
     assert columns_together(Cut(192, 160, 320, 80, 1), p, Target.load("910b2")) == together
+
+
+def test_a_part_of_the_turns_stands_for_all() -> None:
+    """What an estimate follows: the first turns, and others as the last half of these."""
+    x = ge.tile.Tensor((4096, 4096), "f16")
+    program = examples.gemm.on(x, x, x, target="910b2").kernel
+    facts = [(p, part) for p in program.programs for part in range(p.parts)], program.core_count
+    room = 8 << 20
+    whole, most = loaded_again(*facts, room), count_of_turns(*facts[0][0], facts[1])
+    part = loaded_again(*facts, room, most // 2)
+    assert whole.total() > 0
+    assert loaded_again(*facts, room, most) == whole
+    assert part.total() == pytest.approx(whole.total(), rel=0.3)

@@ -40,6 +40,7 @@ from ge.runtime.library.costs.cycles import Share, cycles_of
 from ge.runtime.library.costs.reuse import Numbers
 from ge.runtime.library.costs.traffic import Held, KernelTraffic
 
+MOST_TURNS = 8  # that are followed for what is loaded again
 MOST_AHEAD = 1024  # instructions that are looked at for the first tile that comes back
 
 Cycles: TypeAlias = "defaultdict[Pipe, float]"
@@ -278,7 +279,7 @@ class LoopNests:
             for _ in range(walk.program.parts):
                 loaded.append(Counter({m: n * cores for m, n in walk.loaded.items()}))
                 stored.update({m: n * cores for m, n in walk.stored.items()})
-        self.traffic = KernelTraffic(op, target, loaded, stored)
+        self.traffic = KernelTraffic(op, target, loaded, stored, MOST_TURNS)
 
     def estimate(self, held: Held = ()) -> Estimate:
         """With the parts `held` of its operands in L2. Raises GeError where the target lacks what

@@ -17,9 +17,9 @@ is not published.
 import operator
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from xdsl.dialects.arith import (
     AddiOp,
@@ -48,6 +48,8 @@ from ge.dialects.tile.buffers import box_of, constant_index
 from ge.dialects.tile.kernel import CoreOp, CoresOp, PartOp, ProgramOp
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp
+
+T = TypeVar("T")
 
 Piece: TypeAlias = tuple[SSAValue, int, tuple[int, ...]]
 """A memref, which load brings it, and the offsets where a turn begins to load it."""
@@ -78,23 +80,45 @@ class Unknown(Exception):
 
 
 def loaded_again(
-    programs: Sequence[tuple[ProgramOp, int]], cores: int, room: int
+    programs: Sequence[tuple[ProgramOp, int]], cores: int, room: int, most: int | None = None
 ) -> Counter[SSAValue]:
     """Bytes of each memref that cross HBM more than once, with so many bytes of L2; none where it
-    is not known which they are. `programs`: of one core, with their parts."""
+    is not known which they are. `programs`: of one core, with their parts. With `most` no more
+    turns of a core are followed, and the others bring as much as the last half of these."""
+    turns = [turns_of(p, part, n, cores) for n in range(cores) for p, part in programs]
     try:
-        return again(
-            [turns_of(p, part, n, cores) for n in range(cores) for p, part in programs], room
-        )
+        if most is None:
+            return again(turns, room)
+        count = max(count_of_turns(p, part, cores) for p, part in programs)
+        if count <= most:
+            return again(turns, room)
+        rounds = list[Counter[SSAValue]]()
+        again([islice(t, most) for t in turns], room, rounds)
+        early, late = (sum(part, Counter[SSAValue]()) for part in halves(rounds))
+        more = (count - most // 2) / (most - most // 2)
+        return early + Counter({m: int(more * size) for m, size in late.items()})
     except Unknown:
         return Counter()
 
 
-def again(cores: Sequence[Iterator[Turn]], room: int) -> Counter[SSAValue]:
-    """Of what cores load side by side, turn by turn."""
+def halves(rounds: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
+    return rounds[: len(rounds) // 2], rounds[len(rounds) // 2 :]
+
+
+def count_of_turns(program: ProgramOp, part: int, cores: int) -> int:
+    """Of the first core."""
+    at = Numbers(0, cores, part)
+    return sum(len(at.steps(op)) for op in program.body.block.ops if isinstance(op, ForOp))
+
+
+def again(
+    cores: Sequence[Iterator[Turn]], room: int, rounds: "list[Counter[SSAValue]] | None" = None
+) -> Counter[SSAValue]:
+    """Of what cores load side by side, turn by turn: of all turns, and of each in `rounds`."""
     held, used = OrderedDict[Piece, int](), 0
-    seen, found = set[Piece](), Counter[SSAValue]()
+    seen, total = set[Piece](), Counter[SSAValue]()
     for turns in zip_longest(*cores, fillvalue=dict[Piece, int]()):
+        found = Counter[SSAValue]()
         together = dict(chain.from_iterable(turn.items() for turn in turns))
         for piece, size in together.items():
             if piece not in held:
@@ -105,7 +129,10 @@ def again(cores: Sequence[Iterator[Turn]], room: int) -> Counter[SSAValue]:
         seen.update(together)
         while used > room and len(held) > 1:
             used -= held.popitem(last=False)[1]
-    return found
+        total += found
+        if rounds is not None:
+            rounds.append(found)
+    return total
 
 
 def turns_of(program: ProgramOp, part: int, core: int, cores: int) -> Iterator[Turn]:

@@ -27,6 +27,8 @@ class KernelTraffic:
     target: Target
     loaded: Sequence[Counter[SSAValue]]
     stored: Counter[SSAValue]
+    turns: int | None = None
+    """Turns of a core that are followed for what is loaded again; None: all."""
 
     @cached_property
     def units(self) -> Sequence[tuple[ProgramOp, int]]:
@@ -46,7 +48,8 @@ class KernelTraffic:
             return Counter()
         if all(size <= sizes[m] for m, size in self.total.items()):
             return Counter()
-        return loaded_again(self.units, self.op.core_count, self.target.l2_bytes)
+        facts = self.op.core_count, self.target.l2_bytes, self.turns
+        return loaded_again(self.units, *facts)
 
     def crossing(self, held: Held) -> dict[SSAValue, float]:
         """Bytes that come from HBM of what is loaded of each memref."""
