@@ -36,6 +36,7 @@ from ge.dialects.tile.kernel import BarrierOp, CoreOp, CoresOp, KernelOp, PartOp
 from ge.dialects.tile.reading import ReadOp, number_at
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import BoxType, Memory, Pipe, TileType, box_type
+from ge.runtime.check.tile_arithmetic import ARITHMETIC, DIVISIONS, compare, stretches
 
 MOST_INSTRUCTIONS = 1 << 21  # of one core, and rounds of its loops
 
@@ -313,7 +314,7 @@ class Walk:
             value = value & 1 if op.results[0].type == i1 else value  # true is kept as -1
         elif isinstance(op, CmpiOp):
             a, b = (self.values[v] for v in op.operands)
-            value = int(_compare(op.predicate.value.data, a, b))
+            value = int(compare(op.predicate.value.data, a, b))
         else:
             raise WalkError("loop", f"{op.name} cannot be followed", op)
         self.values[op.results[0]] = value
@@ -453,7 +454,7 @@ class Walk:
         parts: tuple[Part, ...] = ()
         if all(exist):
             rows, cols = (
-                _stretches([(exist[d], box.extents[d][0]) for d in dims])
+                stretches([(exist[d], box.extents[d][0]) for d in dims])
                 for dims in box.rows_and_columns
             )
             parts = tuple((*r, *c) for r in rows for c in cols)
@@ -463,62 +464,3 @@ class Walk:
 def is_cut(region: Region, shape: Sequence[int]) -> bool:
     """Whether a box of this shape passes its memref."""
     return sum(rows * cols for _, rows, _, cols in region.parts) < shape[0] * shape[1]
-
-
-def _stretches(dims: Sequence[tuple[range, int]]) -> list[tuple[int, int]]:
-    """Where numbers exist along several dimensions seen as one: stretches from, count."""
-    found, length = [(0, 1)], 1
-    for exist, size in reversed(dims):
-        if found == [(0, length)]:  # all so far: longer stretches
-            found = [(exist.start * length, len(exist) * length)]
-        else:
-            found = [(i * length + at, count) for i in exist for at, count in found]
-        length *= size
-    return found
-
-
-def _compare(predicate: int, a: int, b: int) -> bool:
-    """`arith.cmpi`, in the order of its predicates: eq, ne, slt, sle, sgt, sge, ult, ..."""
-    return (a == b, a != b, a < b, a <= b, a > b, a >= b, a < b, a <= b, a > b, a >= b)[predicate]
-
-
-def _quotient(a: int, b: int) -> int:
-    """Rounded to zero."""
-    quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
-
-
-def _rest(a: int, b: int) -> int:
-    """Of the sign of `a`."""
-    rest = abs(a) % abs(b)
-    return -rest if a < 0 else rest
-
-
-def _quotient_up(a: int, b: int) -> int:
-    return -(-a // b)
-
-
-def _choice(condition: int, a: int, b: int) -> int:
-    return a if condition else b
-
-
-ARITHMETIC: dict[str, Callable[..., int]] = {
-    "arith.addi": int.__add__,
-    "arith.subi": int.__sub__,
-    "arith.muli": int.__mul__,
-    "arith.floordivsi": int.__floordiv__,
-    "arith.ceildivsi": _quotient_up,
-    "arith.divui": _quotient,
-    "arith.divsi": _quotient,
-    "arith.remui": _rest,
-    "arith.remsi": _rest,
-    "arith.minsi": min,
-    "arith.minui": min,
-    "arith.maxsi": max,
-    "arith.maxui": max,
-    "arith.select": _choice,
-    "arith.andi": int.__and__,
-    "arith.ori": int.__or__,
-    "arith.xori": int.__xor__,
-}
-DIVISIONS = {name for name in ARITHMETIC if "div" in name or "rem" in name}

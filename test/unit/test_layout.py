@@ -27,7 +27,7 @@ ROOMS: dict[str, set[str]] = {
     "dialects/tile": {"dialects/support", "dialects/npu_task"},
     "runtime/data": {"dialects"},
     "runtime/kernels": {"dialects", "runtime/data"},
-    "runtime/library": {"dialects"},
+    "runtime/library": {"dialects", "runtime/data"},
     "runtime/clock": {"dialects", "runtime/library", "runtime/tiles"},
     "runtime/check": {"dialects"},
     "runtime/device": {

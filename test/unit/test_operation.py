@@ -89,7 +89,7 @@ def test_regions():
 
 NAMED: list[tuple[type[GeOp], list[Any]]] = [
     (AddOp, [X, Y]),
-    (ViewOp, [M, [ROW, COL]]),
+    (ViewOp, [M, [ROW, COL], []]),
     (ClampOp, [X, None, Y]),
     (ReshapeOp, [X, Y]),
     (ReshapeOp, [X, None]),

@@ -16,6 +16,7 @@ from ge.dialects.targets.target import Target
 from ge.lowering.tiles import examples
 from ge.runtime.library.costs.reuse import Turn, again, count_of_turns, loaded_again
 from ge.runtime.library.matmul import matmul
+from ge.runtime.library.matmul import program as writing
 from ge.runtime.library.matmul.blocks import Cut, Matrices, columns_together
 from ge.runtime.tiles.kernel import TileKernel
 
@@ -63,7 +64,7 @@ def test_blocks_are_walked_so_that_l2_has_what_comes_again(
         def together(cut: Cut, p: Matrices, _: Target) -> int:
             return columns_together(cut, p, of)
 
-        monkeypatch.setattr(matmul, "columns_together", together)
+        monkeypatch.setattr(writing, "columns_together", together)
         ((_, program),) = lowered(plain(1024, 512, 8192)).pairs
         return TileKernel(program, target).time().hbm_bytes
 
@@ -86,7 +87,7 @@ def test_all_blocks_are_walked_in_any_order(
     """Also where the last columns are fewer."""
     cut = Cut(32, 32, 64, 32, 1)
     monkeypatch.setattr(matmul, "best_cut", lambda *_: cut)  # pyright: ignore
-    monkeypatch.setattr(matmul, "columns_together", lambda *_: group)  # pyright: ignore
+    monkeypatch.setattr(writing, "columns_together", lambda *_: group)  # pyright: ignore
     text = plain(90, 70, 150)
     if batch > 1:
         text = text.replace("tensor<90", f"tensor<{batch}x90").replace(

@@ -271,19 +271,7 @@ class Attention(Facts):
             mine = self.own_rows(c, at, H)
             own = whole.queries(q, i, at)
             vector.begin(mine)
-            rounds: list[Round] = []
-            for part in met:
-                first, last, masked = self.span(at, part.segment)
-                if splits:
-                    first, last = share_of(first, last, i % self.splits, self.splits)
-                first, last, masked = (known(c, n) for n in (first, last, masked))
-                begin = rounds[-1].end if rounds else first
-                end = last
-                if rounds:  # numbers of the tiles of all parts
-                    end = known(c, begin + last - first)
-                    always = isinstance(masked, int) and masked == ALWAYS
-                    masked = ALWAYS if always else known(c, begin + masked - first)
-                rounds.append(Round(part, first, masked, begin, end))
+            rounds = self.rounds(c, met, at, i % self.splits if splits else None)
             for j in c.range(rounds[0].begin, rounds[-1].end + AHEAD):
                 for r in rounds:
                     is_before = j < r.end
@@ -320,6 +308,26 @@ class Attention(Facts):
                 self.end(c, given, vector, self.own_rows(c, self.place(c, given, i), H), final)
         for value in others:
             self.write_other(c, pull, value)
+
+    def rounds(
+        self, c: Tracer, met: "Sequence[Part]", at: "Place", split: Scalar | None
+    ) -> "list[Round]":
+        """Which tiles of each part queries at a place meet, one part behind the other; with `split`
+        the share of them that has this number."""
+        rounds: list[Round] = []
+        for part in met:
+            first, last, masked = self.span(at, part.segment)
+            if split is not None:
+                first, last = share_of(first, last, split, self.splits)
+            first, last, masked = (known(c, n) for n in (first, last, masked))
+            begin = rounds[-1].end if rounds else first
+            end = last
+            if rounds:  # numbers of the tiles of all parts
+                end = known(c, begin + last - first)
+                always = isinstance(masked, int) and masked == ALWAYS
+                masked = ALWAYS if always else known(c, begin + masked - first)
+            rounds.append(Round(part, first, masked, begin, end))
+        return rounds
 
     def parts(self, c: Tracer, given: Arguments, pull: Pull, whole: Cube) -> "list[Part]":
         """What each part of the keys is met with; parts with tiles of one size share it."""

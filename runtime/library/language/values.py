@@ -467,42 +467,23 @@ def where(condition: Expression, a: Value, b: Value) -> Expression:
     return Apply(elementwise.SelectOp, (condition, a, b), shape, element)
 
 
-def rowmax(x: Expression) -> Expression:
-    """The largest of each row, a column."""
-    return of_rows("max", x)
+def of_lines(kind: str, is_row: bool, text: str) -> Callable[[Expression], Expression]:
+    """The function that reduces each row of a tile, or each column."""
+
+    def function(x: Expression) -> Expression:
+        shape = (expression(x).shape[0], 1) if is_row else (1, expression(x).shape[1])
+        return Reduced(kind, x, shape, x.element)
+
+    function.__doc__ = text
+    return function
 
 
-def rowmin(x: Expression) -> Expression:
-    """The smallest of each row, a column."""
-    return of_rows("min", x)
-
-
-def rowsum(x: Expression) -> Expression:
-    """The sum of each row, a column."""
-    return of_rows("sum", x)
-
-
-def colmax(x: Expression) -> Expression:
-    """The largest of each column, a row."""
-    return of_columns("max", x)
-
-
-def colmin(x: Expression) -> Expression:
-    """The smallest of each column, a row."""
-    return of_columns("min", x)
-
-
-def colsum(x: Expression) -> Expression:
-    """The sum of each column, a row."""
-    return of_columns("sum", x)
-
-
-def of_rows(kind: str, x: Expression) -> Expression:
-    return Reduced(kind, expression(x), (x.shape[0], 1), x.element)
-
-
-def of_columns(kind: str, x: Expression) -> Expression:
-    return Reduced(kind, expression(x), (1, x.shape[1]), x.element)
+rowmax = of_lines("max", True, "The largest of each row, a column.")
+rowmin = of_lines("min", True, "The smallest of each row, a column.")
+rowsum = of_lines("sum", True, "The sum of each row, a column.")
+colmax = of_lines("max", False, "The largest of each column, a row.")
+colmin = of_lines("min", False, "The smallest of each column, a row.")
+colsum = of_lines("sum", False, "The sum of each column, a row.")
 
 
 def rows(count: int, base: Scalar = 0) -> Expression:

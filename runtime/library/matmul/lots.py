@@ -47,6 +47,7 @@ class Lot:
 
 
 def stretches(sizes: Sequence[int]) -> list[Stretch]:
+    """Groups of one size that stand side by side; those without rows are left out."""
     found: list[Stretch] = []
     group = first = 0
     for size, members in groupby(sizes):

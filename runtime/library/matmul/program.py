@@ -1,0 +1,416 @@
+"""The program of matmuls, while it is written: how blocks are shared, summed up and brought out."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, gcd
+
+from xdsl.dialects.builtin import f32, i8, i32
+from xdsl.ir import SSAValue
+
+from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.support.types import Shape, align_up, element_type
+from ge.dialects.tile.types import FRACTAL
+from ge.runtime.library.language import values as v
+from ge.runtime.library.language.indices import Condition, Index, Scalar, ceil_div, maximum, minimum
+from ge.runtime.library.language.tracing import Queue, Tracer
+from ge.runtime.library.language.values import Tile, Transposed
+from ge.runtime.library.launch import Arguments, Launch, Written
+from ge.runtime.library.matmul.blocks import (
+    Cut,
+    columns_together,
+)
+from ge.runtime.library.matmul.epilogue import Epilogue
+from ge.runtime.library.matmul.lots import Lot, lots
+from ge.runtime.library.matmul.operands import Feed, Operand
+from ge.runtime.library.matmul.outputs import Place, has_relu
+from ge.runtime.library.matmul.padding import Copy
+from ge.runtime.library.matmul.sections import Section
+from ge.runtime.library.matmul.split_sums import SharedWave, SplitSums
+
+UNSURE = 0.05  # parts of a time that estimates of whole blocks and of shared ones may be wrong by
+MOST, LEAST = 16384, 16  # elements of operands that a vector core computes at a time
+
+
+def part_of(size: int, most: int, unit: int) -> int:
+    """The largest part of a size in multiples of `unit` that divides it, of `most` at most; one
+    unit if there is none. A size that is no multiple stays."""
+    units = size // unit
+    parts = (d for d in range(1, units + 1) if units % d == 0 and d * unit <= max(most, unit))
+    return size if size % unit else unit * max(parts)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The program of matmuls: how they are cut, in parts of how many rows sums pass to the vector
+    cores, and how many elements of operands one of these computes at a time."""
+
+    launch: Launch
+    sections: Sequence[Section]
+    cut: Cut
+    rows: int
+    most: int
+
+    @property
+    def cores(self) -> int:
+        cores = self.launch.target.cube_cores
+        first = self.sections[0]
+        if first.copied:
+            return cores
+        if first.last_wave and not (waves := self.cut.waves(first.p, cores))[0]:
+            return waves[1] * first.splits
+        return min(sum(self.cut.blocks(p) for s in self.sections for p in s.shapes), cores)
+
+    def written(self) -> Written:
+        shapes: dict[SSAValue, Shape] = {}
+        for section in self.sections:
+            shapes[section.product.lhs.value] = section.product.lhs.shape
+            if section.is_direct:
+                shapes |= {out.value: out.stored_shape(section.p.m) for out in section.outputs}
+
+        def write(c: Tracer, arguments: Arguments) -> None:
+            Writer(self, c, arguments).write_all()
+
+        together = any(s.has_vector_cores for s in self.sections)
+        return Written(write, self.cores, shapes, None if together else Engine.CUBE)
+
+
+class Writer:
+    """The program, while it is written."""
+
+    def __init__(self, blocks: Blocks, c: Tracer, arguments: Arguments) -> None:
+        self.blocks, self.c, self.cut, self.arguments = blocks, c, blocks.cut, arguments
+        self.rings: dict[tuple[tuple[int, int], int], Tile] = {}
+        self.leads: dict[Operand, list[Scalar]] = {}  # of the matrices of a block
+        self.lot: Lot | None = None  # whose blocks are written
+        self.sums: list[Tile] = []
+        self.popped: dict[tuple[Shape, int], tuple[Tile, Queue]] = {}
+        self.pull = Epilogue(c, blocks.launch, arguments)
+        self.feed = Feed(c, blocks.launch, arguments, blocks.most)
+        if any(s.has_vector_cores for s in blocks.sections):
+            c.split()
+
+    def write_all(self) -> None:
+        for section in self.blocks.sections:
+            for operand in section.copied_operands:
+                source, is_lhs = self.arguments[operand.value], operand is section.product.lhs
+                outer = self.cut.m if is_lhs else self.cut.n
+                step = self.cut.k if operand.side == 1 else outer
+                self.feed.copies[operand] = copy = Copy(self.c, operand, source, step)
+                copy.write()
+        if self.feed.copies:
+            self.c.barrier()
+        before, shared, tiles = 0, list[tuple[Section, SplitSums]](), dict[Hashable, Tile]()
+        for section in self.blocks.sections:
+            if section.last_wave:
+                self.write_waves(section)
+                continue
+            if section.product.groups:
+                known = bool(section.product.group_sizes)
+                write = self.write_lots if known else self.write_groups
+                before = write(section, before)
+                continue
+            parts = SplitSums(self.c, section.p, tiles) if section.splits > 1 else None
+            self.write(section, before, parts)
+            before += self.cut.blocks(section.p)
+            if parts is not None:
+                shared.append((section, parts))
+        if shared:
+            self.c.barrier()
+        for section, parts in shared:
+            self.merge(section, parts)
+
+    def write(self, section: Section, before: int, shared_sums: SplitSums | None) -> None:
+        """A section: `before` blocks are those of the cores already."""
+        c, cut, p = self.c, self.cut, section.p
+        sums, splits = self.sums_of(section), section.splits
+        me = self.first_block(before)
+        for turn in c.range(ceil_div(cut.blocks(p) - me, c.cores)):
+            i = me + turn * c.cores
+            split, i = i % splits, c.now(i // splits) if splits > 1 else i
+            place = self.place(section, i)
+            self.sum_up(section, place, turn, split if splits > 1 else None)
+            if shared_sums is not None:
+                blocks = [ring[turn] for ring in sums]
+                shared_sums.store(split, place.row, place.col, blocks)
+            else:
+                self.bring_out(section, place, turn)
+
+    def first_block(self, before: int) -> Index:
+        """Of a core, where `before` blocks are those of the cores already."""
+        cores = self.blocks.cores
+        return self.c.now((self.c.core + (-before % cores)) % cores) if before else self.c.core
+
+    def write_lots(self, section: Section, before: int) -> int:
+        """The groups of a section; how many blocks are those of the cores then."""
+        c, across = self.c, self.cut.counts(section.p)[1]
+        for lot in lots(section.product.group_sizes, self.cut.m):
+            self.lot, me = lot, self.first_block(before)
+            for turn in c.range(ceil_div(lot.places * across - me, c.cores)):
+                place = self.place_in(section, lot, me + turn * c.cores)
+                self.sum_up(section, place, turn)
+                self.bring_out(section, place, turn)
+            before += lot.places * across
+        self.lot = None
+        return before
+
+    def write_groups(self, section: Section, before: int) -> int:
+        """The groups of a section whose offsets are read. A core has columns of a group, and every
+        so many-th of its blocks of rows: so few columns that all cores have some of one group that
+        has all rows. Columns depend on no number that is read, or no proof could tell cores apart.
+        """
+        c, p, cut, offsets = self.c, section.p, self.cut, section.product.offsets
+        assert offsets is not None
+        across, groups = cut.counts(p)[1], section.product.groups
+        apart = min(ceil(self.blocks.cores / across), ceil(p.m / cut.m))
+        count, me = apart * groups * across, self.first_block(before)
+        for turn in c.range(ceil_div(count - me, c.cores)):
+            i = c.now(me + turn * c.cores)
+            line, column = c.now(i // across), c.now(i % across)
+            group, first = c.now(line % groups), c.now(line // groups)
+            low, high = (
+                c.now(c.read(self.arguments[offsets][group + i], below=p.m + 1, ascending=True))
+                for i in (0, 1)
+            )
+            self.take_matrices(section, group)
+            self.pull.end = high
+            for block in c.range(ceil_div(ceil_div(high - low, cut.m) - first, apart)):
+                row = c.now(low + (first + block * apart) * cut.m)
+                place = Place(1, p.m, 0, row, c.now(column * cut.n))
+                self.sum_up(section, place, block)
+                self.bring_out(section, place, block)
+        self.pull.end = None
+        return before + count
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of the blocks that are written: those of a lot in multiples of what passes to the
+        vector cores at a time."""
+        if self.lot is None:
+            return self.cut.m
+        direct = all(s.is_direct for s in self.blocks.sections)
+        return align_up(self.lot.rows, FRACTAL if direct else self.blocks.rows)
+
+    def write_waves(self, section: Section) -> None:
+        """Whole blocks, as many for each core, and the parts of those that are left."""
+        c, splits, cores = self.c, section.splits, self.blocks.cores
+        wave, sums = SharedWave(c, section.p, self.cut), self.sums_of(section)
+        for turn in c.range(wave.waves) if wave.waves else ():
+            self.sum_up(section, place := self.place(section, c.core + turn * cores), turn)
+            self.bring_out(section, place, turn)
+        # the part's place depends on no loop, so it is known before the one that runs once or not
+        block, split = c.now(c.core // splits), c.now(c.core % splits)
+        place = self.place(section, block + wave.before)
+        for more in c.range(ceil_div(wave.count - c.core, cores)):
+            turn = more + wave.waves
+            self.sum_up(section, place, turn, split)
+            wave.store(split, block, sums[0][turn])
+        ((term, first),), own = section.terms, self.blocks.rows // c.parts
+        value, cols = term.op.result, section.part_cols or self.cut.n
+        out = c.ub(own, cols, element_type(value))
+        least = min(own, section.p.m)
+        for block, row, col in wave.merged(out):
+            self.pull.terms[value, first] = out[:least]
+            at = self.place(section, block + wave.before)
+            at = replace(at, row=at.row + row, col=at.col + col)
+            self.pull.col, self.pull.columns = at.col, cols
+            for to in section.outputs:
+                self.pull.store(to.value, to.box(at, least, cols))
+
+    def place(self, section: Section, block: Index) -> Place:
+        """Where a block is, whose matrices are those that `loaded` takes then."""
+        c, p, (down, across) = self.c, section.p, self.cut.counts(section.p)
+        group = columns_together(self.cut, p, c.target)
+        if group == across:
+            line, column = c.now(block // across), c.now(block % across)
+            batch, row = c.now(line // down), c.now(line % down)
+        else:  # so many columns, row after row, before the next ones
+            batch, inside = c.now(block // (down * across)), c.now(block % (down * across))
+            first = c.now(inside // (down * group) * group)
+            wide = minimum(across - first, group) if across % group else group
+            rest = c.now(inside % (down * group))
+            row, column = c.now(rest // wide), c.now(first + rest % wide)
+        cut = self.cut
+        place = Place(p.batch, p.m, batch, c.now(row * cut.m), c.now(column * cut.n))
+        self.take_matrices(section, place.batch)
+        return place
+
+    def place_in(self, section: Section, lot: Lot, block: Index) -> Place:
+        """Where a block of a lot is: blocks of a row of them come one after the other."""
+        c, s, across = self.c, lot.stretch, self.cut.counts(section.p)[1]
+        line, column = c.now(block // across), c.now(block % across)
+        group = c.now(line // lot.blocks)
+        row = group * s.size + line % lot.blocks * lot.rows + (s.first + lot.begin)
+        self.take_matrices(section, c.now(group + s.group))
+        return Place(1, section.p.m, 0, c.now(row), c.now(column * self.cut.n))
+
+    def take_matrices(self, section: Section, number: Scalar) -> None:
+        """The matrices of a block: `loaded` takes them."""
+        batches = section.product.batches
+        for operand in dict.fromkeys(o for term, _ in section.terms for o in term.operands):
+            self.leads[operand] = operand.matrix(batches, number, self.c, self.arguments)
+
+    def sum_up(
+        self, section: Section, place: Place, turn: Index, split: Index | None = None
+    ) -> None:
+        """The sums of a block, or of the part of their terms that has this number."""
+        c, steps, splits = self.c, ceil(section.p.k / self.cut.k), section.splits
+        first, begin, end = c.now(turn * steps), 0, steps
+        if split is not None:
+            begin, end = (c.now((split + n) * steps // splits) for n in (0, 1))
+        sums = self.sums_in(section, turn)
+        for step in c.range(begin, end):
+            self.step(section, place, first + step, step, step == begin, sums)
+
+    def bring_out(self, section: Section, place: Place, turn: Index) -> None:
+        """The sums of a whole block."""
+        sums = self.sums_in(section, turn)
+        if section.is_direct:
+            self.store(section, place, sums[0])
+        else:
+            self.pass_on(section, place, sums, turn)
+
+    def merge(self, section: Section, shared_sums: SplitSums) -> None:
+        """What follows the matmuls, of sums that several cores have parts of."""
+        values = [term.op.result for term, _ in section.terms]
+        elements = [element_type(value) for value in values]
+        for col, tiles in shared_sums.merged(elements, section.part_cols):
+            rows, cols = tiles[0].shape
+            for value, (_, first), tile in zip(values, section.terms, tiles, strict=True):
+                self.pull.terms[value, first] = tile
+            self.pull.col, self.pull.columns = col, cols
+            at = Place(1, section.p.m, 0, 0, col)
+            for out in section.outputs:
+                self.pull.store(out.value, out.box(at, rows, cols))
+
+    def sums_of(self, section: Section) -> list[Tile]:
+        """Rings in L0C, one for each matmul."""
+        kind = i32 if section.p.element == i8 else f32
+        while len(self.sums) < len(section.terms):
+            self.sums.append(self.c.l0c(self.cut.m, self.cut.n, kind, copies=self.cut.sums))
+        return self.sums[: len(section.terms)]
+
+    def sums_in(self, section: Section, turn: Index) -> list[Tile]:
+        """Those of a block."""
+        shape = self.block_rows, self.cut.n
+        return [ring[turn].part(0, 0, shape) for ring in self.sums_of(section)]
+
+    def step(
+        self,
+        section: Section,
+        place: Place,
+        copy: Index,
+        step: Index,
+        start: Condition | bool,
+        sums: Sequence[Tile],
+    ) -> None:
+        """Operands of one step come to L1, and are multiplied; at the start sums begin anew."""
+        cut, k = self.cut, step * self.cut.k
+        lhs = section.product.lhs, (cut.m, cut.k), (place.row, k)
+        left = self.loaded(section, *lhs, copy, 0, self.block_rows)
+        for number, ((term, at), acc) in enumerate(zip(section.terms, sums, strict=True), 1):
+            rhs = term.rhs, (cut.k, cut.n), (k, place.col + at if at else place.col)
+            right = self.loaded(section, *rhs, copy, number)
+            self.c.mmad(acc, left, right, init=start, k=cut.part)
+
+    def loaded(
+        self,
+        section: Section,
+        operand: Operand,
+        shape: tuple[int, int],
+        at: tuple[Scalar, Scalar],
+        copy: Index,
+        number: int,
+        rows: int = 0,
+    ) -> Tile | Transposed:
+        """A part of an operand in L1; `number` says which ring it has, `rows` how many rows are
+        needed (0: all)."""
+        key = operand.tile_shape(*shape), number
+        if key not in self.rings:
+            self.rings[key] = self.c.l1(*key[0], section.p.element, copies=2)
+        shape = rows or shape[0], shape[1]
+        box = operand.box(self.leads[operand], at, shape)
+        tile = self.rings[key][copy].part(0, 0, operand.tile_shape(*shape))
+        return operand.as_taken(self.feed.fill(tile, operand, box, copy))
+
+    # ---- on the way out
+
+    def parts(
+        self, section: Section, rows: int, whole: int
+    ) -> Iterator[tuple[Scalar, Scalar, int, int]]:
+        """Row, column and sizes of the parts of a block of so many rows that are boxes of the
+        outputs."""
+        cut, cols = self.cut, section.part_cols or self.cut.n
+        across = cut.n // cols
+        if (count := whole // rows * across) == 1:
+            yield 0, 0, rows, cols
+            return
+        for i in self.c.range(count):
+            yield i // across * rows, 0 if across == 1 else i % across * cols, rows, cols
+
+    def store(self, section: Section, place: Place, sums: Tile) -> None:
+        whole = self.cut.m if self.lot is None else self.lot.rows
+        for row, col, rows, cols in self.parts(section, gcd(whole, section.part_rows), whole):
+            part = sums if (rows, cols) == sums.shape else sums.part(row, col, (rows, cols))
+            for out in section.outputs:
+                at = replace(place, row=place.row + row, col=place.col + col)
+                box = out.stored(self.arguments[out.value], at, rows, cols, self.pull.end)
+                self.c.store(box, part, relu=True in has_relu(out.value))
+
+    def pass_on(self, section: Section, place: Place, sums: Sequence[Tile], turn: Index) -> None:
+        c, own = self.c, self.blocks.rows // self.c.parts
+        for row, col, rows, cols in self.parts(section, self.blocks.rows, self.block_rows):
+            for number, ((term, _), acc) in enumerate(zip(section.terms, sums, strict=True)):
+                tile, queue = self.passing((own, cols), term.op.result, number)
+                queue.push(acc if (rows, cols) == acc.shape else acc.part(row, col, (rows, cols)))
+                queue.pop(tile)
+            at = replace(place, row=place.row + row, col=place.col + col)
+            if self.pull.end is not None:
+                self.follow(section, at, (own, cols), True)
+            elif self.lot is None:
+                self.follow(section, at, (min(own, section.p.m), cols), own <= section.p.m)
+            elif (left := self.lot.rows % rows) == 0:
+                self.follow(section, at, (own, cols), True)
+            else:
+                ends = self.lot.rows - left
+                for _ in c.range(minimum(ends // rows - row // rows, 1)) if ends else ():
+                    self.follow(section, at, (own, cols), True)
+                for _ in c.range(row // rows - ends // rows + 1):
+                    self.follow_last(section, at, left, (own, cols))
+
+    def follow(self, section: Section, at: Place, shape: v.Shape, by_all: bool) -> None:
+        """What follows the matmuls, of so many rows and columns of each vector core, from a place
+        on; of the first one alone where that has all rows."""
+        for _ in self.c.range(1 - self.c.part) if self.c.parts > 1 and not by_all else (0,):
+            below = at.row + self.c.part * shape[0] if self.c.parts > 1 and by_all else at.row
+            self.write_outputs(section, replace(at, row=below), shape)
+
+    def follow_last(self, section: Section, at: Place, left: int, shape: v.Shape) -> None:
+        """Where the rows of all vector cores together are more than those that are left: each has
+        as many of these as there are, the first ones all of theirs."""
+        own, cols = shape
+        for part in range(min(self.c.parts, -(-left // own))):
+            mine, number = min(own, left - part * own), self.c.part - part
+            alone = self.c.range(1 - maximum(number, 0 - number)) if self.c.parts > 1 else (0,)
+            for _ in alone:
+                there = replace(at, row=at.row + part * own)
+                self.write_outputs(section, there, (mine, cols))
+
+    def write_outputs(self, section: Section, at: Place, shape: v.Shape) -> None:
+        rows, cols = shape
+        own = self.blocks.rows // self.c.parts, cols
+        for number, (term, first) in enumerate(section.terms):
+            tile, _ = self.passing(own, term.op.result, number)
+            self.pull.terms[term.op.result, first] = tile[:rows]
+        self.pull.col, self.pull.columns = at.col, cols
+        for out in section.outputs:
+            if self.pull.end is not None:
+                self.pull.row = out.spans(at.rows)[0]
+            self.pull.store(out.value, out.box(at, rows, cols))
+
+    def passing(self, shape: v.Shape, value: SSAValue, number: int) -> tuple[Tile, Queue]:
+        """What a matmul's sums come to UB in."""
+        key = shape, number
+        if key not in self.popped:
+            tile = self.c.ub(*shape, element_type(value))
+            self.popped[key] = tile, self.c.queue(tile, 2)
+        return self.popped[key]
