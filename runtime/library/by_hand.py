@@ -94,8 +94,9 @@ def number_of(launch: Launch, value: SSAValue) -> "Argument":
 
 
 def passed_over(launch: Launch) -> Operation | None:
-    """An op of a fused launch that has an author, who wrote it for a launch of its own."""
+    """An op of a fused launch that has an author, who wrote it for a launch of its own; none of a
+    launch that is somebody's own fusion."""
     main = launch.kernel.main
-    if main in launch.body.ops:
+    if main in launch.body.ops or isinstance(main, CustomOp):
         return None
     return next((op for op in launch.body.ops if author_of(op) is not None), None)
