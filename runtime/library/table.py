@@ -51,7 +51,10 @@ def lowering_at(place: str) -> Callable[[Launch], Written]:
 
 
 def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
-    """Raises NotLowered where there is none."""
+    """Raises NotLowered where there is none, as for what runs on no core."""
+    engine = launch.kernel.engine.data
+    if engine not in BY_ENGINE:
+        raise NotLowered(f"nothing is lowered for engine {engine}")
     if by_hand(launch) is not None:
         return lower_by_hand
     kinds = {type(op) for op in launch.body.ops}
@@ -64,10 +67,7 @@ def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
         return partial(lower_plain_ops, lambda plain: lowering_of(plain)(plain))
     if any(isinstance(op, ResizeOp) and not is_repeat(op) for op in launch.body.ops):
         return lowering_at("windows.resize.lower_resize")
-    engine = launch.kernel.engine.data
     rows = any(op.ACCESS is Access.ROWS for op in launch.body.ops)
     if engine is Engine.VECTOR and moves(launch) and not rows:
         return lower_moves
-    if engine not in BY_ENGINE:
-        raise NotLowered(f"nothing is lowered for engine {engine}")
     return lowering_at(BY_ENGINE[engine])

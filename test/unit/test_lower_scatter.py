@@ -169,3 +169,10 @@ NONE = {
 @pytest.mark.parametrize("reason", NONE)
 def test_what_has_no_program_says_why(reason: str) -> None:
     assert reason in lowered(NONE[reason][0]).reasons[0]
+
+
+def test_what_the_host_computes_has_no_program() -> None:
+    """As of indices that are put in order, of a few integers."""
+    result = lowered(function("scatter_elements", [tensor([50], "i32")] * 3))
+    assert not result.pairs
+    assert "nothing is lowered for engine host" in result.reasons[0]
