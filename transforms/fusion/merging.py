@@ -252,20 +252,20 @@ class Merger:
                 if not any(groups.producer(v) is group for v in op.operands):
                     groups.split_off(op, before=True)
 
-    def finish(self, group: Group, kind: type[FusedOp]) -> None:
+    def finish(self, group: Group, kind: type[FusedOp], likely: int = 0) -> None:
         """Make a group of several ops a launch of that kind. Where no lowering has a program for
         it, ops at its end, or before what multiplies, stay apart; on the vector unit those at the
-        end are a launch, too, if they can be."""
+        end are a launch, too, if they can be. `likely`: as in `with_program`."""
         self.trim(group)
         if self.tiles and len(group.ops) > 1:
             ops = self.groups.in_order(group)
-            begin, end = self.with_program(ops)
+            begin, end = self.with_program(ops, likely)
             behind = self.groups.split(group, ops[end:]) if end < len(ops) else None
             front, group = group, self.groups.split(group, ops[begin:end]) if begin else group
             if front is not group:
                 self.groups.take_apart(front)
             if behind is not None and kind is RegionOp:
-                self.finish(behind, kind)
+                self.finish(behind, kind, end - begin)
             elif behind is not None:
                 self.groups.take_apart(behind)
             self.trim(group)
@@ -273,20 +273,28 @@ class Merger:
             group.kind = kind
             count(self.rule)
 
-    def with_program(self, ops: Sequence[Operation]) -> tuple[int, int]:
+    def with_program(self, ops: Sequence[Operation], likely: int = 0) -> tuple[int, int]:
         """Where the ops of a launch that have a tile program together begin and end: as many as
         possible, with the first one that multiplies, but for those at the end that take less time
-        as a launch of their own. All, if none have a program, or that is not known."""
+        as a launch of their own. All, if none have a program, or that is not known. `likely`: how
+        many at the front probably have one; where it is given, as many are tried first, then twice
+        as many, so that what comes apart into many launches is not looked at whole for each."""
         whole = 0, len(ops)
         body = self.body_of(ops)
         if body.kind or not body.is_static or all(map(is_shape_arithmetic, ops)):
             return whole
-        main = next((i for i, op in enumerate(ops) if multiplies(op)), 0)
-        if (answer := asked(body, self.target)).refusal is None:
-            return 0, self.fastest_end(ops, main, answer.us)
 
         def has_program(begin: int, end: int) -> bool:
             return asked(self.body_of(ops[begin:end]), self.target).refusal is None
+
+        while 0 < likely < len(ops):
+            if not has_program(0, likely):
+                ops = ops[:likely]
+                body = self.body_of(ops)
+            likely *= 2
+        main = next((i for i, op in enumerate(ops) if multiplies(op)), 0)
+        if (answer := asked(body, self.target)).refusal is None:
+            return 0, self.fastest_end(ops, main, answer.us)
 
         ends = range(len(ops) - 1, main, -1)  # if one has a program, shorter ones have, too
         begins = range(1, main + 1)
