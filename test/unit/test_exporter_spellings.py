@@ -25,7 +25,7 @@ from ge.lowering.pipeline.options import Options
 
 Block = Callable[[Expr], Expr]
 
-TOKENS, HEADS, SIZE = 16, 4, 8
+TOKENS, HEADS, SIZE = 16, 4, 16  # columns of a head: no less than tile programs take apart
 WIDTH = HEADS * SIZE
 SCALE = SIZE**-0.5
 

@@ -137,7 +137,7 @@ def test_dropout_behind_a_convolution_gains_nothing() -> None:
             [numpy_helper.from_array(np.ones((4, 3, 3, 3), np.float32), "w")],
         )
         module = import_model(helper.make_model(graph)).module
-        lower(module, Options(), until="fused")
+        lower(module, Options(target="910_merged"), until="fused")
         texts.append(str(module))
     assert texts[0] == texts[1]
     assert texts[1].count("fused_op.conv") == 1

@@ -241,7 +241,7 @@ def test_fused_launches_come_apart(body: str, batch: int, pieces: int) -> None:
     payload = {n: rng.standard_normal(s).astype(np.float32) for n, s in drawn.items()}
     shapes = {"x": (batch, 8, 8, 8), "k": (batch, 8, 16, 8), "v": (batch, 8, 16, 8), "m": (8, 16)}
     inputs = {n: rng.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
-    lower(module, Options(), until="buffers")
+    lower(module, Options(target="910_merged"), until="buffers")
     before = launches(module)
     assert any(isinstance(op, FusedOp) for op in module.walk())
     module = program(module, pieces)
