@@ -186,7 +186,10 @@ class Pull:
         """The reduction of a box of the operand: at once, or in parts of the sizes `parts`, which
         are combined element by element first."""
         source, axes = op.operands[0], op.reduced_axes() or ()
-        shape = shape_of(source)
+        shape, spans = shape_of(source), list(box.spans)
+        for dim in () if op.keep_dims.value.data else sorted(axes):
+            spans.insert(dim, (0, 1))
+        box = Box.of(spans)
         sizes = {dim: self.parts.get(dim, shape[dim]) for dim in axes}
         loops = [dim for dim in axes if sizes[dim] < shape[dim]]
         offsets, result = list(box.offsets), self.buffer(tile_shape(box, column), value)

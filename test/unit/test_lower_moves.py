@@ -183,6 +183,26 @@ def test_one_number_everywhere(number: str, element: str, shape: Shape) -> None:
     compare(text, all_lowered=True, exact=True, orders=1)
 
 
+@pytest.mark.parametrize(("axes", "rest"), [([0, 1], ()), ([1], (3,)), ([0], (1,))])
+def test_sums_of_elements_that_keep_no_dimension(axes: list[int], rest: Shape) -> None:
+    """Their boxes have fewer dimensions than what is added up."""
+    result = named(rest, "f32")
+    text = program(
+        ["3x5xf32", "3x1xi64", "3x1xf32", result],
+        "%0 = gather_elements %a, %b axis 1 : 3x5xf32, 3x1xi64 -> 3x1xf32",
+        "%1 = mul %0, %c : 3x1xf32, 3x1xf32 -> 3x1xf32",
+        f'%2 = reduce "sum" %1 axes {axes} {{keep_dims = false}} : 3x1xf32 -> {result}',
+        f"%r = mul %2, %2 : {result}, {result} -> {result}",
+    )
+
+    def make(rng: np.random.Generator, element: Attribute, size: Sequence[int]) -> Array:
+        if str(element) == "i64":
+            return rng.integers(-5, 5, tuple(size))
+        return random_array(rng, element, size)
+
+    compare(text, all_lowered=True, make=make, orders=1)
+
+
 def test_many_elements_of_a_part_are_not_lowered():
     types = ["90x90xf16", "80x90xi64", "80x90xf16"]
     line = "%r = gather_elements %a, %b axis 1 : 90x90xf16, 80x90xi64 -> 80x90xf16"
