@@ -22,6 +22,7 @@ from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.sizes import placed_results, stated_bytes, unknown_results
+from ge.dialects.support.diagnostics import SourceLocation, read_location
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
@@ -234,14 +235,18 @@ def count_work(module: ModuleOp) -> int:
 
 def count_layers(module: ModuleOp) -> dict[str, int]:
     """The matmuls, convolutions and attentions of the program by what they multiply: integers,
-    floats with weights of integers, or floats."""
+    floats with weights of integers, or floats. Products of bytes of the same codes are one: they
+    have the place of their layer in the model, and its weight."""
     main = main_function(module)
     counts = {"integer": 0, "integer weights": 0, "float": 0}
+    seen = set[tuple[SourceLocation, SSAValue]]()
     for op in () if main is None else all_ops(main.body.blocks):
         if isinstance(op, MatmulOp | GroupedMatmulOp | Convolution | AttentionLike):
             factors = op.operands[:2]
             if all(is_integer(element_type(v)) for v in factors):
-                counts["integer"] += 1
+                place = read_location(op.location)
+                counts["integer"] += place is None or (place, factors[1]) not in seen
+                seen |= set() if place is None else {(place, factors[1])}
             elif any(isinstance(v.owner, DequantizeOp) and is_prepared(v) for v in factors):
                 counts["integer weights"] += 1
             else:
