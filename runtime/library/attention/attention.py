@@ -310,7 +310,7 @@ class Attention(Facts):
             self.write_other(c, pull, value)
 
     def rounds(
-        self, c: Tracer, met: "Sequence[Part]", at: "Place", split: Scalar | None
+        self, c: Tracer, met: "Sequence[Part]", at: "Place", split: "Scalar | None"
     ) -> "list[Round]":
         """Which tiles of each part queries at a place meet, one part behind the other; with `split`
         the share of them that has this number."""
