@@ -271,7 +271,7 @@ class Attention(Facts):
             mine = self.own_rows(c, at, H)
             own = whole.queries(q, i, at)
             vector.begin(mine)
-            rounds = self.rounds(c, met, at, i % self.splits if splits else None)
+            rounds = self.rounds_of(c, met, at, i % self.splits if splits else None)
             for j in c.range(rounds[0].begin, rounds[-1].end + AHEAD):
                 for r in rounds:
                     is_before = j < r.end
@@ -309,7 +309,7 @@ class Attention(Facts):
         for value in others:
             self.write_other(c, pull, value)
 
-    def rounds(
+    def rounds_of(
         self, c: Tracer, met: "Sequence[Part]", at: "Place", split: "Scalar | None"
     ) -> "list[Round]":
         """Which tiles of each part queries at a place meet, one part behind the other; with `split`
