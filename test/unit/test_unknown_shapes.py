@@ -10,6 +10,7 @@ import pytest
 from xdsl.ir import Operation
 
 from ge.dialects.support.errors import GeError
+from ge.lowering.driver.binding import Binder
 from ge.lowering.driver.cache import compile_model
 from ge.lowering.onnx.importer import import_model
 from ge.lowering.pipeline.options import FUSION_MODES
@@ -54,15 +55,17 @@ def test_values_without_rank_are_refused(kind: str, memory: int, mode: str, tmp_
     assert e.value.where == 'loc("y")'
 
 
+LOOP = """g (float[2,3] x, int64 n, int64[k] s) => (float[p,q] y) {
+    y = Loop(n, , x) <body = body (int64 i, bool go, float[p,q] v) => (bool g2, float[p,q] t) {
+        g2 = Identity(go)
+        t = Reshape(v, s)
+    }>
+}"""
+
+
 def test_the_rank_that_a_loop_declares(tmp_path: Path) -> None:
-    text = """g (float[2,3] x, int64 n, int64[k] s) => (float[p,q] y) {
-        y = Loop(n, , x) <body = body (int64 i, bool go, float[p,q] v) => (bool g2, float[p,q] t) {
-            g2 = Identity(go)
-            t = Reshape(v, s)
-        }>
-    }"""
     path = tmp_path / "m.onnx"
-    onnx.save(onnx.parser.parse_model(HEAD + text), path)
+    onnx.save(onnx.parser.parse_model(HEAD + LOOP), path)
     program = compile_model(str(path))
     session = Session(program.module, program.payload)
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -71,6 +74,27 @@ def test_the_rank_that_a_loop_declares(tmp_path: Path) -> None:
     np.testing.assert_array_equal(y, x.reshape(6, 1))
     with pytest.raises(GeError, match=r"gives tensor<6xf32> where tensor<\?x\?xf32> is declared"):
         session.run({**inputs, "s": np.array([6])})
+    y = session.run({**inputs, "n": np.array(0), "s": np.array([6])})["y"]
+    np.testing.assert_array_equal(y, x)
+
+
+IF = """g (float[2,3] x, bool c, int64[k] s) => (float[p,q] y) {
+    y = If(c) <
+        then_branch = a () => (float[p,q] t) { t = Reshape(x, s) },
+        else_branch = b () => (float[p,q] e) { e = Relu(x) }
+    >
+}"""
+
+
+@pytest.mark.parametrize("text", [IF, LOOP])
+def test_sizes_that_give_one_value_two_ranks_stay_open(text: str, tmp_path: Path) -> None:
+    """The branch may not be taken, and the loop may have no round."""
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(HEAD + text), path)
+    program = compile_model(str(path))
+    binder = Binder(program, program.compilation.options)
+    assert binder.at({"k": 2}) is not program
+    assert all(binder.at({"k": size}) is program for size in (1, 3))
 
 
 def test_a_body_that_is_imported_again_leaves_no_uses_behind() -> None:

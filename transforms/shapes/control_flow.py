@@ -12,17 +12,22 @@ from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import LOOP_ARGUMENTS
 from ge.dialects.npu_task.ops import CopyOp
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import DYNAMIC, array_ints, shape_of
+from ge.dialects.support.types import DYNAMIC, array_ints, shape_of, shape_text
 from ge.transforms.shapes.buffers import Buffers, buffer_type
 
 
 class UnfitBranch(GeError):
-    """The launches of a branch do not fit the sizes. It may be one that is not taken."""
+    """A branch, or the body of a loop, does not fit the sizes. It may be one that never runs."""
 
 
 def joined(a: Attribute, b: SSAValue) -> MemRefType[Attribute]:
-    """The type of a buffer that takes values of a type, and another value."""
-    pairs = zip(data_type(a)[1], shape_of(b), strict=True)
+    """The type of a buffer that takes values of a type, and another value. Raises UnfitBranch where
+    their ranks differ, as those of values do whose shapes are inputs."""
+    first, other = data_type(a)[1], shape_of(b)
+    if len(first) != len(other):
+        texts = f"{shape_text(first)} and {shape_text(other)}"
+        raise UnfitBranch(f"one value has the shapes {texts}, of different ranks")
+    pairs = zip(first, other, strict=True)
     return buffer_type(b, shape=tuple(x if x == y else DYNAMIC for x, y in pairs))
 
 
@@ -49,7 +54,8 @@ class ControlFlow:
         return block, values
 
     def branch(self, op: IfOp | CaseOp) -> None:
-        """All branches. Raises UnfitBranch where one does not fit the sizes."""
+        """All branches. Raises UnfitBranch where one does not fit the sizes, or its results have
+        other ranks."""
         binding = self.binding
         condition = binding.buffer(op.operands[0])
         try:
@@ -128,7 +134,8 @@ class ControlFlow:
     def fixpoint(
         self, op: LoopOp, starts: Sequence[SSAValue]
     ) -> tuple[Block, list[SSAValue], list[MemRefType[Attribute]]]:
-        """The body for the most precise types of carried values that hold in every round."""
+        """The body for the most precise types of carried values that hold in every round. Raises
+        UnfitBranch where their ranks change."""
         first = [buffer_type(a) for a in op.body.block.args[:LOOP_ARGUMENTS]]
         types = [buffer_type(v) for v in starts]
         while True:
