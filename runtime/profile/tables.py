@@ -92,12 +92,12 @@ OP_SUMMARY = (
     "aic_mte2_time(us)", "aic_mte2_ratio", "aic_fixpipe_time(us)", "aic_fixpipe_ratio",
     "aiv_time(us)", "aiv_total_cycles", "aiv_vec_time(us)", "aiv_vec_ratio",
     "aiv_mte2_time(us)", "aiv_mte2_ratio", "aiv_mte3_time(us)", "aiv_mte3_ratio",
-    "memory_bound", "cube_utilization(%)", "Slack Time(us)", "Warm Inputs(%)", "Timed By",
+    "memory_bound", "cube_utilization(%)", "Slack Time(us)", "Warm Inputs(%)", "Timed By", "Clock",
 )  # fmt: skip
 
 OP_STATISTIC = (
     "Model Name", "OP Type", "Core Type", "Count",
-    "Total Time(us)", "Min Time(us)", "Avg Time(us)", "Max Time(us)", "Ratio(%)", "Timed By",
+    "Total Time(us)", "Min Time(us)", "Avg Time(us)", "Max Time(us)", "Ratio(%)", "Clock",
 )  # fmt: skip
 
 
@@ -130,7 +130,7 @@ def _summary_row(number: int, task: Task, target: Target, model: str) -> dict[st
         "Input Data Types": _dtypes(ins),
         "Output Shapes": _shapes(outs),
         "Output Data Types": _dtypes(outs),
-        "Timed By": target.timed(*by_formula([task])),
+        "Clock": target.timed(*by_formula([task])),
     }
     duration = task.duration_us or 1.0
     if "cube" in cores:
@@ -149,6 +149,7 @@ def _summary_row(number: int, task: Task, target: Target, model: str) -> dict[st
             row |= _pipe("aiv_mte3", time.out_us, duration)
     if task.kernel is not None:
         row["Warm Inputs(%)"] = round(100 * time.warm, 1)
+        row["Timed By"] = "formulas" if time.held is None else "tiles"
     if task.engine in ("cube", "vector"):
         busiest = max(time.cube_us, time.vector_us)
         row["memory_bound"] = round(time.in_us / busiest, 3) if busiest else "N/A"
@@ -181,7 +182,7 @@ def op_statistic(timelines: Sequence[Timeline], model: str) -> list[dict[str, An
             "Avg Time(us)": _us(sums[kind, core] / counts[kind, core]),
             "Max Time(us)": _us(max(t.duration_us for t in tasks)),
             "Ratio(%)": round(100 * sums[kind, core] / total, 3),
-            "Timed By": targets[kind, core].timed(*by_formula(tasks)),
+            "Clock": targets[kind, core].timed(*by_formula(tasks)),
         }
         for (kind, core), tasks in groups.items()
     ]
