@@ -19,7 +19,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from math import prod
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from xdsl.dialects.arith import (
     AddiOp,
@@ -79,13 +79,32 @@ class Unknown(Exception):
     """A number that depends on what is in device memory."""
 
 
+class Load(NamedTuple):
+    """A load, in a block that is walked again and again."""
+
+    memref: SSAValue
+    number: int  # of the load
+    offsets: Sequence[SSAValue]
+    size: int  # bytes of a box
+    most: int  # of the memref
+
+
+class Inner(NamedTuple):
+    """A loop with loads."""
+
+    op: ForOp
+    variable: SSAValue
+    items: "Sequence[Load | Inner]"
+
+
 def loaded_again(
     programs: Sequence[tuple[ProgramOp, int]], cores: int, room: int, most: int | None = None
 ) -> Counter[SSAValue]:
     """Bytes of each memref that cross HBM more than once, with so many bytes of L2; none where it
     is not known which they are. `programs`: of one core, with their parts. With `most` no more
     turns of a core are followed, and the others bring as much as the last half of these."""
-    turns = [turns_of(p, part, n, cores) for n in range(cores) for p, part in programs]
+    loads = [(loads_in(p.body.block), part) for p, part in programs]
+    turns = [turns_of(items, part, n, cores) for n in range(cores) for items, part in loads]
     try:
         if most is None:
             return again(turns, room)
@@ -135,28 +154,38 @@ def again(
     return total
 
 
-def turns_of(program: ProgramOp, part: int, core: int, cores: int) -> Iterator[Turn]:
+def turns_of(items: Sequence[Load | Inner], part: int, core: int, cores: int) -> Iterator[Turn]:
     """What one core loads in each turn. Raises Unknown."""
     at = Numbers(core, cores, part)
-    for op in program.body.block.ops:
-        if isinstance(op, ForOp):
-            for turn in at.steps(op):
-                inner = at.where({op.body.block.args[0]: turn})
-                yield dict(pieces(op.body.block, inner, 1))
+    for item in items:
+        if isinstance(item, Inner):
+            for turn in at.steps(item.op):
+                yield dict(pieces(item.items, at.where({item.variable: turn}), 1))
 
 
-def pieces(block: Block, at: "Numbers", times: int) -> Iterator[tuple[Piece, int]]:
-    """What the loads of a block bring, which is run so many times."""
+def loads_in(block: Block) -> list[Load | Inner]:
+    """The loads of a block, and the loops around some."""
+    found: list[Load | Inner] = []
     for op in block.ops:
         if isinstance(op, LoadOp):
             view = box_of(op.source)
-            offsets = tuple(at.number(o) for o in view.offsets)
             size = storage_bytes(prod(view.box_sizes), data_type(view.source.type)[0])
-            yield (view.source, id(op), offsets), min(times * size, byte_size(view.source.type))
-        elif isinstance(op, ForOp) and (steps := at.steps(op)):
-            yield from pieces(
-                op.body.block, at.where({op.body.block.args[0]: steps[0]}), times * len(steps)
-            )
+            most = byte_size(view.source.type)
+            found.append(Load(view.source, id(op), view.offsets, size, most))
+        elif isinstance(op, ForOp) and (items := loads_in(op.body.block)):
+            found.append(Inner(op, op.body.block.args[0], items))
+    return found
+
+
+def pieces(items: Sequence[Load | Inner], at: "Numbers", times: int) -> Iterator[tuple[Piece, int]]:
+    """What loads bring, which are run so many times."""
+    for item in items:
+        if type(item) is Load:
+            offsets = tuple([at.number(o) for o in item.offsets])
+            yield (item.memref, item.number, offsets), min(times * item.size, item.most)
+        elif type(item) is Inner and (steps := at.steps(item.op)):
+            inner = at.where({item.variable: steps[0]})
+            yield from pieces(item.items, inner, times * len(steps))
 
 
 class Numbers:
