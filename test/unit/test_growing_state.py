@@ -205,10 +205,12 @@ def test_a_row_without_a_block_is_not_read() -> None:
         in_blocks(np.array([2, 0]), 6, rows)
 
 
-def test_the_clock_reads_the_rows_that_hold_values() -> None:
+@pytest.mark.parametrize("name", ["910_merged", "910b2"])
+def test_the_clock_reads_the_rows_that_hold_values(name: str) -> None:
     """And no others: 2 layers have keys and values of 2 x 4 heads, of 16 floats a row each."""
-    program = compiled(str(MODELS / "gpt2_decode.dynamic.onnx"), 512, state_layout="paged:64")
-    module, target = program.module, ge.Target.load("910_merged")
+    options: dict[str, Any] = {"state_layout": "paged:64", "target": name}
+    program = compiled(str(MODELS / "gpt2_decode.dynamic.onnx"), 512, **options)
+    module, target = program.module, ge.Target.load(name)
     full, told = simulate(module, target), simulate(module, target, rows=512)
     assert full.notes == ["attention reads 512 of 512 rows of 'past', as where the states are full"]
     assert told.notes == ["attention reads 512 of 512 rows of 'past'"]
