@@ -50,6 +50,24 @@ func.func @main(%x: {kind}) -> {kind} {{
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("pads", ["3, 2, 1, 4", "0, -2, 3, 40", "-1, -1, -1, 1"])
+def test_padding_with_a_number_that_is_an_input(target: str, pads: str) -> None:
+    top, left, bottom, right = map(int, pads.split(", "))
+    x, y = "tensor<2x5x30x33xf32>", f"tensor<2x5x{30 + top + bottom}x{33 + left + right}xf32>"
+    compare(
+        f"""
+func.func @main(%x: {x}, %v: tensor<f32>) -> {y} {{
+  %0 = graph.pad %x pads [{pads}] axes [2, 3] value(%v : tensor<f32>) : {x} -> {y}
+  func.return %0 : {y}
+}}""",
+        target,
+        exact=True,
+        all_lowered=True,
+        orders=1,
+    )
+
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
 def test_padding_with_elements(target: str, mode: str) -> None:
     x, y = "tensor<2x5x30x33xf32>", "tensor<2x5x34x39xf32>"

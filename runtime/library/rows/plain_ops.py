@@ -1,11 +1,13 @@
 """Moves that are no boxes of their operand, in ops that are: a triangle is chosen by the numbers of
-rows and columns, so are the places of one_hot; what is padded with elements is set side by side.
+rows and columns, so are the places of one_hot; what is padded with elements, or with a number that
+is known at run time only, is set side by side.
 
     %y = graph.tri %x k 0                      %c = graph.compare "ge" %rows, %columns
                                    becomes     %y = graph.select %c, %x, 0
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +17,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph.creation import TriOp
 from ge.dialects.graph.indexing import OneHotOp
-from ge.dialects.graph.shape import BlockOp
+from ge.dialects.graph.shape import BlockOp, BroadcastToOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, distinct_axes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
@@ -30,20 +32,21 @@ MOST_PARTS = 64  # that a dimension is set together of
 
 
 def needs_plain_ops(launch: Launch) -> bool:
-    return any(plain_form(op) is not None for op in launch.body.ops)
+    return any(plain_form(launch, op) is not None for op in launch.body.ops)
 
 
 def lower_plain_ops(lower: Callable[[Launch], Written], launch: Launch) -> Written:
     """The launch in plain ops, by the lowering that takes these. Raises NotLowered."""
-    body, new = simple_body(launch.body, plain_form)
+    body, new = simple_body(launch.body, partial(plain_form, launch))
     before = {new[v]: v for v in (*launch.body.inputs, *launch.body.outputs)}
     replaced = Replaced(launch.kernel, launch.target, body, before, of=launch)
     return replaced.original(lower(replaced))
 
 
-def plain_form(op: TensorOp) -> Simplify | None:
+def plain_form(launch: Launch, op: TensorOp) -> Simplify | None:
     if isinstance(op, PadOp) and op.mode.data == "constant":
-        return None
+        is_known = op.value is None or launch.number(op.value) is not None
+        return None if is_known else pad_computed
     return next((f for t, f in PLAIN.items() if isinstance(op, t)), None)
 
 
@@ -95,6 +98,30 @@ def pad(op: PadOp, operands: list[SSAValue], w: Writer) -> SSAValue:
     return x
 
 
+def pad_computed(op: PadOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+    """With a number that is known at run time only: it is repeated, and set beside the input, of
+    which negative amounts take something away."""
+    assert op.value is not None
+    value = operands[[*op.operands].index(op.value)]
+    x, amounts, rank = operands[0], op.ints("pads"), rank_of(op.input)
+    axes = distinct_axes(op.ints("axes") or range(rank), rank)
+    if amounts is None:
+        raise NotLowered("how much is padded is not in the text")
+    if max(amounts) <= 0:
+        raise NotLowered("no element is added, so nothing reads the number that is padded with")
+    for i, axis in enumerate(axes):
+        begin, end = amounts[i], amounts[i + len(axes)]
+        first, last = max(-begin, 0), shape_of(x)[axis] - max(-end, 0)
+        if last - first < shape_of(x)[axis]:
+            x = w.add(SliceOp, x, starts=[first], ends=[last], axes=[axis])
+        sides = [[*shape_of(x)[:axis], max(n, 0), *shape_of(x)[axis + 1 :]] for n in (begin, end)]
+        before, after = (
+            [w.add(BroadcastToOp, value, shape=side)] if side[axis] else [] for side in sides
+        )
+        x = joined([*before, x, *after], axis, w)
+    return x
+
+
 def side_by_side(x: SSAValue, axis: int, spans: list[tuple[int, int]], w: Writer) -> SSAValue:
     if len(spans) > MOST_PARTS:
         raise NotLowered(f"{len(spans)} parts are set side by side, more than {MOST_PARTS}")
@@ -103,9 +130,15 @@ def side_by_side(x: SSAValue, axis: int, spans: list[tuple[int, int]], w: Writer
         for low, high in spans
         for size in (shape_of(x)[axis],)
     ]
-    joined = ConcatOp.of(parts, axis=axis)
-    w.block.add_op(joined)
-    return joined.result
+    return joined(parts, axis, w)
+
+
+def joined(parts: Sequence[SSAValue], axis: int, w: Writer) -> SSAValue:
+    if len(parts) == 1:
+        return parts[0]
+    op = ConcatOp.of(parts, axis=axis)
+    w.block.add_op(op)
+    return op.result
 
 
 def runs(places: Sequence[int]) -> Iterator[tuple[int, int]]:
