@@ -121,7 +121,7 @@ def test_tables_are_exported(model: str, tmp_path: Path):
 SIZES = st.sampled_from([1, 3, 16, 64, 100])
 
 
-@settings(max_examples=settings().max_examples // 8)  # each is a compile
+@settings(max_examples=settings().max_examples // 16)  # each is a compile
 @given(
     *(SIZES, SIZES, SIZES, st.sampled_from([16, 48, 100])),
     *(st.booleans(), st.booleans(), st.sampled_from(["910_merged", "910b2"])),

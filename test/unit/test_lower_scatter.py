@@ -114,10 +114,11 @@ def indices_of(size: int, index: str) -> Make:
 @settings(max_examples=settings().max_examples // 4)
 @given(st.data())
 def test_elements_are_gathered(data: st.DataObject) -> None:
-    """Along any axis, at indices from either end."""
-    shape = tuple(data.draw(st.lists(st.integers(2, 40), min_size=1, max_size=3)))
-    axis = data.draw(st.integers(0, len(shape) - 1))
+    """Along any axis, at indices from either end. Short vectors of integers are for the host."""
     element = data.draw(st.sampled_from(["f16", "f32", "i8"]))
+    least = 1 + (element == "i8")
+    shape = tuple(data.draw(st.lists(st.integers(2, 40), min_size=least, max_size=3)))
+    axis = data.draw(st.integers(0, len(shape) - 1))
     index = data.draw(st.sampled_from(["i32", "i64"]))
     text = gathered(shape, axis, data.draw(st.integers(1, 60)), element, index)
     target = data.draw(st.sampled_from(["910b2", "310p3"]))
