@@ -28,7 +28,7 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 gc.set_threshold(400_000, 1000)
 
 # `make soak` takes the longer profile; no deadline, as a busy machine is no fault of an example
-settings.register_profile("check", max_examples=16, deadline=None)
+settings.register_profile("check", max_examples=16, deadline=None, derandomize=True)
 settings.register_profile("soak", max_examples=4000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
 

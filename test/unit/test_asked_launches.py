@@ -37,7 +37,7 @@ func.func @main(%x: tensor<1x16x32x32xf32>, %w: tensor<32x16x1x1xf32>)
 
 def fused(text: str, tiles: bool, target: str = "910b2") -> list[Body]:
     module = parse_module(context(), Source("test", text))
-    lower(module, Options(target=target, tiles=tiles), until=Level.FUSED)
+    lower(module, Options(target=target, tiles=tiles, tile_cache="off"), until=Level.FUSED)
     return [Body.of(op) for op in all_ops(module.body.blocks) if isinstance(op, FusedOp)]
 
 
