@@ -52,6 +52,7 @@ def key_of(body: TensorOp | Body, target: Target) -> str:
 
 @once
 def found(body: TensorOp | Body, target: Target) -> Answer:
+    """What the lowering itself says."""
     from ge.runtime.library.programs import bytes_left  # takes longer to import than to be told
     from ge.runtime.library.table import lowering_of
 

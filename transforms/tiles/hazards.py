@@ -334,10 +334,6 @@ def _items(unit: Unit, accesses: Sequence[Access], depth: int, marks: Marks) -> 
     return items
 
 
-def loop_at(access: Access, depth: int) -> ForOp | None:
-    return access.loops[depth] if depth < len(access.loops) else None
-
-
 def _loop(unit: Unit, accesses: Sequence[Access], depth: int, marks: Marks) -> Item:
     """A loop as an item of what is around it; adds the flags within it."""
     loop = accesses[0].loops[depth]

@@ -256,12 +256,6 @@ def vector_kernel(body: Body, target: Target) -> VectorKernel:
 
 
 @once
-def vector_footprint(op: TensorOp | Body, target: Target) -> Footprint:
-    """What a tile of a vector kernel keeps on the core."""
-    return vector_kernel(Body.of(op), target).footprint
-
-
-@once
 def vector_shape(op: TensorOp | Body, target: Target) -> VectorShape:
     return vector_kernel(Body.of(op), target).shape
 
