@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i1, i64
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -21,7 +22,7 @@ from xdsl.irdl import (
 from xdsl.traits import HasParent, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.npu_task.attributes import HBM, HOST, data_type, fits, space_of
+from ge.dialects.npu_task.attributes import HBM, HOST, data_type, fits, is_dynamic, space_of
 from ge.dialects.support.index_map import IndexMap
 from ge.dialects.support.operation import GeOp
 from ge.dialects.support.types import DYNAMIC, array_ints
@@ -107,6 +108,13 @@ class MapIndexOp(IndexMap):
         self.check()
         if data_type(self.result.type) != (i64, ()) or space_of(self.result.type) != HOST:
             raise VerifyException(f"the index is one i64 of the host, not {self.result.type}")
+
+
+def leaves_sizes_open(main: FuncOp) -> bool:
+    """Whether a function has inputs of unknown shapes, and no gears for them."""
+    if not any(is_dynamic(t) for t in main.function_type.inputs.data):
+        return False
+    return not any(isinstance(op, IndexMap) for op in main.body.block.ops)
 
 
 @irdl_op_definition

@@ -136,6 +136,10 @@ class KernelOp(GeOp):
         return tuple([o.type for o in operands_of(last)]) if isinstance(last, ReturnOp) else ()
 
     @property
+    def has_unknown_shapes(self) -> bool:
+        return any(map(is_dynamic, (*self.input_types, *self.output_types)))
+
+    @property
     def main(self) -> TensorOp:
         """The op that the launch is for: the last one before the return."""
         op = self.body.block.last_op

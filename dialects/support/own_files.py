@@ -1,9 +1,12 @@
-"""Files that ge keeps for itself: whose they are, and how they are read."""
+"""Files that ge keeps for itself: whose they are, and how they are read and written."""
 
+import json
 import os
 import stat
+import tempfile
+from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 TEXT_LIMIT = 1 << 30
 
@@ -37,3 +40,24 @@ def text_of(path: Path) -> str:
         if os.fstat(file.fileno()).st_size > TEXT_LIMIT:
             raise Unsound
         return file.read(TEXT_LIMIT).decode("utf-8")
+
+
+def read_entry(path: Path) -> Any:
+    """What a file of ours holds: JSON, behind a line with its hash. Raises FileNotFoundError, and
+    Unsound or one of `WRONG` for a file that does not hold together."""
+    digest, _, rest = text_of(path).partition("\n")
+    if digest != sha256(rest.encode()).hexdigest():
+        raise Unsound
+    return json.loads(rest)
+
+
+def write_entry(path: Path, held: Any) -> None:
+    """Have a file hold what is JSON. It appears whole (it is written beside and renamed), so any
+    number of processes may share its folder, which is made. Raises OSError."""
+    path.parent.mkdir(0o700, parents=True, exist_ok=True)
+    if not is_ours(path.parent.stat()):
+        raise PermissionError("others may write to it")
+    rest = json.dumps(held)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+        file.write(f"{sha256(rest.encode()).hexdigest()}\n{rest}")
+    os.replace(file.name, path)

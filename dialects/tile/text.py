@@ -55,7 +55,8 @@ class TextKernelOp(KernelOp):
 
     @property
     def workspace_bytes(self) -> int:
-        return self._workspace if self._regions is None else super().workspace_bytes
+        is_known = self._regions is None and not self.is_open
+        return self._workspace if is_known else super().workspace_bytes
 
     @regions.setter
     def regions(  # pyright: ignore[reportIncompatibleVariableOverride]

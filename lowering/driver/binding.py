@@ -10,8 +10,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
 from ge.dialects.graph.ports import dim_ranges, state_ranges
-from ge.dialects.npu_task.attributes import is_dynamic
-from ge.dialects.npu_task.control import MapIndexOp
+from ge.dialects.npu_task.control import leaves_sizes_open
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.sizes import unknown_results
@@ -34,7 +33,8 @@ from ge.lowering.driver.stepper import Stepper
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.collector import paused_collector
 from ge.lowering.pipeline.options import Options
-from ge.lowering.pipeline.stages import bound_stages
+from ge.lowering.pipeline.pass_manager import PassManager
+from ge.lowering.pipeline.stages import bound_launches, bound_stages
 from ge.lowering.steps.lower_kernels import bind_open_programs
 from ge.lowering.steps.open_programs import AtSizes, OpenPrograms, open_programs_at_hand
 from ge.lowering.text.values import Shapes, Size, Sizes
@@ -50,10 +50,11 @@ MOST_KEPT = 64  # bound programs
 def is_open(module: ModuleOp) -> bool:
     """Whether a module is a program, or on buffers, with inputs of unknown shapes and no gears."""
     main = main_function(module)
-    if main is None or not any(is_dynamic(t) for t in main.function_type.inputs.data):
-        return False
-    has_gears = any(isinstance(op, MapIndexOp) for op in main.body.block.ops)
-    return not has_gears and level_of(module).depth >= Level.BUFFERS.depth
+    return (
+        main is not None
+        and leaves_sizes_open(main)
+        and level_of(module).depth >= Level.BUFFERS.depth
+    )
 
 
 def options_of(module: ModuleOp, options: Options) -> Options:
@@ -159,19 +160,38 @@ class Binder:
             self.bound.popitem(last=False)
         return program
 
+    def kernels(self, dims: Mapping[str, int]) -> dict[str, KernelOp]:
+        """The kernels of the program where dimensions have these sizes; nothing of it is planned or
+        kept. Raises as `at` does."""
+        main = main_function(self.program.module)
+        assert main is not None
+        options, module = options_of(self.program.module, self.options), self.copied()
+        passes = bound_launches(options, shapes_of(main, argument_shapes(main, dims)))
+        with paused_collector(), bodies_at_hand(self.bodies):
+            try:
+                PassManager(passes).run(context(options.plugins), module)
+            except UnfitBranch:
+                module = self.program.module
+        return kernels_of(module)
+
+    def copied(self) -> ModuleOp:
+        """The program without its kernels: those that it is bound to take their place."""
+        module = self.program.module
+        kernels = kernels_of(module)
+        if kernels != self.bodies.kernels:
+            self.bodies, self.tiles = Bodies(kernels), OpenPrograms.of(module.ops)
+        left_out = (KernelOp, TileKernelOp)
+        rest = [cloned(op, {}) for op in module.ops if not isinstance(op, left_out)]
+        copy = ModuleOp(rest, dict(module.attributes), module.sym_name)
+        copy.location = module.location
+        return copy
+
     def made(self, wanted: Sequence[Shape]) -> Program:
         start = time.perf_counter()
         program = self.program
         main = main_function(program.module)
         assert main is not None
-        shapes = {n: s for (n, _, _), s in zip(inputs_of(main), wanted, strict=True)}
-        kernels = kernels_of(program.module)
-        if kernels != self.bodies.kernels:
-            self.bodies, self.tiles = Bodies(kernels), OpenPrograms.of(program.module.ops)
-        left_out = (KernelOp, TileKernelOp)
-        rest = [cloned(op, {}) for op in program.module.ops if not isinstance(op, left_out)]
-        module = ModuleOp(rest, dict(program.module.attributes), program.module.sym_name)
-        module.location = program.module.location
+        module, shapes = self.copied(), shapes_of(main, wanted)
         try:
             with self.programs_at(main, wanted):
                 payload = program.payload
@@ -188,6 +208,11 @@ class Binder:
             return nullcontext()
         found = AtSizes(self.tiles, dims_at(main, shapes), target_for(main))
         return open_programs_at_hand(found)
+
+
+def shapes_of(main: FuncOp, wanted: Sequence[Shape]) -> dict[str, Shape]:
+    """Those of inputs, by name."""
+    return {n: shape for (n, _, _), shape in zip(inputs_of(main), wanted, strict=True)}
 
 
 def dims_at(main: FuncOp, shapes: Sequence[Shape]) -> dict[str, int]:

@@ -9,22 +9,25 @@ and if the dimension is the first of an input all have, which are cut for a batc
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.ports import dim_ranges
-from ge.dialects.npu_task.ops import NO_TILES, OPEN_TILES, KernelOp
+from ge.dialects.npu_task.ops import OPEN_TILES, KernelOp
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.dims import Range, symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
-from ge.lowering.driver.binding import Binder, options_of
-from ge.lowering.driver.tiles import Coverage
+from ge.lowering.driver.binding import Binder
+from ge.lowering.driver.context import context
+from ge.lowering.driver.kept_open_tiles import entry_of, give, held, place_of, state
+from ge.lowering.driver.program import Program
+from ge.lowering.driver.tiles import Coverage, reason_of
+from ge.lowering.steps.kept_programs import entry_at, keep_entry
 from ge.lowering.steps.lower_to_tasks import symbols_of
 from ge.lowering.steps.open_programs import (
     BY_SIZES,
@@ -36,35 +39,48 @@ from ge.lowering.steps.open_programs import (
     prime_from,
 )
 from ge.runtime.library.launch import NotLowered
+from ge.transforms.shapes.kernels import kernels_of
 from ge.transforms.shapes.sizes import named_dims
-
-if TYPE_CHECKING:
-    from ge.lowering.driver.program import Program
 
 MIDDLE = 64  # of a dimension that has no largest size
 
 
-def write_open_programs(program: "Program") -> None:
+def write_open_programs(program: Program) -> None:
     """Beside the kernels of a program that leaves sizes open. Those of whose launches some have no
     program keep a reason, as all others do."""
     module = program.module
     main = main_function(module)
     assert main is not None
-    options = replace(options_of(module, program.compilation.options), tiles=False)
-    binder, writer = Binder(program, options), Writer(module)
-    old = kernels_in(module)
+    options, kernels = program.compilation.options, kernels_of(module)
+    place = place_of(module, options)
+    if place is not None and (entry := entry_at(place, module)) is not None:
+        give(module, entry, context(options.plugins))
+    else:
+        write_all(program, main)
+        if place is not None:
+            keep_entry(place, entry_of(module), module)
+    for name, kernel in kernels.items():
+        if (reason := reason_of(kernel)) not in ("", BY_SIZES):
+            remark(kernel, f"@{name} has no tile program: {reason}")
+    program.compilation.tiles = Coverage.of(module, target_for(main))
+
+
+def write_all(program: Program, main: FuncOp) -> None:
+    """The programs, or why there are none."""
+    without_payload = Program(program.module, {}, program.path)  # what they do not follow from
+    binder = Binder(without_payload, replace(program.compilation.options, tiles=False))
+    old, writer = kernels_of(program.module), Writer(program.module)
     try:
         writer.write(old, samples := samples_of(main), binder)
     except (GeError, VerifyException) as e:
         for kernel in old.values():
-            kernel.attributes[NO_TILES] = StringAttr(f"the program is not bound to sizes: {e}")
+            state(kernel, f"the program is not bound to sizes: {e}")
         return
     for name, size in samples.sizes[0].items():
         if size != 1 and 1 in dim_ranges(main).get(name, Range()):
             with suppress(GeError, VerifyException):  # it may have no such sizes
                 is_first = any(axis == 0 for _, axis in named_dims(main).get(name, ()))
                 writer.add_others(old, samples.where(name, 1), binder, only_new=not is_first)
-    program.compilation.tiles = Coverage.of(module, target_for(main))
 
 
 def samples_of(main: FuncOp) -> Samples:
@@ -85,10 +101,6 @@ def three(allowed: Range, number: int) -> Sequence[int]:
     return most, max(most - 1 - 2 * number, least), max(most - 3 - 3 * number, least)
 
 
-def kernels_in(module: ModuleOp) -> dict[str, KernelOp]:
-    return {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
-
-
 class Writer:
     """Writes the programs of a module."""
 
@@ -101,7 +113,7 @@ class Writer:
 
     def write(self, kernels: Mapping[str, KernelOp], samples: Samples, binder: Binder) -> None:
         """Those of all kernels, or why there is none."""
-        bound = [kernels_in(binder.at(sizes).module) for sizes in samples.sizes]
+        bound = [binder.kernels(sizes) for sizes in samples.sizes]
         made: dict[str, list[KernelOp]] = {name: [] for name in kernels}
         for name, kernel in bound[0].items():
             made[origin(name, kernels)].append(kernel)
@@ -111,28 +123,27 @@ class Writer:
                     raise NotLowered(BY_SIZES)
                 names = [self.program(k, kernel, bound, samples) for k in made[name]]
             except NotLowered as e:
-                kernel.attributes[NO_TILES] = StringAttr(str(e))
-                if str(e) != BY_SIZES:
-                    remark(kernel, f"@{name} has no tile program: {e}")
+                state(kernel, str(e))
                 continue
-            kernel.attributes.pop(NO_TILES, None)
-            kernel.attributes[OPEN_TILES] = names_of(names)
+            state(kernel, names)
 
     def add_others(
         self, kernels: Mapping[str, KernelOp], samples: Samples, binder: Binder, only_new: bool
     ) -> None:
         """Those for these sizes alone: of all kernels, or of bodies that are others then."""
-        bound = [kernels_in(binder.at(sizes).module) for sizes in samples.sizes]
-        known, values = OpenPrograms.of(self.module.ops), Values(samples.sizes[0])
-        for name, kernel in bound[0].items():
+        first, *others = samples.sizes
+        known, values = OpenPrograms.of(self.module.ops), Values(first)
+        found = {
+            name: kernel
+            for name, kernel in binder.kernels(first).items()
+            if OPEN_TILES in kernels[origin(name, kernels)].attributes
+            and not (only_new and known.found(kernel, values) is not None)
+        }
+        bound = [found, *(binder.kernels(sizes) for sizes in others if found)]
+        for name, kernel in found.items():
             of = kernels[origin(name, kernels)]
-            is_known = only_new and known.found(kernel, values) is not None
-            if OPEN_TILES in of.attributes and not is_known:
-                with suppress(NotLowered):
-                    before = cast("ArrayAttr[StringAttr]", of.attributes[OPEN_TILES])
-                    names = [text.data for text in before]
-                    made = self.program(kernel, of, bound, samples)
-                    of.attributes[OPEN_TILES] = names_of([*names, made])
+            with suppress(NotLowered):
+                state(of, [*held(of), self.program(kernel, of, bound, samples)])
 
     def program(
         self,
@@ -159,10 +170,6 @@ class Writer:
         program.sym_name = StringAttr(name)
         self.module.body.block.insert_op_after(program, after)
         return name
-
-
-def names_of(programs: Sequence[str]) -> ArrayAttr[StringAttr]:
-    return ArrayAttr(map(StringAttr, dict.fromkeys(programs)))
 
 
 def origin(name: str, kernels: Mapping[str, KernelOp]) -> str:

@@ -112,12 +112,16 @@ def stages(options: Options, remedies: Remedies | None = None) -> dict[Level, Pa
 def bound_stages(options: Options, shapes: Mapping[str, Sequence[int]]) -> dict[Level, Passes]:
     """The passes from a program whose inputs are of unknown shapes to one whose have these. It is
     verified at its end alone, by rules that hold all those of the level before."""
-    path = stages(options)
+    return {Level.PROGRAM: [*bound_launches(options, shapes), *stages(options)[Level.PROGRAM]]}
+
+
+def bound_launches(options: Options, shapes: Mapping[str, Sequence[int]]) -> Passes:
+    """Those of them after which its launches are what they stay: streams and places come then."""
     bind = BindDimsPass(
         shapes=tuple(f"{n}={'x'.join(map(str, shape))}" for n, shape in shapes.items())
     )
-    buffers = [p for p in path[Level.BUFFERS] if not isinstance(p, BufferizeTasksPass)]
-    return {Level.PROGRAM: [bind, *buffers, *path[Level.PROGRAM]]}
+    buffers = stages(options)[Level.BUFFERS]
+    return [bind, *(p for p in buffers if not isinstance(p, BufferizeTasksPass))]
 
 
 def enabled(passes: Iterable[ModulePass], disabled: Collection[str]) -> Iterator[ModulePass]:

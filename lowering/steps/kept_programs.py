@@ -11,12 +11,10 @@ that does not hold together is written anew. The folder may be deleted at any ti
 """
 
 import json
-import os
-import tempfile
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from hashlib import sha256
 from importlib.metadata import version as version_of
 from itertools import islice
@@ -34,7 +32,7 @@ from ge.dialects.support.diagnostics import remark, warning
 from ge.dialects.support.distribution import version
 from ge.dialects.support.helpers import helpers
 from ge.dialects.support.operation import all_ops
-from ge.dialects.support.own_files import WRONG, Unsound, is_ours, text_of
+from ge.dialects.support.own_files import WRONG, Unsound, read_entry, write_entry
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.targets.target import Target
@@ -188,51 +186,46 @@ class Kept(Shared):
         name = name_of(key)
         if (entry := self.entries.get(name)) is None:
             path = self.folder / name
-            if (entry := self.read(kernel, path)) is None:
+            if (entry := entry_at(path, kernel)) is None:
                 entry = new_entry(write, self.texts, self.target)
                 entry["passed_over"] = is_passed_over()
-                self.keep(kernel, path, entry)
+                keep_entry(path, entry, kernel)
             self.entries[name] = entry
         if entry.get("passed_over"):
             self.passed_over.add(key)
         if "reason" in entry:
             raise NotLowered(entry["reason"])
-        facts = entry["cores"], entry["text"], self.parsed, entry["workspace"]
+        facts = entry["cores"], entry["text"], partial(parsed, self.ctx), entry["workspace"]
         program = TextKernelOp(NAME, *facts)
         keep(program, self.target, read_figures(entry["figures"]))
         return program
 
-    def parsed(self, text: str) -> TileKernelOp:
-        (op,) = parse_module(self.ctx, Source("a tile program", text)).ops
-        op.detach()
-        assert isinstance(op, TileKernelOp)
-        return op
 
-    def read(self, kernel: KernelOp, path: Path) -> dict[str, Any] | None:
-        """An entry; None where there is none that holds together."""
-        try:
-            digest, _, rest = text_of(path).partition("\n")
-            if digest != sha256(rest.encode()).hexdigest():
-                raise Unsound
-            return json.loads(rest)
-        except FileNotFoundError:
-            return None
-        except (Unsound, *WRONG):
-            remark(kernel, f"{path} is damaged, or others may write to it: it is written anew")
-            return None
+def parsed(ctx: Context, text: str) -> TileKernelOp:
+    """The program of a text."""
+    (op,) = parse_module(ctx, Source("a tile program", text)).ops
+    op.detach()
+    assert isinstance(op, TileKernelOp)
+    return op
 
-    def keep(self, kernel: KernelOp, path: Path, entry: dict[str, Any]) -> None:
-        rest = json.dumps(entry)
-        text = f"{sha256(rest.encode()).hexdigest()}\n{rest}"
-        try:
-            self.folder.mkdir(0o700, parents=True, exist_ok=True)
-            if not is_ours(self.folder.stat()):
-                raise PermissionError("others may write to it")
-            with tempfile.NamedTemporaryFile("w", dir=self.folder, delete=False) as file:
-                file.write(text)
-            os.replace(file.name, path)
-        except OSError as e:
-            remark(kernel, f"{self.folder}: no tile program is kept: {e}")
+
+def entry_at(path: Path, place: Operation) -> dict[str, Any] | None:
+    """What a file keeps for the kernel, or module, at a place; None where there is no file that
+    holds together."""
+    try:
+        return read_entry(path)
+    except FileNotFoundError:
+        return None
+    except (Unsound, *WRONG):
+        remark(place, f"{path} is damaged, or others may write to it: it is written anew")
+        return None
+
+
+def keep_entry(path: Path, entry: Mapping[str, Any], place: Operation) -> None:
+    try:
+        write_entry(path, entry)
+    except OSError as e:
+        remark(place, f"{path.parent}: no tile program is kept: {e}")
 
 
 def import_lowerings(kernels: Iterable[KernelOp], target: Target) -> None:

@@ -30,6 +30,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
+from ge.dialects.npu_task.control import leaves_sizes_open
 from ge.dialects.npu_task.ops import NO_TILES, KernelOp, LaunchOp
 from ge.dialects.support.diagnostics import remark, warning
 from ge.dialects.support.functions import main_function
@@ -47,7 +48,8 @@ from ge.runtime.library.launch import Launch, NotLowered
 
 @dataclass(frozen=True)
 class LowerKernelsPass(ModulePass):
-    """Write the tile programs of kernels."""
+    """Write the tile programs of kernels. Where a program leaves sizes open, those of kernels of
+    unknown shapes are the driver's (`open_tiles.py`): they follow from what it is bound to."""
 
     name = "lower-kernels"
 
@@ -73,10 +75,12 @@ class LowerKernelsPass(ModulePass):
         if self.begin and helpers() is None:
             return
         bind_open_programs(op)
-        kernels = [k for k in op.ops if isinstance(k, KernelOp) and k.tiles is None]
-        if has_open_programs() and not kernels:
+        main = main_function(op)
+        is_open = main is not None and leaves_sizes_open(main)
+        kernels = [k for k in without_program(op) if not (is_open and k.has_unknown_shapes)]
+        if (has_open_programs() or is_open) and not kernels:
             return
-        around, taken = main_function(op) or op, symbols_of(op)
+        around, taken = main or op, symbols_of(op)
         target = target_for(around, self.target)
         is_kept = self.cache and self.finish
         cut = self.cuts(target)
@@ -141,12 +145,15 @@ def bind_open_programs(module: ModuleOp) -> None:
     sizes, where these are at hand."""
     if not has_open_programs():
         return
-    taken = symbols_of(module)
-    kernels = [k for k in module.ops if isinstance(k, KernelOp) and k.tiles is None]
+    taken, kernels = symbols_of(module), without_program(module)
     refused = refusals(kernels, overwritten(module))
     for kernel in kernels:
         if kernel not in refused and (program := at_hand(kernel)) is not None:
             give(kernel, program, taken)
+
+
+def without_program(module: ModuleOp) -> list[KernelOp]:
+    return [op for op in module.ops if isinstance(op, KernelOp) and op.tiles is None]
 
 
 def give(kernel: KernelOp, program: TileKernelOp, taken: set[str]) -> None:

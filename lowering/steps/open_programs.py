@@ -151,30 +151,35 @@ def open_program(
 ) -> TileKernelOp:
     """The program of a kernel, which is given as it is at each of the sizes; finished for the
     target that the attributes `named` name. Raises NotLowered where there is none for all sizes."""
-    from ge.lowering.steps.written import finish_alone, tile_program
+    from ge.lowering.steps.written import finish_alone, lowered, tile_program
 
-    first, holes = kernels[0], holes_at(kernels, samples)
-    decisions = Decisions()
+    holes, decisions = holes_at(kernels, samples), Decisions()
     with deciding(decisions):
-        tile_program(first, "program", target)
+        lowered(kernels[0], target)
     programs: list[TileKernelOp] = []
     for sizes in samples.far():
         kernel = with_extents(kernels, samples, sizes)
         with unseen(data_of(all_ops(kernel.body.blocks))):
             with deciding(Decisions([*decisions.made], again=True)):
-                program = tile_program(kernel, "program", target)
-        finish_alone(program, "", named)
-        programs.append(opened(program))
-    texts = list(map(op_text, programs))
-    if texts[0] != texts[1]:
-        raise NotLowered(f"it has other programs at other sizes: {difference(*texts)}")
-    if "⟨" in texts[0]:
-        line = next(line for line in texts[0].splitlines() if "⟨" in line)
+                programs.append(opened(tile_program(kernel, "program", target)))
+    check_same(*programs)
+    program = programs[0]
+    finish_alone(program, "", named)
+    program.attributes[COMPUTES] = StringAttr(str(holes))
+    if figures := ends_of(program, samples.sizes[0], target):
+        program.attributes[ESTIMATES] = StringAttr(json.dumps(figures))
+    return program
+
+
+def check_same(program: TileKernelOp, other: TileKernelOp) -> None:
+    """Raises NotLowered where programs differ, or have sizes in the place of numbers."""
+    text, other_text = map(Outline({}).of, (program, other))
+    if text != other_text:
+        lines = difference(*map(op_text, (program, other)))
+        raise NotLowered(f"it has other programs at other sizes: {lines}")
+    if "⟨" in text:
+        line = next(line for line in op_text(program).splitlines() if "⟨" in line)
         raise NotLowered(f"a size stands where a number is wanted: {line.strip()}")
-    programs[0].attributes[COMPUTES] = StringAttr(str(holes))
-    if figures := ends_of(programs[0], samples.sizes[0], target):
-        programs[0].attributes[ESTIMATES] = StringAttr(json.dumps(figures))
-    return programs[0]
 
 
 def ends_of(

@@ -8,13 +8,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.npu_task.attributes import data_type, is_dynamic
+from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import numel
 from ge.dialects.targets.target import TARGET, TARGET_FILE, Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
-from ge.runtime.library.launch import Launch, NotLowered
+from ge.runtime.library.launch import Launch, NotLowered, Written
 from ge.runtime.library.programs import program_of
 from ge.runtime.library.table import lowering_of
 from ge.transforms.tiles.finish import finish
@@ -35,13 +35,22 @@ def finish_alone(program: TileKernelOp, target: str, around: Mapping[str, Attrib
 def tile_program(kernel: KernelOp, name: str, target: Target) -> TileKernelOp:
     """The tile program of a kernel. Raises NotLowered where there is none, or where it asks for
     what a core has not: a tile of rows that are no multiple of 32 bytes, for one."""
-    types = (*kernel.input_types, *kernel.output_types)
-    if any(is_dynamic(t) for t in types):
+    launch, written = lowered(kernel, target)
+    try:
+        return program_of(launch, name, written)
+    except GeError as e:
+        raise NotLowered(e.message) from e
+
+
+def lowered(kernel: KernelOp, target: Target) -> tuple[Launch, Written]:
+    """The launch of a kernel, and what its lowering would write, whose cut is chosen. Raises
+    NotLowered where there is none."""
+    if kernel.has_unknown_shapes:
         raise NotLowered("its shapes are not known")
     if any(numel(data_type(t)[1]) == 0 for t in kernel.output_types):
         raise NotLowered("it has no elements")
     launch = Launch(kernel, target)
     try:
-        return program_of(launch, name, lowering_of(launch)(launch))
+        return launch, lowering_of(launch)(launch)
     except GeError as e:
         raise NotLowered(e.message) from e

@@ -2,12 +2,15 @@
 keys. It takes a fraction of the time of the text that is read back, since it needs no syntax."""
 
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from io import StringIO
-from typing import Any
+from typing import Any, cast
 
+from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Block, Operation
 
 from ge.dialects.support.operation import operands_of, ops_of
+from ge.dialects.support.types import Dense
 from ge.lowering.text.printing import text_printer
 
 
@@ -53,4 +56,14 @@ class Outline:
             self._add(op, op.properties, lines, numbers)
 
     def _dictionary(self, attributes: Mapping[str, Attribute]) -> str:
-        return ", ".join([f"{n} = {self.text_of(a)}" for n, a in sorted(attributes.items())])
+        return ", ".join([f"{n} = {self._said(a)}" for n, a in sorted(attributes.items())])
+
+    def _said(self, attribute: Attribute) -> str:
+        """The text of an attribute; for floats a hash of their bytes, as digits take long to
+        find."""
+        if not isinstance(attribute, DenseIntOrFPElementsAttr):
+            return self.text_of(attribute)
+        dense = cast(Dense, attribute)
+        if not isinstance(dense.get_element_type(), AnyFloat):
+            return self.text_of(dense)
+        return f"{sha256(dense.data.data).hexdigest()} {self.text_of(dense.type)}"

@@ -8,8 +8,6 @@ file.
 """
 
 import json
-import os
-import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -24,7 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.constant import ConstantOp, small_constant
 from ge.dialects.support.context import setting
-from ge.dialects.support.own_files import WRONG, Unsound, is_ours, text_of
+from ge.dialects.support.own_files import WRONG, Unsound, read_entry, write_entry
 from ge.dialects.support.types import number_of
 from ge.dialects.targets.target import Target
 
@@ -50,24 +48,17 @@ class Answers:
         """What the file holds now; nothing where there is none that holds together."""
         assert self.path is not None
         with suppress(Unsound, *WRONG):
-            digest, _, rest = text_of(self.path).partition("\n")
-            if digest == sha256(rest.encode()).hexdigest():
-                return json.loads(rest)
+            return read_entry(self.path)
         return {}
 
     def write(self) -> None:
         """Add what was found out. Others may have added theirs meanwhile."""
         if self.path is None or not self.new:
             return
-        rest = json.dumps(self.read() | self.new)
+        held = self.read() | self.new
         self.new.clear()
         with suppress(OSError):  # then it is found out again
-            self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
-            if not is_ours(self.path.parent.stat()):
-                return
-            with tempfile.NamedTemporaryFile("w", dir=self.path.parent, delete=False) as file:
-                file.write(f"{sha256(rest.encode()).hexdigest()}\n{rest}")
-            os.replace(file.name, self.path)
+            write_entry(self.path, held)
 
 
 ANSWERS: ContextVar[Answers | None] = ContextVar("answers", default=None)

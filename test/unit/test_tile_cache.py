@@ -18,6 +18,7 @@ from ge.dialects.support.operation import walk
 from ge.dialects.tile.buffers import AllocOp
 from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.text import TextKernelOp
+from ge.lowering.driver import open_tiles
 from ge.lowering.driver.compiler import compile_file, context
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
@@ -305,3 +306,56 @@ def test_what_workspaces_take_is_known_without_reading_programs(tmp_path: Path):
         program, _ = compiled(model, tmp_path / "c")
     assert program.report()["memory"]["workspace_bytes"] > 0
     assert unread(program) == [True]
+
+
+# ---- of open sizes
+
+
+N = "tensor<?x70xf32>"
+OPEN = f"""func.func @main(%x: {N} {{graph.name = "x", graph.dims = ["n", ""]}},
+    %k: tensor<?xi32> {{graph.name = "k", graph.dims = ["n"]}}, %s: tensor<f32>)
+    -> ({N}, tensor<?xi8>) {{
+  %0 = graph.exp %x : ({N}) -> {N}
+  %1 = graph.softmax %0 {{axis = 1}} : ({N}) -> {N}
+  %2 = graph.requantize %k, %s to i8 {{rounding = "tflite"}}
+      : tensor<?xi32>, tensor<f32> -> tensor<?xi8>
+  func.return %1, %2 : {N}, tensor<?xi8>
+}}"""
+
+
+def test_programs_of_open_sizes_are_kept(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A second compilation binds nothing and writes nothing, and no kernel is said to have no
+    program that gets one. Another program has its own."""
+    written: list[str] = []
+    write = open_tiles.open_program
+
+    def counted(kernels: list[Any], *more: Any) -> KernelOp:
+        written.append(kernels[0].sym_name.data)
+        return write(kernels, *more)
+
+    monkeypatch.setattr(open_tiles, "open_program", counted)
+    model.write_text(OPEN)
+    cold, remarks = compiled(model, tmp_path / "c")
+    count = len(written)
+    with monkeypatch.context() as patched:
+        patched.setattr(open_tiles.Binder, "kernels", None)
+        warm, again = compiled(model, tmp_path / "c")
+    assert len(written) == count > 0
+    assert op_text(cold.module) == op_text(warm.module)
+    assert cold.report()["tiles"] == warm.report()["tiles"]
+    (other,) = cold.report()["tiles"]["others"]
+    assert [r.partition(" ")[2] for r in remarks if "tile program" in r] == [
+        f"has no tile program: {other['reason']}"
+    ]
+    assert again == remarks
+    assert unread(warm)
+    assert all(unread(warm))
+    assert cold.bind is not None
+    assert warm.bind is not None
+    assert op_text(cold.bind({"n": 3}).module) == op_text(warm.bind({"n": 3}).module)
+    assert not all(unread(warm))
+    model.write_text(OPEN.replace("?x70", "?x72"))
+    compiled(model, tmp_path / "c")
+    assert len(written) == 2 * count
