@@ -205,8 +205,8 @@ class TransposeOp(Movement, OneResultOp, SplitInterface, HasFolderInterface):
     assembly_format = f"$input `permutation` $permutation {ENDING}"
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
-        order = array_ints(self.permutation)
-        return Box.of([box.spans[order.index(i)] for i in range(len(order))])
+        order, spans = array_ints(self.permutation), box.spans
+        return Box.of([spans[order.index(i)] for i in range(len(order))])
 
     def infer(self) -> Sequence[Attribute]:
         shape, order = shape_of(self.input), array_ints(self.permutation)

@@ -191,9 +191,9 @@ class InferenceInterface(GeOp):
         if isinstance(attr, DenseArrayBase):
             return array_ints(cast(Attribute, attr))
         for operand, prop in self.PARAMETERS.items():
-            value = cast(SSAValue | None, getattr(self, operand))
-            if prop == name and value is not None:
-                return constant_ints(value)
+            if prop == name:
+                value = cast(SSAValue | None, getattr(self, operand))
+                return None if value is None else constant_ints(value)
         return None
 
     def verify_(self) -> None:

@@ -314,6 +314,11 @@ class KernelOp(GeOp):
         return sum(align_up(byte_size(a.type), WORKSPACE_ALIGNMENT) for a in self.workspace)
 
     @property
+    def unchanged(self) -> "KernelOp":
+        """This kernel, for those who change nothing: texts that nobody has read share one."""
+        return self
+
+    @property
     def barriers(self) -> list[BarrierOp]:
         return [op for op in self.walk() if isinstance(op, BarrierOp)]
 

@@ -13,6 +13,7 @@ from xdsl.printer import Printer
 
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.forks import lock_held_while_forking
+from ge.dialects.support.operation import cloned
 from ge.dialects.tile.kernel import KernelOp
 
 Read: TypeAlias = Callable[[str], KernelOp]
@@ -22,7 +23,8 @@ READING = lock_held_while_forking()  # sessions of several threads may look into
 
 class TextKernelOp(KernelOp):
     """`text`: what stands behind the name in the text of a kernel; its cores, and the bytes of its
-    workspace, are known. `read` makes a kernel of all of it."""
+    workspace, are known. `read` gives the kernel of all of it, which nobody changes: the ops of
+    this one are copies."""
 
     def __init__(self, name: str, cores: int, text: str, read: Read, workspace: int = 0) -> None:
         properties = {"sym_name": StringAttr(name), "cores": number(cores)}
@@ -42,11 +44,24 @@ class TextKernelOp(KernelOp):
         assert self._regions is not None
         return self._regions
 
+    @property
+    def unchanged(self) -> KernelOp:
+        if self._regions is not None:
+            return self
+        with READING:
+            return self._shared()
+
+    def _shared(self) -> KernelOp:
+        return self._read(f"{self.name} @program{self.text}")
+
+    def _own(self) -> KernelOp:
+        return cloned(self._shared(), {})
+
     def _read_regions(self) -> None:
         """Nobody sees them before they are whole."""
         if self._regions is not None:
             return
-        kernel = self._read(f"{self.name} @program{self.text}")
+        kernel = self._own()
         if kernel.workspaces is not None:
             self.workspaces = kernel.workspaces
         region = kernel.detach_region(0)
@@ -84,6 +99,13 @@ class BoundKernelOp(TextKernelOp):
         self, name: str, cores: int, make: Callable[[], KernelOp], workspace: int = 0
     ) -> None:
         super().__init__(name, cores, "", lambda _: make(), workspace)
+
+    @property
+    def unchanged(self) -> KernelOp:
+        return self
+
+    def _own(self) -> KernelOp:
+        return self._shared()
 
     def print(self, printer: Printer) -> None:
         KernelOp.print(self, printer)

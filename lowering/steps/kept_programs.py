@@ -50,8 +50,10 @@ from ge.runtime.library.launch import Launch, NotLowered
 NAME = "program"
 HEAD = f"{TileKernelOp.name} @{NAME}"
 OWN = ("ge", "xdsl")  # packages whose ops are the same as long as these are
+MOST_PARSED = 256  # programs whose ops are kept
 WORTH = 6  # programs that take longer to write than helpers to begin
 
+_parsed: dict[str, TileKernelOp] = {}
 
 Write: TypeAlias = Callable[[], TileKernelOp]
 """Writes the program of a kernel. Raises NotLowered."""
@@ -202,11 +204,15 @@ class Kept(Shared):
 
 
 def parsed(ctx: Context, text: str) -> TileKernelOp:
-    """The program of a text."""
-    (op,) = parse_module(ctx, Source("a tile program", text)).ops
-    op.detach()
-    assert isinstance(op, TileKernelOp)
-    return op
+    """The program of a text, which nobody changes: all compilations have the same one."""
+    if (known := _parsed.get(text)) is None:
+        (op,) = parse_module(ctx, Source("a tile program", text)).ops
+        op.detach()
+        assert isinstance(op, TileKernelOp)
+        if len(_parsed) >= MOST_PARSED:
+            _parsed.clear()
+        known = _parsed[text] = op
+    return known
 
 
 def entry_at(path: Path, place: Operation) -> dict[str, Any] | None:

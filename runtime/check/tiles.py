@@ -43,9 +43,10 @@ elements are stored as the op says; not proved is which. What a proof relies on 
 summary: "provided that".
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
+from weakref import WeakKeyDictionary
 
 from xdsl.dialects.arith import AddiOp, MuliOp, SubiOp
 from xdsl.dialects.builtin import ModuleOp
@@ -108,13 +109,36 @@ def check_kernels(module: ModuleOp, target: Target | None = None) -> list[Kernel
     target, sharings, in_part = target or Target.load(), sharings_of(module), in_part_of(module)
     results = results_of(module)
     return [
-        check_kernel(
-            k, target, sharings.get(name, (NOTHING,)), in_part.get(name, {}), results.get(name)
-        )
-        for k in module.walk()
+        checked(k, target, sharings.get(name, (NOTHING,)), in_part.get(name, {}), results.get(name))
+        for k in module.ops
         if isinstance(k, KernelOp) and not k.is_open
         for name in (k.sym_name.data,)
     ]
+
+
+# Equal programs that are texts so far are one kernel, in all modules: it is proved once
+_proved: WeakKeyDictionary[KernelOp, dict[Hashable, KernelProof]] = WeakKeyDictionary()
+
+
+def checked(
+    kernel: KernelOp,
+    target: Target,
+    sharings: Collection[Sharing],
+    in_part: InPart,
+    results: Collection[int] | None,
+) -> KernelProof:
+    """As `check_kernel`; what was proved of an equal kernel is."""
+    if (program := kernel.unchanged) is kernel:
+        return check_kernel(kernel, target, sharings, in_part, results)
+    parts = frozenset((result, elements) for result, elements in in_part.items())
+    key = target, frozenset(sharings), parts, None if results is None else frozenset(results)
+    known = _proved.setdefault(program, {})
+    if key not in known:
+        proof = check_kernel(program, target, sharings, in_part, results)
+        if proof.problems:  # which are of the ops of this one
+            return check_kernel(kernel, target, sharings, in_part, results)
+        known[key] = proof
+    return replace(known[key], name=kernel.sym_name.data)
 
 
 def check_kernel(

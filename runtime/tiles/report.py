@@ -30,9 +30,9 @@ def core_times(module: ModuleOp, target: Target) -> dict[str, CoreTimes]:
     found: dict[str, CoreTimes] = {}
     for op in module.ops:
         if isinstance(op, KernelOp):
-            known = _known.setdefault(op, {})
+            known = _known.setdefault(program := op.unchanged, {})
             if target not in known:
-                known[target] = _times_of(op, target)
+                known[target] = _times_of(program, target)
             if all(n <= cores[engine] for engine, n in known[target].cores):
                 found[op.sym_name.data] = known[target]
     return found

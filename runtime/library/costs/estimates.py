@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from ge.dialects.npu_task.attributes import TilingAttr
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import AllocOp
@@ -120,33 +122,35 @@ def figures(op: KernelOp, target: Target) -> Figures:
         return max((us for name, us in cold.pipes.items() if name.split()[-1] in pipes), default=0)
 
     cores = tuple((p.name.removeprefix("tile."), p.parts * op.core_count) for p in op.programs)
+    inner = all_ops(op.body.blocks)
     start = target.kernel_start_us.get(kind_of(op), 0.0)
     pipes = busy("m"), busy("v"), busy("mte2"), busy("fix", "mte3")
     times = start, cold.core_us, warm.core_us, cold.hbm_us, *pipes
-    overlaps = any(isinstance(o, AllocOp) and o.copies > 1 for o in op.walk())
-    return Figures(cores, sizes, *times, tile_of(op), 1 + overlaps)
+    overlaps = any(isinstance(o, AllocOp) and o.copies > 1 for o in inner)
+    return Figures(cores, sizes, *times, tile_of(op, inner), 1 + overlaps)
 
 
-def tile_of(op: KernelOp) -> tuple[int, ...]:
+def tile_of(op: KernelOp, inner: Sequence[Operation]) -> tuple[int, ...]:
     """The largest tile of a program: of sums on the cube, with the terms that are added at a time,
     or else of what vector cores store."""
     found: list[tuple[int, ...]] = [(1,)]
-    for inner in op.walk():
-        if isinstance(inner, MmadOp):
-            found.append((*tile_type(inner.acc).shape, tile_type(inner.lhs).cols.data))
-        elif isinstance(inner, StoreOp) and op.cube is None:
-            found.append((prod(tile_type(inner.source).shape),))
+    stores = op.cube is None
+    for o in inner:
+        if isinstance(o, MmadOp):
+            found.append((*tile_type(o.acc).shape, tile_type(o.lhs).cols.data))
+        elif stores and isinstance(o, StoreOp):
+            found.append((prod(tile_type(o.source).shape),))
     return max(found, key=lambda tile: (len(tile), prod(tile[:2])))
 
 
 def kind_of(op: KernelOp) -> str:
     """Of those that have a start of their own: see `Target.kernel_start_us`."""
-    has_rows = any(isinstance(inner, ReduceOp) for inner in op.walk())
+    has_rows = any(isinstance(o, ReduceOp) for o in all_ops(op.body.blocks))
     if op.cube is None:
         return "row" if has_rows else "vector"
     if op.vector is None:
         return "cube"
-    comes_back = any(isinstance(inner, PopOp) for inner in op.cube.walk())
+    comes_back = any(isinstance(o, PopOp) for o in all_ops([op.cube.body.block]))
     return "attention" if has_rows and comes_back else "mixed"
 
 

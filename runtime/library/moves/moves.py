@@ -8,8 +8,9 @@ concatenation has apart boxes for each of its operands. Views next to device mem
 the memref has the shape of their other side.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate, pairwise, product
 from math import ceil, isqrt, prod
 from typing import Any, TypeAlias
@@ -25,6 +26,7 @@ from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.access import MOVING, Access
 from ge.dialects.support.boxes import Box, plus
 from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     Shape,
@@ -70,18 +72,18 @@ def lower_moves(launch: Launch) -> Written:
         raise NotLowered("it has no elements")
     if min(widths) < 8:
         raise NotLowered("elements of less than a byte are not moved")
-    targets = [Target.of(out) for out in launch.body.outputs]
-    regions = [region for target in targets for region in regions_of(launch, target)]
+    targets, views = [Target.of(out) for out in launch.body.outputs], viewed(launch)
+    regions = [region for target in targets for region in regions_of(launch, target, views)]
     step = BLOCK * 8 // min(widths)
     total = sum(numel(shape_of(t.value)) for t in targets)
-    elements = decided(lambda: elements_of(launch, regions, total, step))
-    return by_pieces(launch, regions, elements, step)
+    cut = partial(by_pieces, launch, views, regions, step)
+    return cut(decided(lambda: elements_of(launch, cut, total)))
 
 
-def elements_of(launch: Launch, regions: "Sequence[Region]", total: int, step: int) -> int:
+def elements_of(launch: Launch, cut: Callable[[int], Written], total: int) -> int:
     """Of a box, so that each core has two and its tiles fit. Raises NotLowered where none does."""
     elements = max(ceil(total / launch.target.vector_cores / 2), LEAST)
-    while not fits(launch, by_pieces(launch, regions, elements, step)):
+    while not fits(launch, cut(elements)):
         if elements == 1:
             raise NotLowered("its smallest tiles do not fit into ub")
         elements //= 2
@@ -156,12 +158,14 @@ class Piece:
         return Box(tuple(plus(a, b) for a, b in zip(at, self.begin, strict=True)), self.sizes)
 
 
-def by_pieces(launch: Launch, regions: Sequence["Region"], elements: int, step: int) -> Written:
+def by_pieces(
+    launch: Launch, views: "Views", regions: Sequence["Region"], step: int, elements: int
+) -> Written:
     pieces = [p for region in regions for p in cut_region(region, elements, step)]
     total = sum(p.count for p in pieces)
     cores = min(total, launch.target.vector_cores)
     shapes = {value: (1,) for value in launch.body.inputs if not shape_of(value)}
-    shapes |= {value: shape_of(view) for value, view in viewed(launch).items()}
+    shapes |= {value: shape_of(view) for value, view in views.items()}
     shapes |= {r.target.out: r.target.shape for r in regions}
 
     def write(c: Tracer, arguments: Arguments) -> None:
@@ -169,8 +173,9 @@ def by_pieces(launch: Launch, regions: Sequence["Region"], elements: int, step: 
         for piece in pieces:
             idle = piece.count < cores  # of some cores
             pull = MovePull(
-                c, launch, arguments, buffers=buffers, parts_of=piece.parts, in_turns=idle
-            )
+                c, launch, arguments, buffers=buffers, views=views, parts_of=piece.parts,
+                in_turns=idle,
+            )  # fmt: skip
             me = (c.core + (cores - before % cores)) % cores if before % cores else c.core
             if piece.count == 1 and cores == 1:
                 pull.move(piece, 0, 0)
@@ -182,13 +187,19 @@ def by_pieces(launch: Launch, regions: Sequence["Region"], elements: int, step: 
     return Written(write, cores, shapes, Engine.VECTOR)
 
 
-def viewed(launch: Launch) -> dict[SSAValue, SSAValue]:
+Views: TypeAlias = Mapping[SSAValue, SSAValue]
+
+
+def viewed(launch: Launch) -> Views:
     """The inputs that are read under another shape alone, and the view that is read."""
+    users: dict[SSAValue, list[TensorOp]] = {value: [] for value in launch.body.inputs}
+    for op in launch.body.ops:
+        for value in {*operands_of(op)} & users.keys():
+            users[value].append(op)
     found: dict[SSAValue, SSAValue] = {}
-    for value in launch.body.inputs:
-        users = [op for op in launch.body.ops if value in op.operands]
-        if len(users) == 1 and users[0].ACCESS is Access.VIEW and users[0].operands[0] is value:
-            found[value] = users[0].results[0]
+    for value, (op, *others) in ((k, ops) for k, ops in users.items() if ops):
+        if not others and op.ACCESS is Access.VIEW and op.operands[0] is value:
+            found[value] = op.results[0]
     return {k: x for k, x in found.items() if x not in launch.body.outputs and shape_of(x)}
 
 
@@ -205,9 +216,9 @@ class Region:
     parts: Mapping[ConcatOp, int]
 
 
-def regions_of(launch: Launch, target: Target) -> Iterator[Region]:
+def regions_of(launch: Launch, target: Target, views: Views) -> Iterator[Region]:
     shape = shape_of(target.value)
-    reach = Reach(launch, target.value)
+    reach = Reach(launch, target.value, views)
     joins = [op for op in launch.body.ops if isinstance(op, ConcatOp) and op.result in reach.whole]
     ends = [reach.parts(op) for op in joins]
     for parts in product(*(range(len(op.inputs)) for op in joins)):
@@ -269,9 +280,8 @@ def cut_region(region: Region, elements: int, step: int) -> Iterator[Piece]:
 class Reach:
     """Which dimensions of what is stored move along which of the values that it is made of."""
 
-    def __init__(self, launch: Launch, value: SSAValue):
+    def __init__(self, launch: Launch, value: SSAValue, views: Views):
         self.body, self.value = launch.body, value
-        views = viewed(launch)
         self.loaded = [views.get(x, x) for x in launch.body.inputs]  # as they are in memory
         self.shape = shape = shape_of(value)
         self.whole = self.boxes({})
@@ -333,6 +343,7 @@ class Reach:
 class MovePull(Pull):
     """Pulls through ops that move elements."""
 
+    views: Views = field(default_factory=dict[SSAValue, SSAValue])
     parts_of: Mapping[ConcatOp, int] = field(default_factory=dict[ConcatOp, int])
     turn: Scalar = 0
     in_turns: bool = False
@@ -340,10 +351,9 @@ class MovePull(Pull):
     would load for nothing may lie where another one stores."""
 
     def __post_init__(self) -> None:
-        views = viewed(self.launch)
-        self.arguments = {**self.arguments} | {x: self.arguments[k] for k, x in views.items()}
-        self.views = {*views.values()}
-        self.loaded = {*self.launch.body.inputs} - {*views} | self.views
+        shown = {x: self.arguments[k] for k, x in self.views.items()}
+        self.arguments = {**self.arguments, **shown}
+        self.loaded = {*self.launch.body.inputs} - {*self.views} | {*shown}
 
     def _level(self, box: Box) -> int:
         return len(self.open) - 1 if self.in_turns else super()._level(box)
@@ -369,7 +379,7 @@ class MovePull(Pull):
         return self._alloc(shape, element_type(like), 2)[self.turn]
 
     def expression(self, value: SSAValue, box: Box, column: bool = False) -> v.Expression:
-        if value in self.views:
+        if value in self.views.values():
             return self._load(value, box, column)
         return super().expression(value, box, column)
 
