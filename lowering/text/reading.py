@@ -41,7 +41,7 @@ from ge.dialects.support.locations import place
 from ge.dialects.support.operation import put_last
 from ge.lowering.text.dense import DenseParser
 from ge.lowering.text.mistakes import explained, meant, undefined
-from ge.lowering.text.spellings import Line, Spelling, spelling_of
+from ge.lowering.text.spellings import KnownLines, Line, Spelling, spelling_of
 from ge.lowering.text.values import did_you_mean
 
 STDIN = "<stdin>"
@@ -182,8 +182,7 @@ class LocatingParser(DenseParser):
         self._types: dict[str, TypeAttribute] = {}
         self._alias_sizes: dict[str, int] = {}
         self._location_aliases: dict[int, int] = {}  # where each begins and ends
-        # by the dialects of the ops around, which decide what names without a dialect mean
-        self._spellings: dict[tuple[str, ...], dict[tuple[str, ...], Spelling]] = {}
+        self._known = KnownLines(ctx)
 
     def location(self, position: int) -> FileLineColLoc:
         line = bisect_right(self._line_starts, position)
@@ -246,7 +245,7 @@ class LocatingParser(DenseParser):
             if line is not None and self.pos == line.next:
                 known = spelling_of(line, op, self._last_name - start, self.ssa_values)
                 if known is not None:
-                    self._spellings[self._dialects()][line.key] = known
+                    self._known.add(self._dialects(), line, known)
 
     def _dialects(self) -> tuple[str, ...]:
         return tuple(self._parser_state.dialect_stack)
@@ -255,10 +254,9 @@ class LocatingParser(DenseParser):
         """Append the ops of the next lines while their spellings are known. The line that the
         parser has to read."""
         content, start = self.lexer.input.content, self.pos
-        known = self._spellings.setdefault(self._dialects(), {})
-        position = start
+        dialects, position = self._dialects(), start
         while (line := Line.at(content, position)) is not None:
-            spelling = known.get(line.key)
+            spelling = self._known.get(dialects, line)
             if spelling is None or (op := self._known_op(line, spelling)) is None:
                 break
             if line.location is None:

@@ -6,13 +6,15 @@ The parser reads the first; the second is an op of the same class, attributes an
 operands, if these have the types that the first one's have. Layers of models repeat: nine lines of
 ten in the graphs of U-Net, Llama and BERT are read so. Whatever is not plain (regions, successors,
 forward references, names that are defined twice, tuples of values, locations but for names,
-comments) is the parser's.
+comments) is the parser's. A line that says the same in every text is parsed once for all texts of
+a process: a hundred tile programs of 17,800 lines have 1,800 different ones.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import NameLoc, NoneAttr, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -30,6 +32,9 @@ BLANK = re.compile(r"[ \t\r\n]*")
 WORD = re.compile(r"[\w.$]+", re.ASCII)
 # Longer lines are not kept: most are constants, each with elements of its own.
 LINE_LIMIT = 2000  # characters
+# What a text defines for itself: attributes and types with names, elements at its end
+OF_ONE_TEXT = re.compile(r"[#!][\w$-]++(?!\.)|dense_resource", re.ASCII)
+MOST_SHARED = 16_384  # lines
 
 # The fields of an op; others are its own, and what they hold does not follow from the line.
 FIELDS = frozenset(
@@ -121,6 +126,36 @@ class Spelling(NamedTuple):
         if line.location is not None:
             op.location = NameLoc(StringAttr(line.location), NONE)
         return op
+
+
+Dialects: TypeAlias = tuple[str, ...]
+"""Those of the ops around, which decide what names without a dialect mean."""
+
+SHARED: dict[tuple[Dialects, tuple[str, ...]], Spelling] = {}
+"""What lines say in all texts."""
+
+
+class KnownLines:
+    """The spellings of one text, and those that all texts share."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self.own: dict[tuple[Dialects, tuple[str, ...]], Spelling] = {}
+
+    def get(self, dialects: Dialects, line: Line) -> Spelling | None:
+        key = dialects, line.key
+        if (known := self.own.get(key)) is None and (known := SHARED.get(key)) is not None:
+            if self.ctx.get_optional_op(known.kind.name) is not known.kind:  # a dialect of another
+                return None
+            self.own[key] = known
+        return known
+
+    def add(self, dialects: Dialects, line: Line, spelling: Spelling) -> None:
+        self.own[dialects, line.key] = spelling
+        if not any(map(OF_ONE_TEXT.search, (line.key[1], *line.key[3:]))):
+            if len(SHARED) >= MOST_SHARED:
+                SHARED.clear()
+            SHARED[dialects, line.key] = spelling
 
 
 def spelling_of(line: Line, op: Operation, name_at: int, values: Values) -> Spelling | None:

@@ -6,6 +6,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ge.dialects.npu_task.attributes import data_type, is_dynamic
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.operation import walk
 from ge.dialects.support.types import byte_size
 from ge.runtime.check.memory import span_of
 from ge.runtime.check.tile_device import Sharing
@@ -16,7 +17,7 @@ def sharings_of(module: ModuleOp) -> dict[str, set[Sharing]]:
     launch. Others that share bytes are problems of the plan (`memory.py`)."""
     kernels = {k.sym_name.data: k for k in module.ops if isinstance(k, KernelOp)}
     found: dict[str, set[Sharing]] = {}
-    for launch in module.walk():
+    for launch in walk(module):
         if isinstance(launch, LaunchOp) and (kernel := kernels.get(launch.callee)) is not None:
             if kernel.tiles is not None:
                 found.setdefault(kernel.tiles.data, set()).add(sharing_of(launch, kernel))

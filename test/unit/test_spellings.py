@@ -11,6 +11,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
 from ge.lowering.driver.context import context
+from ge.lowering.text import spellings
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import LocatingParser, Source, parse_module
 from ge.lowering.text.spellings import Line, spelling_of
@@ -43,8 +44,8 @@ def slowly(text: str) -> str:
         return told(text)
 
 
-def lines_parsed(text: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many lines of ops the parser itself reads."""
+def lines_parsed(text: str, monkeypatch: pytest.MonkeyPatch, anew: bool = True) -> int:
+    """How many lines of ops the parser itself reads; `anew`: the first text of a process."""
     count = 0
     parse = Parser.parse_operation
 
@@ -54,6 +55,8 @@ def lines_parsed(text: str, monkeypatch: pytest.MonkeyPatch) -> int:
         return parse(self)
 
     monkeypatch.setattr(Parser, "parse_operation", counted)
+    if anew:
+        monkeypatch.setattr(spellings, "SHARED", {})
     told(text)
     return count - 2  # the function and its return
 
@@ -66,6 +69,20 @@ def test_a_line_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     text = body(add("0", "x", "y"), add("a_1", "0", "0"), add("1", "a_1", "x"), add("2", "1", "1"))
     assert told(text) == slowly(text)
     assert lines_parsed(text, monkeypatch) == 2  # the last one has another word behind it
+
+
+def test_lines_of_another_text_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = body(add("0", "x", "y"), add("1", "0", "x"))
+    assert lines_parsed(text, monkeypatch) == 2
+    assert lines_parsed(text, monkeypatch, anew=False) == -1  # nor the return
+    assert told(text) == slowly(text)
+
+
+def test_what_a_text_names_itself_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = '%0 = "arith.constant"() <{value = #v}> : () -> i32\n'
+    texts = [f"#v = {n} : i32\n{body(line, line.replace('%0', '%1'))}" for n in (1, 2)]
+    assert [told(text) for text in texts] == [slowly(text) for text in texts]
+    assert "value = 2" in told(texts[1])
 
 
 @pytest.mark.parametrize(

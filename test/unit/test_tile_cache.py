@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from ge import tile
 from ge.dialects.fused_op import USER_KERNELS, UserKernels
 from ge.dialects.support.diagnostics import Diagnostic, Severity, diagnostic_handler
 from ge.dialects.support.operation import walk
+from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import AllocOp
+from ge.dialects.tile.compute import WaitOp
 from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.text import TextKernelOp
 from ge.lowering.driver import open_tiles
@@ -27,6 +30,10 @@ from ge.lowering.steps import kept_programs as kept
 from ge.lowering.steps.lower_kernels import LowerKernelsPass
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module
+from ge.runtime.check import tiles
+from ge.runtime.check.proof import check_program
+from ge.runtime.clock.clock import simulate
+from ge.runtime.tiles import report
 
 X, Y, Z = "tensor<40x70xf32>", "tensor<8x16x4xf32>", "tensor<4x16x8xf32>"
 CODES, C = "tensor<4x8xi32>", "tensor<4x8xi8>"
@@ -95,6 +102,32 @@ def test_ops_are_made_when_they_are_asked_for(model: Path, tmp_path: Path):
     assert str(copy) == text == str(kernel)
     kernel.verify()
     assert len(list(kernel.walk())) == len(list(walk(kernel))) > 10
+
+
+def test_equal_programs_are_read_simulated_and_proved_once(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """In all modules, by those who change nothing."""
+    calls = Counter[str]()
+    monkeypatch.setattr(kept, "_parsed", {})
+    for module, name in ((kept, "parse_module"), (tiles, "check_kernel"), (report, "_times_of")):
+
+        def counted(*args: Any, name: str = name, call: Any = getattr(module, name)) -> Any:
+            calls[name] += 1
+            return call(*args)
+
+        monkeypatch.setattr(module, name, counted)
+    for _ in range(3):
+        program, _ = compiled(model, tmp_path / "c")
+        assert check_program(program.module).problems == []
+        assert simulate(program.module, Target.load("910b2")).latency_us > 0
+        assert all(unread(program))
+    assert calls == dict.fromkeys(("parse_module", "check_kernel", "_times_of"), 2)
+    kernel = next(op for op in program.module.ops if isinstance(op, TextKernelOp))
+    next(op for op in kernel.walk() if isinstance(op, WaitOp)).detach()
+    assert check_program(program.module).problems  # it is another one now
+    again, _ = compiled(model, tmp_path / "c")
+    assert check_program(again.module).problems == []
 
 
 def test_damaged_entries_are_written_anew(model: Path, tmp_path: Path):
