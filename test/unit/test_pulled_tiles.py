@@ -82,6 +82,7 @@ def run(operands: list[str], result: str, text: str):
         ((3, 20, 7, 5), "bf16", "graph.softmax %0 {axis = 1}"),
         ((2, 5, 4, 3), "f32", "graph.log_softmax %0 {axis = 1, flatten = true}"),
         ((2, 30001), "f16", "graph.softmax %0"),  # in parts
+        ((50, 11000), "f32", "graph.softmax %0"),  # one row at a time
     ],
 )
 def test_softmax(shape: tuple[int, ...], element: str, text: str):
@@ -224,6 +225,24 @@ func.func @main(%x: {x}, %s: tensor<20xf32>) -> ({y}, {q}) {{
         all_lowered=True,
         exact=True,
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "result", "ahead"),
+    [
+        ("graph.softmax %x : (tensor<96x11000xf32>)", "tensor<96x11000xf32>", False),
+        ('graph.reduce "sum" %x axes [1] : tensor<96x32768xf32>', "tensor<96x1xf32>", True),
+    ],
+)
+def test_rows_are_loaded_once(text: str, result: str, ahead: bool) -> None:
+    """Rows for which there is room if nothing is loaded ahead are not cut into parts, which would
+    come for each of two reductions. For one reduction parts come once as well, and ahead."""
+    x = text[text.index("tensor") :].rstrip(")")
+    body = f"%r = {text} -> {result}\nreturn %r : {result}"
+    found = lowered(f"func.func @main(%x: {x}) -> {result} {{\n{body}\n}}")
+    ((_, program),) = found.pairs
+    assert str(program).count("tile.load") == 1
+    assert ("ring<2" in str(program)) == ahead
 
 
 def test_results_of_rows_in_parts_may_lie_over_what_is_reduced():

@@ -31,30 +31,40 @@ REPEAT_BYTES = 256
 
 # Instructions for each element, by op; `scalar` has one number as an operand. gelu is
 # x / (1 + exp(-1.6 x (1 + 0.045 x^2))), what chips compute for all its variants. Floats are rounded
-# to integers by a conversion (official: CANN's Cast, float to float). Ops that are
-# not here: `VECTOR_COST` instructions as slow as add.
+# to integers by a conversion (official: CANN's Cast, float to float). elu, erf, mish, selu and
+# softplus are as CANN 8.1 computes them (opp/built-in, impl/dynamic): mish and softplus by one form
+# above and one below 0, so that no exponential overflows; that celu is as elu is an assumption. Ops
+# that are not here: `VECTOR_COST` instructions as slow as add.
 ELEMENTWISE: dict[str, tuple[str, ...]] = {
     "abs": ("abs",),
     "add": ("add",),
     "cast": ("cast",),
     "ceil": ("cast",),
+    "celu": (*("scalar",) * 3, "exp", "scalar", "mul", "scalar"),
     "clamp": ("scalar", "scalar"),
     "compare": ("compare",),
     "div": ("div",),
+    "elu": (*("scalar",) * 3, "exp", "scalar", "mul", "scalar"),
+    "erf": (*("scalar",) * 13, *("mul",) * 10, "div"),
     "exp": ("exp",),
     "floor": ("cast",),
     "gelu": ("mul", "scalar", "scalar", "mul", "exp", "scalar", "div"),
     "log": ("ln",),
     "maximum": ("max",),
     "minimum": ("min",),
+    "mish": ("add", "mul", *("compare", "exp", "exp", "add", "div", "select") * 2)
+    + ("scalar",) * 9,
     "mul": ("mul",),
     "neg": ("scalar",),
     "reciprocal": ("div",),
     "relu": ("relu",),
     "round": ("cast",),
     "select": ("select",),
+    "selu": ("scalar", "exp", "scalar", "scalar", "compare", "select"),
     "sigmoid": ("scalar", "exp", "scalar", "div"),
     "silu": ("scalar", "exp", "scalar", "div"),
+    "softplus": (*("scalar",) * 6, *("exp", "ln", "add") * 2),
+    "softsign": ("abs", "scalar", "div"),
     "sqrt": ("sqrt",),
     "sub": ("sub",),
     "tanh": ("scalar", "exp", "scalar", "scalar", "div"),

@@ -8,10 +8,11 @@ once for the results.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from math import ceil, prod
+from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph.reduction import CumulativeOp
+from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.boxes import Box
@@ -28,6 +29,7 @@ from ge.runtime.library.pulling import Pull
 from ge.runtime.library.rows.axes import Rewritten, rewritten
 
 LEAST = 1024  # elements of a box, so that instructions are worth their start
+MOST_TURNS = 4  # of a core, where boxes could be as large as they fit: each starts all instructions
 
 
 def lower_vector(launch: Launch) -> Written:
@@ -35,13 +37,24 @@ def lower_vector(launch: Launch) -> Written:
     return new.original(fitting(new, tilings(new), partial(by_boxes, new)))
 
 
-def by_boxes(launch: Rewritten, sizes: Shape) -> Written:
+class Cut(NamedTuple):
+    """Sizes of boxes, and how many tiles there are of each for what is loaded and stored."""
+
+    sizes: Shape
+    copies: int = 2
+
+    def __str__(self) -> str:
+        return f"{self.sizes}" if self.copies > 1 else f"{self.sizes} alone"
+
+
+def by_boxes(launch: Rewritten, cut: Cut) -> Written:
     """By boxes of the results, of these sizes; of a dimension that is reduced they are parts.
     Raises NotLowered where boxes would store elements of a result again."""
+    sizes, copies = cut
     shape, reduced, row = launch.shape, launch.reduced, row_dim(launch)
-    cut = {i for i, d in enumerate(shape) if sizes[i] < d and i not in reduced}
+    along = {i for i, d in enumerate(shape) if sizes[i] < d and i not in reduced}
     extents = [shape_of(out) for out in launch.body.outputs]
-    if any(len(e) < len(shape) or e[i] == 1 for e in extents for i in cut):
+    if any(len(e) < len(shape) or e[i] == 1 for e in extents for i in along):
         raise NotLowered("a result has not all dimensions along which others are cut")
     spread = tuple(1 if i in reduced else d for i, d in enumerate(shape))
     count = prod(ceil(d / size) for d, size in zip(spread, sizes, strict=True))
@@ -49,7 +62,7 @@ def by_boxes(launch: Rewritten, sizes: Shape) -> Written:
     parts = {dim: sizes[dim] for dim in reduced}
 
     def write(c: Tracer, arguments: Arguments) -> None:
-        pull = Pull(c, launch, arguments, parts=parts)
+        pull = Pull(c, launch, arguments, parts=parts, copies=copies)
 
         def store(out: SSAValue, offsets: Sequence[Scalar]) -> None:
             extents = shape_of(out)
@@ -110,13 +123,13 @@ def place(number: Scalar, shape: Shape, sizes: Shape) -> tuple[Scalar, ...]:
 
 
 def fitting(
-    launch: Rewritten, candidates: Iterator[Shape], written: Callable[[Shape], Written]
+    launch: Rewritten, candidates: Iterator[Cut], written: Callable[[Cut], Written]
 ) -> Written:
-    """The program of the first sizes that fit. Raises NotLowered where none do."""
+    """The program of the first cut that fits. Raises NotLowered where none do."""
     last: Written | NotLowered = NotLowered("")
-    for sizes in in_order(candidates):
+    for cut in in_order(candidates):
         try:
-            if fits(launch, last := written(sizes)):
+            if fits(launch, last := written(cut)):
                 return last
         except NotLowered as e:  # smaller ones may have no such tiles
             last = e
@@ -134,9 +147,11 @@ def row_dim(launch: Rewritten) -> int | None:
     return max(others, default=None)
 
 
-def tilings(launch: Rewritten) -> Iterator[Shape]:
+def tilings(launch: Rewritten) -> Iterator[Cut]:
     """Sizes of boxes, the best first: the largest that leave something to do for each core, if
-    possible two times, and then smaller and smaller ones."""
+    possible several times, and then smaller and smaller ones. Before rows that would be loaded
+    again are cut into parts, whole ones are tried without a second tile of what comes and goes, as
+    CANN's norms have it (ops-nn, norm/rms_norm)."""
     shape, reduced, row = launch.shape, launch.reduced, row_dim(launch)
     last = len(shape) - 1
     spread = prod(d for i, d in enumerate(shape) if i not in reduced)
@@ -144,7 +159,7 @@ def tilings(launch: Rewritten) -> Iterator[Shape]:
     each = ceil(spread / cores)  # of what is not reduced, for a core
     length = prod(shape[d] for d in reduced)
     if each * length >= 4 * LEAST:
-        each = ceil(each / 2)
+        each = ceil(each / turns_of(launch, each * length))
     else:
         each = max(each, ceil(LEAST / length))
     in_tile = {last} if row is None else {row, last}
@@ -152,6 +167,7 @@ def tilings(launch: Rewritten) -> Iterator[Shape]:
     free = [d for d in sorted(in_tile - reduced, reverse=True)]
     step = BLOCK * 8 // min(bitwidth(element_type(v)) for v in values_of(launch))
 
+    again = bool(whole) and is_loaded_again(launch)
     turned = any(isinstance(op, TransposeOp) for op in launch.body.ops)
     accumulated = any(isinstance(op, CumulativeOp) for op in launch.body.ops)
 
@@ -175,15 +191,35 @@ def tilings(launch: Rewritten) -> Iterator[Shape]:
         return tuple(found)
 
     while True:
-        yield sizes(each, whole)
+        yield Cut(sizes(each, whole))
         if each > (step if last in free else 1):
             each = ceil(each / 2)
             continue
+        if again and all(whole[d] == shape[d] for d in whole):
+            yield Cut(sizes(each, whole), copies=1)
         longest = row if row in whole and whole[row] > 1 else last
         if longest not in whole or whole[longest] <= (step if longest == last else 1):
             return
         half = ceil(whole[longest] / 2)
         whole[longest] = align_up(half, step) if longest == last else half
+
+
+def is_loaded_again(launch: Rewritten) -> bool:
+    """Whether rows that come in parts are loaded several times: for several reductions, or for
+    results that are as long."""
+    shapes = [shape_of(out) for out in launch.body.outputs]
+    long = any(
+        len(s) == len(launch.shape) and any(s[d] > 1 for d in launch.reduced) for s in shapes
+    )
+    return long or sum(isinstance(op, ReduceOp) for op in launch.body.ops) > 1
+
+
+def turns_of(launch: Rewritten, elements: int) -> int:
+    """Boxes that a core works on one after the other, of what it has: as the first load and the
+    last store are by themselves, as many as full-rate transfers need, and at least two."""
+    ends = (*launch.body.inputs, *launch.body.outputs)
+    size = elements * max(bitwidth(element_type(v)) for v in ends) // 8
+    return max(2, min(size // launch.target.full_rate_bytes, MOST_TURNS))
 
 
 def even(size: int, extent: int, others: int, cores: int) -> int:
