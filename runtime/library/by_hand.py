@@ -5,13 +5,12 @@ of ge's own as for others."""
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from ge.dialects.fused_op import USER_KERNELS, CustomOp
-from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.packages import installed, left_out, of_dialect
-from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
+from ge.runtime.library.launch import Arguments, Launch, Written
 
 if TYPE_CHECKING:  # most compilations have no such kernels
     from ge.runtime.library.language.arguments import Argument
@@ -78,19 +77,9 @@ def lower_by_hand(launch: Launch) -> Written:
     assert kernel is not None
 
     def write(c: "Tracer", given: Arguments) -> None:
-        kernel.write(c, [given[v] if v in given else number_of(launch, v) for v in values])
+        kernel.write(c, [given[v] for v in values])
 
     return Written(write, kernel.options.get("cores"))
-
-
-def number_of(launch: Launch, value: SSAValue) -> "Argument":
-    """An operand that is a constant of one element, which is not in memory. Raises NotLowered where
-    its number is not in the text."""
-    if (number := launch.number(value)) is None:
-        raise NotLowered("an operand is a constant of one element, whose number is in a file")
-    from ge.runtime.library.language.arguments import OneNumber
-
-    return OneNumber(value, (1,), data_type(value.type)[0], number)
 
 
 def passed_over(launch: Launch) -> Operation | None:

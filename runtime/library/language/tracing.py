@@ -322,19 +322,18 @@ class Tracer:
         `rows` (first, count, step): the box becomes these rows of it, and others stay."""
         side = self.side_of(tile)
         if isinstance(v.box_of(box).argument, OneNumber):
-            return self.load_number(tile, box.argument)
+            return self.load_number(tile, box.argument, pad)
         shape = tile.shape if rows is None else (rows[1], tile.shape[1])
         place = box.value(side, shape)
         apart = None if rows is None else (side.index(rows[0]), whole(rows[2]))
         side.add(transfers.LoadOp, place, tile.value(side), pad, apart)
         return tile
 
-    def load_number(self, tile: v.Tile, argument: v.Argument) -> v.Tile:
+    def load_number(self, tile: v.Tile, argument: OneNumber, pad: float | None) -> v.Tile:
         """What a load of a constant of one element is: nothing lies in memory."""
-        assert isinstance(argument, OneNumber)
-        if tile.shape != (1, 1):
-            text = "{}x{} elements are loaded of one number".format(*tile.shape)
-            raise GeError(text, hint="load it to a tile of 1x1, which is repeated in expressions")
+        if tile.shape != (1, 1) and pad is not None:
+            self.fill(tile, pad)
+            tile = tile.part(0, 0, (1, 1))
         self.fill(tile, argument.number)
         return tile
 

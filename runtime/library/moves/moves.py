@@ -191,8 +191,10 @@ Views: TypeAlias = Mapping[SSAValue, SSAValue]
 
 
 def viewed(launch: Launch) -> Views:
-    """The inputs that are read under another shape alone, and the view that is read."""
-    users: dict[SSAValue, list[TensorOp]] = {value: [] for value in launch.body.inputs}
+    """The inputs that are read under another shape alone, and the view that is read. A constant of
+    one element is nowhere to be read."""
+    read = [value for value in launch.body.inputs if launch.number(value) is None]
+    users: dict[SSAValue, list[TensorOp]] = {value: [] for value in read}
     for op in launch.body.ops:
         for value in {*operands_of(op)} & users.keys():
             users[value].append(op)
