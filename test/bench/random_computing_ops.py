@@ -171,7 +171,8 @@ def regions(b: Builder, op: Any) -> TensorOp:
     if op is g.pooling.MaxRoiPoolOp:
         return op.of(x, rois, output_size=size)
     mode = b.rng.choice(("average", "max"))
-    return op.of(x, rois, b.index((count,), shape_of(x)[0]), output_size=size, mode=mode)
+    given = {"mode": mode, "half_pixel": b.flip(), "sampling_ratio": b.rng.choice((0, 1, 2))}
+    return op.of(x, rois, b.index((count,), shape_of(x)[0]), output_size=size, **given)
 
 
 # ---- images ------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ becomes
     }
 
 Local response normalization is a pool over channels, the largest elements along any dimension are
-those of rows, and a transposed convolution of stride 1 is one of the kernel backwards.
+those of rows, and a transposed convolution of stride 1 is one of the kernel backwards. What samples
+images is sums of rows of channels (`canonical/sampling.py`).
 
 Matmuls, pools and elementwise ops have tile programs, a whole layer has none. Narrow floats are
 computed in f32 and rounded once, at the end, as by the kernels. Exceptions: lengths of sequences,
@@ -25,17 +26,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.convolution import ConvTransposeOp
-from ge.dialects.graph.indexing import GatherOp, TopKOp
-from ge.dialects.graph.pooling import LrnOp
-from ge.dialects.graph.recurrent import Recurrent
-from ge.dialects.graph.slicing import SliceOp
 from ge.dialects.support.operation import all_ops
-from ge.transforms.graph.canonical import layers, recurrent
-from ge.transforms.graph.canonical.simplify import simplify
+from ge.transforms.graph.canonical import layers, recurrent, sampling
+from ge.transforms.graph.canonical.simplify import rules_of, simplify
 from ge.transforms.rewriting.relations import Relation, Ulps
 
-EXPANDED = Recurrent | LrnOp | TopKOp | ConvTransposeOp | SliceOp | GatherOp
+FAMILIES = (layers, recurrent, sampling)
 
 
 class ExpandLayersPass(ModulePass):
@@ -46,5 +42,6 @@ class ExpandLayersPass(ModulePass):
     RELATION: ClassVar[Relation] = Ulps()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if any(isinstance(o, EXPANDED) for o in all_ops(op.body.blocks)):
-            simplify(op, (layers, recurrent))
+        expanded = tuple(kind for family in FAMILIES for r in rules_of(family) for kind in r.ops)
+        if any(isinstance(o, expanded) for o in all_ops(op.body.blocks)):
+            simplify(op, FAMILIES)

@@ -140,9 +140,15 @@ def fitting(
 
 
 def row_dim(launch: Rewritten) -> int | None:
-    """The dimension that the rows of tiles are of; columns are of the last one."""
+    """The dimension that the rows of tiles are of; columns are of the last one. Rows are reduced
+    where that needs no other tile; where what is reduced is outside of other dimensions, and nothing
+    but a result is computed of it, tiles are added instead."""
     last = len(launch.shape) - 1
     inner = [d for d in launch.reduced if d != last]
+    outputs = [shape_of(out) for out in launch.body.outputs]
+    within = [d for d in range(max(inner, default=last) + 1, last) if launch.shape[d] > 1]
+    if inner and within and all(len(s) == last + 1 and s[d] == 1 for s in outputs for d in inner):
+        return max(within)
     others = inner or [d for d in range(last) if launch.shape[d] > 1 and d not in launch.reduced]
     return max(others, default=None)
 

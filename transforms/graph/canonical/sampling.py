@@ -1,0 +1,309 @@
+"""Samples between the elements of an image, in ops that have programs: `expand_layers.py` says why.
+
+The channels of an element become a row of a table. A sample is a sum of rows at indices, each times
+the product of its weights along the axes; indices and weights are elementwise ops on coordinates:
+
+    %y = graph.grid_sample %x, %grid
+becomes
+    %t = graph.transpose %x; graph.reshape              rows of channels
+    %i, %w = elementwise ops of %grid                   4 corners x places
+    %r = graph.gather %t, %i                            4 x places x channels
+    %y = graph.reduce "sum" (graph.mul %r, %w)          and back to channels first
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import f32, i32
+from xdsl.ir import Attribute, SSAValue
+
+from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.image import AffineGridOp, GridSampleOp
+from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.pooling import RoiAlignOp
+from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.shape import TransposeOp
+from ge.dialects.graph.slicing import SliceOp
+from ge.dialects.support.element_types import bitwidth, is_float
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import element_type, is_static, numel, rank_of, shape_of
+from ge.runtime.data.arrays import dense, dtype_of
+from ge.transforms.graph.canonical.linear_maps import as_type, shaped
+from ge.transforms.graph.canonical.local import Make, Replacement, rule
+
+MOST_TAPS = 64  # rows that a sample is made of
+
+
+def can_sample(op: TensorOp) -> bool:
+    return all(is_static(shape_of(v)) and numel(shape_of(v)) for v in (*op.operands, *op.results))
+
+
+def wide(element: Attribute) -> Attribute:
+    """The element type that floats are computed in."""
+    return f32 if bitwidth(element) < 32 else element
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Arithmetic of floats, of values and numbers."""
+
+    make: Make
+
+    def value(self, x: SSAValue | float, like: SSAValue) -> SSAValue:
+        return x if isinstance(x, SSAValue) else self.make.constant(x, element_type(like))
+
+    def of(self, kind: type[TensorOp], a: SSAValue | float, b: SSAValue | float) -> SSAValue:
+        like = a if isinstance(a, SSAValue) else b
+        assert isinstance(like, SSAValue)
+        return self.make(kind, self.value(a, like), self.value(b, like))
+
+    def add(self, a: SSAValue | float, b: SSAValue | float) -> SSAValue:
+        return self.of(g.AddOp, a, b)
+
+    def sub(self, a: SSAValue | float, b: SSAValue | float) -> SSAValue:
+        return self.of(g.SubOp, a, b)
+
+    def mul(self, a: SSAValue | float, b: SSAValue | float) -> SSAValue:
+        return self.of(g.MulOp, a, b)
+
+    def div(self, a: SSAValue | float, b: SSAValue | float) -> SSAValue:
+        return self.of(g.DivOp, a, b)
+
+    def clip(self, x: SSAValue, low: float, high: float) -> SSAValue:
+        return self.of(g.MinimumOp, self.of(g.MaximumOp, x, low), high)
+
+    def test(self, predicate: str, a: SSAValue, b: SSAValue | float) -> SSAValue:
+        return self.make(g.CompareOp, a, self.value(b, a), predicate=predicate)
+
+    def inside(self, x: SSAValue, low: float, high: float) -> SSAValue:
+        return self.make(g.AndOp, self.test("ge", x, low), self.test("le", x, high))
+
+    def where(self, test: SSAValue, a: SSAValue | float, b: SSAValue | float) -> SSAValue:
+        like = a if isinstance(a, SSAValue) else b
+        assert isinstance(like, SSAValue)
+        return self.make(g.SelectOp, test, self.value(a, like), self.value(b, like))
+
+    def line(self, numbers: Sequence[float], like: SSAValue, *shape: int) -> SSAValue:
+        """Constants along one dimension."""
+        array = np.array(numbers, dtype_of(element_type(like))).reshape(shape)
+        return self.make.dense(dense(array))
+
+
+@dataclass(frozen=True)
+class Taps:
+    """The elements along one axis that samples are made of, the first dimension: their numbers as
+    whole floats, and their weights. Places are behind, as long rows."""
+
+    size: int
+    index: SSAValue
+    weight: SSAValue
+
+
+def table_of(make: Make, x: SSAValue, groups: int = 1) -> SSAValue:
+    """[batch, channels, spatial..] as rows of channels, those of the groups of an element one
+    after the other."""
+    batch, channels, *spatial = shape_of(x)
+    rows = shaped(make, x, (batch, groups, channels // groups, prod(spatial)))
+    rows = make(TransposeOp, rows, permutation=[0, 3, 1, 2])
+    return shaped(make, rows, (numel((batch, *spatial)) * groups, channels // groups))
+
+
+def joined(make: Make, taps: Sequence[Taps]) -> tuple[SSAValue, SSAValue]:
+    """The number of each element in an image of one channel (i32), and its weight, of shapes that
+    go together."""
+    index, weight = make(g.CastOp, taps[0].index, to=i32), taps[0].weight
+    for axis in taps[1:]:
+        own, size = make(g.CastOp, axis.index, to=i32), make.constant(axis.size, i32)
+        index = make(g.AddOp, make(g.MulOp, index, size), own)
+        weight = make(g.MulOp, weight, axis.weight)
+    return index, weight
+
+
+def weighted_rows(
+    make: Make, table: SSAValue, index: SSAValue, weight: SSAValue, kind: str = "sum"
+) -> SSAValue:
+    """[places, columns]: the sum (or maximum) of rows at indices [taps, places], times weights of
+    the same shape; an element that is not finite gives nan where its weight is 0."""
+    (taps, places), columns = shape_of(index), shape_of(table)[-1]
+    own = wide(element_type(table))
+    found = make(GatherOp, table, shaped(make, index, (taps * places,)), axis=0)
+    rows = shaped(make, as_type(make, found, own), (taps, places, columns))
+    product = make(g.MulOp, rows, shaped(make, as_type(make, weight, own), (taps, places, 1)))
+    if taps > 1:
+        product = make(ReduceOp, product, kind=kind, axes=[0])
+    return shaped(make, product, (places, columns))
+
+
+def channels_first(
+    make: Make, rows: SSAValue, shape: Sequence[int], order: Sequence[int], like: SSAValue
+) -> SSAValue:
+    """Rows of channels of places of this shape, in another order of dimensions, as a result."""
+    rows = shaped(make, as_type(make, rows, element_type(like)), shape)
+    return shaped(make, make(TransposeOp, rows, permutation=order), shape_of(like))
+
+
+# ---- grids ---------------------------------------------------------------------------------------
+
+
+def linear_weight(n: Numbers, distance: SSAValue) -> SSAValue:
+    return n.clip(n.sub(1.0, n.make(g.AbsOp, distance)), 0.0, 1.0)
+
+
+def cubic_weight(n: Numbers, distance: SSAValue, a: float = -0.75) -> SSAValue:
+    """Keys' cubic convolution kernel (IEEE ASSP 29, 1981)."""
+    d = n.make(g.AbsOp, distance)
+    near = n.add(n.mul(n.mul(n.sub(n.mul(a + 2, d), a + 3), d), d), 1.0)
+    far = n.sub(n.mul(n.add(n.mul(n.sub(n.mul(a, d), 5 * a), d), 8 * a), d), 4 * a)
+    return n.where(n.test("le", d, 1.0), near, n.where(n.test("lt", d, 2.0), far, 0.0))
+
+
+TAPS: dict[str, tuple[Sequence[int], Callable[[Numbers, SSAValue], SSAValue] | None]] = {
+    "nearest": (range(1), None),
+    "linear": (range(2), linear_weight),
+    "cubic": (range(-1, 3), cubic_weight),
+}
+
+
+def reflected(n: Numbers, x: SSAValue, size: int, align_corners: bool) -> SSAValue:
+    """Mirrored at the centres of the border's elements, or at their edges."""
+    low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
+    if span == 0:
+        return n.mul(x, 0.0)
+    turns = n.make(g.FloorOp, n.div(n.sub(x, low), 2 * span))
+    t = n.sub(n.sub(x, low), n.mul(turns, 2 * span))
+    return n.add(n.where(n.test("gt", t, span), n.sub(2 * span, t), t), low)
+
+
+def grid_taps(op: GridSampleOp, n: Numbers, x: SSAValue, size: int) -> Taps:
+    """Around the coordinates [1, places] along one axis, as the kernel has them."""
+    corners, padding = bool(op.align_corners.value.data), op.padding_mode.data
+    offsets, weigh = TAPS[op.mode.data]
+    x = n.where(n.test("ne", x, x), -1.0, x)
+    x = n.add(x, 1.0)
+    x = n.mul(n.div(x, 2.0), size - 1.0) if corners else n.div(n.sub(n.mul(x, size), 1.0), 2.0)
+    x = n.make(g.RoundOp, x) if weigh is None else x
+    if padding == "border":
+        x = n.clip(x, -2.0, size + 1.0)
+    elif padding == "reflection":
+        x = reflected(n, x, size, corners)
+    steps = n.line(offsets, x, len(offsets), 1)
+    index = n.add(n.make(g.FloorOp, x), steps)
+    weight = n.add(n.mul(index, 0.0), 1.0) if weigh is None else weigh(n, n.sub(index, x))
+    if padding == "zeros":
+        weight = n.where(n.inside(index, 0.0, size - 1.0), weight, 0.0)
+    elif padding == "reflection":
+        index = reflected(n, index, size, corners)
+        index = n.where(n.test("eq", index, index), index, 0.0)  # infinity has no reflection
+    return Taps(size, n.clip(index, 0.0, size - 1.0), weight)
+
+
+@rule(GridSampleOp, exact=False)
+def grid_sample_of_rows(op: GridSampleOp, make: Make) -> Replacement:
+    """Sums of rows of channels, at indices and with weights that elementwise ops give"""
+    (batch, channels, *sizes), rank = shape_of(op.input), rank_of(op.input) - 2
+    offsets, _ = TAPS[op.mode.data]
+    taps = len(offsets) ** rank
+    if not can_sample(op) or not is_float(element_type(op.input)) or taps > MOST_TAPS:
+        return None
+    n, places = Numbers(make), numel(shape_of(op.grid)) // rank
+    grid = make(TransposeOp, shaped(make, op.grid, (places, rank)), permutation=[1, 0])
+    grid = as_type(make, grid, wide(element_type(grid)))
+    axes: list[Taps] = []
+    for i, size in enumerate(sizes):
+        at = make(SliceOp, grid, starts=[rank - 1 - i], ends=[rank - i], axes=[0])
+        found = grid_taps(op, n, at, size)
+        shape = (*(len(offsets) if j == i else 1 for j in range(rank)), places)
+        axes.append(Taps(size, *(shaped(make, v, shape) for v in (found.index, found.weight))))
+    index, weight = (shaped(make, v, (taps, places)) for v in joined(make, axes))
+    if batch > 1:
+        images = np.arange(places, dtype=np.int32) // (places // batch) * prod(sizes)
+        index = make(g.AddOp, index, make.dense(dense(images)))
+    rows = weighted_rows(make, table_of(make, op.input), index, weight)
+    shape = (batch, places // batch, channels)
+    return channels_first(make, rows, shape, [0, 2, 1], op.result)
+
+
+@rule(AffineGridOp, exact=False)
+def affine_grid_by_axes(op: AffineGridOp, make: Make) -> Replacement:
+    """The sum of the columns of the map, each times the coordinates along its axis"""
+    if not can_sample(op) or op.size_value is not None:
+        return None
+    batch, rank, _ = shape_of(op.theta)
+    sizes, n = shape_of(op.result)[1:-1], Numbers(make)
+    theta = as_type(make, op.theta, wide(element_type(op.theta)))
+
+    def column(i: int) -> SSAValue:
+        found = make(SliceOp, theta, starts=[i], ends=[i + 1], axes=[2])
+        return shaped(make, found, (batch, *(1,) * rank, rank))
+
+    total = column(rank)
+    for axis, size in enumerate(sizes):
+        i = np.arange(size)
+        if op.align_corners.value.data:
+            line = 2 * i / (size - 1) - 1 if size > 1 else np.zeros(size)
+        else:
+            line = (2 * i + 1) / size - 1
+        along = (size if a == axis else 1 for a in range(rank))
+        places = n.line(line.tolist(), theta, 1, *along, 1)
+        total = n.add(total, n.mul(column(rank - 1 - axis), places))
+    return as_type(make, total, element_type(op.result))
+
+
+# ---- regions -------------------------------------------------------------------------------------
+
+
+def around(n: Numbers, at: SSAValue, size: int, low: float, high: float) -> Taps:
+    """The elements before and after coordinates, [2, ..]; their weights are 0 where a coordinate is
+    not in `low` to `high`."""
+    inside, ones = n.inside(at, low, high), (1,) * rank_of(at)
+    at = n.clip(at, 0.0, size - 1.0)
+    first = n.make(g.FloorOp, at)
+    index = n.clip(n.add(first, n.line((0, 1), at, 2, *ones)), 0.0, size - 1.0)
+    part = n.mul(n.sub(at, first), n.line((-1, 1), at, 2, *ones))
+    weight = n.add(part, n.line((1, 0), at, 2, *ones))
+    return Taps(size, index, n.where(inside, weight, 0.0))
+
+
+def cell_taps(
+    n: Numbers, start: SSAValue, end: SSAValue, op: RoiAlignOp, cells: int, size: int
+) -> Taps:
+    """[taps, cells, regions]: of samples at equal steps in each cell, the elements around."""
+    samples, length = op.sampling_ratio.value.data, n.sub(end, start)
+    if not op.half_pixel.value.data:
+        length = n.of(g.MaximumOp, length, 1.0)
+    steps = (np.arange(cells) + (np.arange(samples)[:, None] + 0.5) / samples) / cells
+    line = n.line(steps.tolist(), start, samples, cells, 1)
+    taps = around(n, n.add(n.mul(length, line), start), size, -1.0, size)
+    shape = (2 * samples, cells, shape_of(start)[-1])
+    return Taps(size, *(shaped(n.make, v, shape) for v in (taps.index, taps.weight)))
+
+
+@rule(RoiAlignOp, exact=False)
+def roi_align_of_rows(op: RoiAlignOp, make: Make) -> Replacement:
+    """Sums of rows of channels, at indices and with weights that elementwise ops give"""
+    ratio, (_, channels, high, across) = op.sampling_ratio.value.data, shape_of(op.input)
+    (rows, columns), kind = op.ints("output_size") or (1, 1), op.mode.data
+    if not can_sample(op) or not 0 < 4 * ratio**2 <= MOST_TAPS:
+        return None
+    n, regions = Numbers(make), shape_of(op.rois)[0]
+    rois = make(
+        TransposeOp, as_type(make, op.rois, wide(element_type(op.rois))), permutation=[1, 0]
+    )
+    rois = n.mul(rois, op.spatial_scale.value.data)
+    rois = n.sub(rois, 0.5) if op.half_pixel.value.data else rois
+    x1, y1, x2, y2 = (make(SliceOp, rois, starts=[k], ends=[k + 1], axes=[0]) for k in range(4))
+    y, x = cell_taps(n, y1, y2, op, rows, high), cell_taps(n, x1, x2, op, columns, across)
+    tall, broad = (2 * ratio, 1, rows, 1, regions), (1, 2 * ratio, 1, columns, regions)
+    y = Taps(high, *(shaped(make, v, tall) for v in (y.index, y.weight)))
+    x = Taps(across, *(shaped(make, v, broad) for v in (x.index, x.weight)))
+    index, weight = joined(make, (y, x))
+    image = as_type(make, op.batch_indices, i32)
+    index = make(g.AddOp, index, make(g.MulOp, image, make.constant(high * across, i32)))
+    weight = weight if kind == "max" else n.mul(weight, 1 / ratio**2)
+    shape = (4 * ratio**2, rows * columns * regions)
+    index, weight = (shaped(make, v, shape) for v in (index, weight))
+    kind = "max" if kind == "max" else "sum"
+    found = weighted_rows(make, table_of(make, op.input), index, weight, kind)
+    return channels_first(make, found, (rows * columns, regions, channels), [1, 2, 0], op.result)
