@@ -70,4 +70,5 @@ def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
     rows = any(op.ACCESS is Access.ROWS for op in launch.body.ops)
     if engine is Engine.VECTOR and moves(launch) and not rows:
         return lower_moves
-    return lowering_at(BY_ENGINE[engine])
+    cube = engine is Engine.CUBE and any(op.IS_MATMUL for op in launch.body.ops)
+    return lowering_at(BY_ENGINE[Engine.CUBE if cube else Engine.VECTOR])

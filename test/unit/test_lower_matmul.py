@@ -343,10 +343,23 @@ def test_steps_of_l1_load_while_the_cube_works() -> None:
     assert time.core_us < 1.1 * max(p.busy_us for p in time.pipes)
 
 
-def test_other_element_types_are_not_lowered() -> None:
-    result = lowered(text([[4, 4], [4, 4], [4, 4]], "i32", "i32"))
-    assert not result.pairs
-    assert "the cube does not multiply i32 by i32" in result.reasons[0]
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+@pytest.mark.parametrize(
+    ("element", "flags"),
+    [("i32", ""), ("i64", "transpose_lhs = true"), ("f64", "transpose_rhs = true"),
+     ("i64", "transpose_lhs = true, transpose_rhs = true")],
+)  # fmt: skip
+def test_what_the_cube_does_not_multiply(target: str, element: str, flags: str) -> None:
+    """Sums of products, on the vector cores."""
+    a, b = ("x".join(s if f"{n} = true" not in flags else s[::-1])
+            for s, n in (("57", "transpose_lhs"), ("79", "transpose_rhs")))  # fmt: skip
+    x, y, z = (f"tensor<{shape}x{element}>" for shape in (f"3x{a}", b, "3x5x9"))
+    module = f"""
+func.func @main(%x: {x}, %y: {y}) -> {z} {{
+  %0 = graph.matmul %x, %y {{{flags}}} : ({x}, {y}) -> {z}
+  func.return %0 : {z}
+}}"""
+    compare(module, target, all_lowered=True)
 
 
 @pytest.mark.parametrize("target", ["910b2", "310p3"])

@@ -1,6 +1,7 @@
 """Moves that are no boxes of their operand, in ops that are: a triangle is chosen by the numbers of
 rows and columns, so are the places of one_hot; what is padded with elements, or with a number that
-is known at run time only, is set side by side.
+is known at run time only, is set side by side. Matmuls of numbers that the cube does not multiply
+are sums of products.
 
     %y = graph.tri %x k 0                      %c = graph.compare "ge" %rows, %columns
                                    becomes     %y = graph.select %c, %x, 0
@@ -17,15 +18,18 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph.creation import TriOp
 from ge.dialects.graph.indexing import OneHotOp
-from ge.dialects.graph.shape import BlockOp, BroadcastToOp
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.shape import BlockOp, BroadcastToOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, distinct_axes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
+    element_type,
     normalize_axis,
     rank_of,
     shape_of,
 )
 from ge.runtime.library.launch import Launch, NotLowered, Replaced, Written
+from ge.runtime.library.matmul.sections import MULTIPLIED
 from ge.runtime.library.rows.simple_ops import EXACT, Simplify, Writer, blocks, simple_body
 
 MOST_PARTS = 64  # that a dimension is set together of
@@ -47,7 +51,28 @@ def plain_form(launch: Launch, op: TensorOp) -> Simplify | None:
     if isinstance(op, PadOp) and op.mode.data == "constant":
         is_known = op.value is None or launch.number(op.value) is not None
         return None if is_known else pad_computed
+    if isinstance(op, MatmulOp):
+        element, other = element_type(op.lhs), element_type(op.rhs)
+        return None if element == other and element in MULTIPLIED else sum_of_products
     return next((f for t, f in PLAIN.items() if isinstance(op, t)), None)
+
+
+def sum_of_products(op: MatmulOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+    """Of rows times columns; along the dimension of the sums, wherever that is in both operands."""
+    lhs, rhs = (w.cast(x, element_type(op.result)) for x in operands)
+    a, b = shape_of(lhs), shape_of(rhs)
+    if op.transpose_lhs.value.data and op.transpose_rhs.value.data:
+        order = (*range(len(a) - 2), len(a) - 1, len(a) - 2)
+        lhs, a = w.add(TransposeOp, lhs, permutation=order), (*a[:-2], a[-1], a[-2])
+    elif op.transpose_lhs.value.data:  # sums are outside: k x m x 1 by k x 1 x n
+        lhs, rhs = w.reshape(lhs, (*a, 1)), w.reshape(rhs, (*b[:-1], 1, b[-1]))
+        return w.reshape(w.reduce("sum", w.add(e.MulOp, lhs, rhs), (-3,)), shape_of(op.result))
+    if op.transpose_rhs.value.data:  # within: m x 1 x k by n x k
+        lhs, axis = w.reshape(lhs, (*a[:-1], 1, a[-1])), -1
+    else:  # between: m x k x 1 by k x n
+        lhs, axis = w.reshape(lhs, (*a, 1)), -2
+    rhs = w.reshape(rhs, (*b[:-2], 1, *b[-2:]))
+    return w.reshape(w.reduce("sum", w.add(e.MulOp, lhs, rhs), (axis,)), shape_of(op.result))
 
 
 def tri(op: TriOp, operands: list[SSAValue], w: Writer) -> SSAValue:

@@ -32,7 +32,7 @@ from ge.dialects.graph.quantization import DynamicQuantizeOp
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import BlockOp, DepthToSpaceOp, ReshapeOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.support.element_types import bitwidth, is_float, ui8
+from ge.dialects.support.element_types import bitwidth, is_float, is_unsigned, ui8, ui64
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     Shape,
@@ -199,11 +199,15 @@ def reduce(op: ReduceOp, operands: list[SSAValue], w: Writer) -> SSAValue:
     x, kind = operands[0], op.kind.data
     axes = op.reduced_axes()
     is_number = is_float(element_type(x))
-    if axes is None or kind == "prod" or not (is_number or kind in ("sum", "max", "min")):
+    if axes is None or kind == "prod" or not (is_number or kind in ("sum", "mean", "max", "min")):
         raise NotLowered(f'there are no tiles for graph.reduce "{kind}" of {x.type}')
     if kind not in ("max", "min"):
         x = w.cast(x, wide(x))
     match kind:
+        case "mean" if not is_number:
+            x = w.cast(x, ui64 if is_unsigned(element_type(x)) else i64)
+            count = w.number(prod(shape_of(x)[i] for i in axes), x)
+            y = w.add(e.DivOp, w.reduce("sum", x, axes), count)
         case "mean":
             part = w.number(1 / prod(shape_of(x)[i] for i in axes), x)
             y = w.add(e.MulOp, w.reduce("sum", x, axes), part)

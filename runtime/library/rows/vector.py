@@ -140,9 +140,9 @@ def fitting(
 
 
 def row_dim(launch: Rewritten) -> int | None:
-    """The dimension that the rows of tiles are of; columns are of the last one. Rows are reduced
-    where that needs no other tile; where what is reduced is outside of other dimensions, and nothing
-    but a result is computed of it, tiles are added instead."""
+    """The dimension that the rows of tiles are of; columns are of the last one. It is reduced where
+    that is needed in a tile; where a dimension outside of others is, and results alone are computed
+    of the reduction, tiles are added, whose rows are of one that stays."""
     last = len(launch.shape) - 1
     inner = [d for d in launch.reduced if d != last]
     outputs = [shape_of(out) for out in launch.body.outputs]
