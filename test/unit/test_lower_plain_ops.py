@@ -124,6 +124,8 @@ func.func @main({args}) -> {y} {{
         ("%x: tensor<4x1xf32>, %i: tensor<1x1xi64>", "2.0", "tensor<1x1xf32>",
          "scatter_elements %x, %i, %c axis 0 : (tensor<4x1xf32>, tensor<1x1xi64>, tensor<1x1xf32>)",
          "tensor<4x1xf32>"),
+        ("%x: tensor<4x1xf16>", "2.0", "tensor<1x1xf16>",
+         "matmul %x, %c : (tensor<4x1xf16>, tensor<1x1xf16>)", "tensor<4x1xf16>"),
     ],
 )  # fmt: skip
 def test_operands_that_are_constants_of_one_element(

@@ -1,7 +1,7 @@
 """Moves that are no boxes of their operand, in ops that are: a triangle is chosen by the numbers of
 rows and columns, so are the places of one_hot; what is padded with elements, or with a number that
-is known at run time only, is set side by side. Matmuls of numbers that the cube does not multiply
-are sums of products.
+is known at run time only, is set side by side. Matmuls of numbers that the cube does not multiply,
+or cannot load, are sums of products.
 
     %y = graph.tri %x k 0                      %c = graph.compare "ge" %rows, %columns
                                    becomes     %y = graph.select %c, %x, 0
@@ -53,7 +53,9 @@ def plain_form(launch: Launch, op: TensorOp) -> Simplify | None:
         return None if is_known else pad_computed
     if isinstance(op, MatmulOp):
         element, other = element_type(op.lhs), element_type(op.rhs)
-        return None if element == other and element in MULTIPLIED else sum_of_products
+        in_memory = all(launch.number(v) is None for v in op.operands)
+        on_cube = in_memory and element == other and element in MULTIPLIED
+        return None if on_cube else sum_of_products
     return next((f for t, f in PLAIN.items() if isinstance(op, t)), None)
 
 

@@ -13,19 +13,6 @@ npu_task.kernel @eliminated on vector {
 
 // -----
 
-// A constant of one element has no place in device memory that the cube could load it from.
-// CHECK-NOT: tile.kernel
-// CHECK:     npu_task.kernel @scalar
-// expected-remark@+1 {{@scalar has no tile program: an operand is a constant of one element, which is not in memory}}
-npu_task.kernel @scalar on cube {
-^bb0(%x: tensor<4x4x1xf16>):
-  %w = graph.constant dense<-3.200000e-01> : tensor<1x1xf16>
-  %r = graph.matmul %x, %w : (tensor<4x4x1xf16>, tensor<1x1xf16>) -> tensor<4x4x1xf16>
-  npu_task.return %r : tensor<4x4x1xf16>
-}
-
-// -----
-
 // A block of sums has one place in a result, not two.
 // CHECK-NOT: tile.kernel
 // CHECK:     npu_task.kernel @repeated

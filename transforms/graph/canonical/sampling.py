@@ -20,8 +20,10 @@ from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.convolution import DeformConvOp
 from ge.dialects.graph.image import AffineGridOp, GridSampleOp
 from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.pooling import RoiAlignOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import TransposeOp
@@ -176,24 +178,32 @@ def reflected(n: Numbers, x: SSAValue, size: int, align_corners: bool) -> SSAVal
     return n.add(n.where(n.test("gt", t, span), n.sub(2 * span, t), t), low)
 
 
+def taps_at(n: Numbers, x: SSAValue, mode: str) -> tuple[SSAValue, SSAValue]:
+    """The elements around coordinates [1, places], and their weights."""
+    offsets, weigh = TAPS[mode]
+    x = n.make(g.RoundOp, x) if weigh is None else x
+    index = n.add(n.make(g.FloorOp, x), n.line(offsets, x, len(offsets), 1))
+    return index, n.add(n.mul(index, 0.0), 1.0) if weigh is None else weigh(n, n.sub(index, x))
+
+
+def zero_outside(n: Numbers, x: SSAValue, size: int, mode: str) -> Taps:
+    index, weight = taps_at(n, x, mode)
+    weight = n.where(n.inside(index, 0.0, size - 1.0), weight, 0.0)
+    return Taps(size, n.clip(index, 0.0, size - 1.0), weight)
+
+
 def grid_taps(op: GridSampleOp, n: Numbers, x: SSAValue, size: int) -> Taps:
     """Around the coordinates [1, places] along one axis, as the kernel has them."""
-    corners, padding = bool(op.align_corners.value.data), op.padding_mode.data
-    offsets, weigh = TAPS[op.mode.data]
-    x = n.where(n.test("ne", x, x), -1.0, x)
-    x = n.add(x, 1.0)
+    corners, mode, padding = bool(op.align_corners.value.data), op.mode.data, op.padding_mode.data
+    x = n.add(n.where(n.test("ne", x, x), -1.0, x), 1.0)
     x = n.mul(n.div(x, 2.0), size - 1.0) if corners else n.div(n.sub(n.mul(x, size), 1.0), 2.0)
-    x = n.make(g.RoundOp, x) if weigh is None else x
-    if padding == "border":
-        x = n.clip(x, -2.0, size + 1.0)
-    elif padding == "reflection":
-        x = reflected(n, x, size, corners)
-    steps = n.line(offsets, x, len(offsets), 1)
-    index = n.add(n.make(g.FloorOp, x), steps)
-    weight = n.add(n.mul(index, 0.0), 1.0) if weigh is None else weigh(n, n.sub(index, x))
     if padding == "zeros":
-        weight = n.where(n.inside(index, 0.0, size - 1.0), weight, 0.0)
-    elif padding == "reflection":
+        return zero_outside(n, x, size, mode)
+    x = n.make(g.RoundOp, x) if mode == "nearest" else x
+    if padding == "border":
+        index, weight = taps_at(n, n.clip(x, -2.0, size + 1.0), mode)
+    else:
+        index, weight = taps_at(n, reflected(n, x, size, corners), mode)
         index = reflected(n, index, size, corners)
         index = n.where(n.test("eq", index, index), index, 0.0)  # infinity has no reflection
     return Taps(size, n.clip(index, 0.0, size - 1.0), weight)
@@ -307,3 +317,68 @@ def roi_align_of_rows(op: RoiAlignOp, make: Make) -> Replacement:
     kind = "max" if kind == "max" else "sum"
     found = weighted_rows(make, table_of(make, op.input), index, weight, kind)
     return channels_first(make, found, (rows * columns, regions, channels), [1, 2, 0], op.result)
+
+
+# ---- deformed windows ----------------------------------------------------------------------------
+
+
+@rule(DeformConvOp, exact=False)
+def deform_conv_of_rows(op: DeformConvOp, make: Make) -> Replacement:
+    """A matmul of samples: sums of rows of channels, at indices and with weights that elementwise
+    ops give. Samples of a place lie side by side, those of each kernel element by offset groups."""
+    (batch, _, *sizes), kernel = shape_of(op.input), shape_of(op.weight)[2:]
+    parts, taps, (*_, tall, broad) = op.offset_group.value.data, prod(kernel), shape_of(op.result)
+    if not can_sample(op):
+        return None
+    n, window = Numbers(make), op.window().resolved(tuple(sizes))
+    count, own = tall * broad, wide(element_type(op.input))
+
+    def by_places(value: SSAValue, each: int) -> SSAValue:
+        """[each, batch, places x kernel x offset groups]"""
+        value = shaped(make, as_type(make, value, own), (batch, parts, taps, each, count))
+        value = make(TransposeOp, value, permutation=[3, 0, 4, 2, 1])
+        return shaped(make, value, (each, batch, count * taps * parts))
+
+    grid = np.indices((tall, broad)).reshape(2, -1, 1, 1)
+    within = np.indices(kernel).reshape(2, 1, -1, 1) * np.ones(parts)
+    moves, axes = by_places(op.offset, 2), list[Taps]()
+    for i, size in enumerate(sizes):
+        start = grid[i] * window.strides[i] - window.pads[i] + within[i] * window.dilations[i]
+        at = make(SliceOp, moves, starts=[i], ends=[i + 1], axes=[0])
+        at = shaped(
+            make, n.add(at, n.line(start.tolist(), at, start.size)), (1, batch * start.size)
+        )
+        found = zero_outside(n, at, size, "linear")
+        shape = (2, 1, batch * start.size) if i == 0 else (1, 2, batch * start.size)
+        axes.append(Taps(size, *(shaped(make, v, shape) for v in (found.index, found.weight))))
+    index, weight = joined(make, axes)
+    shape = (4, batch, count * taps * parts)
+    index, weight = (shaped(make, v, shape) for v in (index, weight))
+    if op.mask is not None:
+        weight = make(g.MulOp, weight, by_places(op.mask, 1))
+    if parts > 1:
+        index = make(g.MulOp, index, make.constant(parts, i32))
+    first = np.arange(batch)[:, None] * prod(sizes) * parts + np.arange(shape[-1]) % parts
+    index = make(g.AddOp, index, make.dense(dense(first.astype(np.int32))))
+    index, weight = (shaped(make, v, (4, numel(shape[1:]))) for v in (index, weight))
+    rows = weighted_rows(make, table_of(make, op.input, parts), index, weight)
+    return products_of(op, make, as_type(make, rows, element_type(op.weight)))
+
+
+def products_of(op: DeformConvOp, make: Make, rows: SSAValue) -> SSAValue:
+    """The convolution of its samples, [batch, places, kernel, channels], which are rounded to the
+    type of the weights, that the cube multiplies."""
+    (batch, outs, *places), (_, depth, *kernel) = shape_of(op.result), shape_of(op.weight)
+    groups, taps, count = op.group.value.data, prod(kernel), prod(places)
+    weight = shaped(make, op.weight, (groups, outs // groups, depth, taps))
+    weight = make(TransposeOp, weight, permutation=[0, 1, 3, 2])
+    weight = shaped(make, weight, (groups, outs // groups, taps * depth))
+    rows = shaped(make, rows, (batch * count, taps, groups, depth))
+    if groups > 1:
+        rows = make(TransposeOp, rows, permutation=[2, 0, 1, 3])
+    rows = shaped(make, rows, (groups, batch * count, taps * depth))
+    y = make(MatmulOp, rows, weight, transpose_rhs=True)
+    if op.bias is not None:
+        y = make(g.AddOp, y, shaped(make, op.bias, (groups, 1, outs // groups)))
+    shape = (groups, batch, count, outs // groups)
+    return channels_first(make, y, shape, [1, 0, 3, 2], op.result)

@@ -27,7 +27,8 @@ MOST = 1 << 24  # elements of a matrix: 64 MB of f32
 def real(matrix: Array, ins: int, outs: int) -> Array:
     """A complex matrix [n, m] on real and imaginary parts, [n, ins, m, outs], of which signals and
     results have so many."""
-    parts = np.array([[matrix.real, matrix.imag], [-matrix.imag, matrix.real]])
+    re, im = np.real(matrix), np.imag(matrix)
+    parts = np.array([[re, im], [-im, re]])
     return parts[:ins, :outs].transpose(2, 0, 3, 1)
 
 
