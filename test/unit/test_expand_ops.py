@@ -24,7 +24,8 @@ from ge.runtime.device.tiled import differs
 from ge.transforms.graph.expand_layers import ExpandLayersPass
 
 OPS = {op.name.removeprefix("graph."): op for op in op_classes()}
-EXPANDED = ["grid_sample", "affine_grid", "roi_align", "dft", "stft", "deform_conv"]
+EXPANDED = ["grid_sample", "affine_grid", "roi_align", "dft", "stft", "deform_conv", "col2im",
+    "max_pool_indices", "max_unpool", "reverse_sequence", "scatter_elements", "gather"]
 
 
 def compare_numbers(module: ModuleOp) -> list[str]:

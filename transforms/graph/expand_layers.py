@@ -27,11 +27,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ge.dialects.support.operation import all_ops
-from ge.transforms.graph.canonical import layers, recurrent, sampling, signals
+from ge.transforms.graph.canonical import layers, rearranged, recurrent, sampling, signals
 from ge.transforms.graph.canonical.simplify import rules_of, simplify
 from ge.transforms.rewriting.relations import Relation, Ulps
 
-FAMILIES = (layers, recurrent, sampling, signals)
+FAMILIES = (layers, rearranged, recurrent, sampling, signals)
 
 
 class ExpandLayersPass(ModulePass):
