@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
 
+from ge.dialects.fused_op import multiplies
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
@@ -70,5 +71,5 @@ def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
     rows = any(op.ACCESS is Access.ROWS for op in launch.body.ops)
     if engine is Engine.VECTOR and moves(launch) and not rows:
         return lower_moves
-    cube = engine is Engine.CUBE and any(op.IS_MATMUL for op in launch.body.ops)
+    cube = engine is Engine.CUBE and any(map(multiplies, launch.body.ops))
     return lowering_at(BY_ENGINE[Engine.CUBE if cube else Engine.VECTOR])

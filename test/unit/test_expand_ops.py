@@ -4,6 +4,7 @@ and programs for all launches."""
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,11 +12,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "bench"))
 from op_programs import modules
 from random_graphs import op_classes
+from tile_lowering import compare
 from writing import op_names
 from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.compiler import context
+from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.data.arrays import float_limits, kind_of
 from ge.runtime.data.weights import RandomPayload
 from ge.runtime.device.random_inputs import random_inputs
@@ -24,8 +27,10 @@ from ge.runtime.device.tiled import differs
 from ge.transforms.graph.expand_layers import ExpandLayersPass
 
 OPS = {op.name.removeprefix("graph."): op for op in op_classes()}
-EXPANDED = ["grid_sample", "affine_grid", "roi_align", "dft", "stft", "deform_conv", "col2im",
-    "max_pool_indices", "max_unpool", "reverse_sequence", "scatter_elements", "gather"]
+EXPANDED = """
+affine_grid col2im deform_conv det dft gather grid_sample gru lstm max_pool_indices max_unpool pad
+resize reverse_sequence roi_align scatter_elements stft
+""".split()
 
 
 def compare_numbers(module: ModuleOp) -> list[str]:
@@ -51,3 +56,17 @@ def compare_numbers(module: ModuleOp) -> list[str]:
 def test_random_ops(name: str, seed: int) -> None:
     for _, module in modules(OPS[name], [seed]):
         compare_numbers(module)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+@pytest.mark.parametrize("axis", [1, 2])
+def test_wide_pads(mode: str, axis: int) -> None:
+    """Around signals and around rows."""
+    x, y = "tensor<2x40x30xf32>", "tensor<2x60x30xf32>" if axis == 1 else "tensor<2x40x50xf32>"
+    text = f"""
+func.func @main(%x: {x} {{graph.name = "x"}}) -> ({y} {{graph.name = "y"}}) {{
+  %0 = graph.pad %x pads [19, 1] axes [{axis}] mode "{mode}" : {x} -> {y}
+  func.return %0 : {y}
+}}"""
+    assert "pad" not in compare_numbers(parse_module(context(), Source("test", text)))
+    compare(text, all_lowered=True, exact=True, tiles=True)

@@ -304,6 +304,22 @@ def test_conservative_fusion_keeps_floats() -> None:
     np.testing.assert_array_equal(session.run(inputs)[y], off)
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_one_scale_of_a_bias_beside_several_of_weights(same: bool) -> None:
+    """It is in units of the sums where all channels have that scale."""
+    rng, model = np.random.default_rng(6), Qdq()
+    x = model.input([2, 3, 6, 6])
+    xd, zeros = model.pair(x, 0.02, np.int8(0)), np.zeros(4, np.int8)
+    scale = np.full(4, 0.01) if same else np.linspace(0.005, 0.02, 4)
+    weight = model.weight(rng.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8), scale, zeros)
+    bias = rng.integers(-99, 99, 4).astype(np.int32)
+    bias = model.add("DequantizeLinear", model.constant(bias), *model.grid(2e-4, np.int32(0)))
+    y = model.add("Conv", xd, weight, bias, kernel_shape=[3, 3])
+    inputs = {x: rng.uniform(-2, 2, (2, 3, 6, 6)).astype(np.float32)}
+    got, want = (model.lowered([y], o)[1].run(inputs)[y] for o in (Options(), OFF))
+    assert snr(got, want) >= 40
+
+
 @pytest.mark.parametrize("width", [3, 400])
 def test_bias_beyond_32_bits(width: int) -> None:
     """Known at compile time, or when weights are loaded: the scale of the weight is raised."""

@@ -94,15 +94,15 @@ class Layer:
 
 
 def is_bias_of(scale: SSAValue, x: Quantized, weight: Quantized) -> bool:
-    """Whether a scale is the product of those of input and weight, as far as floats tell."""
+    """Whether a scale is the product of those of input and weight, as far as floats tell: one is
+    that of all channels where their products are equal."""
     of_bias, a, b = (known(v) for v in (scale, x.grid.scale, weight.grid.scale))
     if of_bias is None or a is None or b is None:
         op = scale.owner
         pair = {x.grid.scale, weight.grid.scale}
         return isinstance(op, g.MulOp) and set(op.operands) == pair
     product = a.astype(np.float64) * b.astype(np.float64)
-    flat = np.broadcast_to(product.reshape(-1), of_bias.reshape(-1).shape)
-    return bool(np.allclose(of_bias.reshape(-1), flat, rtol=2.0**-20, atol=0))
+    return bool(np.allclose(of_bias.reshape(-1), product.reshape(-1), rtol=2.0**-20, atol=0))
 
 
 def fits(bias: SSAValue, x: Quantized, weight: Quantized) -> bool | None:

@@ -259,7 +259,8 @@ def cut_region(region: Region, elements: int, step: int) -> Iterator[Piece]:
             yield extent // size * size, 1, extent % size
 
     width = step if reach.one_by_one else elements
-    height = 1 if row is None or row in single else max(elements // min(width, extents[last]), 1)
+    is_line = row is None or row in single or reach.one_by_one
+    height = 1 if is_line else max(elements // min(width, extents[last]), 1)
     turned = step if reach.turned else 1
     if reach.turned and row is not None and row not in single:  # long pieces on both sides
         height = max(height, min(extents[row], isqrt(elements)))

@@ -1,15 +1,22 @@
 """Layers in ops that have programs: `expand_layers.py` says why."""
 
+from itertools import combinations
+from math import prod
+from typing import Any
+
 import numpy as np
 from xdsl.dialects.builtin import f32
+from xdsl.ir import SSAValue
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
+from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.indexing import GatherElementsOp, GatherOp, TopKOp
+from ge.dialects.graph.linear import DetOp, MatmulOp
 from ge.dialects.graph.pooling import LrnOp, PoolOp
 from ge.dialects.graph.quantization import DequantizeOp
-from ge.dialects.graph.shape import ReshapeOp, TransposeOp
-from ge.dialects.graph.slicing import PadOp, SliceOp
+from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TransposeOp
+from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, distinct_axes
 from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import (
@@ -21,10 +28,13 @@ from ge.dialects.support.types import (
     rank_of,
     shape_of,
 )
-from ge.runtime.data.arrays import dense
+from ge.runtime.data.arrays import Array, dense, dtype_of
 from ge.transforms.graph.canonical.linear_maps import as_type, is_prepared, shaped
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
+MOST_MINORS = 4  # rows of a matrix whose determinant is written out
+MOST_WEIGHTS = 1 << 22  # elements of a matrix that resizes an axis
+GIVEN = ("axes", "scales", "sizes", "operandSegmentSizes")
 PART = 4096  # elements of a row: with their numbers and copies they take half of a core's 192 KB
 
 
@@ -121,8 +131,79 @@ def transposed_conv_by_conv(op: ConvTransposeOp, make: Make) -> Replacement:
     return make(ConvOp, op.input, weight, op.bias, **apart)
 
 
+@rule(DetOp, exact=False)
+def det_by_minors(op: DetOp, make: Make) -> Replacement:
+    """Of small matrices the sum of each element of a row times the determinant without its row and
+    column, from the last row on"""
+    shape, element = shape_of(op.input), element_type(op.input)
+    size, count = shape[-1], numel(shape[:-2]) if is_static(shape) else 0
+    if not 0 < size <= MOST_MINORS or not count:
+        return None
+    x = as_type(make, op.input, f32) if bitwidth(element) < 32 else op.input
+    x = make(TransposeOp, shaped(make, x, (count, size * size)), permutation=[1, 0])
+    below: dict[tuple[int, ...], SSAValue] = {}
+    for row in reversed(range(size)):
+        own = [
+            make(SliceOp, x, starts=[i], ends=[i + 1], axes=[0])
+            for i in range(row * size, (row + 1) * size)
+        ]
+        above: dict[tuple[int, ...], SSAValue] = {}
+        for columns in combinations(range(size), size - row):
+            total = own[columns[0]]
+            for j, column in enumerate(columns if below else ()):
+                rest = below[(*columns[:j], *columns[j + 1 :])]
+                term = make(g.MulOp, own[column], rest)
+                total = term if j == 0 else make(g.SubOp if j % 2 else g.AddOp, total, term)
+            above[columns] = total
+        below = above
+    return as_type(make, shaped(make, below[tuple(range(size))], shape[:-2]), element)
+
+
+def is_of_matrices(op: ResizeOp) -> bool:
+    """Whether a resized image is no weight (such as these matrices), and reads other elements than
+    the two around each place, whatever its numbers are."""
+    shape, result, is_linear = shape_of(op.input), shape_of(op.result), op.mode.data == "linear"
+    other = op.mode.data == "cubic" or bool(op.antialias.value.data)
+    other |= is_linear and bool(op.exclude_outside.value.data)
+    plain = op.roi is None and op.keep_aspect_ratio_policy.data == "stretch"
+    known = is_static((*shape, *result)) and numel(shape) > 0
+    return other and plain and known and not is_prepared(op.input)
+
+
+@rule(ResizeOp, exact=False)
+def resize_by_matrices(op: ResizeOp, make: Make) -> Replacement:
+    """Along each axis a product with what resizing makes of the identity, which is computed once"""
+    shape, result, x = shape_of(op.input), shape_of(op.result), op.input
+    if not is_of_matrices(op) or not is_float(element_type(x)):
+        return None
+    axes, scales = op.resized_axes(), op.scale_values() or (None,) * len(op.resized_axes())
+    x = as_type(make, x, f32 if bitwidth(element_type(x)) < 32 else element_type(x))
+    kept = {k: v for k, v in op.properties.items() if k not in GIVEN}
+    for axis, scale in zip(axes, scales, strict=True):
+        size, count = shape[axis], result[axis]
+        if scale == 1 or (scale is None and size == count):
+            continue
+        if size * count > MOST_WEIGHTS:
+            return None
+        to: dict[str, Any] = {"sizes": [count]} if scale is None else {"scales": [scale]}
+        eye = make.dense(dense(np.eye(size, dtype=dtype_of(element_type(x)))))
+        weights = ResizeOp.of(eye, None, None, None, axes=[0], **to)
+        weights.properties |= kept
+        make.ops.append(weights)
+        before, after = shape_of(x)[:axis], shape_of(x)[axis + 1 :]
+        if prod(after) == 1:
+            y = shaped(make, x, (prod(before), size))
+            y = make(MatmulOp, y, weights.result, transpose_rhs=True)
+        else:
+            y = shaped(make, x, (prod(before), size, prod(after)))
+            y = make(MatmulOp, weights.result, y)
+        x = shaped(make, y, (*before, count, *after))
+    return as_type(make, x, element_type(op.result))
+
+
 # ---- moves ---------------------------------------------------------------------------------------
 
+WIDE = 16  # elements that are added on a side, of which fewer are set side by side
 LEAST_MOVED = 1024  # elements, below which they are moved one by one
 
 
@@ -138,6 +219,37 @@ def backward_slice(op: SliceOp, make: Make) -> Replacement:
         return None
     places = np.arange(*slice(start, end, step).indices(size), dtype=np.int64)
     return make(GatherOp, op.input, make.dense(dense(places)), axis=axis)
+
+
+@rule(PadOp)
+def wide_pad(op: PadOp, make: Make) -> Replacement:
+    """Many elements that are others, in another order, are gathered and set beside the input"""
+    amounts, x, rank = op.ints("pads"), op.input, rank_of(op.input)
+    axes = distinct_axes(op.ints("axes") or range(rank), rank)
+    if op.mode.data == "constant" or amounts is None or min(amounts) < 0:
+        return None
+    if max(amounts) < WIDE or not is_static(shape_of(x)) or not numel(shape_of(x)):
+        return None
+    for axis, sides in zip(axes, zip(amounts[: len(axes)], amounts[len(axes) :]), strict=True):
+        mode: Any = op.mode.data
+        places = np.pad(np.arange(shape_of(x)[axis]), sides, mode=mode)
+        around = places[: sides[0]], places[len(places) - sides[1] :]
+        before, after = ([taken(make, x, axis, p)] if len(p) else [] for p in around)
+        x = make(ConcatOp, [*before, x, *after], axis=axis) if any(sides) else x
+    return x
+
+
+def taken(make: Make, x: SSAValue, axis: int, places: Array) -> SSAValue:
+    """The elements at places along an axis, of the part of it that has them."""
+    low, high = int(places.min()), int(places.max()) + 1
+    x = make(SliceOp, x, starts=[low], ends=[high], axes=[axis])
+    shape = list(shape_of(x))
+    shape[axis] = len(places)
+    if prod(shape[axis + 1 :]) > 1:
+        return make(GatherOp, x, make.dense(dense(places - low)), axis=axis)
+    own = [len(places) if i == axis else 1 for i in range(len(shape))]
+    at = make.dense(dense((places - low).astype(np.int32).reshape(own)))
+    return make(GatherElementsOp, x, make(BroadcastToOp, at, shape=shape), axis=axis)
 
 
 @rule(GatherOp)

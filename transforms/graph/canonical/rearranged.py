@@ -72,16 +72,19 @@ def reverse_by_indices(op: ReverseSequenceOp, make: Make) -> Replacement:
     return shaped(make, found, shape)
 
 
-@rule(GatherOp)
-def gather_of_one(op: GatherOp, make: Make) -> Replacement:
+@rule(GatherOp, GatherElementsOp)
+def gather_of_one(op: GatherOp | GatherElementsOp, make: Make) -> Replacement:
     """What stands along a dimension of one element is at every index"""
-    shape, axis = shape_of(op.input), normalize_axis(op.axis.value.data, rank_of(op.input))
-    if shape[axis] != 1 or not is_static(shape_of(op.result)):
+    shape, result = shape_of(op.input), shape_of(op.result)
+    axis = normalize_axis(op.axis.value.data, len(shape))
+    if shape[axis] != 1 or not is_static(result):
         return None
-    ones = (*shape[:axis], *(1 for _ in shape_of(op.indices)), *shape[axis + 1 :])
-    alone = shaped(make, op.input, ones)
-    same = ones == shape_of(op.result)
-    return alone if same else make(BroadcastToOp, alone, shape=shape_of(op.result))
+    count = rank_of(op.indices) if isinstance(op, GatherOp) else 1
+    alone = (*shape[:axis], *(1,) * count, *shape[axis + 1 :])
+    if any(d not in (1, n) for d, n in zip(alone, result, strict=True)):
+        return None  # indices are of a part
+    x = shaped(make, op.input, alone)
+    return x if alone == result else make(BroadcastToOp, x, shape=result)
 
 
 @rule(ScatterElementsOp)
@@ -143,7 +146,7 @@ def col2im_of_rows(op: Col2ImOp, make: Make) -> Replacement:
     index = (numbers[:, None] + images).reshape(len(numbers), -1).astype(np.int32)
     weight = np.repeat(there[:, None], batch, 1).reshape(index.shape).astype(np.float32)
     table = table_of(make, blocks)
-    rows = weighted_rows(make, table, *(make.dense(dense(a)) for a in (index, weight)))
+    rows = weighted_rows(make, table, make.dense(dense(index)), make.dense(dense(weight)))
     return channels_first(make, rows, (batch, prod(image), channels), [0, 2, 1], op.result)
 
 

@@ -13,6 +13,7 @@ from ge.dialects.graph.control import CONDITION, ITERATION, LoopOp, YieldOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.recurrent import GruOp, LstmOp, Recurrent, RnnOp
+from ge.dialects.graph.shape import ReverseSequenceOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
@@ -33,9 +34,7 @@ Step = Callable[[Make, SSAValue, Sequence[SSAValue]], list[SSAValue]]
 def loop_of_steps(op: Recurrent, make: Make) -> Replacement:
     """One matmul with all of the input, then a loop over its steps"""
     names = op.activation_names()
-    if op.lengths is not None or op.clip is not None:
-        return None
-    if isinstance(op, LstmOp) and (op.peephole is not None or op.quantize_state.value.data):
+    if op.clip is not None or (isinstance(op, LstmOp) and op.quantize_state.value.data):
         return None
     if not {*names} <= ACTIVATIONS.keys() or not all(is_static(shape_of(v)) for v in op.operands):
         return None
@@ -64,6 +63,8 @@ def direction(op: Recurrent, d: int, make: Make) -> list[SSAValue]:
     def turned(value: SSAValue) -> SSAValue:
         if not backward or steps == 1:
             return value
+        if op.lengths is not None:
+            return make(ReverseSequenceOp, value, op.lengths, batch_axis=1, time_axis=0)
         order = make.dense(dense(np.arange(steps - 1, -1, -1)))
         return make(GatherOp, value, order, axis=0)
 
@@ -85,7 +86,10 @@ def direction(op: Recurrent, d: int, make: Make) -> list[SSAValue]:
     functions = [ACTIVATIONS[n] for n in op.activation_names()]
     functions = functions[d * len(op.DEFAULTS) : (d + 1) * len(op.DEFAULTS)]
     recurrence = own(op.recurrence, (count, hidden))
-    *last, every = looped(make, STEPS[type(op)](op, recurrence, inner, functions), gates, states)
+    if isinstance(op, LstmOp) and op.peephole is not None:
+        inner = own(op.peephole, (3 * hidden,))
+    step = STEPS[type(op)](op, recurrence, inner, functions)
+    *last, every = looped(make, step, gates, states, op.lengths)
     found = shaped(make, turned(every), (steps, 1, batch, hidden))
     return [found, *(shaped(make, v, (1, batch, hidden)) for v in last)]
 
@@ -99,14 +103,26 @@ def part(make: Make, value: SSAValue, low: int, high: int) -> SSAValue:
 
 
 def looped(
-    make: Make, step: Step, gates: SSAValue, states: Sequence[SSAValue]
+    make: Make,
+    step: Step,
+    gates: SSAValue,
+    states: Sequence[SSAValue],
+    lengths: SSAValue | None,
 ) -> Sequence[SSAValue]:
-    """The last states, and the first one of each step, one above the other."""
+    """The last states, and the first one of each step, one above the other. Past the end of a
+    sequence states stay, and 0 is given."""
     block = Block(arg_types=[ITERATION, CONDITION, *(v.type for v in states)])
     number, going, *before = block.args
     inside = Make()
     after = step(inside, inside(GatherOp, gates, number, axis=0), before)
-    block.add_ops([*inside.ops, YieldOp(going, *after, after[0])])
+    given = after[0]
+    if lengths is not None:
+        ends = shaped(inside, as_type(inside, lengths, i64), (*shape_of(lengths), 1))
+        live = inside(g.CompareOp, ends, number, predicate="gt")
+        given = inside(g.SelectOp, live, given, inside.constant(0.0, element_type(given)))
+        pairs = zip(after, before, strict=True)
+        after = [inside(g.SelectOp, live, new, old) for new, old in pairs]
+    block.add_ops([*inside.ops, YieldOp(going, *after, given)])
     trip = make.constant(shape_of(gates)[0], i64)
     loop = make.op(
         LoopOp, trip, None, list(states), regions=[Region(block)], results=len(states) + 1
@@ -157,16 +173,25 @@ def gru(op: GruOp, weights: SSAValue, inner: SSAValue | None, functions: list[Fu
 def lstm(op: LstmOp, weights: SSAValue, inner: SSAValue | None, functions: list[Function]) -> Step:
     hidden, coupled = op.hidden, bool(op.input_forget.value.data)
 
+    def seen(make: Make, gate: SSAValue, cell: SSAValue, k: int) -> SSAValue:
+        """With what it sees of the cell by a peephole, those of i, o and f."""
+        if inner is None:
+            return gate
+        hole = part(make, inner, k * hidden, (k + 1) * hidden)
+        return make(g.AddOp, gate, make(g.MulOp, cell, hole))
+
     def step(make: Make, gates: SSAValue, states: Sequence[SSAValue]) -> list[SSAValue]:
         h, c = states
         gates = make(g.AddOp, gates, make(MatmulOp, h, weights, transpose_rhs=True))
         i, o, f, cell = (part(make, gates, k * hidden, (k + 1) * hidden) for k in range(4))
+        i, f = seen(make, i, c, 0), seen(make, f, c, 2)
         i = make(functions[0], i)
         if coupled:
             f = make(g.SubOp, make.constant(1.0, element_type(i)), i)
         else:
             f = make(functions[0], f)
         c = make(g.AddOp, make(g.MulOp, f, c), make(g.MulOp, i, make(functions[1], cell)))
+        o = seen(make, o, c, 1)
         return [make(g.MulOp, make(functions[0], o), make(functions[2], c)), c]
 
     return step
