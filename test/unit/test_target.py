@@ -128,7 +128,7 @@ def test_a_merged_target_states_what_instructions_cost() -> None:
 
 SOURCE = re.compile(
     "#.*(assumption|official|platform files|asc-devkit|cann-bench|cann-samples|pto-isa|catlass"
-    "|documents|on a board|arXiv)"
+    "|documents|on a board|arXiv|pypto-lib)"
 )
 
 

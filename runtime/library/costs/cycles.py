@@ -17,8 +17,8 @@
                 several rows, strides or dilations (`window_rate`)
     mmad        mmad_start + ceil(m/16) ceil(n/16) ceil(k/k0) k0 256 / macs a cycle, where k0 is as
                 many elements as 32 bytes are: the cube multiplies blocks
-    store       bytes / rate, those of what arrives; from UB in pieces, as a load, but that the
-                first instruction has no start
+    store       bytes / rate, those of what arrives; from UB in pieces, as a load, with the same
+                start (an assumption: PyPTO's table has one for both)
     push, pop   as a store and a load; on merged cores both ends are at one rate. Those of a cube
                 core with several vector cores beside it are an instruction for each of them
     map         for each op of its body as many vector instructions as `INSTRUCTIONS` says, in the
@@ -111,7 +111,7 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
             rate = min(rate, share.l2_write)
             if memory is not Memory.UB:
                 return found.count * found.size / rate
-            return (found.instructions - 1) * target.mte2_start_cycles + found.cycles(rate, target)
+            return found.instructions * target.mte2_start_cycles + found.cycles(rate, target)
         case MoveOp():
             return move_cycles(op, target)
         case UnfoldOp():
