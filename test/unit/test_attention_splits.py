@@ -78,7 +78,7 @@ def test_keys_are_shared_where_it_pays(keys: int, shares: bool) -> None:
 
 def test_shared_keys_take_less_time() -> None:
     """One query of 4 heads; 8 cores and more instead of one."""
-    text = attention([1, 4, 1, 64], [1, 1, 4096, 64], [1, 1, 4096, 64])
+    text = attention([1, 4, 1, 64], [1, 1, 8192, 64], [1, 1, 8192, 64])
 
     def time() -> float:
         ((_, program),) = lowered(text).pairs

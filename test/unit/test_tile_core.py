@@ -256,17 +256,21 @@ def test_a_tile_with_gaps_takes_a_repeat_for_each_row() -> None:
     pairs = zip(run.cycles(), run.tables.records, strict=True)
     cycles = [(run.tables.ops[r.op].name, c) for c, r in pairs]
     assert ("tile.fill", 24 + 16) in cycles
-    assert ("tile.reduce", 24 + 8 * TARGET.vector_cycles["row_max"]) in cycles
+    assert ("tile.reduce", 24 + 8 * TARGET.vector_cycles["group_add"] + 24 + 1) in cycles
     assert ("tile.move", 24 + 64 + 16) in cycles
 
 
 def test_reductions_by_hand() -> None:
-    """Three repeats a row: 16 x 2 are added in two instructions, then 16 are summed up by rows; of
-    columns 8, 4, 2 and 1 rows with as many others."""
+    """Three repeats a row: sums of 8 of all 16 x 3, of which two repeats are added to others twice,
+    and sums of 8 of those; of columns 8, 4, 2 and 1 rows with as many others. Without the fast
+    instruction, 16 x 2 repeats are added in two instructions, then 16 are summed up by rows."""
     run, cycles = kernel(WIDE), TARGET.vector_cycles
-    assert run.cycles() == [
-        3 * 24 + 16 * 2 * cycles["add"] + 16 * cycles["row_sum"], 4 * 24 + 45 * cycles["min"]
-    ]  # fmt: skip
+    columns = 4 * 24 + 45 * cycles["min"]
+    groups = (16 * 3 + 2) * cycles["group_add"] + 2 * 2 * cycles["add"]
+    assert run.cycles() == [4 * 24 + groups, columns]
+    slow = replace(TARGET, vector_cycles=cycles | {"group_add": 13.0})
+    rows = 3 * 24 + 16 * 2 * cycles["add"] + 16 * cycles["row_sum"]
+    assert kernel(WIDE, slow).cycles() == [rows, columns]
 
 
 # ---- cube and vector core together -----------------------------------------------------------

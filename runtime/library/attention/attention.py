@@ -260,7 +260,7 @@ class Attention(Facts):
         whole = Cube(self, c, given, t)
         H, D = t.rows // c.split(), t.value_part
         u = c.ub(H, D, self.sums, copies=t.back)
-        vector, sums = Vector(self, c, given), c.queue(u, 2)
+        vector, sums = Vector(self, c, given), c.queue(u)
         count = 1 if self.query is not None else self.together.count
         source = Source(self.op, "query", self.launch, self.op.query, count)
         q = Operand(source, whole.Q, c, pull)
@@ -335,7 +335,12 @@ class Attention(Facts):
         alike: dict[int, tuple[Cube, Tile, Tile]] = {}
         queues: dict[int, tuple[Queue, Queue]] = {}
         found: list[Part] = []
-        for segment in self.segments:
+        # keys that the vector cores compute come first, so that the cube has not to wait for them
+        # with what follows; where nothing depends on which keys came before
+        segments = self.segments
+        if not why_whole(self):
+            segments = sorted(segments, key=lambda s: not s.key.is_computed)
+        for segment in segments:
             t = self.tiles_of(segment)
             if t.keys not in alike:
                 H = t.rows // c.parts

@@ -109,9 +109,13 @@ class Facts:
 
     def place(self, c: Tracer, given: Arguments, item: Scalar) -> Place:
         """Tiles that see most keys come first where their number differs: cores then end at about
-        the same time."""
+        the same time. Where all see as many, those of a head come one after the other: cores have
+        them at a time, and their keys cross HBM once."""
         heads = self.batch * self.heads
-        head, tile = item % heads, self.row_tiles - 1 - item // heads
+        if self.left >= 0 or self.right >= 0:
+            head, tile = item % heads, self.row_tiles - 1 - item // heads
+        else:
+            head, tile = item // self.row_tiles, item % self.row_tiles
         batch, keys = head // self.heads, self.keys
         offset: Scalar = self.offset
         if self.op.key_lengths is not None:

@@ -167,7 +167,7 @@ class Operand:
         self.queue: Queue | None = None
         self.few: v.Tile | None = None  # where these are more than all tokens
         if source.is_computed:
-            self.queue = c.queue(ring, 2)
+            self.queue = c.queue(ring)
             if source.tokens < self.rows or source.heads == self.rows:
                 self.few = c.ub(self.rows, self.shape[1], element_type(source.value))
 

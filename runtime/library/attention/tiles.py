@@ -17,11 +17,12 @@ from ge.dialects.support.types import Shape, align_up, element_type, numel, shap
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.costs.cube import peak_macs
+from ge.runtime.library.costs.cycles import row_reduction
 from ge.runtime.library.costs.instructions import REPEAT_BYTES
 from ge.runtime.library.costs.split_cores import share_of
 from ge.runtime.library.launch import NotLowered
 
-AHEAD = 2  # tiles of keys that the cube is ahead of what the vector cores give back
+AHEAD = 3  # tiles of keys that the cube is ahead of what the vector cores give back
 ROWS = (256, 192, 128, 96, 64, 48, 32, 16)
 KEYS = (512, 384, 256, 192, 128, 96, 64, 48, 32, 16)
 SPLITS = (2, 3, 4, 6, 8, 12, 16, 24)  # cores that share keys
@@ -39,6 +40,7 @@ class Rates:
     """What a target takes: of the vector core cycles for 256 bytes, by instruction, and for the
     start of one; bytes a cycle that leave L0C and that come to UB."""
 
+    target: Target
     cycles: Mapping[str, float]
     start: float
     out: float
@@ -54,16 +56,17 @@ class Rates:
             back = target.stated("gm_to_ub_rate" if target.split_cores else "l0c_to_ub_rate")
         except GeError as e:
             raise NotLowered(f"attention takes facts of {target.name}: {e.message}") from None
-        return Rates(cycles, target.vector_start_cycles, out, back)
+        return Rates(target, cycles, target.vector_start_cycles, out, back)
 
     def scores(self, rows: int, keys: int, masks: int) -> float:
         """Cycles of what a vector core does to the scores of a tile of keys."""
         c, count = self.cycles, ceil(keys * 4 / REPEAT_BYTES)
         elements = rows * count * (c["scalar"] + c["sub"] + c["exp"] + c["cast"])
         elements += masks * (rows * count * (c["add"] + c["cast"] + c["scalar"]) + 3 * self.start)
-        combined = rows * (count - 1) * (c["max"] + c["add"]) + rows * (c["row_max"] + c["row_sum"])
-        halves = 2 * (min(rows, count) * (count > 1) + count.bit_length()) * self.start
-        return elements + combined + halves + 3 * self.start + self.by_column(rows, count)
+        reduced = sum(
+            row_reduction(kind, rows, keys * 4, True, False, self.target) for kind in ("max", "sum")
+        )
+        return elements + reduced + 3 * self.start + self.by_column(rows, count)
 
     def sums(self, rows: int, size: int) -> float:
         """Cycles of scaling sums of this size, and of adding more to them."""
@@ -82,7 +85,7 @@ class Rates:
         return COLUMNS * (self.start + each) + self.apart(rows, count)
 
 
-INSTRUCTIONS = "add cast copy exp max mul row_max row_sum scalar sub".split()
+INSTRUCTIONS = "add cast copy exp group_add max mul row_max row_sum scalar sub".split()
 
 
 @dataclass(frozen=True)
@@ -326,12 +329,16 @@ def estimate(p: Problem, t: Tiles, target: Target, splits: int = 1) -> float:
     macs = M * N * (t.size + D * (3 if p.is_integer else 1)) / peak_macs(p.element, target)
     passed = [out, back, load, moves, macs]
     step = max(vector, *passed) if t.copies > 1 else max(vector + out, *passed)
+    # what the cube waits for meanwhile: scores there, weights back
+    cross = target.cross_flag_cycles
+    there = M * N * (4 / r.out + width / target.l2_read_rate) + H * N * 4 / r.back + 2 * cross
+    step = max(step, (there + r.scores(H, N, len(p.masks))) / AHEAD)
     items = ceil(p.items * tiles * splits / target.cube_cores)
     steps = p.steps(M, N)
     steps = ceil(steps / splits) if splits > 1 else steps
     # values are loaded before the weights are there, if all of a tile are
     ahead = t.is_simple * 2 * N * D * width / of_value
-    last = LAST * (vector + out + back + moves + macs) - ahead
+    last = LAST * (vector + out + back + moves + macs) + 3 * cross - ahead
     merged = merging(p, t, splits, target) if splits > 1 else 0
     return items * (steps * step + r.sums(H, D) * 2 + max(last, 0)) + merged
 

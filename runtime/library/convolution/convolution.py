@@ -178,7 +178,7 @@ class Blocks:
             pixels = cut.image.pixels // self.parts
             self.lines = c.ub(cut.channels, pixels, element, copies=2)
             self.pixels = c.ub(pixels, cut.channels, element, copies=2)
-            self.images = c.queue(self.pixels, 2)
+            self.images = c.queue(self.pixels)
         shape = (cut.n, cut.m) if w.turned else (cut.m, cut.n)
         self.sums = c.l0c(*shape, i32 if element == i8 else f32, copies=cut.sums)
         if not cut.image and not w.last and cut.channels * w.taps < cut.depth:
@@ -379,7 +379,7 @@ class Blocks:
 
         self.popped = ring(self.w.op.result, cut.n)
         self.stored = {out: ring(out, cut.n) for out in rest.results.values()}
-        self.queue = c.queue(self.popped, 2)
+        self.queue = c.queue(self.popped)
         self.rings = {v: ring(v, cut.n if kind == "all" else 1) for v, kind in rest.others.items()}
 
     def write_rest(self, i: SharedIndex) -> None:

@@ -33,7 +33,9 @@
                 is added to all, which makes addresses of columns
     reduce      of rows: their repeats are combined as vectors first, half of them with the other
                 half (an assumption: that is how libraries do it), then row_sum or row_max of one
-                repeat a row; of columns: rows, in the same way
+                repeat a row; or blocks of 32 bytes are reduced first, each to a number, where that
+                is faster and numbers have 32 bits (pto-isa's TRowReduceOps; that maxima of blocks
+                take as long as their sums is an assumption); of columns: rows are combined
     flags       nothing of the pipe's time: `flag_cycles` pass between set and wait
 
 Rates, starts and vector cycles stand in the target's file, each with its source. Products, the
@@ -46,6 +48,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import ceil, gcd, inf, prod
 
+from xdsl.dialects.builtin import f32
 from xdsl.dialects.scf import ForOp
 from xdsl.ir import SSAValue
 
@@ -75,6 +78,8 @@ from ge.runtime.library.costs.split_cores import MOST_STRIDE, share_of, window_r
 PARTIAL_CYCLES = 16  # of a repeat that is not full: pto-isa
 MOST_REPEATS = 255  # of an instruction: official
 MOST_PIECES = 4095  # of a transfer: official
+GROUPS = REPEAT_BYTES // BLOCK  # of a repeat, which an instruction reduces apart: official
+COMBINING = {"sum": "add"}  # the instruction that combines what a reduction is of
 
 
 INSTRUCTIONS = ELEMENTWISE | {
@@ -304,24 +309,39 @@ def has_gaps(tile: SSAValue) -> bool:
 
 
 def reduce_cycles(op: ReduceOp, target: Target) -> float:
-    """Of rows: their repeats are combined first, half of them with the other half as often as that
-    goes, and what is left of each row is reduced by an instruction for that. Of columns: rows are
-    combined with each other, in the same way."""
-    combine = {"sum": "add"}.get(op.kind.data, op.kind.data)
-    t = tile_type(op.source)
-    rows, repeats = t.rows.data, ceil(t.row_bytes / REPEAT_BYTES)
-    each, cycles = target.vector_cycles_of(combine), 0.0
-    for pieces in halves(repeats if op.along_rows else rows):
-        if op.along_rows:
-            starts, count = min(rows, pieces), rows * pieces
-        else:
-            starts = min(pieces, repeats) if has_gaps(op.source) else 1
-            count = ceil(pieces * t.row_bytes / REPEAT_BYTES)
-        cycles += starts * target.vector_start_cycles + count * each
+    """Of columns: rows are combined with each other, half of them with the other half, until one is
+    left."""
+    t, gaps, kind = tile_type(op.source), has_gaps(op.source), op.kind.data
+    rows, row_bytes = t.rows.data, t.row_bytes
     if op.along_rows:
-        name = "row_sum" if op.kind.data == "sum" else "row_max"
-        cycles += target.vector_start_cycles + rows * target.vector_cycles_of(name)
-    return cycles + (PARTIAL_CYCLES if t.row_bytes % REPEAT_BYTES else 0)
+        return row_reduction(kind, rows, row_bytes, t.element == f32, gaps, target)
+    repeats, cycles = ceil(row_bytes / REPEAT_BYTES), 0.0
+    each = target.vector_cycles_of(COMBINING.get(kind, kind))
+    for pieces in halves(rows):
+        starts = min(pieces, repeats) if gaps else 1
+        cycles += starts * target.vector_start_cycles
+        cycles += ceil(pieces * row_bytes / REPEAT_BYTES) * each
+    return cycles + (PARTIAL_CYCLES if row_bytes % REPEAT_BYTES else 0)
+
+
+def row_reduction(
+    kind: str, rows: int, row_bytes: int, in_groups: bool, gaps: bool, target: Target
+) -> float:
+    """Of each of some rows, by the faster of two ways. Repeats of a row are combined, half of them
+    with the other half as often as that goes, and what is left is reduced by an instruction for
+    that; or, `in_groups`, each block of 8 numbers of 32 bits is reduced first, the blocks of
+    results of a row are combined, and the last one is reduced in the same way."""
+    start, repeats = target.vector_start_cycles, ceil(row_bytes / REPEAT_BYTES)
+    each = target.vector_cycles_of(COMBINING.get(kind, kind))
+    group = target.vector_cycles_of("group_add")
+    whole = start + rows * target.vector_cycles_of("row_sum" if kind == "sum" else "row_max")
+    starts = min(rows, repeats) if gaps else ceil(rows * repeats / MOST_REPEATS)
+    blocks = starts * start + rows * repeats * group + start + ceil(rows / GROUPS) * group
+    for pieces in halves(repeats):
+        whole += min(rows, pieces) * start + rows * pieces * each
+        blocks += start + ceil(rows * pieces / GROUPS) * each
+    cycles = min(whole, blocks) if in_groups else whole
+    return cycles + (PARTIAL_CYCLES if row_bytes % REPEAT_BYTES else 0)
 
 
 def gather_cycles(op: GatherOp, target: Target) -> float:

@@ -57,6 +57,8 @@ from ge.runtime.library.language.map_body import Body
 from ge.runtime.library.language.sides import HERE, IdleSide, Side
 from ge.runtime.library.language.unfolded import Unfolded
 
+IN_MEMORY = 8  # tiles on their way through a fifo in memory: pto-isa's flash attention
+
 
 @dataclass(frozen=True, eq=False)
 class Queue:
@@ -271,9 +273,11 @@ class Tracer:
             text = f"{tile.space} of {self.target.name} has {room} bytes, and {what} takes {size}"
             raise GeError(text, hint="smaller tiles or rings of fewer copies take less")
 
-    def queue(self, like: "v.Tile | v.Ring", depth: int) -> Queue:
+    def queue(self, like: "v.Tile | v.Ring", depth: int | None = None) -> Queue:
         """A fifo from one program to the other, of tiles like this one; what is in UB is the part
-        of them of one vector core."""
+        of them of one vector core. Without `depth` it has places for as many tiles as are on their
+        way through memory meanwhile, or for two where the cores are one."""
+        depth = depth or (IN_MEMORY if self.target.split_cores else 2)
         rows, cols = like.type.shape
         if like.type.space is Memory.UB:
             rows *= self.parts

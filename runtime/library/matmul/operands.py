@@ -222,7 +222,7 @@ class Feed:
     def passing_of(self, shape: v.Shape, element: Attribute) -> tuple[Any, Queue]:
         if (key := (shape, element)) not in self.passing:
             ring = self.c.ub(*shape, element, copies=2)
-            self.passing[key] = ring, self.c.queue(ring, 2)
+            self.passing[key] = ring, self.c.queue(ring)
         return self.passing[key]
 
     def pulled(self, target: Tile, operand: Operand, box: Box) -> None:

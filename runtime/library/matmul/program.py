@@ -412,5 +412,5 @@ class Writer:
         key = shape, number
         if key not in self.popped:
             tile = self.c.ub(*shape, element_type(value))
-            self.popped[key] = tile, self.c.queue(tile, 2)
+            self.popped[key] = tile, self.c.queue(tile)
         return self.popped[key]
