@@ -23,7 +23,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from ge.dialects.support.types import DYNAMIC, agree, array_ints
+from ge.dialects.support.types import DYNAMIC, AnyTensor, agree, array_ints, type_shape
 
 _DATA, _DYNAMIC = "_ge_data", "_ge_dynamic"  # caches in types, which are immutable
 
@@ -82,7 +82,7 @@ class TilingAttr(ParametrizedAttribute):
 
     @classmethod
     def of(cls, tile: Sequence[int], blocks: int, buffers: int) -> "TilingAttr":
-        return cls(DenseArrayBase.from_list(i64, list(tile)), IntAttr(blocks), IntAttr(buffers))
+        return tiling_of(tuple(tile), blocks, buffers)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -112,12 +112,19 @@ class TilingAttr(ParametrizedAttribute):
             raise VerifyException(f"buffers is 1 or 2, not {self.buffers.data}")
 
 
+@lru_cache
+def tiling_of(tile: tuple[int, ...], blocks: int, buffers: int) -> TilingAttr:
+    tile_sizes = DenseArrayBase.from_list(i64, list(tile))
+    return TilingAttr(tile_sizes, IntAttr(blocks), IntAttr(buffers))
+
+
 def is_dynamic(t: Attribute) -> bool:
     """Whether a tensor or memref type has a dimension that is known only at run time."""
     dynamic: bool | None = t.__dict__.get(_DYNAMIC)
     if dynamic is None:
-        known = isinstance(t, TensorType | MemRefType) and all(d >= 0 for d in t.get_shape())
-        dynamic = vars(t)[_DYNAMIC] = not known
+        is_ranked = isinstance(t, TensorType | MemRefType)
+        sizes = type_shape(cast(AnyTensor, t)) if is_ranked else (DYNAMIC,)
+        dynamic = vars(t)[_DYNAMIC] = min(sizes, default=0) < 0
     return dynamic
 
 
@@ -139,7 +146,7 @@ def data_type(t: Attribute) -> tuple[Attribute, tuple[int, ...]]:
     if not isinstance(t, TensorType | MemRefType):
         return t, ()
     typed: Any = t  # pyright: ignore[reportUnknownVariableType]
-    data = vars(t)[_DATA] = typed.element_type, typed.get_shape()
+    data = vars(t)[_DATA] = typed.element_type, type_shape(typed)
     return data
 
 

@@ -142,9 +142,11 @@ class KernelOp(GeOp):
     @property
     def main(self) -> TensorOp:
         """The op that the launch is for: the last one before the return."""
-        op = self.body.block.last_op
+        block = self.regions[0]._first_block  # pyright: ignore[reportPrivateUsage]
+        assert block is not None
+        op = block._last_op  # pyright: ignore[reportPrivateUsage]
         while op is not None and not isinstance(op, TensorOp):
-            op = op.prev_op
+            op = op._prev_op  # pyright: ignore[reportPrivateUsage]
         assert op is not None
         return op
 
@@ -256,7 +258,7 @@ class LaunchOp(GeOp):
 
     @property
     def callee(self) -> str:
-        return self.kernel.root_reference.data
+        return cast(SymbolRefAttr, self.properties["kernel"]).root_reference.data
 
     @property
     def on_buffers(self) -> bool:

@@ -76,8 +76,8 @@ def _in_segments(accessor: irdl.BaseAttrAccessor, values: Callable[[Any], Values
     if isinstance(accessor, irdl.SingleAttrAccessor):
         return lambda op: item(values(op), ends(op)[index])
 
-    def several(op: Any) -> Values:
-        start, end = ends(op)[index : index + 2]
+    def several(op: Any) -> Values:  # of launches, asked for all the time
+        start, end = _ends(sizes_of(op)[name].data.data)[index : index + 2]
         return values(op)[start:end]
 
     def optional(op: Any) -> Any:

@@ -371,10 +371,10 @@ def count_ops(blocks: Iterable[Block]) -> int:
         while op is not None:
             count += 1
             for region in regions_of(op) if type(op) in _READ_LATE else op.regions:
-                block = region.first_block
+                block = region._first_block  # pyright: ignore[reportPrivateUsage]
                 while block is not None:
                     todo.append(block)
-                    block = block.next_block
+                    block = block._next_block  # pyright: ignore[reportPrivateUsage]
             op = op._next_op  # pyright: ignore[reportPrivateUsage]
     return count
 

@@ -71,19 +71,26 @@ def has_size(value: SSAValue) -> bool:
 
 def shape_of(value: SSAValue) -> Shape:
     """The shape of a tensor or memref value. Raises NotStatic for an unranked one."""
-    t = value.type
+    t = value._type  # pyright: ignore[reportPrivateUsage]
     shape = t.__dict__.get(_SHAPE)
     if shape is not None:
         return shape
     if isinstance(t, TensorType | MemRefType):
-        shape = vars(t)[_SHAPE] = cast(AnyTensor, t).get_shape()
-        return shape
+        return type_shape(cast(AnyTensor, t))
     raise NotStatic(f"expected a ranked tensor or memref, got {t}")
+
+
+def type_shape(t: AnyTensor | MemRefType[Attribute]) -> Shape:
+    """The shape of a tensor or memref type, in a fraction of the time of `get_shape`."""
+    shape = t.__dict__.get(_SHAPE)
+    if shape is None:
+        shape = vars(t)[_SHAPE] = tuple([size.data for size in t.shape.data])
+    return shape
 
 
 def element_type(value: SSAValue) -> Attribute:
     """Of a tensor or memref value. Raises VerifyException for any other type."""
-    t = value.type
+    t = value._type  # pyright: ignore[reportPrivateUsage]
     element = t.__dict__.get(_ELEMENT)
     if element is not None:
         return element
@@ -125,7 +132,7 @@ def byte_size(t: Attribute) -> int:
     if size is None:
         assert isinstance(t, TensorType | MemRefType)
         typed = cast(AnyTensor, t)
-        size = vars(t)[_BYTES] = storage_bytes(numel(typed.get_shape()), typed.element_type)
+        size = vars(t)[_BYTES] = storage_bytes(numel(type_shape(typed)), typed.element_type)
     return size
 
 

@@ -5,9 +5,12 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block
 
 from ge.dialects.graph.ports import dim_ranges, state_ranges
 from ge.dialects.npu_task.control import leaves_sizes_open
@@ -35,8 +38,12 @@ from ge.lowering.pipeline.collector import paused_collector
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import PassManager
 from ge.lowering.pipeline.stages import bound_launches, bound_stages
-from ge.lowering.steps.lower_kernels import bind_open_programs
-from ge.lowering.steps.open_programs import AtSizes, OpenPrograms, open_programs_at_hand
+from ge.lowering.steps.bound_programs import (
+    AtSizes,
+    OpenPrograms,
+    is_at_hand,
+    open_programs_at_hand,
+)
 from ge.lowering.text.values import Shapes, Size, Sizes
 from ge.runtime.data.weights import Payload, weights_at_hand
 from ge.transforms.memory.plan_ranges import plan_ranges
@@ -143,6 +150,10 @@ class Binder:
     bodies: Bodies = field(default_factory=Bodies)  # of launches, over all sizes
     tiles: OpenPrograms = field(default_factory=OpenPrograms)
 
+    @cached_property
+    def ctx(self) -> Context:
+        return context(self.options.plugins)
+
     def at(
         self, dims: Mapping[str, int], shapes: Mapping[str, Sequence[int]] | None = None
     ) -> Program:
@@ -169,19 +180,26 @@ class Binder:
         passes = bound_launches(options, shapes_of(main, argument_shapes(main, dims)))
         with paused_collector(), bodies_at_hand(self.bodies):
             try:
-                PassManager(passes).run(context(options.plugins), module)
+                PassManager(passes).run(self.ctx, module)
             except UnfitBranch:
                 module = self.program.module
         return kernels_of(module)
 
     def copied(self) -> ModuleOp:
-        """The program without its kernels: those that it is bound to take their place."""
-        module = self.program.module
-        kernels = kernels_of(module)
-        if kernels != self.bodies.kernels:
-            self.bodies, self.tiles = Bodies(kernels), OpenPrograms.of(module.ops)
+        """The program without its kernels and the ops of @main: those that they are bound to take
+        their place."""
+        module, main = self.program.module, main_function(self.program.module)
+        assert main is not None
+        kernels, block = kernels_of(module), main.body.block
+        if kernels != self.bodies.kernels or block is not self.bodies.block:
+            self.bodies = Bodies(kernels, block, is_at_hand)
+            self.tiles = OpenPrograms.of(module.ops)
         left_out = (KernelOp, TileKernelOp)
-        rest = [cloned(op, {}) for op in module.ops if not isinstance(op, left_out)]
+        rest = [
+            with_body(main, Block(arg_types=block.arg_types)) if op is main else cloned(op, {})
+            for op in module.ops
+            if not isinstance(op, left_out)
+        ]
         copy = ModuleOp(rest, dict(module.attributes), module.sym_name)
         copy.location = module.location
         return copy
@@ -195,8 +213,8 @@ class Binder:
         try:
             with self.programs_at(main, wanted):
                 payload = program.payload
-                compilation = lower_bound(module, shapes, self.options, payload, self.bodies)
-                bind_open_programs(module)
+                facts = shapes, self.options, self.ctx, payload, self.bodies
+                compilation = lower_bound(module, *facts)
         except UnfitBranch:
             return program
         compilation.seconds = time.perf_counter() - start
@@ -208,6 +226,13 @@ class Binder:
             return nullcontext()
         found = AtSizes(self.tiles, dims_at(main, shapes), target_for(main))
         return open_programs_at_hand(found)
+
+
+def with_body(main: FuncOp, block: Block) -> FuncOp:
+    """A copy of a function, with another body."""
+    copy = main.clone_without_regions()
+    copy.body.add_block(block)
+    return copy
 
 
 def shapes_of(main: FuncOp, wanted: Sequence[Shape]) -> dict[str, Shape]:
@@ -228,15 +253,16 @@ def lower_bound(
     module: ModuleOp,
     shapes: Mapping[str, Shape],
     options: Options,
+    ctx: Context,
     payload: Payload,
     bodies: Bodies,
 ) -> Compilation:
     """Bind the inputs of a program to shapes, in place, and plan it. `bodies`: of launches that
-    the program was bound to before. Tile programs are written when its time is asked for
-    (`write_tile_programs`): numbers need none."""
+    the program was bound to before. Kernels have the tile programs that were written for all sizes;
+    others are written when its time is asked for (`write_tile_programs`): numbers need none."""
     options = options_of(module, options)
     compilation = Compilation(options)
-    stepper = Stepper(options, context(options.plugins), [])
+    stepper = Stepper(options, ctx, [])
     with paused_collector(), weights_at_hand(payload), bodies_at_hand(bodies):
         passes = bound_stages(replace(options, tiles=False), shapes)
         stepper.run(module, (Level.PROGRAM,), passes)

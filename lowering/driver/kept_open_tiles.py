@@ -26,8 +26,8 @@ from ge.dialects.tile.text import TextKernelOp
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import tile_cache
 from ge.lowering.plugins.extensions import registered
+from ge.lowering.steps.bound_programs import COMPUTES
 from ge.lowering.steps.kept_programs import compiler, is_foreign, name_of, parsed
-from ge.lowering.steps.open_programs import COMPUTES
 from ge.lowering.text.outline import Outline
 from ge.lowering.text.printing import op_text
 

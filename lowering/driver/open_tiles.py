@@ -27,13 +27,12 @@ from ge.lowering.driver.context import context
 from ge.lowering.driver.kept_open_tiles import entry_of, give, held, place_of, state
 from ge.lowering.driver.program import Program
 from ge.lowering.driver.tiles import Coverage, reason_of
+from ge.lowering.steps.bound_programs import AtSizes, OpenPrograms
 from ge.lowering.steps.kept_programs import entry_at, keep_entry
 from ge.lowering.steps.lower_to_tasks import symbols_of
 from ge.lowering.steps.open_programs import (
     BY_SIZES,
-    OpenPrograms,
     Samples,
-    Values,
     holes_at,
     open_program,
     prime_from,
@@ -132,12 +131,12 @@ class Writer:
     ) -> None:
         """Those for these sizes alone: of all kernels, or of bodies that are others then."""
         first, *others = samples.sizes
-        known, values = OpenPrograms.of(self.module.ops), Values(first)
+        known, at = OpenPrograms.of(self.module.ops), AtSizes(OpenPrograms(), first, self.target)
         found = {
             name: kernel
             for name, kernel in binder.kernels(first).items()
             if OPEN_TILES in kernels[origin(name, kernels)].attributes
-            and not (only_new and known.found(kernel, values) is not None)
+            and not (only_new and known.found(kernel, at) is not None)
         }
         bound = [found, *(binder.kernels(sizes) for sizes in others if found)]
         for name, kernel in found.items():

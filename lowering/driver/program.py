@@ -25,7 +25,7 @@ from ge.dialects.npu_task.sizes import placed_results, stated_bytes, unknown_res
 from ge.dialects.support.diagnostics import SourceLocation, read_location
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import all_ops
+from ge.dialects.support.operation import all_ops, ops_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, byte_size, element_type, numel, shape_of
 from ge.lowering.driver.gears import GearReport, lines
@@ -280,8 +280,8 @@ def memory_figures(module: ModuleOp) -> dict[str, int]:
 def kernel_constants(module: ModuleOp) -> int:
     """The bytes of short constants, of more than one element, that are part of kernels:
     `weight_bytes` does not have them."""
-    kernels = (op for op in module.body.block.ops if isinstance(op, KernelOp))
-    constants = (op for k in kernels for op in k.body.block.ops if isinstance(op, ConstantOp))
+    kernels = [op for op in ops_of(module.body.block) if isinstance(op, KernelOp)]
+    constants = [op for k in kernels for op in ops_of(k.body.block) if isinstance(op, ConstantOp)]
     return sum(byte_size(op.result.type) for op in constants if numel(shape_of(op.result)) > 1)
 
 

@@ -112,7 +112,10 @@ def stages(options: Options, remedies: Remedies | None = None) -> dict[Level, Pa
 def bound_stages(options: Options, shapes: Mapping[str, Sequence[int]]) -> dict[Level, Passes]:
     """The passes from a program whose inputs are of unknown shapes to one whose have these. It is
     verified at its end alone, by rules that hold all those of the level before."""
-    return {Level.PROGRAM: [*bound_launches(options, shapes), *stages(options)[Level.PROGRAM]]}
+    from ge.lowering.steps.lower_kernels import LowerKernelsPass
+
+    launches = [*bound_launches(options, shapes), LowerKernelsPass(write=False)]
+    return {Level.PROGRAM: [*launches, *stages(options)[Level.PROGRAM]]}
 
 
 def bound_launches(options: Options, shapes: Mapping[str, Sequence[int]]) -> Passes:

@@ -306,9 +306,13 @@ def unseen(constants: Sequence[ConstantOp]) -> Generator[None]:
 def data_of(ops: Sequence[Operation]) -> list[ConstantOp]:
     """Constants whose elements no program depends on: operands in device memory, floats, more than
     one of them. Where an op has a parameter as an operand (scales of a resize), there are none."""
-    if any(map(has_parameter, ops)):
+    if has_parameters(ops):
         return []
     return [op for op in ops if isinstance(op, ConstantOp) and is_data(op)]
+
+
+def has_parameters(ops: Iterable[Operation]) -> bool:
+    return any(map(has_parameter, ops))
 
 
 def has_parameter(op: Operation) -> bool:

@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from ge.dialects.fused_op import FusedOp
+from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
 from ge.dialects.npu_task.control import leaves_sizes_open
@@ -35,14 +35,16 @@ from ge.dialects.npu_task.ops import NO_TILES, KernelOp, LaunchOp
 from ge.dialects.support.diagnostics import remark, warning
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.helpers import helpers
-from ge.dialects.support.operation import all_ops, walk
+from ge.dialects.support.operation import all_ops, ops_of
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
+from ge.lowering.steps.bound_programs import at_hand, has_open_programs
 from ge.lowering.steps.kept_programs import Kept, Shared
 from ge.lowering.steps.lower_to_tasks import symbols_of
-from ge.lowering.steps.open_programs import at_hand, has_open_programs
 from ge.runtime.library.by_hand import passed_over, registered
 from ge.runtime.library.costs.estimates import figures_of, keep, known_figures
+from ge.runtime.library.costs.structure import once
 from ge.runtime.library.launch import Launch, NotLowered
 
 
@@ -71,10 +73,16 @@ class LowerKernelsPass(ModulePass):
     tunings: str = ""
     """File of `ge-tune` with cuts of kernels that are faster than those of estimates."""
 
+    write: bool = True
+    """False: kernels have the programs alone that were written for all sizes, where a program is
+    bound to some."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.begin and helpers() is None:
             return
         bind_open_programs(op)
+        if not self.write:
+            return
         main = main_function(op)
         is_open = main is not None and leaves_sizes_open(main)
         kernels = [k for k in without_program(op) if not (is_open and k.has_unknown_shapes)]
@@ -85,7 +93,7 @@ class LowerKernelsPass(ModulePass):
         is_kept = self.cache and self.finish
         cut = self.cuts(target)
         programs = Kept.at(self.cache, target, ctx, cut) if is_kept else Shared(cut=cut)
-        refused = refusals(kernels, overwritten(op))
+        refused = refusals(kernels, overwritten(op, kernels))
         writers = {k: partial(self.written, k, target, around) for k in kernels if k not in refused}
         if self.begin:
             programs.begin(writers)
@@ -146,14 +154,16 @@ def bind_open_programs(module: ModuleOp) -> None:
     if not has_open_programs():
         return
     taken, kernels = symbols_of(module), without_program(module)
-    refused = refusals(kernels, overwritten(module))
+    choosy = [kernel for kernel in kernels if is_choosy(kernel.main)]
+    refused = refusals(choosy, overwritten(module, choosy)) if choosy else {}
     for kernel in kernels:
         if kernel not in refused and (program := at_hand(kernel)) is not None:
             give(kernel, program, taken)
 
 
 def without_program(module: ModuleOp) -> list[KernelOp]:
-    return [op for op in module.ops if isinstance(op, KernelOp) and op.tiles is None]
+    ops = ops_of(module.body.block)
+    return [op for op in ops if isinstance(op, KernelOp) and op.tiles is None]
 
 
 def give(kernel: KernelOp, program: TileKernelOp, taken: set[str]) -> None:
@@ -162,30 +172,36 @@ def give(kernel: KernelOp, program: TileKernelOp, taken: set[str]) -> None:
     while name in taken:
         name += "_"
     taken.add(name)
-    program.sym_name = StringAttr(name)
+    program.sym_name = symbol = StringAttr(name)
     kernel.attributes.pop(NO_TILES, None)
     assert kernel.parent is not None
     kernel.parent.insert_op_after(program, kernel)
-    kernel.properties["tiles"] = StringAttr(name)
+    kernel.properties["tiles"] = symbol
     kernel.properties.pop("tiling", None)  # which the program says
     if (figures := known_figures(program)) is not None:
         kernel.properties["tiling"] = figures.tiling
 
 
-def overwritten(module: ModuleOp) -> dict[str, list[set[tuple[int, int]]]]:
-    """By the kernel's name: for each launch of it the pairs of a result and the operand in whose
-    place it is."""
-    found: dict[str, list[set[tuple[int, int]]]] = {}
+def overwritten(
+    module: ModuleOp, kernels: Sequence[KernelOp]
+) -> dict[str, list[set[tuple[int, int]]]]:
+    """By the name of each of these kernels: for each launch of it the pairs of a result and the
+    operand in whose place it is."""
+    found: dict[str, list[set[tuple[int, int]]]] = {k.sym_name.data: [] for k in kernels}
     functions = [op for op in module.ops if not isinstance(op, KernelOp | TileKernelOp)]
-    for op in (inner for function in functions for inner in walk(function)):
-        if isinstance(op, LaunchOp):
-            pairs = {
-                (r, i)
-                for r, result in enumerate(op.outs)
-                for i, operand in enumerate(op.ins)
-                if result is operand
-            }
-            found.setdefault(op.kernel.root_reference.data, []).append(pairs)
+    for op in (
+        inner for f in functions for inner in all_ops(b for r in f.regions for b in r.blocks)
+    ):
+        if isinstance(op, LaunchOp) and (pairs := found.get(op.callee)) is not None:
+            ins = list(op.ins)
+            pairs.append(
+                {
+                    (r, i)
+                    for r, result in enumerate(op.outs)
+                    for i, v in enumerate(ins)
+                    if v is result
+                }
+            )
     return found
 
 
@@ -200,6 +216,13 @@ def refusals(
         except NotLowered as e:
             refused[kernel] = e
     return refused
+
+
+@once
+def is_choosy(body: TensorOp | Body) -> bool:
+    """Whether it may matter to a program where launches have their results."""
+    body = Body.of(body)
+    return len(body.outputs) > 1 or any(isinstance(op, AppendOp) for op in body.ops)
 
 
 def check_in_place(kernel: KernelOp, launches: Sequence[set[tuple[int, int]]]) -> None:

@@ -11,20 +11,14 @@ what of a program depends on sizes says how. Where the two programs differ, ther
     npu_task.kernel @relu_0 : tensor<4096x64xf32>, at others tensor<3233x64xf32>, ...
     tile.kernel @relu_0_tiles(%in0: memref<?x64xf32>, ...) sizes ["batch * past", ...] cores 40
 
-`computes` on a program says of which kernels it is the program: a text with numbers and expressions
-of dimensions. At further sizes a kernel of that text has it (`bind_sizes.py`), and nothing is
-written. `estimates` are what it takes at the least sizes and at those that it is cut for: schedules
-of bound programs go by what lies between, and times are those of a simulation.
+At further sizes a kernel has the one that was written for its text (`bound_programs.py`), and
+nothing is written.
 """
 
 import json
-import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
-from contextvars import ContextVar
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from hashlib import sha256
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations_with_replacement
 from math import prod
 from typing import cast
@@ -36,7 +30,6 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.support.folding import splat_bytes
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.support.context import setting
 from ge.dialects.support.dims import value_of
 from ge.dialects.support.extents import Extent
 from ge.dialects.support.operation import all_ops, cloned
@@ -44,32 +37,25 @@ from ge.dialects.support.polynomial import Polynomial
 from ge.dialects.support.types import (
     DYNAMIC,
     Dense,
-    align_up,
-    byte_size,
     dense_memref,
     number_of,
     set_type,
     tensor,
 )
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.kernel import WORKSPACE_ALIGNMENT
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
-from ge.dialects.tile.text import BoundKernelOp
-from ge.lowering.steps.kept_programs import data_of, is_foreign, unseen
+from ge.lowering.steps.bound_programs import COMPUTES, ESTIMATES, Holes, text_of
+from ge.lowering.steps.kept_programs import data_of, unseen
 from ge.lowering.text.outline import Outline
 from ge.lowering.text.printing import op_text
 from ge.runtime.library.choices import Decisions, deciding
-from ge.runtime.library.costs.estimates import Figures, between, figures_of, keep, read_figures
-from ge.runtime.library.costs.structure import wiring
+from ge.runtime.library.costs.estimates import Figures, figures_of
 from ge.runtime.library.launch import NotLowered
-from ge.transforms.tiles.bind_sizes import bound, bound_types
+from ge.transforms.tiles.bind_sizes import bound
 
-COMPUTES, ESTIMATES = "computes", "estimates"
 BY_SIZES = "sizes alone decide what it computes: no launch of it is left"
 FAR = (100003, 700001)  # the first dimension at which programs are written: primes, as all are
-MOST_TEXTS = 4096  # of kernels, over all sizes
 MOST_FACTORS = 3  # dimensions in one product
-NUMBER = re.compile(r"(\d+)")
 OF_TYPES = frozenset(("shape",))  # properties that the types of results say as well
 
 
@@ -136,11 +122,11 @@ def prime_from(number: int) -> int:
 # ---- writing ----------------------------------------------------------------------------------
 
 
-def holes_at(kernels: Sequence[KernelOp], samples: Samples) -> "Holes":
+def holes_at(kernels: Sequence[KernelOp], samples: Samples) -> Holes:
     """What is the same of a kernel, which is given as it is at each of the sizes. Raises
     NotLowered where that is not all but numbers."""
     outline = Outline({})
-    return Holes.of([text_of(k, outline) for k in kernels], samples)
+    return Holes.of([text_of(k, outline) for k in kernels], samples.expression)
 
 
 def open_program(
@@ -266,186 +252,3 @@ def opened(program: TileKernelOp) -> TileKernelOp:
         set_type(arg, dense_memref(memref.element_type, shape))
     program.sizes = ArrayAttr(map(StringAttr, texts)) if texts else None
     return program
-
-
-# ---- which kernels have a program -------------------------------------------------------------
-
-
-def text_of(kernel: KernelOp, outline: Outline) -> str:
-    """All that a program follows from."""
-    ops = all_ops(kernel.body.blocks)
-    if any(map(is_foreign, ops)):
-        raise NotLowered("what it computes is written outside of the compiler")
-    with unseen(data_of(ops)):
-        before, kernel.attributes = kernel.attributes, {}
-        try:
-            return outline.of(kernel, kernel.properties.keys() - {"engine"})
-        finally:
-            kernel.attributes = before
-
-
-@dataclass(frozen=True)
-class Holes:
-    """Texts that are alike but for numbers that depend on sizes: which words are numbers of that
-    kind, and the expressions that they are."""
-
-    words: str  # a hash of all others
-    expressions: Mapping[int, str]
-
-    @classmethod
-    def of(cls, texts: Sequence[str], samples: Samples) -> "Holes":
-        """Raises NotLowered for texts that are not alike."""
-        split = [NUMBER.split(text) for text in texts]
-        if len({tuple(words[::2]) for words in split}) > 1:
-            raise NotLowered("its body is another one at other sizes")
-        found: dict[int, str] = {}
-        for at, words in enumerate(zip(*split, strict=True)):
-            if len(set(words)) > 1:
-                found[at] = str(samples.expression(tuple(map(int, words))))
-        return cls(hashed(split[0], found), found)
-
-    @classmethod
-    def read(cls, text: str) -> "Holes":
-        words, *pairs = text.split("; ")
-        found = (pair.partition(": ") for pair in pairs)
-        return cls(words, {int(at): expression for at, _, expression in found})
-
-    def __str__(self) -> str:
-        return "; ".join((self.words, *(f"{at}: {e}" for at, e in self.expressions.items())))
-
-    def match(self, words: Sequence[str], values: Mapping[str, str]) -> bool:
-        """Whether numbers of a text, as words, are what expressions are, by their texts."""
-        count = len(words)
-        pairs = self.expressions.items()
-        return all([at < count and values[e] == words[at] for at, e in pairs])
-
-    def is_like(self, words: Sequence[str]) -> bool:
-        """Whether all others of its words are the same."""
-        return hashed(words, self.expressions) == self.words
-
-
-class Values(dict[str, str]):
-    """What expressions are where dimensions have these sizes."""
-
-    def __init__(self, sizes: Mapping[str, int]) -> None:
-        super().__init__()
-        self.sizes = sizes
-
-    def __missing__(self, text: str) -> str:
-        self[text] = found = str(value_of(text, self.sizes))
-        return found
-
-
-def hashed(words: Sequence[str], holes: Mapping[int, str]) -> str:
-    kept = ["?" if at in holes else word for at, word in enumerate(words)]
-    return sha256("|".join(kept).encode()).hexdigest()[:32]
-
-
-@dataclass
-class OpenPrograms:
-    """The programs of a module whose sizes are arguments."""
-
-    programs: Sequence[TileKernelOp] = ()
-    # What each computes, those for fewer sizes first
-    holes: dict[TileKernelOp, Holes] = field(default_factory=dict[TileKernelOp, Holes])
-    outline: Outline = field(default_factory=lambda: Outline({}))
-    # Of kernels: the words of their texts, and whether these are like those of a program
-    texts: dict[Hashable, Sequence[str]] = field(default_factory=dict[Hashable, Sequence[str]])
-    like: dict[tuple[Hashable, TileKernelOp], bool] = field(
-        default_factory=dict[tuple[Hashable, TileKernelOp], bool]
-    )
-    # What each takes by estimate at the least sizes, and at those that it is cut for
-    ends: dict[TileKernelOp, tuple[Figures, Figures] | None] = field(
-        default_factory=dict[TileKernelOp, "tuple[Figures, Figures] | None"]
-    )
-
-    @classmethod
-    def of(cls, ops: Iterable[Operation]) -> "OpenPrograms":
-        programs = [op for op in ops if isinstance(op, TileKernelOp) and COMPUTES in op.attributes]
-        known = [(p, holes) for p in programs if (holes := holes_of(p)) is not None]
-        return cls(programs, dict(sorted(known, key=lambda k: len(k[1].expressions))))
-
-    def program(self, kernel: KernelOp, at: "AtSizes") -> BoundKernelOp | None:
-        """That of a kernel, at these sizes; None where it has none."""
-        found = self.found(kernel, at.values)
-        return None if found is None else self.at(found, at.sizes, at.target)
-
-    def found(self, kernel: KernelOp, values: Mapping[str, str]) -> TileKernelOp | None:
-        """The program of a kernel where expressions have these values."""
-        with suppress(NotLowered):
-            key, words = self.words(kernel)
-            for program, holes in self.holes.items():
-                if holes.match(words, values):
-                    if (like := self.like.get((key, program))) is None or key is None:
-                        like = self.like[key, program] = holes.is_like(words)
-                    if like:
-                        return program
-        return None
-
-    def words(self, kernel: KernelOp) -> tuple[Hashable, Sequence[str]]:
-        """Those of a kernel's text, and what is equal for kernels of the same one: at further sizes
-        most kernels are those of before."""
-        ops = [op for op in kernel.body.block.ops if isinstance(op, ConstantOp)]
-        constants = [(number_of(op.value), number_of(op.result.type)) for op in ops]
-        wired = wiring(kernel)
-        key = None if wired is None else (wired, kernel.engine.data, *constants)
-        if key is None or key not in self.texts:
-            if len(self.texts) >= MOST_TEXTS:
-                self.texts.clear()
-                self.like.clear()
-            self.texts[key] = NUMBER.split(text_of(kernel, self.outline))
-        return key, self.texts[key]
-
-    def at(self, program: TileKernelOp, sizes: Mapping[str, int], target: Target) -> BoundKernelOp:
-        types, count = bound_types(program, sizes), len(program.arguments)
-        own = sum(align_up(byte_size(t), WORKSPACE_ALIGNMENT) for t in types[count:])
-        make = partial(bound, program, sizes)
-        new = BoundKernelOp("program", program.core_count, make, own)
-        if (ends := self.estimates(program)) is not None:
-            keep(new, target, between(*ends, tuple(map(byte_size, types[:count]))))
-        return new
-
-    def estimates(self, program: TileKernelOp) -> tuple[Figures, Figures] | None:
-        if program not in self.ends:
-            self.ends[program] = None
-            if isinstance(text := program.attributes.get(ESTIMATES), StringAttr):
-                least, most = map(read_figures, json.loads(text.data))
-                if least is not None and most is not None:
-                    self.ends[program] = least, most
-        return self.ends[program]
-
-
-@dataclass(frozen=True)
-class AtSizes:
-    """Programs, and the sizes that a module is being bound to."""
-
-    programs: OpenPrograms
-    sizes: Mapping[str, int]
-    target: Target
-
-    @cached_property
-    def values(self) -> Values:
-        return Values(self.sizes)
-
-
-_at_hand: ContextVar[AtSizes | None] = ContextVar("open_programs", default=None)
-
-
-def open_programs_at_hand(found: AtSizes) -> AbstractContextManager[AtSizes | None]:
-    """Let kernels of a module have programs that were written for all sizes."""
-    return setting(_at_hand, found)
-
-
-def has_open_programs() -> bool:
-    return _at_hand.get() is not None
-
-
-def at_hand(kernel: KernelOp) -> TileKernelOp | None:
-    """The program that was written for a kernel at all sizes, if there is any."""
-    found = _at_hand.get()
-    return None if found is None else found.programs.program(kernel, found)
-
-
-def holes_of(program: TileKernelOp) -> Holes | None:
-    text = program.attributes.get(COMPUTES)
-    return Holes.read(text.data) if isinstance(text, StringAttr) else None

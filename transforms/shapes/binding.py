@@ -62,8 +62,8 @@ class Binding(Buffers):
 
     def bind(self, shapes: Sequence[Shape]) -> None:
         self.kernels = Kernels(self.module, self.target)
-        self.look()
-        old = self.main.body.block
+        old = self.kernels.bodies.block or self.main.body.block
+        self.look(old)
         types = [
             buffer_type(arg, HOST if space_of(arg.type) == HOST else HBM, shape)
             for arg, shape in zip(old.args, shapes, strict=True)
@@ -79,9 +79,9 @@ class Binding(Buffers):
         self.kernels.replace(self.main)
         self.sign()
 
-    def look(self) -> None:
+    def look(self, block: Block) -> None:
         """Find the buffers that hold outputs, count writes, and launches that read."""
-        for op in all_ops(self.main.body.blocks):
+        for op in all_ops([block]):
             for value in written(op):
                 owner = owner_of(value)
                 self.writes[owner] = self.writes.get(owner, 0) + 1

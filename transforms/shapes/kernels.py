@@ -1,6 +1,6 @@
 """The kernels of a program that is bound to sizes: each is made once for equal operands."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from ge.dialects.graph.constant import ConstantOp, small_constant
@@ -66,6 +66,9 @@ class Bodies:
 
     # Of the program, which stay as they are
     kernels: Mapping[str, KernelOp] = field(default_factory=dict[str, KernelOp])
+    block: Block | None = None  # of @main; None: that of the module that is bound
+    # Whether there is a program of a kernel, which says how it is cut
+    has_program: Callable[[KernelOp], bool] = lambda kernel: False
     # What a launch is of, with the shapes of its operands -> what it computes
     made: dict[Hashable, Made] = field(default_factory=dict[Hashable, Made])
     # Kernel -> what it has in common with others, and a number for that
@@ -89,8 +92,8 @@ _at_hand: ContextVar[Bodies | None] = ContextVar("bodies", default=None)
 
 
 def bodies_at_hand(bodies: Bodies) -> AbstractContextManager[Bodies | None]:
-    """Let a module be bound whose kernels are those of `bodies`, not of its own: what was made when
-    they were bound to other sizes is taken, and what is made is added."""
+    """Let a module be bound whose kernels, and ops of @main, are those of `bodies`, not of its own:
+    what was made when they were bound to other sizes is taken, and what is made is added."""
     return setting(_at_hand, bodies)
 
 
@@ -152,13 +155,16 @@ class Kernels:
         args = kernel.body.block.args
         types = [tensor(s, element_type(a)) for s, a in zip(shapes, args, strict=True)]
         body = specialize(kernel, types, known, around)
-        split_oversized(body.block, self.target)
-        made = self.outlined(kernel, body, likeness)
+        outlining = Outlining(kernel, bodies.has_program)
+        split_oversized(body.block, self.target, outlining.is_cut)
+        made = self.outlined(kernel, body, likeness, outlining)
         shared = keeps_constants(kernel, body.block, likeness)
         bodies.keep((common if shared else name, operands), made)
         return made
 
-    def outlined(self, kernel: KernelOp, body: Body, likeness: Likeness) -> Made:
+    def outlined(
+        self, kernel: KernelOp, body: Body, likeness: Likeness, outlining: "Outlining"
+    ) -> Made:
         """A body with kernels of the ops that compute."""
         made = Made(likeness, body, [is_dynamic(t) for t in kernel.output_types])
         for op in body.block.ops:
@@ -167,26 +173,10 @@ class Kernels:
                 if value is not None:
                     made.constants[op.result] = value
             elif isinstance(op, TensorOp) and op not in body.views:
-                made.kernels[op] = self.outline(kernel, op)
+                made.kernels[op] = new, _ = outlining.kernel(op)
+                if not outlining.is_cut(op):
+                    new.tiling = choose_tiling(new.main, new.engine.data, self.target)
         return made
-
-    def outline(self, kernel: KernelOp, op: TensorOp) -> tuple[KernelOp, list[SSAValue]]:
-        """The kernel of an op, and the operands of its launches."""
-        operands = dict.fromkeys(operands_of(op))
-        inputs = [v for v in operands if small_constant(v) is None]
-        block = block_of([v.type for v in inputs])
-        inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
-        for value in operands:
-            if value not in inside:
-                assert isinstance(value.owner, ConstantOp)
-                put_last(block, constant := cloned(value.owner, {}))
-                inside[value] = constant.result
-        put_last(block, new := cloned(op, inside))
-        new.location = kernel.location
-        put_last(block, ReturnOp(*new.results))
-        dynamic = any([is_dynamic(v.type) for v in (*operands, *op.results)])
-        engine = kernel.engine.data if dynamic else choose_engine(new)
-        return KernelOp("", engine, choose_tiling(new, engine, self.target), block), inputs
 
     def add(self, kernel: KernelOp, made: Made) -> Launch:
         """Add the kernels that a kernel becomes to those of the module."""
@@ -221,3 +211,44 @@ class Kernels:
                 Rewriter.erase_op(op)
         assert main.parent is not None
         main.parent.insert_ops_before(tuple(self.new.values()), main)
+
+
+@dataclass
+class Outlining:
+    """Kernels of the ops that a kernel becomes."""
+
+    origin: KernelOp
+    has_program: Callable[[KernelOp], bool]
+    known: dict[TensorOp, tuple[KernelOp, list[SSAValue]]] = field(
+        default_factory=dict[TensorOp, tuple[KernelOp, list[SSAValue]]]
+    )
+    cut: dict[TensorOp, bool] = field(default_factory=dict[TensorOp, bool])
+
+    def is_cut(self, op: TensorOp) -> bool:
+        """Whether there is a program of an op."""
+        if op not in self.cut:
+            self.cut[op] = self.has_program(self.kernel(op)[0])
+        return self.cut[op]
+
+    def kernel(self, op: TensorOp) -> tuple[KernelOp, list[SSAValue]]:
+        """The kernel of an op, and the operands of its launches."""
+        if op not in self.known:
+            self.known[op] = self.outlined(op)
+        return self.known[op]
+
+    def outlined(self, op: TensorOp) -> tuple[KernelOp, list[SSAValue]]:
+        operands = dict.fromkeys(operands_of(op))
+        inputs = [v for v in operands if small_constant(v) is None]
+        block = block_of([v.type for v in inputs])
+        inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
+        for value in operands:
+            if value not in inside:
+                assert isinstance(value.owner, ConstantOp)
+                put_last(block, constant := cloned(value.owner, {}))
+                inside[value] = constant.result
+        put_last(block, new := cloned(op, inside))
+        new.location = self.origin.location
+        put_last(block, ReturnOp(*new.results))
+        dynamic = any([is_dynamic(v.type) for v in (*operands, *op.results)])
+        engine = self.origin.engine.data if dynamic else choose_engine(new)
+        return KernelOp("", engine, None, block), inputs

@@ -48,11 +48,15 @@ def fits_core(op: TensorOp, target: Target) -> bool:
     return tiling is None or fits(on_core_bytes(body, tiling, target), target)
 
 
-def split_oversized(block: Block, target: Target) -> None:
-    """Split the fused ops of a block that do not fit."""
+def split_oversized(
+    block: Block, target: Target, is_cut: Callable[[TensorOp], bool] = lambda op: False
+) -> None:
+    """Split the fused ops of a block that do not fit. `is_cut`: whether there are tiles for an op
+    that fit, which are not looked for then."""
     for op in list(block.ops):
-        if isinstance(op, FusedOp) and not isinstance(op, CustomOp) and not fits_core(op, target):
-            split(block, op, lambda part: fits_core(part, target))
+        if isinstance(op, FusedOp) and not isinstance(op, CustomOp):
+            if not is_cut(op) and not fits_core(op, target):
+                split(block, op, lambda part: fits_core(part, target))
 
 
 def wrap(block: Block, group: Sequence[TensorOp], kind: type[TensorOp]) -> None:

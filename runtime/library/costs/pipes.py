@@ -38,7 +38,7 @@ class CoreTime(NamedTuple):
     store_us: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class CoreTimes:
     """The time of a tile program by the parts of its operands that L2 holds when it begins, and the
     cores that it takes, by engine."""
