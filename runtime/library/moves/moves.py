@@ -45,7 +45,7 @@ from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
 from ge.runtime.library.places import long_dims, tile_shape
 from ge.runtime.library.programs import fits
 from ge.runtime.library.pulling import Pull
-from ge.runtime.library.rows.vector import LEAST, place
+from ge.runtime.library.rows.vector import LEAST, place, turns_of
 
 MOST_SINGLE = 4096  # elements at indices that are moved one by one
 
@@ -81,8 +81,9 @@ def lower_moves(launch: Launch) -> Written:
 
 
 def elements_of(launch: Launch, cut: Callable[[int], Written], total: int) -> int:
-    """Of a box, so that each core has two and its tiles fit. Raises NotLowered where none does."""
-    elements = max(ceil(total / launch.target.vector_cores / 2), LEAST)
+    """Of a box, so that each core has several and its tiles fit. Raises NotLowered where none does."""
+    each = ceil(total / launch.target.vector_cores)
+    elements = max(ceil(each / turns_of(launch, each)), LEAST)
     while not fits(launch, cut(elements)):
         if elements == 1:
             raise NotLowered("its smallest tiles do not fit into ub")
@@ -249,7 +250,7 @@ def cut_region(region: Region, elements: int, step: int) -> Iterator[Piece]:
         """Begin, number and size of the boxes along a dimension."""
         extent = extents[dim]
         if region.spans[dim][1] == shape[dim]:
-            size = align_up(min(size, extent), unit)
+            size = evenly(extent, size, unit)
             yield 0, ceil(extent / size), size
             return
         size = min(size, extent)
@@ -264,7 +265,7 @@ def cut_region(region: Region, elements: int, step: int) -> Iterator[Piece]:
     turned = step if reach.turned else 1
     if reach.turned and row is not None and row not in single:  # long pieces on both sides
         height = max(height, min(extents[row], isqrt(elements)))
-        height = align_up(min(height, max(step, isqrt(elements))), step)
+        height = evenly(extents[row], min(height, max(step, isqrt(elements))), step)
         width = max(elements // height, 1)
     several = height > 1 and row is not None and extents[row] > 1
     for at, count, cols in spans(last, width, step if several else 1):
@@ -278,6 +279,11 @@ def cut_region(region: Region, elements: int, step: int) -> Iterator[Piece]:
                 counts[row], sizes[row], starts[row] = number, size, begin[row] + line
             counts[last], sizes[last], starts[last] = count, cols, begin[last] + at
             yield Piece(target, tuple(starts), tuple(counts), tuple(sizes), parts)
+
+
+def evenly(extent: int, most: int, unit: int) -> int:
+    """Of boxes along a dimension: sizes that are alike, not above `most` but for the unit."""
+    return align_up(ceil(extent / ceil(extent / most)), unit)
 
 
 class Reach:

@@ -220,7 +220,7 @@ def is_loaded_again(launch: Rewritten) -> bool:
     return long or sum(isinstance(op, ReduceOp) for op in launch.body.ops) > 1
 
 
-def turns_of(launch: Rewritten, elements: int) -> int:
+def turns_of(launch: Launch, elements: int) -> int:
     """Boxes that a core works on one after the other, of what it has: as the first load and the
     last store are by themselves, as many as full-rate transfers need, and at least two."""
     ends = (*launch.body.inputs, *launch.body.outputs)
