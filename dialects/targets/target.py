@@ -32,7 +32,7 @@ RATE_KEYS = tuple(dict.fromkeys(row.rate_key for row in ELEMENT_TYPES))
 VECTOR_INSTRUCTIONS = (
     *("add", "sub", "mul", "max", "min", "scalar", "relu", "abs", "cast", "compare", "select"),
     *("exp", "ln", "div", "sqrt", "rsqrt", "copy"),
-    *("row_sum", "row_max", "group_add", "gather", "transpose"),
+    *("row_sum", "row_max", "group_add", "gather", "scatter", "transpose"),
 )
 
 # What kernels use: vector cores, the same for rows (softmax, norms), cube cores, or both; attention

@@ -350,6 +350,55 @@ class GatherOp(VectorInstruction, LineOp):
         check_same_element(source, target)
 
 
+@irdl_op_definition
+class ScatterOp(VectorInstruction, LineOp):
+    """target[r, at[r, c]] = source[r, c], column after column, or what both combine to. What an
+    index that is none of the target's columns is for is left out. The scalar unit does it, on whom
+    the vector unit waits.
+
+        tile.scatter add %s at %k to %t
+    """
+
+    name = "tile.scatter"
+    KINDS: ClassVar = ("none", "add", "mul", "max", "min")
+    kind = choice_def("kind", KINDS)
+    source = operand_def(TileType)
+    at = operand_def(TileType)
+    target = operand_def(TileType)
+
+    def __init__(self, kind: str, source: SSAValue, at: SSAValue, target: SSAValue):
+        kinds = {"kind": StringAttr(kind)}
+        super().__init__(operands=[source, at, target], properties=kinds)
+
+    def reads(self) -> Sequence[SSAValue]:
+        return (self.source, self.at, self.target)
+
+    def writes(self) -> Sequence[SSAValue]:
+        return (self.target,)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "ScatterOp":
+        kind = parser.parse_keyword_in(cls.KINDS)
+        source = parse_value(parser)
+        parser.parse_keyword("at")
+        op = cls(kind, source, *parse_ends(parser))
+        parse_end(parser, op)
+        return op
+
+    def line(self, names: Names, attributes: str) -> str:
+        ends = ends_text(names, self.at, self.target)
+        return f" {self.kind.data} {names.name_of(self.source)} at{ends}{attributes}"
+
+    def verify_(self) -> None:
+        super().verify_()
+        source, at, target = (tile_type(v) for v in (self.source, self.at, self.target))
+        if at.element != i32:
+            raise VerifyException(f"elements are scattered to numbers of i32, not {at.element}")
+        if at.shape != source.shape or source.rows != target.rows:
+            raise VerifyException(f"{source.text()} at {at.text()} is not for {target.text()}")
+        check_same_element(source, target)
+
+
 FILLS = {Memory.UB: Pipe.V, Memory.L1: Pipe.MTE2}
 
 

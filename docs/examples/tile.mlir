@@ -104,6 +104,26 @@ tile.kernel @backwards(%x: memref<16x64xf32>, %at: memref<1x64xi32>, %y: memref<
 
 // -----
 
+// Each element of a row goes to the column that its number names, or is added there.
+tile.kernel @histogram(%x: memref<16x64xf32>, %at: memref<16x64xi32>, %y: memref<16x32xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    %t = tile.alloc : !tile.tile<16x64xf32, ub>
+    %k = tile.alloc : !tile.tile<16x64xi32, ub>
+    %sums = tile.alloc : !tile.tile<16x32xf32, ub>
+    %in = tile.view %x[%c0, %c0] : memref<16x64xf32> -> !tile.box<16x64xf32>
+    tile.load %in to %t
+    %numbers = tile.view %at[%c0, %c0] : memref<16x64xi32> -> !tile.box<16x64xi32>
+    tile.load %numbers to %k
+    tile.fill %sums, 0.0
+    tile.scatter add %t at %k to %sums
+    %out = tile.view %y[%c0, %c0] : memref<16x32xf32> -> !tile.box<16x32xf32>
+    tile.store %sums to %out
+  }
+}
+
+// -----
+
 // A cube core hands its sums to two vector cores, half of the rows to each.
 tile.kernel @halves(%x: memref<64x32xf16>, %y: memref<64x32xf32>) cores 1 {
   %c0 = arith.constant 0 : index

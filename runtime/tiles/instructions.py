@@ -17,7 +17,15 @@ from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.element_types import elements_per_byte
 from ge.dialects.support.types import constant_value
 from ge.dialects.tile.buffers import ViewOp, box_of, within
-from ge.dialects.tile.compute import FillOp, GatherOp, IndexOp, MapOp, MmadOp, ReduceOp
+from ge.dialects.tile.compute import (
+    FillOp,
+    GatherOp,
+    IndexOp,
+    MapOp,
+    MmadOp,
+    ReduceOp,
+    ScatterOp,
+)
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import BarrierOp
 from ge.dialects.tile.scalars import number_of
@@ -62,6 +70,8 @@ def prepare(
             return reduce(op, core)
         case GatherOp():
             return gather(op, core)
+        case ScatterOp():
+            return scatter(op, core)
         case IndexOp():
             return index(op, core)
         case FillOp():
@@ -264,6 +274,7 @@ def map_tiles(op: MapOp, core: CoreMemory) -> Action:
 
 
 REDUCTIONS: dict[str, Any] = {"max": np.maximum, "min": np.minimum, "sum": np.add}
+COMBINED: dict[str, Any] = REDUCTIONS | {"add": np.add, "mul": np.multiply}
 
 
 def reduce(op: ReduceOp, core: CoreMemory) -> Action:
@@ -289,6 +300,22 @@ def gather(op: GatherOp, core: CoreMemory) -> Action:
             )
         rows = cast(Array, np.arange(tile.shape[0]))[:, None]
         np.copyto(target(result), tile[rows, columns])
+
+    return run
+
+
+def scatter(op: ScatterOp, core: CoreMemory) -> Action:
+    source, at, target = (core.tile(v) for v in (op.source, op.at, op.target))
+    combine = COMBINED.get(op.kind.data)
+
+    def run(values: int, places: int, result: int) -> None:
+        tile, columns = target(result), at(places)
+        rows, cols = np.nonzero((columns >= 0) & (columns < tile.shape[1]))
+        to, new = (rows, columns[rows, cols]), source(values)[rows, cols]
+        if combine is None:
+            tile[to] = new  # of several for one place the last one stays
+        else:
+            combine.at(tile, to, new)
 
     return run
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from xdsl.ir import Attribute
 
 from ge.dialects.support.types import Shape
+from ge.dialects.tile.compute import ScatterOp
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.random_inputs import random_array
 
@@ -158,11 +159,27 @@ def test_scatter(name: str) -> None:
     compare(text, all_lowered=True, exact=True, make=make, orders=2)
 
 
+ONE_BY_ONE = {
+    "rows whole": elements((5, 700), 1, 300, "f32", "mul"),
+    "columns": elements((2, 1500, 40), 1, 70, "f32", "max"),
+    "a part of an axis for each core": elements((40000,), 0, 500, "i8", "min"),
+    "an axis in parts, and columns that end before": elements((6000, 9), 0, 300, "f32", "add"),
+    "halves": elements((900, 70), 0, 40, "bf16"),
+}
+
+
+@pytest.mark.parametrize("name", ONE_BY_ONE)
+def test_updates_of_a_long_axis_are_put_one_by_one(name: str) -> None:
+    text, make = ONE_BY_ONE[name]
+    compare(text, all_lowered=True, exact=True, make=make, orders=2)
+    ((_, program),) = lowered(text).pairs
+    assert any(isinstance(op, ScatterOp) for op in program.walk())
+
+
 NONE = {
     'stores do not combine by "mul"': rows((9, 72), (3,), 1, "f32", "mul"),
     "stores do not add bf16 as the kernel does": rows((9, 72), (3,), 1, "bf16", "add"),
     "elements at indices would be moved one by one": rows((9, 9), (5000,), 2, "f32"),
-    "300 updates would each pass over the whole input": elements((4, 1000), 1, 300, "f32"),
     "what bf16 is combined to is rounded once": elements((4, 100), 1, 3, "bf16", "add"),
 }
 

@@ -31,6 +31,7 @@
                 spread before, 32 bytes for each of its numbers (official: Brcb)
     gather      an instruction for each row where these have the same columns; and one number that
                 is added to all, which makes addresses of columns
+    scatter     scalars, one after the other
     reduce      of rows: their repeats are combined as vectors first, half of them with the other
                 half (an assumption: that is how libraries do it), then row_sum or row_max of one
                 repeat a row; or blocks of 32 bytes are reduced first, each to a number, where that
@@ -66,7 +67,16 @@ from ge.dialects.tile.buffers import (
     memref_shape,
     row_stride,
 )
-from ge.dialects.tile.compute import FillOp, FlagOp, GatherOp, IndexOp, MapOp, MmadOp, ReduceOp
+from ge.dialects.tile.compute import (
+    FillOp,
+    FlagOp,
+    GatherOp,
+    IndexOp,
+    MapOp,
+    MmadOp,
+    ReduceOp,
+    ScatterOp,
+)
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import BLOCK, Memory, fifo_type, tile_type
@@ -138,6 +148,9 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
             return target.mte2_start_cycles + tile_type(op.target).bytes / target.l2_read_rate
         case GatherOp():
             return gather_cycles(op, target)
+        case ScatterOp():
+            count = numel(tile_type(op.at).shape)
+            return count * target.vector_cycles_of("scatter") / (REPEAT_BYTES // 4)
         case IndexOp() | FillOp():
             return on_tile("copy", op.target, target)
         case _:

@@ -373,6 +373,14 @@ class Tracer:
         self.vector.add(compute.GatherOp, *ends)
         return target
 
+    def scatter(self, target: v.Tile, source: v.Tile, at: v.Tile, combine: str = "none") -> v.Tile:
+        """Put the elements of each row of `source` at the columns of `target` whose numbers (i32)
+        the row of `at` has, one after the other, or "add", "mul", "max", "min" them to what is
+        there; others than columns are left out. Returns the target."""
+        ends = (t.value(self.vector) for t in (source, at, target))
+        self.vector.add(compute.ScatterOp, combine, *ends)
+        return target
+
     def fill(self, tile: v.Tile, number: float) -> None:
         side = self.side_of(tile)
         side.add(compute.FillOp, tile.value(side), number)

@@ -11,31 +11,34 @@ at a time, so that the last of several stays, and sums are those of the kernel's
       store t
 
 Along the last axis, columns have the numbers, and an update is a column. All updates pass over all
-boxes, so there are not to be many; boxes have many rows, which an update passes at once. An index
-that is none of the axis changes nothing here, where the kernel's body refuses it.
+boxes; boxes have many rows, which an update passes at once. Where that takes longer, elements are
+put one by one (`one_by_one.py`). An index that is none of the axis changes nothing here, where the
+kernel's body refuses it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import ceil, prod
 
-from xdsl.dialects.builtin import bf16, i32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import i32
 
 from ge.dialects.graph.elementwise import MaximumOp, MinimumOp, MulOp
 from ge.dialects.graph.indexing import ScatterElementsOp
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.types import Shape, align_up, element_type, normalize_axis, numel, shape_of
+from ge.dialects.support.types import Shape, align_up, element_type
+from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
+from ge.runtime.library.costs.instructions import REPEAT_BYTES
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Argument
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
 from ge.runtime.library.rows.vector import LEAST, place, shared
+from ge.runtime.library.scatters.lines import Lines
+from ge.runtime.library.scatters.one_by_one import Cut, one_by_one
 
 MOST = 4096  # elements of a box
-MOST_UPDATES = 256  # along the axis
+LINE = 5  # instructions on a line of indices
 
 COMBINED: dict[str, Callable[[v.Expression, v.Expression], v.Expression]] = {
     "none": lambda old, new: new,
@@ -46,57 +49,15 @@ COMBINED: dict[str, Callable[[v.Expression, v.Expression], v.Expression]] = {
 }
 
 
-@dataclass(frozen=True)
-class Lines:
-    """`before` x `size` x `after` elements, the middle ones along the axis; `count` updates of each
-    line along it."""
-
-    op: ScatterElementsOp
-    before: int
-    size: int
-    after: int
-    count: int
-
-    @classmethod
-    def of(cls, op: ScatterElementsOp) -> "Lines":
-        """Raises NotLowered for what has no program here."""
-        shape, indices = shape_of(op.input), shape_of(op.indices)
-        axis, element = normalize_axis(op.axis.value.data, len(shape)), element_type(op.input)
-        if numel(shape) == 0 or numel(indices) == 0:
-            raise NotLowered("it has no elements")
-        if any(d != n for i, (d, n) in enumerate(zip(shape, indices, strict=True)) if i != axis):
-            raise NotLowered("its indices are of a part of the input")
-        if indices[axis] > MOST_UPDATES:
-            raise NotLowered(f"{indices[axis]} updates would each pass over the whole input")
-        if bitwidth(element) < 8:
-            raise NotLowered("elements of less than a byte are not moved")
-        if element == bf16 and op.reduction.data != "none":
-            raise NotLowered("what bf16 is combined to is rounded once, at the end")
-        return cls(op, prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]), indices[axis])
-
-    @property
-    def is_last(self) -> bool:
-        return self.after == 1
-
-    def shapes(self) -> dict[SSAValue, Shape]:
-        """Of memrefs."""
-        op, inner = self.op, () if self.is_last else (self.after,)
-        shapes: dict[SSAValue, Shape] = dict.fromkeys(
-            (op.input, op.result), (self.before, self.size, *inner)
-        )
-        return shapes | dict.fromkeys((op.indices, op.updates), (self.before, self.count, *inner))
-
-    def sizes(self, cores: int) -> Shape:
-        """Of boxes of the result."""
-        shape, element = self.shapes()[self.op.result], element_type(self.op.input)
-        unit = BLOCK * 8 // min(bitwidth(element), 32)
-        each = min(max(ceil(prod(shape) / cores / 2), LEAST), MOST)
-        rows = (
-            1 if self.is_last else min(max(each // (16 * unit), 1), shape[-2])
-        )  # pieces of 512 bytes
-        cols = min(align_up(shape[-1], unit), align_up(ceil(each / rows), unit))
-        rows = min(max(each // cols, 1), shape[-2])
-        return (rows, cols) if self.is_last else (1, rows, cols)
+def sizes_of(w: Lines, cores: int) -> Shape:
+    """Of boxes of the result."""
+    shape, element = w.shapes()[w.op.result], element_type(w.op.input)
+    unit = BLOCK * 8 // min(bitwidth(element), 32)
+    each = min(max(ceil(prod(shape) / cores / 2), LEAST), MOST)
+    rows = 1 if w.is_last else min(max(each // (16 * unit), 1), shape[-2])  # pieces of 512 bytes
+    cols = min(align_up(shape[-1], unit), align_up(ceil(each / rows), unit))
+    rows = min(max(each // cols, 1), shape[-2])
+    return (rows, cols) if w.is_last else (1, rows, cols)
 
 
 def lower_scatter_elements(launch: Launch) -> Written:
@@ -104,10 +65,12 @@ def lower_scatter_elements(launch: Launch) -> Written:
     (op,) = (op for op in launch.body.ops if isinstance(op, ScatterElementsOp))
     if len(launch.body.ops) > 1:
         raise NotLowered(f"there are ops beside {op.name}")
-    w = Lines.of(op)
-    shape, sizes = w.shapes()[op.result], w.sizes(launch.target.vector_cores)
+    w, target = Lines.of(op), launch.target
+    shape, sizes = w.shapes()[op.result], sizes_of(w, target.vector_cores)
     count = prod(ceil(d / n) for d, n in zip(shape, sizes, strict=True))
-    cores = min(count, launch.target.vector_cores)
+    cores, cut = min(count, target.vector_cores), Cut.of(w, target)
+    if cut.cycles(w, target) < ceil(count / cores) * passing(w, sizes, target):
+        return one_by_one(w, cut, target)
 
     def write(c: Tracer, given: Arguments) -> None:
         boxes = Boxes(c, w, given, sizes)
@@ -115,6 +78,15 @@ def lower_scatter_elements(launch: Launch) -> Written:
             boxes.write(i, place(i, shape, sizes))
 
     return Written(write, cores, w.shapes())
+
+
+def passing(w: Lines, sizes: Shape, target: Target) -> float:
+    """Cycles of all updates that pass over a box, whose lines are counted and cast first."""
+    kind = {"none": (), "add": ("add",)}.get(w.op.reduction.data, ("max",))
+    narrow = ("cast", "cast") if bitwidth(element_type(w.op.input)) < 32 else ()
+    names = ("compare", "select", *kind, *narrow)
+    each = sum(map(target.vector_cycles_of, names)) * ceil(prod(sizes) * 4 / REPEAT_BYTES)
+    return w.count * (each + (len(names) + LINE) * target.vector_start_cycles)
 
 
 class Boxes:

@@ -535,6 +535,17 @@ tile.kernel @k(%x: memref<64x64xf32>) cores 1 {
 // -----
 
 tile.kernel @k(%x: memref<64x64xf32>) cores 1 {
+  tile.vector {
+    %s = tile.alloc : !tile.tile<16x64xf32, ub>
+    %k = tile.alloc : !tile.tile<1x64xi32, ub>
+    // expected-error@+1 {{16x64xf32 at 1x64xi32 is not for 16x64xf32}}
+    tile.scatter add %s at %k to %s
+  }
+}
+
+// -----
+
+tile.kernel @k(%x: memref<64x64xf32>) cores 1 {
   %c0 = arith.constant 0 : index
   tile.vector {
     %box = tile.view %x[%c0, %c0] : memref<64x64xf32> -> !tile.box<16x64xf32>

@@ -135,6 +135,9 @@ tile.kernel @rest(%q: memref<64x4x32xf16>, %l: memref<64xi32>, %o: memref<64x32x
     tile.pop %scores to %s
     tile.index columns %c0 to %n
     tile.gather %s at %n to %s
+    %places = tile.alloc : !tile.tile<64x64xi32, ub>
+    tile.index rows %c0 to %places
+    tile.scatter max %s at %places to %s
     tile.map ins(%s, %n, %lengths) outs(%p) {
     ^bb0(%0: tensor<64x64xf32>, %1: tensor<1x64xi32>, %2: tensor<64x1xi32>):
       %3 = graph.compare "lt" %1, %2 : (tensor<1x64xi32>, tensor<64x1xi32>) -> tensor<64x64xi1>
@@ -169,6 +172,7 @@ tile.kernel @rest(%q: memref<64x4x32xf16>, %l: memref<64xi32>, %o: memref<64x32x
 // CHECK-NEXT:  tile.load %length to %lengths pad 0
 // CHECK:       tile.index columns %c0 to %n
 // CHECK-NEXT:  tile.gather %s at %n to %s
+// CHECK:       tile.scatter max %s at %places to %s
 // CHECK:       tile.fill %u, 1.5
 // CHECK-NEXT:  tile.move %s to %u columns 1 step 2
 // CHECK-NEXT:  tile.move %s to %u columns 1 step -1 each 2 further 2

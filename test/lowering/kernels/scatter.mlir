@@ -38,9 +38,23 @@ npu_task.kernel @sums on vector {
 // CHECK:             graph.select
 // CHECK:         tile.store [[T]]
 npu_task.kernel @elements on vector {
-^bb0(%x: tensor<90x64xf32>, %i: tensor<3x64xi64>, %u: tensor<3x64xf32>):
-  %r = graph.scatter_elements %x, %i, %u axis 0 : (tensor<90x64xf32>, tensor<3x64xi64>, tensor<3x64xf32>) -> tensor<90x64xf32>
-  npu_task.return %r : tensor<90x64xf32>
+^bb0(%x: tensor<9x6400xf32>, %i: tensor<3x6400xi64>, %u: tensor<3x6400xf32>):
+  %r = graph.scatter_elements %x, %i, %u axis 0 : (tensor<9x6400xf32>, tensor<3x6400xi64>, tensor<3x6400xf32>) -> tensor<9x6400xf32>
+  npu_task.return %r : tensor<9x6400xf32>
+}
+
+// -----
+
+// The scalar unit puts elements along a long axis one by one.
+// CHECK-LABEL: tile.kernel @long_tiles
+// CHECK:         tile.load %{{.+}} to [[T:%.+]] pad
+// CHECK:         scf.for
+// CHECK:           tile.scatter add %{{.+}} at %{{.+}} to [[T]]
+// CHECK:         tile.store [[T]]
+npu_task.kernel @long on vector {
+^bb0(%x: tensor<900x64xf32>, %i: tensor<300x64xi64>, %u: tensor<300x64xf32>):
+  %r = graph.scatter_elements %x, %i, %u axis 0 reduction "add" : (tensor<900x64xf32>, tensor<300x64xi64>, tensor<300x64xf32>) -> tensor<900x64xf32>
+  npu_task.return %r : tensor<900x64xf32>
 }
 
 // -----

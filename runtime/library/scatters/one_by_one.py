@@ -1,0 +1,156 @@
+"""Elements that the scalar unit puts at indices along an axis, one after the other, as the chips'
+library does (`scatter_elements_v2` of ops-nn): where an axis is so long that no update can pass
+over all of it.
+
+A core has some rows whole, along the last axis; along another one a few columns of all rows, one
+behind the other as they come, of which column c of row r is element r * width + c:
+
+    for b in share(columns x parts of the axis)
+      load input[p, part.., c..] to t
+      for k in range(updates / high)
+        load indices[p, k.., c..] to i, updates[p, k.., c..] to u     # high x width
+        scatter u at (i - part) * width + (0, 1, .. width - 1, 0, 1, ..) to t
+      store t
+
+What is none of a part's elements is left out.
+"""
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from xdsl.dialects.builtin import f32, i32
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.elementwise import FloorOp
+from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import align_up, element_type
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.types import BLOCK
+from ge.runtime.library.costs.instructions import REPEAT_BYTES
+from ge.runtime.library.language import values as v
+from ge.runtime.library.language.indices import Scalar
+from ge.runtime.library.language.tracing import Tracer
+from ge.runtime.library.language.values import Argument
+from ge.runtime.library.launch import Arguments, Written
+from ge.runtime.library.scatters.lines import Lines
+
+NUMBERS = 12  # bytes of what is made of an index on the way
+
+
+def bytes_of(value: SSAValue) -> int:
+    """Of an element."""
+    return bitwidth(element_type(value)) // 8
+
+
+def unit_of(p: Lines) -> int:
+    """Elements of rows of tiles are multiples of it."""
+    return BLOCK // min(bytes_of(p.op.input), bytes_of(p.op.indices), 4)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """`lines` of a tile, along the last axis, or `width` columns; of which `part` elements along
+    the axis come at once, and `high` updates."""
+
+    lines: int
+    width: int
+    part: int
+    high: int
+
+    @staticmethod
+    def of(p: Lines, target: Target) -> "Cut":
+        """Three quarters of UB are for what updates are put into."""
+        room, unit, cores = target.ub_bytes * 3 // 4, unit_of(p), target.vector_cores
+        most = room // bytes_of(p.op.input) // unit * unit  # elements
+        lines = width = 1
+        if p.after == 1:
+            lines = max(min(most // align_up(p.size, unit), ceil(p.before / cores)), 1)
+            part = min(align_up(p.size, unit), most // lines // unit * unit)
+        else:
+            width = min(align_up(ceil(p.before * p.after / cores), unit), most // p.size)
+            width = min(max(width // unit * unit, unit), p.after)
+            part = min(p.size, most // align_up(width, unit))
+        if (few := p.before * ceil(p.after / width)) < cores and lines == 1:  # share the axis
+            part = min(part, align_up(ceil(p.size / (cores // few)), unit))
+        grain = unit if p.after == 1 else 1
+        part = align_up(ceil(p.size / ceil(p.size / part)), grain)
+        index, element = bytes_of(p.op.indices), bytes_of(p.op.input)
+        each = 2 * (index + element) + 4 * (1 + (width > 1)) + NUMBERS
+        high = (target.ub_bytes - room) // (each * lines * width)
+        high = min(max(high // grain * grain, grain), align_up(p.count, grain))
+        return Cut(lines, width, part, high)
+
+    def items(self, p: Lines) -> int:
+        """What cores share."""
+        return prod(self.counts(p))
+
+    def counts(self, p: Lines) -> tuple[int, int, int]:
+        """Planes or groups of lines, columns, and parts of the axis."""
+        return ceil(p.before / self.lines), ceil(p.after / self.width), ceil(p.size / self.part)
+
+    def cycles(self, p: Lines, target: Target) -> float:
+        """Of the busiest core's scalars."""
+        each = p.count * self.lines * self.width * target.vector_cycles_of("scatter")
+        return ceil(self.items(p) / target.vector_cores) * each / (REPEAT_BYTES // 4)
+
+
+def one_by_one(p: Lines, cut: Cut, target: Target) -> Written:
+    """The program."""
+    cores = min(cut.items(p), target.vector_cores)
+
+    def write(c: Tracer, given: Arguments) -> None:
+        Tiles(c, p, cut).write(given)
+
+    return Written(write, cores, p.shapes(), Engine.VECTOR)
+
+
+class Tiles:
+    """The program, while it is written."""
+
+    def __init__(self, c: Tracer, p: Lines, cut: Cut) -> None:
+        self.c, self.p, self.cut = c, p, cut
+        element = element_type(p.op.input)
+        whole, some = cut.part * cut.width, cut.high * cut.width
+        fits = 8 * cut.lines * whole * bytes_of(p.op.input) <= 3 * c.target.ub_bytes
+        self.into = c.ub(cut.lines, whole, element, copies=2 if fits else 1)
+        self.indices = c.ub(cut.lines, some, element_type(p.op.indices), copies=2)
+        self.updates = c.ub(cut.lines, some, element, copies=2)
+        self.places = c.ub(cut.lines, some, i32)
+        if cut.width > 1:
+            self.inner = c.ub(1, some, i32)
+            number = v.cast(v.columns(some), f32)
+            lines = v.unary(FloorOp, (number + 0.5) / float(cut.width))
+            self.inner[:] = v.cast(number - lines * float(cut.width), i32)
+
+    def write(self, given: Arguments) -> None:
+        c, p, cut, op = self.c, self.p, self.cut, self.p.op
+        _, across, parts = cut.counts(p)
+        for i in c.share(cut.items(p)):
+            block = c.now(i // parts)
+            first = c.now(i % parts * cut.part)
+            plane, col = block // across * cut.lines, c.now(block % across * cut.width)
+            lines = plane, first, col, cut.part
+            tile = c.load(self.into[i], self.box(given[op.input], *lines), pad=0)
+            for k in c.range(ceil(p.count / cut.high)):
+                at = plane, k * cut.high, col, cut.high
+                # what lies behind the last update is for none of the columns that are stored
+                index = c.load(self.indices[k], self.box(given[op.indices], *at), pad=p.size)
+                update = c.load(self.updates[k], self.box(given[op.updates], *at), pad=0)
+                self.places[:] = self.place(index, first)
+                c.scatter(tile, update, self.places, op.reduction.data)
+            c.store(self.box(given[op.result], *lines), tile)
+
+    def place(self, index: v.Tile, first: Scalar) -> v.Expression:
+        """In the tile. Indices below 0 count from the end."""
+        at = v.cast(index, i32)
+        at = v.where(at < 0, at + self.p.size, at)
+        if self.cut.part < self.p.size:
+            at = at - v.columns(1, first)
+        return at * self.cut.width + self.inner if self.cut.width > 1 else at
+
+    def box(self, of: Argument, plane: Scalar, row: Scalar, col: Scalar, count: int) -> v.Box:
+        """So many elements along the axis."""
+        if self.p.after == 1:
+            return of[plane:, row:]
+        return of[plane, row:, col:].sized(count, self.cut.width)
