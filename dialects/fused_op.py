@@ -265,12 +265,18 @@ class FusedOp(SplitInterface, ABC):
 
     def in_place_pairs(self) -> Iterator[tuple[int, int]]:
         """All that depends on the input needs it chunk by chunk, and the result depends on it: no
-        other one, where each is computed of boxes of its own."""
+        other one, where each is computed of boxes of its own. Of rows, which cores cut within a
+        chunk, both have the same."""
         if not Body.of(self).is_static:
             return
         apart = self.is_cut_apart
+        in_rows = any(op.ACCESS is Access.ROWS for op in self.members)
         for i, (arg, value) in enumerate(zip(self.block.args, self.inputs, strict=True)):
-            fitting = [r for r, result in enumerate(self.results) if same_bytes(result, value)]
+            fitting = [
+                r
+                for r, result in enumerate(self.results)
+                if same_bytes(result, value) and (not in_rows or have_same_rows(result, value))
+            ]
             if fitting and (following := self.following(arg)) is not None:
                 if apart and sum(value in following for value in self.yielded) > 1:
                     continue
@@ -338,6 +344,14 @@ class FusedOp(SplitInterface, ABC):
                 for result in op.results:
                     chunks[result] = gcd(chunks.get(result, 0), chunks[operand], parts)
         return chunks
+
+
+def have_same_rows(a: SSAValue, b: SSAValue) -> bool:
+    """Whether two values have the same dimensions, but for those of one element where one has
+    fewer."""
+    first, second = shape_of(a), shape_of(b)
+    long = ([d for d in shape if d != 1] for shape in (first, second))
+    return first == second if len(first) == len(second) else next(long) == next(long)
 
 
 @irdl_op_definition

@@ -29,7 +29,7 @@ from ge.transforms.graph.expand_layers import ExpandLayersPass
 OPS = {op.name.removeprefix("graph."): op for op in op_classes()}
 EXPANDED = """
 affine_grid col2im deform_conv det dft gather grid_sample gru lstm max_pool_indices max_unpool pad
-resize reverse_sequence roi_align scatter_elements stft
+reduce resize reverse_sequence roi_align scatter_elements stft
 """.split()
 
 

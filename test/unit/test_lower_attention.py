@@ -366,6 +366,30 @@ JOINED = """func.func @main(%q: tensor<2x4x20x16xf16>, %a: tensor<2x2x37x16xf16>
 """
 
 
+def beside_each_other(size: int, element: str) -> str:
+    """Queries, keys and values of 3 heads of so many elements in one tensor."""
+    x, part = (f"tensor<2x17x{n * 3 * size}x{element}>" for n in (3, 1))
+    head = f"tensor<2x17x3x{size}x{element}>"
+    flags = ", ".join(f"{n}_tokens_first = true" for n in ("value", "result", "query", "key"))
+    return f"""func.func @main(%x: {x}) -> {head} {{
+      %0, %1, %2 = graph.split %x axis 2 sizes [{3 * size}, {3 * size}, {3 * size}]
+        : {x} -> {part}, {part}, {part}
+      %3 = graph.reshape %0 shape [2, 17, 3, {size}] : {part} -> {head}
+      %4 = graph.reshape %1 shape [2, 17, 3, {size}] : {part} -> {head}
+      %5 = graph.reshape %2 shape [2, 17, 3, {size}] : {part} -> {head}
+      %6 = graph.attention %3, %4, %5 {{{flags}}} : {head}, {head}, {head} -> {head}
+      func.return %6 : {head}
+}}
+"""
+
+
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+@pytest.mark.parametrize(("size", "element"), [(8, "f32"), (40, "f16")])
+def test_heads_of_parts_of_tiles_beside_each_other(size: int, element: str, target: str) -> None:
+    """What stands beside a head in a tile of 16 columns is another one, which does not count."""
+    compare(beside_each_other(size, element), target, all_lowered=True, tiles=True)
+
+
 # What is computed of the result.
 QUANTIZED = """func.func @main(%q: tensor<2x17x4x32xf32>, %k: tensor<2x4x21x32xf32>,
     %b: tensor<4x32xf32>) -> tensor<2x17x128xi8> {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from xdsl.ir import Attribute
 
 from ge.dialects.support.types import Shape
-from ge.runtime.data.arrays import Array, kind_of
+from ge.runtime.data.arrays import Array, dtype_of, kind_of
 from ge.runtime.device.random_inputs import random_array
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -133,6 +133,12 @@ def test_positions_of_extremes(name: str) -> None:
     compare(EXTREMES[name], all_lowered=True, exact=True, orders=1, make=equal_ones)
 
 
+def any_numbers(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+    """Of few different ones, nan and infinities among them."""
+    found = rng.choice([np.nan, np.inf, -np.inf, 0, 1, -1], tuple(shape))
+    return found.astype(dtype_of(element))
+
+
 def best(shape: Shape, count: int, element: str, largest: bool = True, axis: int = -1) -> str:
     source = tensor(shape, element)
     size = [count if i == axis % len(shape) else d for i, d in enumerate(shape)]
@@ -151,19 +157,21 @@ BEST = {
     "of one long row": best((1, 3000), 5, "f16"),
     "of a vector": best((100,), 4, "f32"),
     "the smallest integers": best((7, 33), 2, "i32", largest=False),
+    "of truth values": best((9, 20), 20, "i1"),
+    "the smallest, nan at last": best((5, 20), 20, "f16", largest=False),
 }
 
 
 @pytest.mark.parametrize("name", BEST)
 def test_the_first_elements_in_order(name: str) -> None:
-    compare(BEST[name], all_lowered=True, exact=True, orders=1, make=equal_ones)
+    make = any_numbers if "nan" in name else equal_ones
+    compare(BEST[name], all_lowered=True, exact=True, orders=1, make=make)
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         (best((4, 2000), 1025, "f32"), "would each pass over the whole row"),
-        (best((4, 100), 3, "f32", largest=False), "nan is behind the largest"),
         (best((4, 100), 3, "f32", axis=0), "sorted along another dimension"),
         (best((1, 50257), 2, "f32"), "does not fit into ub"),
     ],

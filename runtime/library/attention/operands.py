@@ -14,7 +14,7 @@ from xdsl.ir import OpResult, SSAValue
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box
+from ge.dialects.support.boxes import Box, plus
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import align_up, element_type, shape_of
@@ -186,9 +186,12 @@ class Operand:
         if self.shape[1] < source.size:
             box = Box.of([*box.spans[:3], (col, self.shape[1])])
         value, box = seen_through(source.launch, source.value, box)
-        argument = self.pull.arguments[value]
+        argument, ends = self.pull.arguments[value], tuple[Scalar, ...]()
         dims = box_dims(source) if source.is_input else tuple(long_dims(box))
-        place = v.Box(argument, box.offsets, dims, (1,) * len(box.sizes))
+        if source.size % self.shape[1] and not source.is_input:  # what is beside it is another one
+            end = plus(box.offsets[dims[1]], source.size - col)
+            ends = tuple(end if i == dims[1] else d for i, d in enumerate(argument.shape))
+        place = v.Box(argument, box.offsets, dims, (1,) * len(box.sizes), ends)
         return self.c.load(tile, place, pad=0)
 
     def in_block(self, batch: Scalar, head: Scalar, token: Scalar, col: Scalar) -> v.Box:

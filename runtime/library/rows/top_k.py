@@ -7,12 +7,12 @@
         store value, place to column i;  left = left without place
 
 Each pass goes over all of the row, so that it is slow where k is large. A nan is the largest there
-is. The smallest integers are found in the same way.
+is. The smallest elements are found in the same way; where nothing but nan is left, the first is.
 """
 
-from math import ceil, prod
+from math import ceil, nan, prod
 
-from xdsl.dialects.builtin import f32, i64
+from xdsl.dialects.builtin import f32, i1, i64
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.elementwise import AndOp, OrOp
@@ -59,8 +59,6 @@ def check(launch: Launch, op: TopKOp) -> None:
         raise NotLowered("elements are sorted along another dimension than the last")
     if count[0] > MOST_PASSES or shape[-1] > EXACT:
         raise NotLowered(f"{count[0]} elements of {shape[-1]} would each pass over the whole row")
-    if is_float(element) and not op.largest.value.data:
-        raise NotLowered("nan is behind the largest of the smallest elements")
     if bitwidth(element) < 8:
         raise NotLowered("elements of less than a byte are not sorted")
 
@@ -91,6 +89,7 @@ class Passes:
         self.candidates = c.ub(rows, wide, element)
         self.left, self.hits = c.ub(rows, wide, f32), c.ub(rows, wide, f32)
         self.value = c.ub(rows, 1, element, copies=2)
+        self.first = c.ub(rows, 1, f32)
         self.place, self.stored = c.ub(rows, 1, f32), c.ub(rows, 1, i64, copies=2)
 
     def write(self, turn: Scalar, line: Scalar, count: int) -> None:
@@ -109,11 +108,17 @@ class Passes:
         """The next element of each row, and its place."""
         c, is_largest = self.c, bool(self.op.largest.value.data)
         worst = (lowest if is_largest else highest)(x.element)
-        is_left = self.left < none
-        self.candidates[:] = v.where(is_left, x, worst)
+        worst = float(not is_largest) if x.element == i1 else worst
+        is_left, last = self.left < none, is_float(x.element) and not is_largest  # where nan is
+        is_number = v.binary(AndOp, is_left, v.compare("eq", x, x)) if last else is_left
+        self.candidates[:] = v.where(is_number, x, worst)
         c.assign(value, (v.rowmax if is_largest else v.rowmin)(self.candidates))
         equal = v.compare("eq", x, value)
-        if is_float(x.element):
+        if is_float(x.element) and is_largest:
             equal = v.binary(OrOp, equal, v.compare("ne", x, x))
         self.hits[:] = v.where(v.binary(AndOp, is_left, equal), self.left, none)
         self.place[:] = v.rowmin(self.hits)
+        if last:
+            self.first[:] = v.rowmin(self.left)
+            value[:] = v.where(self.place < none, value, nan)
+            self.place[:] = v.where(self.place < none, self.place, self.first)

@@ -1,6 +1,6 @@
 """Layers in ops that have programs: `expand_layers.py` says why."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import prod
 from typing import Any
 
@@ -15,6 +15,7 @@ from ge.dialects.graph.indexing import GatherElementsOp, GatherOp, TopKOp
 from ge.dialects.graph.linear import DetOp, MatmulOp
 from ge.dialects.graph.pooling import LrnOp, PoolOp
 from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, distinct_axes
 from ge.dialects.graph.support.folding import highest, lowest
@@ -129,6 +130,32 @@ def transposed_conv_by_conv(op: ConvTransposeOp, make: Make) -> Replacement:
     weight = make(ReshapeOp, weight, shape=[groups * outs, ins, *shape[2:]])
     apart = {"pads": pads, "dilations": list(window.dilations), "group": groups}
     return make(ConvOp, op.input, weight, op.bias, **apart)
+
+
+@rule(ReduceOp, exact=False)
+def product_of_halves(op: ReduceOp, make: Make) -> Replacement:
+    """The product of the elements along a dimension is that of one half times the other one"""
+    axes, x = op.reduced_axes(), op.input
+    if op.kind.data != "prod" or axes is None or not is_static(shape_of(x)):
+        return None
+    if 0 in shape_of(x) or is_prepared(x):
+        return None
+    element = element_type(x)
+    x = as_type(make, x, f32) if is_float(element) and bitwidth(element) < 32 else x
+    for axis in axes:
+        rest = list[SSAValue]()
+        while (count := shape_of(x)[axis]) > 1:
+            ends = (0, count // 2, count // 2 * 2, count)
+            first, second, *odd = (
+                make(SliceOp, x, starts=[a], ends=[b], axes=[axis])
+                for a, b in pairwise(ends)
+                if b > a
+            )
+            rest += odd
+            x = make(g.MulOp, first, second)
+        for one in rest:
+            x = make(g.MulOp, x, one)
+    return as_type(make, shaped(make, x, shape_of(op.result)), element)
 
 
 @rule(DetOp, exact=False)
