@@ -4,6 +4,7 @@ and programs for all launches."""
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.compiler import context
 from ge.lowering.text.reading import Source, parse_module
-from ge.runtime.data.arrays import float_limits, kind_of
+from ge.runtime.data.arrays import Array, float_limits, kind_of
 from ge.runtime.data.weights import RandomPayload
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
@@ -33,10 +34,10 @@ reduce resize reverse_sequence roi_align scatter_elements stft
 """.split()
 
 
-def compare_numbers(module: ModuleOp) -> list[str]:
+def compare_numbers(module: ModuleOp, inputs: dict[str, Array] | None = None) -> list[str]:
     """Of a module before and after; the names of its ops then. Nothing is compared where random
     operands are none that the kernel takes, such as indices that are too large."""
-    inputs, weights = random_inputs(module, 1), RandomPayload(module, 1)
+    inputs, weights = inputs or random_inputs(module, 1), RandomPayload(module, 1)
     try:
         before = Session(module, weights).run(inputs)
     except GeError:
@@ -58,8 +59,7 @@ def test_random_ops(name: str, seed: int) -> None:
         compare_numbers(module)
 
 
-@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
-@pytest.mark.parametrize("axis", [1, 2])
+@pytest.mark.parametrize(("mode", "axis"), [("reflect", 2), ("edge", 2), ("wrap", 1)])
 def test_wide_pads(mode: str, axis: int) -> None:
     """Around signals and around rows."""
     x, y = "tensor<2x40x30xf32>", "tensor<2x60x30xf32>" if axis == 1 else "tensor<2x40x50xf32>"
@@ -70,3 +70,24 @@ func.func @main(%x: {x} {{graph.name = "x"}}) -> ({y} {{graph.name = "y"}}) {{
 }}"""
     assert "pad" not in compare_numbers(parse_module(context(), Source("test", text)))
     compare(text, all_lowered=True, exact=True, tiles=True)
+
+
+@pytest.mark.parametrize("ratio", [0, 2])
+@pytest.mark.parametrize("half", ["true", "false"])
+def test_regions_of_all_sizes(half: str, ratio: int) -> None:
+    """Smaller than an element and larger than the image, turned round, and beside it."""
+    rng = np.random.default_rng(0)
+    x, r, y = "tensor<2x3x9x13xf32>", "tensor<60x4xf32>", "tensor<60x3x3x4xf32>"
+    text = f"""
+func.func @main(%x: {x} {{graph.name = "x"}}, %r: {r} {{graph.name = "r"}},
+    %b: tensor<60xi64> {{graph.name = "b"}}) -> ({y} {{graph.name = "y"}}) {{
+  %0 = graph.roi_align %x, %r, %b {{output_size = array<i64: 3, 4>, spatial_scale = 0.5 : f64,
+    half_pixel = {half}, sampling_ratio = {ratio} : i64}}
+    : ({x}, {r}, tensor<60xi64>) -> {y}
+  func.return %0 : {y}
+}}"""
+    rois = rng.standard_normal((60, 4)) * rng.choice([1, 10, 60], (60, 1))
+    rois[:30, 2:] = rois[:30, :2] + np.abs(rois[:30, 2:])
+    image = rng.standard_normal((2, 3, 9, 13)).astype(np.float32)
+    inputs = {"x": image, "r": rois.astype(np.float32), "b": rng.integers(-2, 2, 60)}
+    assert "roi_align" not in compare_numbers(parse_module(context(), Source("test", text)), inputs)

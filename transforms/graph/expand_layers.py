@@ -17,8 +17,8 @@ images is sums of rows of channels (`canonical/sampling.py`).
 Matmuls, pools and elementwise ops have tile programs, a whole layer has none. Narrow floats are
 computed in f32 and rounded once, at the end, as by the kernels. Exceptions: limits of what goes
 into an activation, states of 8 bits, sizes that are not known, and activations but relu, tanh and
-sigmoid; regions of as many samples as elements (a number that is known at run time only), and
-Fourier transforms of more than `signals.MOST` elements of a matrix.
+sigmoid; largest elements of regions of as many samples as elements (a number that is known at run
+time only), and Fourier transforms of more than `signals.MOST` elements of a matrix.
 """
 
 from typing import ClassVar
@@ -28,11 +28,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ge.dialects.support.operation import all_ops
-from ge.transforms.graph.canonical import layers, rearranged, recurrent, sampling, signals
+from ge.transforms.graph.canonical import layers, rearranged, recurrent, regions, sampling, signals
 from ge.transforms.graph.canonical.simplify import rules_of, simplify
 from ge.transforms.rewriting.relations import Relation, Ulps
 
-FAMILIES = (layers, rearranged, recurrent, sampling, signals)
+FAMILIES = (layers, rearranged, recurrent, regions, sampling, signals)
 
 
 class ExpandLayersPass(ModulePass):

@@ -24,7 +24,6 @@ from ge.dialects.graph.convolution import DeformConvOp
 from ge.dialects.graph.image import AffineGridOp, GridSampleOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.pooling import RoiAlignOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import SliceOp
@@ -259,64 +258,6 @@ def affine_grid_by_axes(op: AffineGridOp, make: Make) -> Replacement:
         places = n.line(line.tolist(), theta, 1, *along, 1)
         total = n.add(total, n.mul(column(rank - 1 - axis), places))
     return as_type(make, total, element_type(op.result))
-
-
-# ---- regions -------------------------------------------------------------------------------------
-
-
-def around(n: Numbers, at: SSAValue, size: int, low: float, high: float) -> Taps:
-    """The elements before and after coordinates, [2, ..]; their weights are 0 where a coordinate is
-    not in `low` to `high`."""
-    inside, ones = n.inside(at, low, high), (1,) * rank_of(at)
-    at = n.clip(at, 0.0, size - 1.0)
-    first = n.make(g.FloorOp, at)
-    index = n.clip(n.add(first, n.line((0, 1), at, 2, *ones)), 0.0, size - 1.0)
-    part = n.mul(n.sub(at, first), n.line((-1, 1), at, 2, *ones))
-    weight = n.add(part, n.line((1, 0), at, 2, *ones))
-    return Taps(size, index, n.where(inside, weight, 0.0))
-
-
-def cell_taps(
-    n: Numbers, start: SSAValue, end: SSAValue, op: RoiAlignOp, cells: int, size: int
-) -> Taps:
-    """[taps, cells, regions]: of samples at equal steps in each cell, the elements around."""
-    samples, length = op.sampling_ratio.value.data, n.sub(end, start)
-    if not op.half_pixel.value.data:
-        length = n.of(g.MaximumOp, length, 1.0)
-    steps = (np.arange(cells) + (np.arange(samples)[:, None] + 0.5) / samples) / cells
-    line = n.line(steps.tolist(), start, samples, cells, 1)
-    taps = around(n, n.add(n.mul(length, line), start), size, -1.0, size)
-    shape = (2 * samples, cells, shape_of(start)[-1])
-    return Taps(size, *(shaped(n.make, v, shape) for v in (taps.index, taps.weight)))
-
-
-@rule(RoiAlignOp, exact=False)
-def roi_align_of_rows(op: RoiAlignOp, make: Make) -> Replacement:
-    """Sums of rows of channels, at indices and with weights that elementwise ops give"""
-    ratio, (_, channels, high, across) = op.sampling_ratio.value.data, shape_of(op.input)
-    (rows, columns), kind = op.ints("output_size") or (1, 1), op.mode.data
-    if not can_sample(op) or not 0 < 4 * ratio**2 <= MOST_TAPS:
-        return None
-    n, regions = Numbers(make), shape_of(op.rois)[0]
-    rois = make(
-        TransposeOp, as_type(make, op.rois, wide(element_type(op.rois))), permutation=[1, 0]
-    )
-    rois = n.mul(rois, op.spatial_scale.value.data)
-    rois = n.sub(rois, 0.5) if op.half_pixel.value.data else rois
-    x1, y1, x2, y2 = (make(SliceOp, rois, starts=[k], ends=[k + 1], axes=[0]) for k in range(4))
-    y, x = cell_taps(n, y1, y2, op, rows, high), cell_taps(n, x1, x2, op, columns, across)
-    tall, broad = (2 * ratio, 1, rows, 1, regions), (1, 2 * ratio, 1, columns, regions)
-    y = Taps(high, *(shaped(make, v, tall) for v in (y.index, y.weight)))
-    x = Taps(across, *(shaped(make, v, broad) for v in (x.index, x.weight)))
-    index, weight = joined(make, (y, x))
-    image = as_type(make, op.batch_indices, i32)
-    index = make(g.AddOp, index, make(g.MulOp, image, make.constant(high * across, i32)))
-    weight = weight if kind == "max" else n.mul(weight, 1 / ratio**2)
-    shape = (4 * ratio**2, rows * columns * regions)
-    index, weight = (shaped(make, v, shape) for v in (index, weight))
-    kind = "max" if kind == "max" else "sum"
-    found = weighted_rows(make, table_of(make, op.input), index, weight, kind)
-    return channels_first(make, found, (rows * columns, regions, channels), [1, 2, 0], op.result)
 
 
 # ---- deformed windows ----------------------------------------------------------------------------
