@@ -29,8 +29,8 @@ from ge.transforms.graph.expand_layers import ExpandLayersPass
 
 OPS = {op.name.removeprefix("graph."): op for op in op_classes()}
 EXPANDED = """
-affine_grid col2im deform_conv det dft gather grid_sample gru lstm max_pool_indices max_unpool pad
-reduce resize reverse_sequence roi_align scatter_elements stft
+affine_grid col2im conv deform_conv det dft gather grid_sample gru lstm max_pool_indices max_unpool
+pad reduce resize reverse_sequence roi_align rotary_embedding scatter_elements stft
 """.split()
 
 

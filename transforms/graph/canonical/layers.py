@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.indexing import GatherElementsOp, GatherOp, TopKOp
@@ -35,6 +36,7 @@ from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
 MOST_MINORS = 4  # rows of a matrix whose determinant is written out
 MOST_WEIGHTS = 1 << 22  # elements of a matrix that resizes an axis
+LAST = ("input_channels_last", "operandSegmentSizes")
 GIVEN = ("axes", "scales", "sizes", "operandSegmentSizes")
 PART = 4096  # elements of a row: with their numbers and copies they take half of a core's 192 KB
 
@@ -214,18 +216,67 @@ def resize_by_matrices(op: ResizeOp, make: Make) -> Replacement:
             return None
         to: dict[str, Any] = {"sizes": [count]} if scale is None else {"scales": [scale]}
         eye = make.dense(dense(np.eye(size, dtype=dtype_of(element_type(x)))))
-        weights = ResizeOp.of(eye, None, None, None, axes=[0], **to)
-        weights.properties |= kept
-        make.ops.append(weights)
+        weights = make(ResizeOp, eye, None, None, None, axes=[0], **to, **kept)
         before, after = shape_of(x)[:axis], shape_of(x)[axis + 1 :]
         if prod(after) == 1:
             y = shaped(make, x, (prod(before), size))
-            y = make(MatmulOp, y, weights.result, transpose_rhs=True)
+            y = make(MatmulOp, y, weights, transpose_rhs=True)
         else:
             y = shaped(make, x, (prod(before), size, prod(after)))
-            y = make(MatmulOp, weights.result, y)
+            y = make(MatmulOp, weights, y)
         x = shaped(make, y, (*before, count, *after))
     return as_type(make, x, element_type(op.result))
+
+
+@rule(RotaryEmbeddingOp, exact=False)
+def rotary_of_short_rows(op: RotaryEmbeddingOp, make: Make) -> Replacement:
+    """Pairs of few elements, which lie in no parts of 32 bytes, are two tensors for themselves"""
+    *lines, length = shape_of(op.input)
+    table, full = shape_of(op.cos)[-1], bool(op.full_tables.value.data)
+    size, element = table if full else 2 * table, element_type(op.input)
+    shapes = [shape_of(v) for v in op.operands]
+    if not all(map(is_static, shapes)) or 0 in (*lines, size):
+        return None
+    bits = min(bitwidth(element_type(v)) for v in op.operands)
+    if length * bits % 256 == 0 and (size == length or size * bits % 256 == 0):
+        return None
+    apart, half = bool(op.interleaved.value.data), size // 2
+
+    def halves(value: SSAValue) -> list[SSAValue]:
+        value = as_type(make, value, f32) if bits < 32 else value
+        shape = shape_of(value)[:-1]
+        value = make(SliceOp, value, starts=[0], ends=[size], axes=[-1])
+        pairs = shaped(make, value, (*shape, half, 2) if apart else (*shape, 2, half))
+        axis = -1 if apart else -2
+        parts = (make(SliceOp, pairs, starts=[i], ends=[i + 1], axes=[axis]) for i in (0, 1))
+        return [shaped(make, part, (*shape, half)) for part in parts]
+
+    def angles(value: SSAValue) -> list[SSAValue]:
+        return halves(value) if full else [as_type(make, value, f32) if bits < 32 else value] * 2
+
+    (a, b), cos, sin = halves(op.input), angles(op.cos), angles(op.sin)
+    first = make(g.SubOp, make(g.MulOp, a, cos[0]), make(g.MulOp, b, sin[0]))
+    second = make(g.AddOp, make(g.MulOp, a, sin[1]), make(g.MulOp, b, cos[1]))
+    pair = (*lines, half, 1) if apart else (*lines, 1, half)
+    parts = [shaped(make, v, pair) for v in (first, second)]
+    y = shaped(make, make(ConcatOp, parts, axis=-1 if apart else -2), (*lines, size))
+    y = as_type(make, y, element)
+    if size == length:
+        return y
+    rest = make(SliceOp, op.input, starts=[size], ends=[length], axes=[-1])
+    return make(ConcatOp, [y, rest], axis=-1)
+
+
+@rule(ConvOp)
+def grouped_conv_of_last_channels(op: ConvOp, make: Make) -> Replacement:
+    """Groups of channels are met one by one: they come first, and go back behind them"""
+    shape, weight = shape_of(op.input), shape_of(op.weight)
+    rank, depthwise = len(shape), weight[1] == 1 and weight[0] == op.groups
+    if op.channel_axis == 1 or op.groups == 1 or depthwise or not is_static((*shape, *weight)):
+        return None
+    x = make(TransposeOp, op.input, permutation=[0, rank - 1, *range(1, rank - 1)])
+    kept = {k: v for k, v in op.properties.items() if k not in LAST}
+    return make(ConvOp, x, op.weight, op.bias, **kept)
 
 
 # ---- moves ---------------------------------------------------------------------------------------
