@@ -1,7 +1,7 @@
 """Tensors taken apart and put together along axes: concat, split, slice and pad."""
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import accumulate
 from typing import ClassVar
 
@@ -50,9 +50,11 @@ from ge.dialects.support.interfaces import (
     SliceInterface,
     SplitInterface,
 )
+from ge.dialects.support.operation import operands_of
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
+    array_ints,
     element_type,
     merge_dims,
     numel,
@@ -198,6 +200,28 @@ def slice_bounds(start: int, end: int, step: int, dim: int) -> tuple[int, int]:
     return first, max(-((first - last) // step), 0)
 
 
+def same_count(counts: Sequence[int]) -> int:
+    """Of the parameters of a slice. Raises VerifyException."""
+    known = {c for c in counts if c != DYNAMIC}
+    if len(known) > 1:
+        raise VerifyException(f"starts, ends, axes and steps differ in length: {counts}")
+    return known.pop() if known else DYNAMIC
+
+
+@lru_cache(maxsize=4096)
+def known_bounds(
+    rank: int,
+    starts: tuple[int, ...],
+    ends: tuple[int, ...],
+    axes: tuple[int, ...] | None,
+    steps: tuple[int, ...] | None,
+) -> Sequence[tuple[int, int, int, int]]:
+    """Axis, start, end and step of each sliced axis. Raises VerifyException."""
+    count = same_count([len(n) for n in (starts, ends, axes, steps) if n is not None])
+    axes = distinct_axes(tuple(range(count)) if axes is None else axes, rank)
+    return tuple(zip(axes, starts, ends, steps or (1,) * count, strict=True))
+
+
 @irdl_op_definition
 class SliceOp(
     Movement, OneResultOp, SplitInterface, SliceInterface, PermuteInterface, ShapeComputation
@@ -242,18 +266,20 @@ class SliceOp(
                 counts.append(length)
             elif (ints := self.ints(prop)) is not None:
                 counts.append(len(ints))
-        known = {c for c in counts if c != DYNAMIC}
-        if len(known) > 1:
-            raise VerifyException(f"starts, ends, axes and steps differ in length: {counts}")
-        return known.pop() if known else DYNAMIC
+        return same_count(counts)
 
     def is_same_op(self, axis: int) -> bool:
         return all(axis != bound[0] for bound in self.bounds() or ())
 
-    def bounds(self) -> list[tuple[int, int | None, int | None, int | None]] | None:
+    def bounds(self) -> Sequence[tuple[int, int | None, int | None, int | None]] | None:
         """Axis, start, end and step of each sliced axis, None where only known at run time; None
         altogether when the axes themselves are."""
-        count, rank = self.count(), rank_of(self.input)
+        rank = rank_of(self.input)
+        starts, ends, *others = map(self.properties.get, self.PARAMETERS.values())
+        if starts is not None and ends is not None and len(operands_of(self)) == 1:
+            axes, steps = (None if a is None else array_ints(a) for a in others)
+            return known_bounds(rank, array_ints(starts), array_ints(ends), axes, steps)
+        count = self.count()
         if self.axes is None and self.axes_value is None:
             axes = None if count == DYNAMIC else tuple(range(count))
         else:

@@ -9,8 +9,9 @@ what lies beyond is of no meaning. The box is as small as it can be: where that 
 that are not known, for any of them.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd, prod
 from typing import Any, ClassVar, TypeAlias
 
@@ -140,15 +141,17 @@ def view_box(box: Box, source: Shape, target: Shape) -> Box | None:
     """The box of a tensor of shape `source` whose elements a box of its reshape to `target` is."""
     if 0 in source:
         return None
-    spans, i, j = list[Span](), 0, 0
+    spans, own, i, j = list[Span](), box.spans, 0, 0
     for k, m in groups(source, target):
-        spans += spread(joined(box.spans[j:m], target[j:m]), source[i:k])
+        spans += spread(joined(own[j:m], target[j:m]), source[i:k])
         i, j = k, m
     return Box.of(spans)
 
 
-def groups(source: Shape, target: Shape) -> Iterator[tuple[int, int]]:
+@lru_cache(maxsize=4096)
+def groups(source: Shape, target: Shape) -> Sequence[tuple[int, int]]:
     """Where dimensions of two shapes end that have the same number of elements."""
+    found = list[tuple[int, int]]()
     i = j = 0
     a = b = 1
     while i < len(source) or j < len(target):
@@ -157,7 +160,8 @@ def groups(source: Shape, target: Shape) -> Iterator[tuple[int, int]]:
         else:
             b, j = b * target[j], j + 1
         if a == b:
-            yield i, j
+            found.append((i, j))
+    return found
 
 
 # ---- spans: arithmetic that leaves out what changes nothing --------------------------------------
