@@ -49,6 +49,15 @@ def nothing_stays_registered() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def without_programs() -> Iterator[None]:
+    """What is compiled in this module by way of the environment has no tile programs: its tests
+    are about numbers that kernels' bodies give, or about graphs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GE_TILES", "0")
+        yield
+
+
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Streams of batches run in threads from the first batch on."""

@@ -28,6 +28,8 @@ from ge.transforms.quantization.choose_precision import Step, steps_of
 from ge.transforms.quantization.noise import Arrays, worst
 from ge.transforms.quantization.table import read_table
 
+pytestmark = pytest.mark.usefixtures("without_programs")
+
 
 def normal(*dims: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal(dims).astype(np.float32)

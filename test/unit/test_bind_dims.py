@@ -503,16 +503,17 @@ def specialized(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_layers_are_alike(model: str, monkeypatch: pytest.MonkeyPatch):
     """What the kernels of one layer become, those of the others do, with constants and locations of
     their own: as if each had been looked at alone."""
-    open_ = compile_file(str(MODELS / f"{model}.dynamic.onnx"), Options())
+    options = Options(tiles=False)  # programs of open sizes: `test_open_programs.py`
+    open_ = compile_file(str(MODELS / f"{model}.dynamic.onnx"), options)
     length = "past" if model == "gpt2_decode" else "sequence"
     sizes = [{"batch": b, length: n} for b, n in ((1, 1), (1, 16), (2, 16), (4, 4), (3, 19))]
     made = specialized(monkeypatch)
-    binder = Binder(open_, Options())
+    binder = Binder(open_, options)
     texts = [text_of(binder.at(each).module) for each in sizes]
     together = len(made)
     made.clear()
     monkeypatch.setattr(kernels, "keeps_constants", lambda *_: False)
-    assert [text_of(Binder(open_, Options()).at(each).module) for each in sizes] == texts
+    assert [text_of(Binder(open_, options).at(each).module) for each in sizes] == texts
     assert 3 * together <= 2 * len(made)
 
 

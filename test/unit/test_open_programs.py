@@ -116,7 +116,7 @@ SIZE = st.one_of(st.integers(1, 9), st.sampled_from((15, 16, 17, 63, 64, 65, 127
 
 @pytest.mark.parametrize("family", BY_FAMILY)
 @given(b=st.integers(1, 5), s=SIZE, t=SIZE)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=settings.default.max_examples * 3 // 8, deadline=None)
 def test_numbers_and_proofs_at_many_sizes(family: str, b: int, s: int, t: int):
     program = compiled(BY_FAMILY[family], "910b2")
     assert program.bind is not None

@@ -34,6 +34,8 @@ from ge.tools import ge_calibrate, ge_compile, ge_run
 from ge.transforms.precision.modes import MODES, NAMES, NOT_HERE
 from ge.transforms.quantization.table import read_table
 
+pytestmark = pytest.mark.usefixtures("without_programs")
+
 D = 32
 MODELS = Path(__file__).parents[1] / "models"
 

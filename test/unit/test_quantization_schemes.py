@@ -25,6 +25,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from qdq_models import layers
 from test_quantize import decibels, normal, outputs, save_model, save_samples
 
+pytestmark = pytest.mark.usefixtures("without_programs")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

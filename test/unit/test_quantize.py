@@ -30,6 +30,8 @@ from ge.transforms.quantization.data import Samples
 from ge.transforms.quantization.observe import Observer, Watcher
 from ge.transforms.quantization.table import read_table
 
+pytestmark = pytest.mark.usefixtures("without_programs")
+
 
 def normal(*dims: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal(dims).astype(np.float32)

@@ -18,7 +18,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 import counting_steps
 
-SMALL, LARGE = 24, 72  # layers
+SMALL, LARGE = 18, 54  # layers
 MOST = 1.6  # times as many steps as the sizes say: a logarithm, tables that fill up
 LEAST = 100  # steps a layer: of fewer, growth is not looked at
 
@@ -70,7 +70,7 @@ class Nodes:
             x = self("If", self("Greater", largest, self.weight(0.0)), **bodies)
         ends = [self.weight([n], np.int64) for n in (number % 8, number % 8 + 1, 0)]
         row = self("Slice", image, *ends)
-        return x, self("Sin", self("Mul", row, self.weight(number + 0.5)))
+        return x, self("Sin", self("Mul", row, self.weight(number % 4 + 0.5)))
 
 
 def model(layers: int) -> Any:

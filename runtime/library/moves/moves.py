@@ -81,7 +81,7 @@ def lower_moves(launch: Launch) -> Written:
 
 
 def elements_of(launch: Launch, cut: Callable[[int], Written], total: int) -> int:
-    """Of a box, so that each core has several and its tiles fit. Raises NotLowered where none does."""
+    """Of a box, so that each core has several and its tiles fit. Raises NotLowered if none does."""
     each = ceil(total / launch.target.vector_cores)
     elements = max(ceil(each / turns_of(launch, each)), LEAST)
     while not fits(launch, cut(elements)):
