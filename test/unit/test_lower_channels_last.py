@@ -104,13 +104,18 @@ def test_pixels_of_short_lines_are_turned(data: st.DataObject) -> None:
     text = conv(
         image, weight, result, flags, element, after=data.draw(st.sampled_from(["", after]))
     )
-    with patch.object(convolution, "lower_sliding", convolution.lower_channels_last):
+    with patch.object(convolution, "DEPTHWISE", (convolution.lower_channels_last,)):
         compare(text, data.draw(st.sampled_from(TARGETS)), all_lowered=True)
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_the_faster_program_of_a_depthwise_convolution_is_taken(target: str) -> None:
-    """By rows of pixels where these are long, by rows of channels where lines are short."""
+def test_the_faster_program_of_a_depthwise_convolution_is_taken(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of those for vector cores, by rows of pixels where these are long, by rows of channels where
+    lines are short."""
+    ways = convolution.lower_sliding, convolution.lower_channels_last
+    monkeypatch.setattr(convolution, "DEPTHWISE", ways)
     for size, channels, is_turned in ((56, 48, False), (7, 960, True)):
         x, w = (2, channels, size, size), (channels, 1, 3, 3)
         text = conv(x, w, x, f"pads [1, 1, 1, 1] {{group = {channels} : i64}}", bias=False)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from xdsl.ir import Attribute
 
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.compute import MmadOp
 from ge.runtime.device.random_inputs import random_array
 from ge.runtime.library.convolution import convolution
 from ge.runtime.library.convolution import times as convolution_times
@@ -326,3 +327,35 @@ def test_what_has_no_program(reason: str) -> None:
     found = lowered(REASONS[reason][0])
     assert not found.pairs
     assert any(reason in r for r in found.reasons)
+
+
+@pytest.mark.parametrize(
+    ("element", "channels", "flags", "after"),
+    [
+        ("f16", 32, "strides [2, 1] pads [1, 0, 2, 0]", ""),
+        ("bf16", 16, "strides [1, 1] pads [2, 2, 2, 2]", AFTER["scaled"]),
+        ("f32", 48, "strides [1, 1] dilations [1, 2]", AFTER["relu"]),
+    ],
+)
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+def test_single_channels_are_merged_on_the_cube(
+    element: str, channels: int, flags: str, after: str, target: str
+) -> None:
+    """Where vector cores are slower: as if they had no program."""
+    image = {"f16": (4, 7), "bf16": (9, 11), "f32": (5, 3)}[element]
+    x, w, out = (2, channels, 9, 11), (channels, 1, 5, 5), (2, channels, *image)
+    text = conv(x, w, out, f"{flags} {{group = {channels} : i64}}", element, after=after)
+    with patch.object(convolution, "DEPTHWISE", (convolution.lower_merged,)):
+        found = compare(text, target, all_lowered=True, orders=1)
+    ((_, program),) = found.pairs
+    assert any(isinstance(op, MmadOp) for op in program.walk())
+
+
+@pytest.mark.parametrize(("channels", "size", "is_merged"), [(256, 128, True), (32, 56, False)])
+def test_large_images_of_single_channels_are_on_the_cube(
+    channels: int, size: int, is_merged: bool
+) -> None:
+    """Where what a kernel with both kinds of cores starts later is made up for."""
+    x, flags = (2, channels, size, size), f"pads [2, 2, 2, 2] {{group = {channels} : i64}}"
+    ((_, program),) = lowered(conv(x, (channels, 1, 5, 5), x, flags, "f16", bias=False)).pairs
+    assert any(isinstance(op, MmadOp) for op in program.walk()) == is_merged

@@ -77,11 +77,12 @@ def lower_convolution(launch: Launch) -> Written:
 
 
 def lower_depthwise(launch: Launch, op: ConvOp) -> Written:
-    """By rows of pixels, or by rows of channels, whichever is faster by estimate."""
+    """By rows of pixels, or by rows of channels, or on the cube, whichever is fastest by
+    estimate."""
     if op.channel_axis != 1:
         return lower_channels_last(launch)
     found, why = list[Written](), NotLowered("")
-    for lowering in (lower_sliding, lower_channels_last):
+    for lowering in DEPTHWISE:
         try:
             found.append(lowering(launch))
         except (NotLowered, GeError) as e:
@@ -91,10 +92,29 @@ def lower_depthwise(launch: Launch, op: ConvOp) -> Written:
     return min(found, key=lambda written: written.us or 0.0)
 
 
+def lower_merged(launch: Launch) -> Written:
+    """Of single channels, which are merged to groups."""
+    from ge.runtime.library.convolution import merged_groups as groups
+
+    (op,) = (op for op in launch.body.ops if isinstance(op, ConvOp))
+    w = groups.merged(op)
+    written = by_blocks(launch, w, groups.MergedBlocks, unfolded=True)
+    shapes = {**written.shapes, op.weight: (w.groups * w.outs, w.taps)}
+    us = (written.us or 0.0) + groups.merging_us(w, launch.target)
+    return replace(written, shapes=shapes, us=us)
+
+
+DEPTHWISE = lower_sliding, lower_channels_last, lower_merged
+
+
 def by_blocks(
-    launch: Launch, w: Convolution, blocks: "type[Blocks]", placed: TensorOp | None = None
+    launch: Launch,
+    w: Convolution,
+    blocks: "type[Blocks]",
+    placed: TensorOp | None = None,
+    unfolded: bool = False,
 ) -> Written:
-    """`placed`: the last op, where it says only where results stand."""
+    """`placed`: the last op, where it says only where results stand. `unfolded`: windows are."""
     op, joined = w.op, placed if isinstance(placed, ConcatOp) else None
     after = op.bias if w.bias is None else None  # that of integers
     rest = Rest(launch, op, w.result_shape, (w.groups, w.outs, 1), placed, after)
@@ -114,6 +134,8 @@ def by_blocks(
     def fits(cut: Cut) -> bool:
         if within and w.outs % cut.m:
             return False  # others would write beyond
+        if unfolded and cut.image is None:
+            return False
         return not w.passing or passing_rows(cut, w, rest) > 0
 
     target = launch.target

@@ -188,9 +188,12 @@ class Cut:
         load = max((size + w.taps * self.rows * BLOCK) / rate, pieces * target.mte2_piece_cycles)
         load += (loads + w.taps) * target.mte2_start_cycles
         size = self.lines * self.cols * bitwidth(f32) // 8
-        ops = 2 * w.taps
-        row = 2 * ceil(size / REPEAT_BYTES) + 16 * (size % REPEAT_BYTES > 0)
-        vector = taken + ops * (target.vector_start_cycles + self.rows * row)
+        repeats, partial = ceil(size / REPEAT_BYTES), 16 * (size % REPEAT_BYTES > 0)
+        # a tap is cast, multiplied by a column (a start for each row or repeat) and added
+        starts, cycles = min(self.rows, repeats) + 2, 2 * 2 * repeats + 2 * partial
+        if w.bits < bitwidth(f32):
+            starts, cycles = starts + 1, cycles + target.vector_cycles_of("cast") * repeats
+        vector = taken + w.taps * (starts * target.vector_start_cycles + self.rows * cycles)
         turns = ceil(self.blocks(w) / target.vector_cores)
         return turns * max(load, vector) + min(load, vector)
 
