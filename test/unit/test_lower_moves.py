@@ -206,21 +206,15 @@ def test_sums_of_elements_that_keep_no_dimension(axes: list[int], rest: Shape) -
     compare(text, all_lowered=True, make=make, orders=1)
 
 
-def test_many_elements_of_a_part_are_not_lowered():
-    types = ["90x90xf16", "80x90xi64", "80x90xf16"]
-    line = "%r = gather_elements %a, %b axis 1 : 90x90xf16, 80x90xi64 -> 80x90xf16"
-    (reason,) = lowered(program(types, line)).reasons
-    assert "elements at indices would be moved one by one" in reason
-
-
-def test_what_has_no_program_says_why():
+def test_what_has_no_program_says_why(monkeypatch: pytest.MonkeyPatch):
     edge = unary('pad %a pads [0, 90, 0, 4] mode "edge"', "30x50xf32", "30x144xf32")
     (reason,) = lowered(edge).reasons
     assert "95 parts are set side by side, more than 64" in reason
     columns = program(
-        ["9x90xf32", "5000xi64", "9x5000xf32"],
-        "%r = gather %a, %b axis 1 : 9x90xf32, 5000xi64 -> 9x5000xf32",
+        ["9x90xf32", "500xi64", "9x500xf32"],
+        "%r = gather %a, %b axis 1 : 9x90xf32, 500xi64 -> 9x500xf32",
     )
+    monkeypatch.setattr("ge.runtime.library.moves.moves.MOST_SINGLE", 400)
     (reason,) = lowered(columns).reasons
     assert "elements at indices would be moved one by one" in reason
 

@@ -47,7 +47,7 @@ from ge.runtime.library.programs import fits
 from ge.runtime.library.pulling import Pull
 from ge.runtime.library.rows.vector import LEAST, place, turns_of
 
-MOST_SINGLE = 4096  # elements at indices that are moved one by one
+MOST_SINGLE = 1 << 20  # elements at indices that are moved one by one
 
 Gathering: TypeAlias = GatherOp | GatherElementsOp | GatherNdOp
 
