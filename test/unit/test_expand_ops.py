@@ -25,12 +25,14 @@ from ge.runtime.data.weights import RandomPayload
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
 from ge.runtime.device.tiled import differs
+from ge.transforms.fusion.expand_attention import ExpandAttentionPass
 from ge.transforms.graph.expand_layers import ExpandLayersPass
 
 OPS = {op.name.removeprefix("graph."): op for op in op_classes()}
 EXPANDED = """
-affine_grid col2im conv deform_conv det dft gather grid_sample gru lstm max_pool_indices max_unpool
-pad reduce resize reverse_sequence roi_align rotary_embedding scatter_elements stft
+affine_grid attention_scores col2im conv deform_conv det dft gather grid_sample gru lstm
+max_pool_indices max_unpool pad reduce resize reverse_sequence roi_align rotary_embedding
+scatter_elements stft
 """.split()
 
 
@@ -42,7 +44,8 @@ def compare_numbers(module: ModuleOp, inputs: dict[str, Array] | None = None) ->
         before = Session(module, weights).run(inputs)
     except GeError:
         return []
-    ExpandLayersPass().apply(context(), module)
+    for expand in (ExpandAttentionPass(), ExpandLayersPass()):
+        expand.apply(context(), module)
     module.verify()
     after = Session(module, weights).run(inputs)
     for name, want in before.items():

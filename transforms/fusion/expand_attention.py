@@ -13,6 +13,8 @@ A tile of the fused kernel holds whole rows of the query, of keys, of values and
 Those of attention between channels have an element for each pixel. A matmul takes its sums in
 parts, and has no such limit.
 
+Scores and weights that are results themselves are written out in the same way.
+
 What lies elsewhere, or is rounded or left out by its position, stays attention, and is refused
 where its kernel is verified.
 """
@@ -22,12 +24,13 @@ from dataclasses import dataclass
 from math import inf, sqrt
 from typing import ClassVar
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f32, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.attention import LOW, AttentionOp
+from ge.dialects.graph.attention import LOW, AttentionLike, AttentionOp, AttentionScoresOp
 from ge.dialects.graph.elementwise import (
     AddOp,
     CastOp,
@@ -45,8 +48,9 @@ from ge.dialects.graph.shape import ReshapeOp, TransposeOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import all_ops
-from ge.dialects.support.types import element_type, shape_of
+from ge.dialects.support.types import element_type, is_static, numel, shape_of
 from ge.dialects.targets.target import Target, target_for
+from ge.runtime.data.arrays import Array
 from ge.runtime.library.costs.tiling import choose_tiling, fits, on_core_bytes
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op
@@ -80,23 +84,52 @@ class ExpandAttention(Rule):
         return Expansion(op, emit).result()
 
 
+def is_in_order(op: AttentionScoresOp) -> bool:
+    """sizes and positions are known"""
+    known = is_static((*shape_of(op.query), *shape_of(op.key)))
+    return known and op.key_lengths is None and op.offset_value is None
+
+
+class ExpandScores(Rule):
+    """Scores of attention as a matmul and what follows it"""
+
+    name = "expand-scores"
+    pattern = Op(AttentionScoresOp, ..., name="op", where=is_in_order)
+
+    def replace(self, match: Match, emit: Emit) -> SSAValue | None:
+        op = match.op("op", AttentionScoresOp)
+        if not numel(shape_of(op.result)) or not numel(shape_of(op.query)):
+            return None
+        expansion, stage = Expansion(op, emit), op.stage.data
+        scores = expansion.scaled(expansion.scores(), capped=stage != "raw")
+        if stage in ("biased", "weights"):
+            scores = expansion.masked(scores, rounded=stage == "weights")
+        scores = expansion.weights(scores) if stage == "weights" else scores
+        return expansion.cast(scores, element_type(op.result))
+
+
 @dataclass(frozen=True)
 class Expansion:
     """Emits what attention of known sizes computes, 16-bit floats in f32. Query heads that share a
     key head are rows of one matmul."""
 
-    op: AttentionOp
+    op: AttentionLike
     emit: Emit
+
+    def scores(self) -> SSAValue:
+        batch, heads, queries, size = self.op.sizes("query")
+        _, key_heads, keys, _ = self.op.sizes("key")
+        rows = heads // key_heads * queries
+        query = self.shaped(self.operand("query"), [batch, key_heads, rows, size])
+        scores = self.emit(MatmulOp, query, self.operand("key", transposed=True))
+        return self.shaped(scores, [batch, heads, queries, keys])
 
     def result(self) -> SSAValue:
         op, emit = self.op, self.emit
-        batch, heads, queries, size = op.sizes("query")
+        batch, heads, queries, _ = op.sizes("query")
         _, key_heads, keys, last = op.sizes("value")
         rows = heads // key_heads * queries
-        query = self.shaped(self.operand("query"), [batch, key_heads, rows, size])
-        scores = emit(MatmulOp, query, self.operand("key", transposed=True))
-        scores = self.shaped(scores, [batch, heads, queries, keys])
-        weights = self.weights(self.masked(self.scaled(scores)))
+        weights = self.weights(self.masked(self.scaled(self.scores())))
         weights = self.shaped(weights, [batch, key_heads, rows, keys])
         result = emit(MatmulOp, weights, self.operand("value"))
         result = self.shaped(result, [batch, heads, queries, last])
@@ -125,16 +158,16 @@ class Expansion:
             return value
         return self.emit(ReshapeOp, value, shape=shape)
 
-    def scaled(self, scores: SSAValue) -> SSAValue:
+    def scaled(self, scores: SSAValue, capped: bool = True) -> SSAValue:
         op, emit = self.op, self.emit
         scale = 1 / sqrt(op.sizes("query")[3]) if op.scale is None else op.scale.value.data
         scores = emit(MulOp, scores, emit.number(scale, scores))
-        if (cap := op.softcap.value.data) > 0:
-            capped = emit(TanhOp, emit(DivOp, scores, emit.number(cap, scores)))
-            scores = emit(MulOp, capped, emit.number(cap, scores))
+        if capped and (cap := op.softcap.value.data) > 0:
+            scores = emit(TanhOp, emit(DivOp, scores, emit.number(cap, scores)))
+            scores = emit(MulOp, scores, emit.number(cap, scores))
         return scores
 
-    def masked(self, scores: SSAValue) -> SSAValue:
+    def masked(self, scores: SSAValue, rounded: bool = True) -> SSAValue:
         op, emit = self.op, self.emit
         for mask in op.masks:
             if element_type(mask) == i1:
@@ -142,13 +175,25 @@ class Expansion:
                 scores = emit(SelectOp, mask, scores, fill)
             else:
                 scores = emit(AddOp, scores, self.cast(mask, self.wide))
+        if (seen := self.seen()) is not None:
+            scores = emit(SelectOp, emit.constant(seen), scores, emit.number(-inf, scores))
         narrow = element_type(op.query)
-        if bitwidth(narrow) == 16 and any(element_type(m) == narrow for m in op.masks):
-            rounded = self.cast(self.cast(scores, narrow), self.wide)
+        if rounded and bitwidth(narrow) == 16 and any(element_type(m) == narrow for m in op.masks):
+            short = self.cast(self.cast(scores, narrow), self.wide)
             top = self.top(scores)
             is_low = emit(CompareOp, top, emit.number(LOW, top), predicate="lt")
-            scores = emit(SelectOp, is_low, rounded, scores)
+            scores = emit(SelectOp, is_low, short, scores)
         return scores
+
+    def seen(self) -> Array | None:
+        """Which keys queries see by their positions, [queries, keys]; None: all of them."""
+        op, (first,) = self.op, self.op.ints("offset") or (0,)
+        left, right = op.left_window.value.data, op.right_window.value.data
+        right = 0 if op.causal.value.data else right
+        if left < 0 and right < 0:
+            return None
+        apart = np.arange(op.sizes("key")[2]) - np.arange(op.sizes("query")[2])[:, None] - first
+        return ((left < 0) | (apart >= -left)) & ((right < 0) | (apart <= right))
 
     def top(self, scores: SSAValue) -> SSAValue:
         return self.emit(ReduceOp, scores, kind="max", axes=[3])
@@ -178,5 +223,5 @@ class ExpandAttentionPass(ModulePass):
     """Preset name, or path of a target file."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if any(isinstance(o, AttentionOp) for o in all_ops(op.body.blocks)):
-            rewrite(op, [ExpandAttention(target_for(op, self.target))])
+        if any(isinstance(o, AttentionLike) for o in all_ops(op.body.blocks)):
+            rewrite(op, [ExpandAttention(target_for(op, self.target)), ExpandScores()])

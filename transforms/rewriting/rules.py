@@ -23,7 +23,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.locations import fuse_locations
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, is_refinement, set_type
-from ge.runtime.data.arrays import dense, dtype_of, type_of
+from ge.runtime.data.arrays import Array, dense, dtype_of, type_of
 from ge.transforms.graph.infer_shapes import refine
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count
@@ -52,7 +52,9 @@ class Emit:
 
     def number(self, number: float, like: SSAValue, *shape: int) -> SSAValue:
         """A splat constant of the element type of `like`."""
-        array = np.full(shape, number).astype(dtype_of(element_type(like)))
+        return self.constant(np.full(shape, number).astype(dtype_of(element_type(like))))
+
+    def constant(self, array: Array) -> SSAValue:
         new = ConstantOp.make(dense(array), type_of(array))
         new.location = self.location
         self.rewriter.insert(new, InsertPoint.before(self.before))
