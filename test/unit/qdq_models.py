@@ -1,5 +1,6 @@
 """ONNX models in QDQ form, written node by node, and what tests ask of them."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,11 +60,13 @@ class Qdq:
         return self.add("DequantizeLinear", self.constant(array), s, z, axis=axis)
 
     def lowered(self, outputs: list[str], options: Options) -> tuple[ModuleOp, Session]:
+        """The program, and what runs the bodies of its kernels: it has no tile programs, which
+        `test_lower_quantized.py` is about."""
         infos = [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in outputs]
         graph = helper.make_graph(self.nodes, "g", self.inputs, infos, self.weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
         imported = import_model(model)
-        lower(imported.module, options)
+        lower(imported.module, replace(options, tiles=False))
         return imported.module, Session(imported.module, imported.payload)
 
 

@@ -18,6 +18,8 @@ from ge.runtime.data.accuracy import TOLERANCES, Tolerance, cosine, decibels, me
 from ge.runtime.device.session import Session
 from ge.tools import ge_compile, ge_run
 
+pytestmark = pytest.mark.usefixtures("without_programs")
+
 RNG = np.random.default_rng(0)
 WIDTH = 16
 
@@ -182,7 +184,9 @@ def test_the_wrong_node_is_named(
     samples: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ):
+    monkeypatch.setenv("GE_TILES", str(int(mode == "tiles")))
     bad = network(tmp_path / "bad.onnx", wrong)
     flags = {"fp16": ["--precision", "fp16"], "tiles": ["--tiles", "all"],
              "int8": ["--quantize", "int8", "--calibration", samples]}.get(mode, [])  # fmt: skip
