@@ -29,6 +29,8 @@ from ge.transforms.schedule.assign_streams import StreamAssignment
 from ge.transforms.schedule.list_scheduling import Schedule
 from ge.transforms.shapes.histogram import exact, waste
 
+pytestmark = pytest.mark.usefixtures("without_programs")
+
 MODELS = Path(__file__).resolve().parents[1] / "models"
 
 TEXT = """

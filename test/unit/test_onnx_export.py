@@ -28,6 +28,8 @@ from ge.transforms.quantization.data import Calibration
 
 from .test_quantize import decibels, normal, outputs, save_model, save_samples
 
+pytestmark = pytest.mark.usefixtures("without_programs")
+
 MODELS = Path(__file__).parents[1] / "models"
 NAMES = {p.stem for p in MODELS.glob("*.npz")}
 LARGER = NAMES - {"if_cond.tiny", "loop_rnn.tiny"}

@@ -22,6 +22,8 @@ from ge.runtime.device.session import main_of
 from ge.tools import ge_run
 from ge.transforms.state.growth import SIZES
 
+pytestmark = pytest.mark.usefixtures("without_programs")
+
 STATE = {"past_0": "cat_4", "past_1": "cat_7"}
 
 
