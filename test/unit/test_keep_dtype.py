@@ -16,6 +16,8 @@ from ge.lowering.driver.compiler import compile_file
 from ge.lowering.pipeline.options import Options
 from ge.tools import ge_calibrate, ge_compile
 
+pytestmark = pytest.mark.usefixtures("without_programs")
+
 D = 8
 
 
