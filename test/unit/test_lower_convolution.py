@@ -15,7 +15,7 @@ from xdsl.ir import Attribute
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.compute import MmadOp
 from ge.runtime.device.random_inputs import random_array
-from ge.runtime.library.convolution import convolution
+from ge.runtime.library.convolution import convolution, merged_groups
 from ge.runtime.library.convolution import times as convolution_times
 from ge.runtime.library.convolution.cuts import Convolution, Cut, Sizes, block_sizes, cuts
 from ge.runtime.library.convolution.times import Times, fastest
@@ -349,6 +349,17 @@ def test_single_channels_are_merged_on_the_cube(
         found = compare(text, target, all_lowered=True, orders=1)
     ((_, program),) = found.pairs
     assert any(isinstance(op, MmadOp) for op in program.walk())
+
+
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+def test_groups_of_few_channels_are_merged(target: str) -> None:
+    """Of 8 groups of 4 to 2 channels all are one: 16 channels are those of 8 groups."""
+    flags = "pads [1, 1, 1, 1] {group = 8 : i64}"
+    text = conv((2, 32, 9, 11), (16, 4, 3, 3), (2, 16, 9, 11), flags, "f16", after=AFTER["relu"])
+
+    with patch.object(merged_groups, "merging_us", lambda *_: -1e9):  # as if it were the fastest
+        found = compare(text, target, all_lowered=True, orders=1)
+    assert any(op.name == "tile.barrier" for op in found.pairs[0][1].walk())
 
 
 @pytest.mark.parametrize(("channels", "size", "is_merged"), [(256, 128, True), (32, 56, False)])

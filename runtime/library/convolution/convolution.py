@@ -28,7 +28,7 @@ channels, vector cores copy those.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import ceil
+from math import ceil, prod
 from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import f32, i8, i32
@@ -73,7 +73,13 @@ def lower_convolution(launch: Launch) -> Written:
     last = body.ops[-1]
     turned = isinstance(last, TransposeOp) and last.ints("permutation") == (0, 2, 3, 1)
     placed = last if turned or isinstance(last, ConcatOp) else None
-    return by_blocks(launch, Convolution.of(op, turned), Blocks, placed)
+    written = by_blocks(launch, Convolution.of(op, turned), Blocks, placed)
+    if op.groups == 1 or placed is not None or op.channel_axis != 1:
+        return written
+    try:
+        return min(written, lower_merged(launch), key=lambda found: found.us or 0.0)
+    except NotLowered:
+        return written
 
 
 def lower_depthwise(launch: Launch, op: ConvOp) -> Written:
@@ -93,13 +99,14 @@ def lower_depthwise(launch: Launch, op: ConvOp) -> Written:
 
 
 def lower_merged(launch: Launch) -> Written:
-    """Of single channels, which are merged to groups."""
+    """With groups that are merged."""
     from ge.runtime.library.convolution import merged_groups as groups
 
     (op,) = (op for op in launch.body.ops if isinstance(op, ConvOp))
     w = groups.merged(op)
     written = by_blocks(launch, w, groups.MergedBlocks, unfolded=True)
-    shapes = {**written.shapes, op.weight: (w.groups * w.outs, w.taps)}
+    outs, *own = shape_of(op.weight)
+    shapes = {**written.shapes, op.weight: (outs, prod(own))}
     us = (written.us or 0.0) + groups.merging_us(w, launch.target)
     return replace(written, shapes=shapes, us=us)
 

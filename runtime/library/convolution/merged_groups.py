@@ -1,21 +1,22 @@
-"""Convolutions of single channels on the cube: groups are merged until they fill a fractal, as the
+"""Convolutions in groups of few channels: groups are merged until they fill a fractal, as the
 chips' library does (`SetOptGroupParams` of ops-nn's conv2d_v2). Weights of the merged groups are
-blocks with a diagonal:
+blocks along a diagonal:
 
-    vector core:   zeros, and in row i of channel i its weights        -> workspace
+    vector core:   zeros, and in each row the weights of its group     -> workspace
     barrier
-    cube core:     a convolution of few groups of 16 channels each
+    cube core:     a convolution of few groups of 16 channels or more
 
-Of the products a sixteenth is of use, and yet that is faster than vector cores are where kernels
-are large, since these take each element of them one by one.
+Of single channels a sixteenth of the products is of use, and yet that is faster than vector cores
+are where images are large, since these take each element of a kernel one by one.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import lcm
 from typing import Any
 
 from ge.dialects.graph.convolution import ConvOp
-from ge.dialects.support.types import align_up
+from ge.dialects.support.types import align_up, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
 from ge.runtime.library.convolution.convolution import Blocks
@@ -28,13 +29,14 @@ from ge.runtime.library.windows.windows import Rest
 
 
 def merged(op: ConvOp) -> Convolution:
-    """With as many channels in a group as fill a fractal. Raises NotLowered where groups do not,
-    or where windows are not unfolded."""
+    """With as many groups in one as fill a fractal. Raises NotLowered where they are no multiple of
+    that, or where windows are not unfolded."""
     w = Convolution.of(op, False)
-    if w.groups % w.unit or not w.unfolds:
-        raise NotLowered(f"{w.groups} channels are no groups of {w.unit}, or have no windows")
-    channels = {"ins": w.unit, "outs": w.unit}
-    return replace(w, batch=w.batch // w.unit, groups=w.groups // w.unit, **channels)
+    many = lcm(*(lcm(n, w.unit) // n for n in (w.ins, w.outs)))
+    if many == 1 or w.groups % many or not w.unfolds:
+        raise NotLowered(f"{w.groups} groups are not merged by {many}")
+    channels = {"ins": many * w.ins, "outs": many * w.outs}
+    return replace(w, batch=w.batch // many, groups=w.groups // many, **channels)
 
 
 def merging_us(w: Convolution, target: Target) -> float:
@@ -58,19 +60,21 @@ class MergedBlocks(Blocks):
 
     def merge(self, weights: Argument) -> Argument:
         """Groups of blocks: output by input channels by kernel elements."""
-        c, w, size = self.c, self.w, self.w.outs
-        wide = align_up(w.taps, BLOCK * 8 // w.bits)
+        c, w, size, own = self.c, self.w, self.w.outs, shape_of(self.w.op.weight)[1]
+        apart = size * own // w.ins  # rows of a group
+        wide = align_up(own * w.taps, BLOCK * 8 // w.bits)
         rows = c.ub(size, wide, w.element, copies=2)
-        zeros = c.ub(size, size * w.taps, w.element)
-        target = c.workspace(w.groups, size, size, w.taps, dtype=w.element)
+        zeros = c.ub(size, w.depth, w.element)
+        target = c.workspace(w.groups, size, w.ins, w.taps, dtype=w.element)
         zeros[:] = 0
         me, all_of_them = c.core * c.parts + c.part, c.cores * c.parts
         for turn in c.range(ceil_div(w.groups - me, all_of_them)):
             group = c.now(me + turn * all_of_them)
             tile = c.load(rows[turn], weights[group * size :, 0:], pad=0)
-            c.store(target[group, 0:, 0:, 0:].sized(size, size, w.taps), zeros)
+            c.store(target[group, 0:, 0:, 0:].sized(size, w.ins, w.taps), zeros)
             for k in c.range(size):
-                c.store(target[group, k, k, 0:], tile.part(k, 0, (1, wide)))
+                box = target[group, k:, c.now(k // apart * own) :, 0:].sized(1, own, w.taps)
+                c.store(box, tile.part(k, 0, (1, own * w.taps)))
         c.barrier()
         return target
 
