@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.npu_task.ops import OPEN_TILES, KernelOp
 from ge.dialects.support.diagnostics import remark
-from ge.dialects.support.dims import Range, symbols
+from ge.dialects.support.dims import Range
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import target_for
@@ -32,16 +32,13 @@ from ge.lowering.steps.kept_programs import entry_at, keep_entry
 from ge.lowering.steps.lower_to_tasks import symbols_of
 from ge.lowering.steps.open_programs import (
     BY_SIZES,
-    Samples,
     holes_at,
     open_program,
-    prime_from,
 )
 from ge.runtime.library.launch import NotLowered
 from ge.transforms.shapes.kernels import kernels_of
+from ge.transforms.shapes.open_kernels import Samples, samples_of
 from ge.transforms.shapes.sizes import named_dims
-
-MIDDLE = 64  # of a dimension that has no largest size
 
 
 def write_open_programs(program: Program) -> None:
@@ -80,24 +77,6 @@ def write_all(program: Program, main: FuncOp) -> None:
             with suppress(GeError, VerifyException):  # it may have no such sizes
                 is_first = any(axis == 0 for _, axis in named_dims(main).get(name, ()))
                 writer.add_others(old, samples.where(name, 1), binder, only_new=not is_first)
-
-
-def samples_of(main: FuncOp) -> Samples:
-    """Sizes that a program may be bound to."""
-    names = dict.fromkeys(s for n in named_dims(main) for s in symbols(n))
-    ranges = dim_ranges(main)
-    columns = {n: three(ranges.get(n, Range()), i) for i, n in enumerate(names)}
-    sizes = [{n: column[i] for n, column in columns.items()} for i in range(3)]
-    return Samples(sizes, list(dict.fromkeys((*names, *named_dims(main)))))
-
-
-def three(allowed: Range, number: int) -> Sequence[int]:
-    """Sizes of dimension `number`: the largest, and others of no special kind."""
-    if allowed.most is None:
-        first = max(MIDDLE, allowed.least)
-        return first, prime_from(first + 3 + 5 * number), prime_from(first + 31 + 7 * number)
-    most, least = allowed.most, max(allowed.least, min(1, allowed.most))
-    return most, max(most - 1 - 2 * number, least), max(most - 3 - 3 * number, least)
 
 
 class Writer:

@@ -107,7 +107,7 @@ def main() -> int:
         print(line, flush=True)
     print(f"all {len(args.models)}: {whole}")
     for entry in whole.report()["others"][: args.reasons]:
-        percent = 100 * entry["us"] / whole.total_us
+        percent = 100 * entry["us"] / whole.total_us if whole.total_us else 0.0
         print(f"{entry['launches']:6} launches {percent:6.2f} % of the time: {entry['reason']}")
     return 0 if agreed else 1
 

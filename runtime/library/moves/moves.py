@@ -37,7 +37,7 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.dialects.tile.types import BLOCK
-from ge.runtime.library.choices import decided
+from ge.runtime.library.choices import decided, is_open
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar, ceil_div, minimum
 from ge.runtime.library.language.tracing import Tracer
@@ -77,13 +77,18 @@ def lower_moves(launch: Launch) -> Written:
     step = BLOCK * 8 // min(widths)
     total = sum(numel(shape_of(t.value)) for t in targets)
     cut = partial(by_pieces, launch, views, regions, step)
-    return cut(decided(lambda: elements_of(launch, cut, total)))
+    elements = decided(lambda: fitting(launch, cut, elements_of(launch, total)))
+    return cut(fitting(launch, cut, elements) if is_open() else elements)  # boxes may be longer
 
 
-def elements_of(launch: Launch, cut: Callable[[int], Written], total: int) -> int:
-    """Of a box, so that each core has several and its tiles fit. Raises NotLowered if none does."""
+def elements_of(launch: Launch, total: int) -> int:
+    """Of a box, so that each core has several."""
     each = ceil(total / launch.target.vector_cores)
-    elements = max(ceil(each / turns_of(launch, each)), LEAST)
+    return max(ceil(each / turns_of(launch, each)), LEAST)
+
+
+def fitting(launch: Launch, cut: Callable[[int], Written], elements: int) -> int:
+    """The elements of a box, or fewer, so that its tiles fit. Raises NotLowered where none does."""
     while not fits(launch, cut(elements)):
         if elements == 1:
             raise NotLowered("its smallest tiles do not fit into ub")
