@@ -93,8 +93,25 @@ def test_all_launches_have_programs(name: str, target: str, kind: str) -> None:
     compare(text, target, all_lowered=True, tiles=True)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["affine", "scaled_tanh", "hard_sigmoid", "leaky_relu", "elu", "softsign", "softplus", "relu"],
+)
+def test_other_activations(name: str) -> None:
+    """With their parameters, and a limit of what goes into them."""
+    parameters = "alphas = array<f64: 0.3>, betas = array<f64: 0.6>, clip = 0.7 : f64"
+    sizes = 3, 2, 4, 5
+    text = layer("rnn", sizes, "forward", f', activations = ["{name}"], {parameters}')
+    module = parse_module(context(), Source("test", text))
+    arrays = [normal(*s, seed=i) for i, s in enumerate(shapes_of("rnn", sizes, False))]
+    before = run(module, *arrays)
+    ExpandLayersPass().apply(context(), module)
+    agree(before, run(module, *arrays), 1e-5)
+    assert "rnn" not in op_names(module)
+
+
 def test_what_stays_a_layer() -> None:
-    text = layer("rnn", (3, 2, 4, 5), "forward", ', activations = ["softsign"]')
+    text = layer("rnn", (3, 2, 4, 5), "forward", ', activations = ["thresholded_relu"]')
     module = parse_module(context(), Source("test", text))
     ExpandLayersPass().apply(context(), module)
     assert op_names(module) == ["rnn"]

@@ -15,10 +15,10 @@ those of rows, and a transposed convolution of stride 1 is one of the kernel bac
 images is sums of rows of channels (`canonical/sampling.py`).
 
 Matmuls, pools and elementwise ops have tile programs, a whole layer has none. Narrow floats are
-computed in f32 and rounded once, at the end, as by the kernels. Exceptions: limits of what goes
-into an activation, states of 8 bits, sizes that are not known, and activations but relu, tanh and
-sigmoid; largest elements of regions of as many samples as elements (a number that is known at run
-time only), and Fourier transforms of more than `signals.MOST` elements of a matrix.
+computed in f32 and rounded once, at the end, as by the kernels. Exceptions: states of 8 bits, sizes
+that are not known, and the activation "thresholded_relu"; largest elements of regions of as many
+samples as elements (a number that is known at run time only), and Fourier transforms of more than
+`signals.MOST` elements of a matrix.
 """
 
 from typing import ClassVar

@@ -7,8 +7,8 @@ import numpy as np
 from xdsl.dialects.builtin import f32, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
+from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.activation import ReluOp, SigmoidOp
 from ge.dialects.graph.control import CONDITION, ITERATION, LoopOp, YieldOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import MatmulOp
@@ -17,15 +17,20 @@ from ge.dialects.graph.shape import ReverseSequenceOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Shape, element_type, is_static, numel, shape_of
+from ge.dialects.support.types import Shape, array_floats, element_type, is_static, numel, shape_of
 from ge.runtime.data.arrays import dense
 from ge.transforms.graph.canonical.linear_maps import as_type, shaped
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
 ACTIVATIONS: dict[str, type[TensorOp]] = {
-    "relu": ReluOp, "tanh": g.TanhOp, "sigmoid": SigmoidOp,
+    "relu": a.ReluOp, "tanh": g.TanhOp, "sigmoid": a.SigmoidOp, "softsign": a.SoftsignOp,
+    "softplus": a.SoftplusOp, "leaky_relu": a.LeakyReluOp, "elu": a.EluOp,
+    "hard_sigmoid": a.HardSigmoidOp, "affine": g.MulOp, "scaled_tanh": g.TanhOp,
 }  # fmt: skip
+"""What is most of an activation. "thresholded_relu" is none: the layer has it at the threshold, the
+op of that name beyond it."""
 
+Function = Callable[[Make, SSAValue], SSAValue]
 Step = Callable[[Make, SSAValue, Sequence[SSAValue]], list[SSAValue]]
 """The states after a step, of what its input gives to the gates and of the states before."""
 
@@ -34,7 +39,7 @@ Step = Callable[[Make, SSAValue, Sequence[SSAValue]], list[SSAValue]]
 def loop_of_steps(op: Recurrent, make: Make) -> Replacement:
     """One matmul with all of the input, then a loop over its steps"""
     names = op.activation_names()
-    if op.clip is not None or (isinstance(op, LstmOp) and op.quantize_state.value.data):
+    if isinstance(op, LstmOp) and op.quantize_state.value.data:
         return None
     if not {*names} <= ACTIVATIONS.keys() or not all(is_static(shape_of(v)) for v in op.operands):
         return None
@@ -83,7 +88,7 @@ def direction(op: Recurrent, d: int, make: Make) -> list[SSAValue]:
     zero = make.constant(0.0, element, (batch, hidden))
     initial = [op.initial_state, op.initial_cell] if isinstance(op, LstmOp) else [op.initial_state]
     states = [zero if v is None else own(v, (batch, hidden)) for v in initial]
-    functions = [ACTIVATIONS[n] for n in op.activation_names()]
+    functions = activations(op)
     functions = functions[d * len(op.DEFAULTS) : (d + 1) * len(op.DEFAULTS)]
     recurrence = own(op.recurrence, (count, hidden))
     if isinstance(op, LstmOp) and op.peephole is not None:
@@ -132,13 +137,43 @@ def looped(
 
 # ---- cells ---------------------------------------------------------------------------------------
 
-Function = type[TensorOp]
+
+def activations(op: Recurrent) -> list[Function]:
+    """Those of all gates, with their parameters and the limit of what goes into them."""
+    names = op.activation_names()
+    alphas, betas = (
+        [0.0] * len(names) if given is None else [*array_floats(given)]
+        for given in (op.alphas, op.betas)
+    )
+    limit = None if op.clip is None else op.clip.value.data
+    return [partial(activated, *which, limit) for which in zip(names, alphas, betas, strict=True)]
+
+
+def activated(
+    name: str, alpha: float, beta: float, limit: float | None, make: Make, x: SSAValue
+) -> SSAValue:
+    def number(value: float) -> SSAValue:
+        return make.constant(value, element_type(x))
+
+    if limit is not None:
+        x = make(g.MinimumOp, make(g.MaximumOp, x, number(-limit)), number(limit))
+    match name:
+        case "affine":
+            return make(g.AddOp, make(g.MulOp, x, number(alpha)), number(beta))
+        case "scaled_tanh":
+            return make(g.MulOp, make(g.TanhOp, make(g.MulOp, x, number(beta))), number(alpha))
+        case "hard_sigmoid":
+            return make(a.HardSigmoidOp, x, alpha=alpha, beta=beta)
+        case "leaky_relu" | "elu":
+            return make(ACTIVATIONS[name], x, alpha=alpha)
+        case _:
+            return make(ACTIVATIONS[name], x)
 
 
 def rnn(op: RnnOp, weights: SSAValue, inner: SSAValue | None, functions: list[Function]) -> Step:
     def step(make: Make, gates: SSAValue, states: Sequence[SSAValue]) -> list[SSAValue]:
         product = make(MatmulOp, states[0], weights, transpose_rhs=True)
-        return [make(functions[0], make(g.AddOp, gates, product))]
+        return [functions[0](make, make(g.AddOp, gates, product))]
 
     return step
 
@@ -157,14 +192,14 @@ def gru(op: GruOp, weights: SSAValue, inner: SSAValue | None, functions: list[Fu
         else:
             rows = make(SliceOp, weights, starts=[0], ends=[2 * hidden], axes=[0])
             first, last = make(MatmulOp, h, rows, transpose_rhs=True), None
-        both = make(functions[0], make(g.AddOp, of_gates(0, 2 * hidden), first))
+        both = functions[0](make, make(g.AddOp, of_gates(0, 2 * hidden), first))
         z, r = part(make, both, 0, hidden), part(make, both, hidden, 2 * hidden)
         if last is not None:
             last = make(g.MulOp, r, last if inner is None else make(g.AddOp, last, inner))
         else:
             rows = make(SliceOp, weights, starts=[2 * hidden], ends=[3 * hidden], axes=[0])
             last = make(MatmulOp, make(g.MulOp, r, h), rows, transpose_rhs=True)
-        new = make(functions[1], make(g.AddOp, of_gates(2 * hidden, 3 * hidden), last))
+        new = functions[1](make, make(g.AddOp, of_gates(2 * hidden, 3 * hidden), last))
         return [make(g.AddOp, new, make(g.MulOp, z, make(g.SubOp, h, new)))]
 
     return step
@@ -185,14 +220,14 @@ def lstm(op: LstmOp, weights: SSAValue, inner: SSAValue | None, functions: list[
         gates = make(g.AddOp, gates, make(MatmulOp, h, weights, transpose_rhs=True))
         i, o, f, cell = (part(make, gates, k * hidden, (k + 1) * hidden) for k in range(4))
         i, f = seen(make, i, c, 0), seen(make, f, c, 2)
-        i = make(functions[0], i)
+        i = functions[0](make, i)
         if coupled:
             f = make(g.SubOp, make.constant(1.0, element_type(i)), i)
         else:
-            f = make(functions[0], f)
-        c = make(g.AddOp, make(g.MulOp, f, c), make(g.MulOp, i, make(functions[1], cell)))
+            f = functions[0](make, f)
+        c = make(g.AddOp, make(g.MulOp, f, c), make(g.MulOp, i, functions[1](make, cell)))
         o = seen(make, o, c, 1)
-        return [make(g.MulOp, make(functions[0], o), make(functions[2], c)), c]
+        return [make(g.MulOp, functions[0](make, o), functions[2](make, c)), c]
 
     return step
 
