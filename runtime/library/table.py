@@ -22,6 +22,7 @@ from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.access import Access
 from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import numel, shape_of
 from ge.runtime.library.by_hand import by_hand, lower_by_hand
 from ge.runtime.library.launch import Launch, NotLowered, Written
 
@@ -58,6 +59,8 @@ def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
         raise NotLowered(f"nothing is lowered for engine {engine}")
     if by_hand(launch) is not None:
         return lower_by_hand
+    if any(numel(shape_of(out)) == 0 for out in launch.body.outputs):
+        raise NotLowered("it has no elements")
     kinds = {type(op) for op in launch.body.ops}
     if found := [place for kind, place in BY_OP.items() if kind in kinds]:
         return lowering_at(found[0])

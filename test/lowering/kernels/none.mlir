@@ -204,3 +204,15 @@ npu_task.kernel @empty on cube {
   %r = graph.conv_transpose %x, %w strides [1, 2] pads [0, 0, 2, 1] : (tensor<5x2x2x4xf32>, tensor<2x1x1x3xf32>) -> tensor<5x1x0x8xf32>
   npu_task.return %r : tensor<5x1x0x8xf32>
 }
+
+// -----
+
+// Nor along columns.
+// CHECK-NOT: tile.kernel
+// CHECK:     npu_task.kernel @no_columns
+// expected-remark@+1 {{@no_columns has no tile program: it has no elements}}
+npu_task.kernel @no_columns on cube {
+^bb0(%x: tensor<5x2x1x2xf32>, %w: tensor<2x2x3x1xf32>):
+  %r = graph.conv_transpose %x, %w strides [2, 1] pads [0, 1, 1, 1] : (tensor<5x2x1x2xf32>, tensor<2x2x3x1xf32>) -> tensor<5x2x2x0xf32>
+  npu_task.return %r : tensor<5x2x2x0xf32>
+}
