@@ -333,12 +333,14 @@ class Tracer:
         side.add(transfers.LoadOp, place, tile.value(side), pad, apart)
         return tile
 
-    def load_number(self, tile: v.Tile, argument: OneNumber, pad: float | None) -> v.Tile:
+    def load_number(self, tile: v.Tile, argument: v.Argument, pad: float | None) -> v.Tile:
         """What a load of a constant of one element is: nothing lies in memory."""
+        assert isinstance(argument, OneNumber)
+        one = tile
         if tile.shape != (1, 1) and pad is not None:
             self.fill(tile, pad)
-            tile = tile.part(0, 0, (1, 1))
-        self.fill(tile, argument.number)
+            one = tile.part(0, 0, (1, 1))
+        self.fill(one, argument.number)
         return tile
 
     def store(self, box: v.Box, tile: v.Tile, relu: bool = False, add: bool = False) -> None:

@@ -146,7 +146,8 @@ def col2im_of_rows(op: Col2ImOp, make: Make) -> Replacement:
     index = (numbers[:, None] + images).reshape(len(numbers), -1).astype(np.int32)
     weight = np.repeat(there[:, None], batch, 1).reshape(index.shape).astype(np.float32)
     table = table_of(make, blocks)
-    rows = weighted_rows(make, table, make.dense(dense(index)), make.dense(dense(weight)))
+    lacks, at, each = bool((weight == 0).any()), dense(index), dense(weight)
+    rows = weighted_rows(make, table, make.dense(at), make.dense(each), may_be_nothing=lacks)
     return channels_first(make, rows, (batch, prod(image), channels), [0, 2, 1], op.result)
 
 

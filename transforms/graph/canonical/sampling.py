@@ -123,15 +123,24 @@ def joined(make: Make, taps: Sequence[Taps]) -> tuple[SSAValue, SSAValue]:
 
 
 def weighted_rows(
-    make: Make, table: SSAValue, index: SSAValue, weight: SSAValue, kind: str = "sum"
+    make: Make,
+    table: SSAValue,
+    index: SSAValue,
+    weight: SSAValue,
+    kind: str = "sum",
+    may_be_nothing: bool = False,
 ) -> SSAValue:
     """[places, columns]: the sum (or maximum) of rows at indices [taps, places], times weights of
-    the same shape; an element that is not finite gives nan where its weight is 0."""
+    the same shape; with `may_be_nothing` an infinite element whose weight is 0 does not count."""
     (taps, places), columns = shape_of(index), shape_of(table)[-1]
     own = wide(element_type(table))
     found = make(GatherOp, table, shaped(make, index, (taps * places,)), axis=0)
     rows = shaped(make, as_type(make, found, own), (taps, places, columns))
-    product = make(g.MulOp, rows, shaped(make, as_type(make, weight, own), (taps, places, 1)))
+    weight = shaped(make, as_type(make, weight, own), (taps, places, 1))
+    product = make(g.MulOp, rows, weight)
+    if may_be_nothing:
+        n = Numbers(make)
+        product = n.where(n.test("ne", weight, 0.0), product, 0.0)
     if taps > 1:
         product = make(ReduceOp, product, kind=kind, axes=[0])
     return shaped(make, product, (places, columns))
@@ -229,7 +238,7 @@ def grid_sample_of_rows(op: GridSampleOp, make: Make) -> Replacement:
     if batch > 1:
         images = np.arange(places, dtype=np.int32) // (places // batch) * prod(sizes)
         index = make(g.AddOp, index, make.dense(dense(images)))
-    rows = weighted_rows(make, table_of(make, op.input), index, weight)
+    rows = weighted_rows(make, table_of(make, op.input), index, weight, may_be_nothing=True)
     shape = (batch, places // batch, channels)
     return channels_first(make, rows, shape, [0, 2, 1], op.result)
 
