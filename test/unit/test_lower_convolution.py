@@ -335,6 +335,7 @@ def test_what_has_no_program(reason: str) -> None:
         ("f16", 32, "strides [2, 1] pads [1, 0, 2, 0]", ""),
         ("bf16", 16, "strides [1, 1] pads [2, 2, 2, 2]", AFTER["scaled"]),
         ("f32", 48, "strides [1, 1] dilations [1, 2]", AFTER["relu"]),
+        ("f16", 58, "strides [2, 1] pads [1, 0, 2, 0]", AFTER["relu"]),  # groups of 29, not of 16
     ],
 )
 @pytest.mark.parametrize("target", ["910b2", "310p3"])

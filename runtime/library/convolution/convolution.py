@@ -103,12 +103,20 @@ def lower_merged(launch: Launch) -> Written:
     from ge.runtime.library.convolution import merged_groups as groups
 
     (op,) = (op for op in launch.body.ops if isinstance(op, ConvOp))
-    w = groups.merged(op)
-    written = by_blocks(launch, w, groups.MergedBlocks, unfolded=True)
     outs, *own = shape_of(op.weight)
-    shapes = {**written.shapes, op.weight: (outs, prod(own))}
-    us = (written.us or 0.0) + groups.merging_us(w, launch.target)
-    return replace(written, shapes=shapes, us=us)
+    found, why = list[Written](), NotLowered(f"its {op.groups} groups are not merged")
+    for w in groups.merged(op):
+        try:
+            written = by_blocks(launch, w, groups.MergedBlocks, unfolded=True)
+        except NotLowered as e:
+            why = e
+            continue
+        shapes = {**written.shapes, op.weight: (outs, prod(own))}
+        us = (written.us or 0.0) + groups.merging_us(w, launch.target)
+        found.append(replace(written, shapes=shapes, us=us))
+    if not found:
+        raise why
+    return min(found, key=lambda written: written.us or 0.0)
 
 
 DEPTHWISE = lower_sliding, lower_channels_last, lower_merged
