@@ -158,6 +158,7 @@ def prove_at(
     from ge.lowering.driver.binding import Binder, is_open, planned_for, ranges_in
     from ge.lowering.driver.program import Program
     from ge.lowering.pipeline.options import Options
+    from ge.runtime.check.engines import plural
 
     if not is_open(module) or (main := main_function(module)) is None:
         raise GeError("the program's sizes are fixed: it takes no --dim and no --shape")
@@ -165,7 +166,7 @@ def prove_at(
     count = math.prod(len(r) for r in ranges.values())
     each = most is None or count <= most
     ends = {n: r if each else dict.fromkeys((r[0], r[-1])) for n, r in ranges.items()}
-    binder, peak, proof = Binder(Program(module, {}, ""), Options()), 0, None
+    binder, peak, programs, proof = Binder(Program(module, {}, ""), Options()), 0, 0, None
     for row in itertools.product(*ends.values()):
         sizes = dict(zip(ends, row, strict=True))
         bound = binder.at(sizes)
@@ -173,11 +174,13 @@ def prove_at(
         if proof.problems:
             return False, f"at {listed(sizes)}: {proof.summary}"
         peak = max(peak, bound.compilation.memory["peak_bytes"])
+        programs = max(programs, len(proof.tiles))
     assert proof is not None
     names = ", ".join(f"{n}={r[0]}" + f"..{r[-1]}" * (len(r) > 1) for n, r in ranges.items())
     if count == 1:
         return True, f"at {names}: {proof.summary}"
     arena = f"arena of at most {peak} bytes"
+    arena += f", tile programs of at most {plural(programs)}" if programs else ""
     if each:
         return True, f"proved at all {count} sizes of {names}: {arena}{proof.condition}"
     planned, text = planned_for(module, ranges)

@@ -46,12 +46,15 @@ summary: "provided that".
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import cast
 from weakref import WeakKeyDictionary
 
 from xdsl.dialects.arith import AddiOp, MuliOp, SubiOp
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 
+from ge.dialects.npu_task.ops import OPEN_TILES
+from ge.dialects.npu_task.ops import KernelOp as TaskKernelOp
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import ViewOp, box_of, constant_index
 from ge.dialects.tile.instruction import Instruction
@@ -104,16 +107,25 @@ class KernelProof:
 
 def check_kernels(module: ModuleOp, target: Target | None = None) -> list[KernelProof]:
     """The proofs of all tile programs of a module, on the target, or on the default one, for the
-    sharing of their launches. Of those whose sizes are arguments there are none: they are proved
+    sharing of their launches. Of those of kernels of unknown shapes there are none: they are proved
     when they are bound to sizes."""
     target, sharings, in_part = target or Target.load(), sharings_of(module), in_part_of(module)
-    results = results_of(module)
+    results, unbound = results_of(module), unbound_programs(module)
     return [
         checked(k, target, sharings.get(name, (NOTHING,)), in_part.get(name, {}), results.get(name))
         for k in module.ops
         if isinstance(k, KernelOp) and not k.is_open
         for name in (k.sym_name.data,)
+        if name not in unbound
     ]
+
+
+def unbound_programs(module: ModuleOp) -> set[str]:
+    """The programs of kernels of unknown shapes: some have no size for an argument, as all that
+    they have are 1."""
+    found = [op.attributes.get(OPEN_TILES) for op in module.ops if isinstance(op, TaskKernelOp)]
+    lists = [cast("ArrayAttr[StringAttr]", names) for names in found if names is not None]
+    return {name.data for names in lists for name in names}
 
 
 # Equal programs that are texts so far are one kernel, in all modules: it is proved once

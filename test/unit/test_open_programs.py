@@ -131,6 +131,20 @@ def test_numbers_and_proofs_at_many_sizes(family: str, b: int, s: int, t: int):
     assert not check_program(bound.module, None).problems
 
 
+def test_nothing_is_proved_of_programs_before_sizes_are_known():
+    """Nor of one that has no size for an argument, as it is for a batch of 1."""
+    t = "tensor<?x48xf32>"
+    lines = f"%y = graph.softmax %x : ({t}) -> {t}"
+    program = compiled(main("x ?x48xf32 n,", lines, "?x48xf32"), "910b2")
+    known = [op.is_open for op in program.module.ops if isinstance(op, TileKernelOp)]
+    assert sorted(known) == [False, True]
+    assert not check_program(program.module, None).tiles
+    assert program.bind is not None
+    for n in (1, 5):
+        (proof,) = check_program(program.bind({"n": n}).module, None).tiles
+        assert not proof.problems
+
+
 def test_binding_writes_no_program(monkeypatch: pytest.MonkeyPatch):
     program = compiled(BY_FAMILY["matmul"], "910b2")
 

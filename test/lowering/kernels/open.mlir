@@ -25,6 +25,7 @@
 // OPEN: proved
 // OPEN-SAME: nothing yet of the tile programs of 2 kernels, whose sizes are arguments
 // BOUND: proved at all 3 sizes of b=1..3, s=17
+// BOUND-SAME: tile programs of at most 2 kernels
 // ONE: at b=2, s=17: proved
 // ONE-SAME: tile programs of 2 kernels
 func.func @main(%x: tensor<?x?xf32> {graph.name = "x", graph.dims = ["b", "s"]},
