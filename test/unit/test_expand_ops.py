@@ -31,8 +31,8 @@ from ge.transforms.graph.expand_layers import ExpandLayersPass
 OPS = {op.name.removeprefix("graph."): op for op in op_classes()}
 EXPANDED = """
 affine_grid attention_scores col2im conv deform_conv det dft gather grid_sample gru lstm
-max_pool_indices max_unpool pad reduce resize reverse_sequence roi_align rotary_embedding
-scatter_elements stft
+max_pool_indices max_roi_pool max_unpool pad reduce resize reverse_sequence roi_align
+rotary_embedding scatter_elements stft
 """.split()
 
 

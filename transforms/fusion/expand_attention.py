@@ -101,7 +101,8 @@ class ExpandScores(Rule):
         if not numel(shape_of(op.result)) or not numel(shape_of(op.query)):
             return None
         expansion, stage = Expansion(op, emit), op.stage.data
-        scores = expansion.scaled(expansion.scores(), capped=stage != "raw")
+        scores = expansion.scores(expansion.scaled(expansion.operand("query")))  # as the kernel
+        scores = scores if stage == "raw" else expansion.capped(scores)
         if stage in ("biased", "weights"):
             scores = expansion.masked(scores, rounded=stage == "weights")
         scores = expansion.weights(scores) if stage == "weights" else scores
@@ -116,11 +117,11 @@ class Expansion:
     op: AttentionLike
     emit: Emit
 
-    def scores(self) -> SSAValue:
+    def scores(self, query: SSAValue) -> SSAValue:
         batch, heads, queries, size = self.op.sizes("query")
         _, key_heads, keys, _ = self.op.sizes("key")
         rows = heads // key_heads * queries
-        query = self.shaped(self.operand("query"), [batch, key_heads, rows, size])
+        query = self.shaped(query, [batch, key_heads, rows, size])
         scores = self.emit(MatmulOp, query, self.operand("key", transposed=True))
         return self.shaped(scores, [batch, heads, queries, keys])
 
@@ -129,7 +130,8 @@ class Expansion:
         batch, heads, queries, _ = op.sizes("query")
         _, key_heads, keys, last = op.sizes("value")
         rows = heads // key_heads * queries
-        weights = self.weights(self.masked(self.scaled(self.scores())))
+        scores = self.scaled(self.scores(self.operand("query")))
+        weights = self.weights(self.masked(self.capped(scores)))
         weights = self.shaped(weights, [batch, key_heads, rows, keys])
         result = emit(MatmulOp, weights, self.operand("value"))
         result = self.shaped(result, [batch, heads, queries, last])
@@ -158,11 +160,14 @@ class Expansion:
             return value
         return self.emit(ReshapeOp, value, shape=shape)
 
-    def scaled(self, scores: SSAValue, capped: bool = True) -> SSAValue:
+    def scaled(self, value: SSAValue) -> SSAValue:
         op, emit = self.op, self.emit
         scale = 1 / sqrt(op.sizes("query")[3]) if op.scale is None else op.scale.value.data
-        scores = emit(MulOp, scores, emit.number(scale, scores))
-        if capped and (cap := op.softcap.value.data) > 0:
+        return emit(MulOp, value, emit.number(scale, value))
+
+    def capped(self, scores: SSAValue) -> SSAValue:
+        emit = self.emit
+        if (cap := self.op.softcap.value.data) > 0:
             scores = emit(TanhOp, emit(DivOp, scores, emit.number(cap, scores)))
             scores = emit(MulOp, scores, emit.number(cap, scores))
         return scores

@@ -6,11 +6,13 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.pooling import RoiAlignOp
+from ge.dialects.graph.pooling import MaxRoiPoolOp, RoiAlignOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, TransposeOp
 from ge.dialects.graph.slicing import SliceOp
+from ge.dialects.graph.support.folding import lowest
 from ge.dialects.support.types import element_type, rank_of, shape_of
 from ge.runtime.data.arrays import dense
 from ge.transforms.graph.canonical.linear_maps import as_type, shaped
@@ -148,3 +150,50 @@ def roi_align_by_matrices(op: RoiAlignOp, make: Make) -> Replacement:
     within = shaped(make, make(BroadcastToOp, within, shape=shape), (regions * rows, *shape[2:]))
     found = make(MatmulOp, within, found)
     return channels_first(make, found, (regions, rows * columns, channels), [0, 2, 1], op.result)
+
+
+def cell_masks(
+    n: Numbers, first: SSAValue, last: SSAValue, cells: int, size: int
+) -> tuple[SSAValue, SSAValue]:
+    """[regions, cells, size]: which elements along an axis are in each cell of a region from one
+    element to another one; [regions, cells, 1]: whether any is. Corners are [regions, 1, 1]."""
+    first, last = (n.make(g.FloorOp, n.add(v, 0.5)) for v in (first, last))
+    length = n.of(g.MaximumOp, n.add(n.sub(last, first), 1.0), 1.0)
+    low, high = (
+        n.add(n.make(kind, n.div(n.mul(length, n.line(numbers, first, cells, 1)), cells)), first)
+        for kind, numbers in ((g.FloorOp, range(cells)), (g.CeilOp, range(1, cells + 1)))
+    )
+    low, high = (n.clip(v, 0.0, size) for v in (low, high))
+    elements = n.line(range(size), first, size)
+    within = (n.make(g.CompareOp, elements, v, predicate=p) for v, p in ((low, "ge"), (high, "lt")))
+    return n.make(g.AndOp, *within), n.make(g.CompareOp, low, high, predicate="lt")
+
+
+@rule(MaxRoiPoolOp, exact=False)
+def max_roi_pool_by_masks(op: MaxRoiPoolOp, make: Make) -> Replacement:
+    """The largest elements of lines that are in a cell, and then those of columns"""
+    (_, channels, high, across), regions = shape_of(op.input), shape_of(op.rois)[0]
+    (rows, columns), element = op.ints("output_size") or (1, 1), element_type(op.input)
+    if not can_sample(op) or regions * channels * rows * high * across > MOST_PRODUCTS:
+        return None
+    n, rois = Numbers(make), as_type(make, op.rois, wide(element))
+    image, *corners = (make(SliceOp, rois, starts=[k], ends=[k + 1], axes=[1]) for k in range(5))
+    scale, shape = op.spatial_scale.value.data, (regions, 1, 1)
+    x1, y1, x2, y2 = (n.mul(shaped(make, v, shape), scale) for v in corners)
+    lines, has_lines = cell_masks(n, y1, y2, rows, high)
+    within, has_columns = cell_masks(n, x1, x2, columns, across)
+    at = make(g.CastOp, shaped(make, image, (regions,)), to=i32)
+    x = make(GatherOp, op.input, at, axis=0)
+    x = shaped(make, x, (regions, channels, 1, high, across))
+    least = make.constant(lowest(element), element)
+    mask = shaped(make, lines, (regions, 1, rows, high, 1))
+    x = make(ReduceOp, make(g.SelectOp, mask, x, least), kind="max", axes=[3])
+    mask = shaped(make, within, (regions, 1, 1, columns, across))
+    x = make(ReduceOp, make(g.SelectOp, mask, x, least), kind="max", axes=[4])
+    there = make(
+        g.AndOp,
+        shaped(make, has_lines, (regions, 1, rows, 1, 1)),
+        shaped(make, has_columns, (regions, 1, 1, columns, 1)),
+    )
+    x = make(g.SelectOp, there, x, make.constant(0.0, element))
+    return shaped(make, x, shape_of(op.result))
