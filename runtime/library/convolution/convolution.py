@@ -28,7 +28,7 @@ channels, vector cores copy those.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import ceil, prod
+from math import ceil, inf, prod
 from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import f32, i8, i32
@@ -88,7 +88,10 @@ def lower_depthwise(launch: Launch, op: ConvOp) -> Written:
     if op.channel_axis != 1:
         return lower_channels_last(launch)
     found, why = list[Written](), NotLowered("")
+    start = launch.target.kernel_start_us.get("mixed", 0.0)
     for lowering in DEPTHWISE:
+        if lowering is lower_merged and any((written.us or inf) < start for written in found):
+            continue
         try:
             found.append(lowering(launch))
         except (NotLowered, GeError) as e:
@@ -104,19 +107,11 @@ def lower_merged(launch: Launch) -> Written:
 
     (op,) = (op for op in launch.body.ops if isinstance(op, ConvOp))
     outs, *own = shape_of(op.weight)
-    found, why = list[Written](), NotLowered(f"its {op.groups} groups are not merged")
-    for w in groups.merged(op):
-        try:
-            written = by_blocks(launch, w, groups.MergedBlocks, unfolded=True)
-        except NotLowered as e:
-            why = e
-            continue
-        shapes = {**written.shapes, op.weight: (outs, prod(own))}
-        us = (written.us or 0.0) + groups.merging_us(w, launch.target)
-        found.append(replace(written, shapes=shapes, us=us))
-    if not found:
-        raise why
-    return min(found, key=lambda written: written.us or 0.0)
+    w = groups.merged(op, launch.target)
+    written = by_blocks(launch, w, groups.MergedBlocks, unfolded=True)
+    shapes = {**written.shapes, op.weight: (outs, prod(own))}
+    us = (written.us or 0.0) + groups.merging_us(w, launch.target)
+    return replace(written, shapes=shapes, us=us)
 
 
 DEPTHWISE = lower_sliding, lower_channels_last, lower_merged

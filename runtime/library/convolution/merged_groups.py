@@ -10,7 +10,6 @@ Of single channels a sixteenth of the products is of use, and yet that is faster
 are where images are large, since these take each element of a kernel one by one.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from ge.dialects.graph.convolution import ConvOp
@@ -19,6 +18,8 @@ from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
 from ge.runtime.library.convolution.convolution import Blocks
 from ge.runtime.library.convolution.cuts import Convolution, Cut
+from ge.runtime.library.costs.cube import peak_macs
+from ge.runtime.library.costs.split_cores import window_rate
 from ge.runtime.library.language.indices import ceil_div
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Argument
@@ -26,25 +27,30 @@ from ge.runtime.library.launch import Arguments, NotLowered
 from ge.runtime.library.windows.windows import Rest
 
 MOST = 96  # channels of a merged group: more are products of zeros
-WAYS = 3  # that are looked at
 
 
-def merged(op: ConvOp) -> Iterator[Convolution]:
-    """With several groups in one, those first whose channels fill fractals best. Raises NotLowered
-    where windows are not unfolded."""
+def merged(op: ConvOp, target: Target) -> Convolution:
+    """With as many groups in one as are fastest to unfold and to multiply, for each channel. Raises
+    NotLowered where windows are not unfolded, or no groups may be merged."""
     w = Convolution.of(op, False)
     if not w.unfolds:
         raise NotLowered("windows of its groups are not unfolded")
+    rate = window_rate(w.kernel, w.strides, w.dilations, target)
+    peak = peak_macs(w.element, target)
 
-    def waste(many: int) -> tuple[float, int]:
-        return align_up(many * w.ins, w.unit) / (many * w.ins), many
+    def cycles(many: int) -> tuple[float, int]:
+        """Of a channel's part of the depth, in fractals; of equal ones the fewest."""
+        ins, outs = (align_up(many * n, w.unit) for n in (w.ins, w.outs))
+        return max(ins * w.bits / 8 / rate, ins * outs / peak) / many, many
 
     found = (n for n in range(2, w.groups + 1) if w.groups % n == 0)
     fitting = [n for n in found if n * max(w.ins, w.outs) <= MOST]
-    for many in sorted(fitting, key=waste)[:WAYS]:
-        channels = {"ins": many * w.ins, "outs": many * w.outs}
-        new = replace(w, batch=w.batch // many, groups=w.groups // many, **channels)
-        yield replace(new, copies=buffer_bytes(new))
+    if not fitting:
+        raise NotLowered(f"its {w.groups} groups are not merged")
+    many = min(fitting, key=cycles)
+    channels = {"ins": many * w.ins, "outs": many * w.outs}
+    new = replace(w, batch=w.batch // many, groups=w.groups // many, **channels)
+    return replace(new, copies=buffer_bytes(new))
 
 
 def row_elements(w: Convolution) -> int:
