@@ -75,7 +75,7 @@ class AppendOp(Movement, OneResultOp):
         return axis == element_axis(self.axis.value.data, rank_of(self.cache))
 
     def bytes_read(self, index: int) -> int:
-        return byte_size(self.rows.type) if index == 0 else super().bytes_read(index)
+        return 0 if index == 0 else super().bytes_read(index)
 
     def bytes_written(self, index: int) -> int:
         return byte_size(self.rows.type)

@@ -39,8 +39,17 @@ VECTOR_INSTRUCTIONS = (
 # is both with rows between two products.
 KERNEL_KINDS = ("vector", "row", "cube", "mixed", "attention")
 
-# Where the time of a launch comes from: its tile program, or what formulas say of its ops
-SIMULATED, BY_FORMULA = "simulated", "by formula"
+# Where the time of a launch comes from: a simulation of its tile program, or the estimate of one
+SIMULATED, ESTIMATED = "simulated", "estimated"
+
+REPEAT_LANES = 128  # elements of 16 bits in 256 bytes
+
+# What a target that does not state a rate has: assumptions, which matter where cores are merged
+TAKEN_FOR = {
+    "gm_to_ub_rate": "l2_read_rate",
+    "l0c_out_rate": "ub_out_rate",
+    "l0c_to_l1_rate": "l1_to_l0a_rate",
+}
 
 TABLES = {"vector_cycles": VECTOR_INSTRUCTIONS, "kernel_start_us": KERNEL_KINDS}
 
@@ -67,7 +76,6 @@ class Target:
     cube_cores: int
     vector_cores: int
     macs_per_cycle: dict[str, int]  # of a cube core, by element type (f16, i8, f32, ...)
-    vector_lanes: int  # of 16 bits, a cycle a vector core; wider elements take more cycles
     hbm_bytes: int
     l2_bytes: int
     l1_bytes: int
@@ -139,7 +147,9 @@ class Target:
     flags: int = 8  # between two pipes of a core
     flag_cycles: float = 0.0  # from setting a flag to the end of the wait for it
     cross_flag_cycles: float = 0.0  # the same between a cube core and a vector core
-    # Cycles of a vector core for 256 bytes, by instruction (`VECTOR_INSTRUCTIONS`)
+    # Elements of 16 bits that a vector core works on in a cycle, by whatever instruction; or its
+    # cycles for 256 bytes, by instruction (`VECTOR_INSTRUCTIONS`)
+    vector_lanes: int = 0
     vector_cycles: dict[str, float] = field(default_factory=dict[str, float])
     # Start of a kernel, by its kind (`KERNEL_KINDS`), besides `launch_us`
     kernel_start_us: dict[str, float] = field(default_factory=dict[str, float])
@@ -208,6 +218,8 @@ class Target:
         required += ("l0c_out_rate", "gm_to_ub_rate") if split else ("l0c_to_ub_rate",)
         if absent := [n for n in required if n not in table]:
             raise GeError(f"missing keys: {', '.join(absent)}", where)
+        if not table.get("vector_lanes") and not table.get("vector_cycles"):
+            raise GeError("missing key: vector_lanes, or a table vector_cycles", where)
         table["cube_tiles"] = _tile_sizes(table.get("cube_tiles", ()), where)
         macs = table["macs_per_cycle"]
         if not isinstance(macs, dict) or "f16" not in macs:
@@ -226,15 +238,15 @@ class Target:
             raise GeError("'macs_per_cycle' has no rate for f32", where, hint)
         return cls(**table)
 
-    def timed(self, launches: int = 0, by_formula: int = 0, share: float = 0.0) -> str:
+    def timed(self, launches: int = 0, estimated: int = 0, share: float = 0.0) -> str:
         """Return the target, and where times of it come from, for what states one: `910b2,
-        simulated`. No tile program times `by_formula` of the launches, which take that `share` of
+        simulated`. No tile program times `estimated` of the launches, which take that `share` of
         the time of all."""
         name = f"{self.name} (idealised: no such chip)" if self.idealised else self.name
-        if by_formula and by_formula == launches:
-            return f"{name}, {BY_FORMULA}"
-        few = f"; {BY_FORMULA} {by_formula} of {launches} launches, {share:.1%} of their time"
-        return f"{name}, {SIMULATED}{few if by_formula else ''}"
+        if estimated and estimated == launches:
+            return f"{name}, {ESTIMATED}"
+        few = f"; {ESTIMATED} {estimated} of {launches} launches, {share:.1%} of their time"
+        return f"{name}, {SIMULATED}{few if estimated else ''}"
 
     @property
     def core_memories(self) -> dict[str, int]:
@@ -255,15 +267,24 @@ class Target:
     def cycles_per_us(self) -> float:
         return self.clock_ghz * 1e3
 
+    @property
+    def lanes(self) -> float:
+        """Elements of 16 bits that a vector core adds in a cycle."""
+        return REPEAT_LANES / self.vector_cycles_of("add")
+
     def stated(self, key: str) -> float:
-        """A number that the target must state. Raises GeError where it does not."""
-        value = cast(float, getattr(self, key))
+        """A number that the target must state, or another one that is taken for it. Raises GeError
+        where it does neither."""
+        names = key, TAKEN_FOR.get(key, key)
+        value = next((cast(float, v) for n in names if (v := getattr(self, n))), 0.0)
         if not value:
             raise GeError(f"the target does not state '{key}'", self.name, STATE_IT)
         return value
 
     def vector_cycles_of(self, instruction: str) -> float:
         """Cycles for 256 bytes. Raises GeError where the target does not state them."""
+        if not self.vector_cycles:
+            return REPEAT_LANES / self.vector_lanes
         cycles = self.vector_cycles.get(instruction)
         if cycles is None:
             problem = f"'vector_cycles' has no instruction '{instruction}'"

@@ -115,7 +115,7 @@ def build_parser() -> ArgumentParser:
 
     add = parser.section("how it is compiled, where it is not yet")
     add("--no-tiles", dest=option_key("tiles"), action="store_const", const=False, help="write no "
-        "tile programs: times are by formula, and whatever states one says so")  # fmt: skip
+        "tile programs: times are estimates of them, and whatever states one says so")  # fmt: skip
     add("--level", choices=[*Level], help="lower to this level first (default: the program for a "
         "model and for timing, else the module runs as it is)")  # fmt: skip
 

@@ -64,7 +64,7 @@ def compiled_anew(
     from ge.runtime.profile.what_if import changed
 
     def timed(other: "Timeline") -> Timed:
-        return Timed(other.latency_us, timeline.target.timed(*other.by_formula), 0)
+        return Timed(other.latency_us, timeline.target.timed(*other.estimated), 0)
 
     report: list[dict[str, Any]] = []
     for change in args.what_if:

@@ -201,7 +201,7 @@ class Program:
         if c.tiles:
             parts.append(str(c.tiles))
         elif "launches" in c.ops:
-            parts.append("no tile programs: times are by formula")
+            parts.append("no tile programs: times are estimates")
         if c.engines:
             by_hand, without = c.engines["latency_us"], c.engines["without_us"]
             cost = f"{by_hand:,.1f} us, {without:,.1f} us without ({by_hand - without:+,.1f})"

@@ -17,7 +17,6 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.steps.open_programs import BY_SIZES
 from ge.runtime.clock.launched import launched
 from ge.runtime.library.costs.estimates import figures_of
-from ge.runtime.library.costs.pipes import Pipes
 
 UNKNOWN = "nothing was written for it yet"
 
@@ -65,7 +64,7 @@ class Coverage:
 
     def __str__(self) -> str:
         text = f"tile programs for {self.launches['']} of {self.launches.total()} launches"
-        return f"{text}, {self.share:.0%} of their time by formula" if self.share < 1 else text
+        return f"{text}, {self.share:.0%} of their time" if self.share < 1 else text
 
 
 def reason_of(kernel: KernelOp) -> str:
@@ -83,10 +82,8 @@ def alone_us(kernel: KernelOp, program: TileKernelOp | None, target: Target) -> 
         return figures.total_us
     if kernel.engine.data is Engine.HOST:
         return 0.0
-    cost = launched(kernel, target).cost
-    if cost is None:
-        return 0.0
-    return (cost.time(target) if isinstance(cost, Pipes) else cost).total_us
+    core = launched(kernel, target).core
+    return 0.0 if core is None else (time := core.time(())).start_us + time.core_us
 
 
 def programs_of(module: ModuleOp) -> dict[KernelOp, TileKernelOp]:

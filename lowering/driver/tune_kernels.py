@@ -15,10 +15,10 @@ from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
 from ge.dialects.targets.target import Target, target_for
-from ge.lowering.steps.kept_programs import data_of, unseen
 from ge.lowering.steps.tunings import TunedKernel, kernel_hash
 from ge.lowering.steps.written import finish_alone, tile_program
 from ge.runtime.library.choices import Choice, choosing
+from ge.runtime.library.hidden import data_of, unseen
 from ge.runtime.library.launch import NotLowered
 from ge.runtime.tiles.kernel import TileKernel
 

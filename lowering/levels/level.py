@@ -96,7 +96,7 @@ def legality() -> Mapping[Level, Legality]:
                MapIndexOp, YieldOp, AllocOp, ReinterpretCastOp, ReturnOp}  # fmt: skip
     tensors = TensorType, UnrankedTensorType
     sizes: Rules = {ConstantOp: (r.constant_size,)}
-    of_kernel = (r.kernel_fits, r.tiles_match)
+    of_kernel = (r.kernel_holds, r.tiles_match)
     kernels: Rules = {**sizes, npu.KernelOp: of_kernel, npu.ConstantOp: (r.constant_size,)}
     defining = IfOp, CaseOp, LoopOp, ReinterpretCastOp, AllocOp
     on_buffers: Rules = dict.fromkeys(defining, (r.on_buffers,))

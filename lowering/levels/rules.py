@@ -17,7 +17,6 @@ from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.rules import misuses
 from ge.dialects.support.types import Dense, byte_size, numel, shape_of
 from ge.dialects.targets.target import Target
-from ge.runtime.library.costs.tiling import fits, on_core_bytes
 from ge.transforms.analysis.views import view_offsets
 
 if TYPE_CHECKING:
@@ -66,25 +65,14 @@ def constant_size(op: Operation, _: Surroundings) -> Iterator[str]:
             yield f"{count} elements for {op.results[0].type}, which has {expected}"
 
 
-def kernel_fits(op: Operation, around: Surroundings) -> Iterator[str]:
-    """The tiles of a kernel are of its kind, and fit into the memories of a core. What a tile
-    program keeps there ge-check proves."""
+def kernel_holds(op: Operation, around: Surroundings) -> Iterator[str]:
+    """What a kernel says of itself holds together. What its tile program keeps on a core ge-check
+    proves."""
     assert isinstance(op, npu.KernelOp)
     try:
         op.check()
     except VerifyException as e:
         yield str(e)
-        return
-    tiling = op.tiling
-    if tiling is None or op.tiles is not None:
-        return
-    usage = on_core_bytes(op.main, tiling, around.target)
-    if not fits(usage, around.target):
-        sizes = ", ".join(f"{n} {size}" for n, size in usage.items() if size)
-        yield (
-            f"the tiling of @{op.sym_name.data} takes more than a core of {around.target.name} "
-            f"has: {sizes} bytes"
-        )
 
 
 def tiles_match(op: Operation, around: Surroundings) -> Iterator[str]:

@@ -22,7 +22,7 @@ from ge.lowering.levels.level import Level, level_of
 from ge.lowering.views.facts import body_of, time_alone
 from ge.lowering.views.levels import kernels_of
 from ge.runtime.clock.clock import simulate
-from ge.runtime.clock.timeline import Task, Timeline, by_formula
+from ge.runtime.clock.timeline import Task, Timeline, estimated
 from ge.runtime.profile.trace import residences
 
 # What the compiler raises about a module that does not verify, or that is none of its levels
@@ -138,7 +138,7 @@ class ModuleFacts:
             times = "" if runs == 1 else f", the first of {runs} runs"
             yield (
                 f"{first.duration_us:.2f} us on {first.engine}, from {first.start_us:.2f} us"
-                f"{times}, on {self.target.timed(*by_formula(tasks))}"
+                f"{times}, on {self.target.timed(*estimated(tasks))}"
             )
             return
         if op.parent_op() is not self.main and not isinstance(op, LaunchOp):

@@ -357,7 +357,7 @@ class Options:
         True,
         "write beside each kernel the tile program that is known for it: what runs on each core, "
         "whose simulation says what the kernel takes, which ge-check proves and ge-run --tiles "
-        "runs. Without them times are by formula, and all that states one says so",
+        "runs. Without them times are estimates of them, and all that states one says so",
         variable="GE_TILES", tools=(COMPILE, BENCH), group=LAUNCHES,
     )  # fmt: skip
     tile_cache: str = option(

@@ -319,18 +319,13 @@ def to_fused(options: Options, remedies: Remedies) -> Passes:
         fusion: Passes = []
     else:
         target, aggressive = options.target, options.fusion == "aggressive"
-        tiles, fewest = options.tiles, aggressive or remedies.fuse
-        kept = answers(options) if tiles else ""
+        fewest, kept = aggressive or remedies.fuse, answers(options)
         fusion = [
-            FuseLinearPass(target, tiles=tiles, answers=kept),
-            FuseConvPass(target, tiles=tiles, answers=kept),
-            FuseAttentionPass(
-                target, tiles=tiles, answers=kept, exact=options.fusion == "conservative"
-            ),
-            FuseNormPass(target, tiles=tiles, answers=kept),
-            FuseRegionPass(
-                target, recompute=aggressive, peak_memory=fewest, tiles=tiles, answers=kept
-            ),
+            FuseLinearPass(target, answers=kept),
+            FuseConvPass(target, answers=kept),
+            FuseAttentionPass(target, answers=kept, exact=options.fusion == "conservative"),
+            FuseNormPass(target, answers=kept),
+            FuseRegionPass(target, recompute=aggressive, peak_memory=fewest, answers=kept),
         ]
         if recomputes(options, remedies) and remedies.elementwise:
             fusion.insert(0, RecomputeElementwisePass())
@@ -383,7 +378,7 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
     return [
         ExpressSizesPass(),
         *(tile_programs(options) if options.tiles else []),  # their times are the schedule's
-        AssignStreamsPass(options.target),
+        AssignStreamsPass(options.target, answers=answers(options)),
         PlanMemoryPass(
             options.target,
             reuse=options.memory > 0,

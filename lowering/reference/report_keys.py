@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from ge.lowering.reference.markdown import code, paragraphs, table
 
-MACHINE = "the target that times are of, and whether they are simulated or by formula"
+MACHINE = "the target that times are of, and whether they are simulated or estimated"
 
 KEYS: Mapping[str, str] = {
     "model": "name of the file, without its ending",
@@ -74,7 +74,7 @@ KEYS: Mapping[str, str] = {
     "engines.without_us": "latency without",
     "engines.machine": MACHINE,
     "tiles.launches": "launches of kernels",
-    "tiles.us": "their time by formula, each launch alone",
+    "tiles.us": "their estimated time, each launch alone",
     "tiles.on_tiles.launches": "those with a tile program",
     "tiles.on_tiles.us": "their time",
     "tiles.others.[].reason": "why launches have none",
@@ -143,7 +143,7 @@ KEYS: Mapping[str, str] = {
     "compared.layers.nodes.[].complaint": "what is beyond the tolerance",
     "numerics.tiles.run": "which cores ran tile programs: all, or a sample",
     "numerics.tiles.launches": "launches of kernels",
-    "numerics.tiles.us": "their time by formula, each launch alone",
+    "numerics.tiles.us": "their estimated time, each launch alone",
     "numerics.tiles.on_tiles.launches": "those that ran as tile programs",
     "numerics.tiles.on_tiles.us": "their time",
     "numerics.tiles.others.[].reason": "why launches did not",
@@ -161,8 +161,8 @@ KEYS: Mapping[str, str] = {
     "time.critical_path.busy_us": "their own time",
     "time.critical_path.wait_us": "launches and waits between them",
     "time.timed_by.tiles": "tasks that were timed by a tile program",
-    "time.timed_by.formulas": "tasks that were timed by formulas",
-    "time.timed_by.share_of_formulas": "their share of the time of all launches",
+    "time.timed_by.estimates": "tasks whose time is the estimate of a tile program",
+    "time.timed_by.share_of_estimates": "their share of the time of all launches",
     "time.notes": "what the times take for granted",
     "time.kernels.[].kernel": "a kernel with a tile program, of the slowest",
     "time.kernels.[].launches": "its launches",

@@ -2,7 +2,7 @@
 is written once for equal kernels of a compilation, and, where a folder keeps them, of all of them.
 
 Elements of vectors of floats are no part of that: for layers that differ in a bias alone, one
-program is written (`unseen`).
+program is written (`library/hidden.py`).
 
 In a folder the hash of all that names an entry, a file: a line with the hash of the rest, and as
 JSON the text of the program, or why there is none. Entries appear whole (they are written beside
@@ -11,8 +11,8 @@ that does not hold together is written anew. The folder may be deleted at any ti
 """
 
 import json
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property, partial
 from hashlib import sha256
@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, StringAttr
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 from ge.dialects.fused_op import CustomOp
-from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.diagnostics import remark, warning
 from ge.dialects.support.distribution import version
@@ -34,7 +34,6 @@ from ge.dialects.support.helpers import helpers
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.own_files import WRONG, Unsound, read_entry, write_entry
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import TextKernelOp
@@ -45,6 +44,7 @@ from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.library.by_hand import author_of
 from ge.runtime.library.choices import Choice, choosing, is_passed_over
 from ge.runtime.library.costs.estimates import figures_of, keep, keep_as, read_figures
+from ge.runtime.library.hidden import data_of, unseen
 from ge.runtime.library.launch import Launch, NotLowered
 
 NAME = "program"
@@ -287,39 +287,3 @@ def nameless(kernel: KernelOp) -> str:
         return op_text(kernel)
     finally:
         kernel.sym_name = name
-
-
-@contextmanager
-def unseen(constants: Sequence[ConstantOp]) -> Generator[None]:
-    """Without the elements of these. Whoever writes the program does not see them either, so that
-    it cannot depend on what the key has not."""
-    values = [constant.value for constant in constants]
-    for constant in constants:
-        constant.value = WeightAttr("")
-    try:
-        yield
-    finally:
-        for constant, value in zip(constants, values, strict=True):
-            constant.value = value
-
-
-def data_of(ops: Sequence[Operation]) -> list[ConstantOp]:
-    """Constants whose elements no program depends on: operands in device memory, floats, more than
-    one of them. Where an op has a parameter as an operand (scales of a resize), there are none."""
-    if has_parameters(ops):
-        return []
-    return [op for op in ops if isinstance(op, ConstantOp) and is_data(op)]
-
-
-def has_parameters(ops: Iterable[Operation]) -> bool:
-    return any(map(has_parameter, ops))
-
-
-def has_parameter(op: Operation) -> bool:
-    """Whether an operand is what the op does, not what it does it with."""
-    return isinstance(op, TensorOp) and any(getattr(op, name) is not None for name in op.PARAMETERS)
-
-
-def is_data(constant: ConstantOp) -> bool:
-    kind = element_type(constant.result)
-    return isinstance(kind, AnyFloat) and numel(shape_of(constant.result)) > 1

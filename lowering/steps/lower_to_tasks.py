@@ -33,7 +33,7 @@ from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.constant import small_constant
 from ge.dialects.graph.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
-from ge.dialects.npu_task.attributes import Engine, TilingAttr, is_dynamic
+from ge.dialects.npu_task.attributes import Engine, is_dynamic
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.diagnostics import error_at, warning
 from ge.dialects.support.editing import detach, erase, replace_uses, set_operands
@@ -51,7 +51,6 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import number_of
 from ge.dialects.targets.target import DEFAULT_TARGET, Target, record_target
 from ge.runtime.library.costs.structure import structure as body_structure
-from ge.runtime.library.costs.tiling import choose_tiling
 from ge.transforms.analysis.engines import choose_engine, is_unranked
 from ge.transforms.analysis.views import view_offsets
 
@@ -119,7 +118,7 @@ class Lowering:
         body, wiring = Body.of(op), tuple([numbers[v] for v in operands])
         types = tuple([number_of(v.type) for v in (*inputs, *op.results)])
         kernel = self.kernels.get(key := (structure(op, body), wiring, types))
-        cores = choose_cores(op, body, self.target) if kernel is None else None
+        engine = engine_of(op, body) if kernel is None else None
         assert op.parent is not None
         outs = [created(EmptyOp, (), [r.type]) for r in op.results if not is_dynamic(r.type)]
         name = self.new_name(op) if kernel is None else kernel.sym_name.data
@@ -130,12 +129,12 @@ class Lowering:
             new.location = op.location
         for old, new in zip(op.results, launch.results_, strict=True):
             replace_uses(old, new)
-        if cores is None:
+        if engine is None:
             erase(op)
         else:
             detach(op, op.parent)
             block = body_of_kernel(op, inputs, sunk)
-            kernel = self.kernels[key] = KernelOp(name, *cores, block)
+            kernel = self.kernels[key] = KernelOp(name, engine, None, block)
             kernel.location = op.location
 
     def new_name(self, op: TensorOp) -> str:
@@ -157,11 +156,11 @@ class Lowering:
         erase(op)
 
 
-def choose_cores(op: TensorOp, body: Body, target: Target) -> tuple[Engine, TilingAttr | None]:
-    """Where a kernel of an op runs, and in which tiles."""
+def engine_of(op: TensorOp, body: Body) -> Engine:
+    """Where a kernel of an op runs."""
     engine = choose_engine(op, body.ops)
     warn_of_engine(body.ops, engine)
-    return engine, choose_tiling(body, engine, target)
+    return engine
 
 
 def body_of_kernel(
@@ -207,7 +206,7 @@ def symbols_of(module: ModuleOp) -> set[str]:
 
 @dataclass(frozen=True)
 class LowerToTasksPass(ModulePass):
-    """Turn every op of @main into the launch of a kernel, with engine and tiling."""
+    """Turn every op of @main into the launch of a kernel, on an engine."""
 
     name = "lower-to-tasks"
 

@@ -33,11 +33,11 @@ from ge.dialects.support.types import (
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.steps.bound_programs import COMPUTES, ESTIMATES, Holes, text_of
-from ge.lowering.steps.kept_programs import data_of, unseen
 from ge.lowering.text.outline import Outline
 from ge.lowering.text.printing import op_text
 from ge.runtime.library.choices import Decisions, deciding
 from ge.runtime.library.costs.estimates import Figures, figures_of
+from ge.runtime.library.hidden import data_of, unseen
 from ge.runtime.library.launch import NotLowered
 from ge.transforms.shapes.open_kernels import Samples, with_extents
 from ge.transforms.tiles.bind_sizes import bound

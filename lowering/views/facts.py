@@ -24,7 +24,7 @@ from ge.lowering.driver.program import memory_figures
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.views.levels import HIDDEN, kernels_of, kind, label, type_text
 from ge.runtime.clock.clock import UnknownShapes, simulate
-from ge.runtime.library.costs.cost import task_time
+from ge.runtime.library.asking import launch_us
 from ge.runtime.profile.critical_path import critical_path
 from ge.runtime.profile.tables import op_type
 from ge.transforms.analysis.engines import choose_engine
@@ -47,7 +47,7 @@ class KindFacts:
 
 @dataclass(slots=True)
 class Step:
-    """An op of the longest chain, and its time: in a run, or alone by formula."""
+    """An op of the longest chain, and its time: in a run, or alone by estimate."""
 
     name: str
     op: str
@@ -264,5 +264,4 @@ def time_alone(what: Computed | None, target: Target) -> float:
     """Microseconds with the launch; 0 for what computes nothing, and where a size is open."""
     if what is None or what.engine not in (Engine.CUBE, Engine.VECTOR):
         return 0.0
-    time = task_time(what.body, what.engine, None, target)
-    return 0.0 if time is None else time.total_us + target.launch_us
+    return launch_us(what.body, target) or 0.0

@@ -9,9 +9,8 @@ from ge.dialects.support.element_types import ELEMENT_TYPES
 from ge.dialects.support.types import element_type
 from ge.lowering.views.levels import Numbers
 from ge.runtime.clock.timeline import COMPUTE, ENGINES, IdleGap, Task, Timeline, bandwidth
-from ge.runtime.library.costs.cube import peak_macs
-from ge.runtime.library.costs.pipes import whole_l2_bytes_per_us
-from ge.runtime.library.costs.tiling import static_work
+from ge.runtime.library.costs.rates import peak_macs
+from ge.runtime.library.costs.times import whole_l2_bytes_per_us
 from ge.runtime.profile.critical_path import critical_path, slack
 from ge.runtime.profile.limits import limits_of, made_of
 from ge.runtime.profile.trace import engine_lanes
@@ -119,7 +118,7 @@ def work_of(
         return 0, 0, ""
     if kernel not in known:
         body = Body.of(kernel.main)
-        work = static_work(body)
+        work = body.work() if body.is_static else None
         multiplied = [op for op in body.ops if op.ALWAYS_MACS and op.operands]
         value = (multiplied or [kernel.main])[0].operands
         element = str(element_type(value[0])) if value else ""
@@ -134,7 +133,7 @@ def roofs_of(timeline: Timeline) -> list[Roof]:
         Roof(f"cube {key}", "op", 2e6 * rate * target.cube_cores * target.cycles_per_us)
         for key, rate in cube_rates(timeline).items()
     ]
-    lanes = target.vector_lanes * target.vector_cores * target.cycles_per_us
+    lanes = target.lanes * target.vector_cores * target.cycles_per_us
     roofs += [Roof("vector f16", "op", 1e6 * lanes), Roof("vector f32", "op", 5e5 * lanes)]
     roofs.append(Roof("HBM", "byte", 1e6 * bandwidth(target)))
     if target.l2_bytes:

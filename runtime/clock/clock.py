@@ -40,7 +40,7 @@ from ge.dialects.targets.target import Target
 from ge.runtime.clock.dataflow import Writers
 from ge.runtime.clock.issue import Issue, IssueQueue
 from ge.runtime.clock.l2 import L2Cache
-from ge.runtime.clock.launched import Launched, launched, time_with
+from ge.runtime.clock.launched import Launched, launched, task_time
 from ge.runtime.clock.simulation import Simulation
 from ge.runtime.clock.timeline import (
     COPY,
@@ -51,8 +51,7 @@ from ge.runtime.clock.timeline import (
 )
 from ge.runtime.clock.traffic import Traffic
 from ge.runtime.clock.valid_rows import rows_read
-from ge.runtime.library.costs.cost import copy_pipes, link_time
-from ge.runtime.library.costs.pipes import CoreTimes, Pipes, TaskTime
+from ge.runtime.library.costs.times import CoreTimes, TaskTime, copy_times, link_time
 
 TASKS = (LaunchOp, task.CopyOp, task.BatchCopyOp, task.TransferOp)  # what runs on a stream
 
@@ -180,7 +179,7 @@ class ProgramClock:
             self.rows, note = read
             self.notes.append(note)
         timeline = self.block(main.body.block, host_driven=False)
-        self.notes += [f"timed by formula, as {k.lacks}" for k in self._known.values() if k.lacks]
+        self.notes += [f"not timed, as {k.lacks}" for k in self._known.values() if k.lacks]
         timeline.notes = self.notes
         if self._unknown:
             names = (name for op in self._unknown if (name := str(location_of(op))))
@@ -261,16 +260,17 @@ class ProgramClock:
             core = None if kernel.tiles is None else self.tiles.get(kernel.tiles.data)
             known = launched(kernel, self.target, self.rows, core)
             self._known[op.callee] = known
-        kernel, operands, cost = self.kernels[op.callee], op.operands, known.cost
+        kernel, operands = self.kernels[op.callee], op.operands
         ins = operands[: known.inputs]
         writes = (*operands[known.inputs :], *op.results)
         if len(writes) != known.outputs:
             text = f"operands or results differ from those of @{op.callee}"
             raise GeError(text, str(location_of(op)), "see pass verify-level{level=program}")
-        if cost is None:
+        alone = known.alone
+        if known.core is None and alone is None:
             self._unknown.append(op)
             return
-        if isinstance(cost, Pipes):
+        if alone is None:
             accesses = self.traffic.launch(ins, known.reads, writes, known.writes)
 
             def timed() -> TaskTime:
@@ -278,7 +278,7 @@ class ProgramClock:
         else:
 
             def timed() -> TaskTime:
-                return self.moved(writes, cost)
+                return self.moved(writes, alone)
 
         time = self.timed(op, timed)
         builder.add(issue, known.engine, known.cores, time, ins, writes, kernel)
@@ -306,12 +306,16 @@ class ProgramClock:
             time = self.timed(issue.op, lambda: self.moved((to,), link))
             builder.add(issue, engine, ((engine, 1),), time, (source,), (to,))
             return
-        cost = copy_pipes(size, self.target)
+        times = copy_times(size, self.target)
         accesses = self.traffic.copy(source, to)
-        time = self.timed(
-            issue.op, lambda: time_with(cost, self.traffic.moved(accesses), self.target)
-        )
-        builder.add(issue, "vector", (("vector", cost.blocks),), time, (source,), (to,))
+
+        def timed() -> TaskTime:
+            moved = self.traffic.moved(accesses)
+            held = (moved.hits / size if size else 0.0,)
+            return task_time(times.time(held), times, moved, [(0, size)], held, self.target)
+
+        time = self.timed(issue.op, timed)
+        builder.add(issue, "vector", times.cores, time, (source,), (to,))
 
     def batch_copy(self, builder: TaskBuilder, issue: Issue, op: task.BatchCopyOp) -> None:
         """One transfer of all buffers, with what lies between them on the device."""
@@ -374,8 +378,9 @@ def simulate(
 ) -> Timeline:
     """When the tasks of a program run, but for `absent` ones. Attention reads so many `rows` of
     states that grow, by default all. Kernels take what their tile programs take, where these can
-    run on the target as they are, and elsewhere what formulas say: `Timeline.machine` tells. Raises
-    GeError for a module that is no program and for one whose shapes are known only at run time."""
+    run on the target as they are, and elsewhere what one is estimated to take: `Timeline.machine`
+    says which. Raises GeError for a module that is no program and for one whose shapes are known
+    only at run time."""
     clock = ProgramClock(module, target, absent=absent, rows=rows)
     clock.taken = taken
     return clock.main(module)

@@ -1,22 +1,28 @@
 """What all launches of a kernel have in common, and how their times differ by what L2 has."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 from weakref import WeakKeyDictionary
 
-from ge.dialects.npu_task.attributes import Engine, TilingAttr
+from ge.dialects.fused_op import Body
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import number_of
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.timeline import COMPUTE, DMA_IN, capacities
 from ge.runtime.clock.traffic import Moved, bytes_read
 from ge.runtime.clock.valid_rows import attentions, with_rows
-from ge.runtime.library.costs.cost import kernel_cost
-from ge.runtime.library.costs.pipes import CoreTimes, Pipes, TaskTime
+from ge.runtime.library.asking import estimated_times
 from ge.runtime.library.costs.structure import by_structure
+from ge.runtime.library.costs.times import (
+    HOST_OPS_PER_US,
+    CoreTime,
+    CoreTimes,
+    TaskTime,
+    hbm_bytes_per_us,
+    link_time,
+)
 
-STEPS = 16  # of what L2 holds of an operand, for tile programs
+STEPS = 16  # of what L2 holds of an operand
 
 
 @dataclass
@@ -26,57 +32,58 @@ class Launched:
     # How many it has: the first operands of a launch are inputs, what follows, and results, outputs
     inputs: int
     outputs: int
-    cost: Pipes | TaskTime | None
     engine: str
     # How many of which engine; a kernel on the cube cores with an epilogue takes the vector cores
     # of their clusters too
     cores: tuple[tuple[str, int], ...]
     reads: list[tuple[int, int]]  # operand indices, and bytes read of each
     writes: list[int]  # bytes of each output, where it lies in an input's memory
-    core: CoreTimes | None = None  # of its tile program
+    core: CoreTimes | None = None  # of its tile program, or of the one that it would have
+    alone: TaskTime | None = None  # of what runs on no core
     lacks: str = ""  # why its tile program does not say the time
     times: dict[Moved, TaskTime] = field(default_factory=dict[Moved, TaskTime])
 
     @classmethod
     def of(cls, kernel: KernelOp, target: Target, core: CoreTimes | None = None) -> "Launched":
-        cost = kernel_cost(kernel.main, kernel.engine.data, kernel.tiling, target)
+        """`core`: of its tile program. Of unknown sizes neither `core` nor `alone` is known."""
         inputs, outputs = len(kernel.body.block.args), len(kernel.output_types)
         engine = DMA_IN if kernel.engine.data is Engine.DMA else kernel.engine.data.value
-        if engine not in COMPUTE or not isinstance(cost, Pipes):
-            return cls(inputs, outputs, cost, engine, ((engine, 1),), [], [])
+        if engine not in COMPUTE or kernel.engine.data is Engine.HOST:
+            alone = time_alone(kernel, target)
+            return cls(inputs, outputs, engine, ((engine, 1),), [], [], alone=alone)
+        core = core or estimated_times(Body.of(kernel.main), target)
+        if core is None:
+            return cls(inputs, outputs, engine, ((engine, 1),), [], [])
+        reads, writes, engine = list(bytes_read(kernel)), kernel.bytes_written(), core.cores[0][0]
         capacity = capacities(target)
-        blocks = capacity[engine] if kernel.tiling is None else kernel.tiling.blocks.data
-        cores = ((engine, min(blocks, capacity[engine])),)
-        if core is not None:
-            cores, engine = core.cores, core.cores[0][0]
-        elif engine == "cube" and cost.vector_us:
-            cluster = max(capacity["vector"] // capacity["cube"], 1)
-            cores += (("vector", min(cores[0][1] * cluster, capacity["vector"])),)
-        reads, writes = list(bytes_read(kernel)), kernel.bytes_written()
-        return cls(inputs, outputs, cost, engine, cores, reads, writes, core)
+        cores = tuple((name, min(count, capacity[name])) for name, count in core.cores)
+        return cls(inputs, outputs, engine, cores, reads, writes, core)
+
+    def of_rows(self, told: KernelOp) -> "Launched":
+        """Of launches that read fewer keys, as `told` has them. That time goes with the bytes that
+        are read is an assumption."""
+        reads, whole = list(bytes_read(told)), self.core
+        if whole is None:
+            return self
+        part = sum(size for _, size in reads) / max(sum(size for _, size in self.reads), 1)
+
+        def time(held: tuple[float, ...]) -> CoreTime:
+            start, *others = whole.time(held)
+            return CoreTime(start, *[us * part for us in others])
+
+        core = CoreTimes(whole.cores, time, lambda: int(whole.moved() * part), estimated=True)
+        return replace(self, reads=reads, writes=told.bytes_written(), core=core, times={})
 
     def time(self, moved: Moved, target: Target) -> TaskTime:
-        time = self.times.get(moved)
-        if time is None:
-            cost = self.cost
-            assert isinstance(cost, Pipes)
-            held = None
-            if self.core is not None:
-                held = self.held(moved)
-                try:
-                    cost = replace(cost, **self.core.time(held)._asdict(), **self.moved_once)
-                except GeError as e:  # what the program needs is no fact of the target
-                    held, self.core, self.lacks = None, None, f"{e.where}: {e.message}"
-            warm = moved.hits / max(sum(size for _, size in self.reads), 1)
-            found = time_with(cost, moved, target)
-            time = self.times[moved] = replace(found, held=held, warm=warm)
+        if (time := self.times.get(moved)) is None:
+            assert self.core is not None
+            held = self.held(moved)
+            try:
+                core = self.core.time(held)
+            except GeError as e:  # what the program needs is no fact of the target
+                self.lacks, core = f"{e.where}: {e.message}", CoreTime(*[0.0] * 6)
+            time = self.times[moved] = task_time(core, self.core, moved, self.reads, held, target)
         return time
-
-    @property
-    def moved_once(self) -> dict[str, Any]:
-        """A tile program's own cores move what crosses HBM, each byte once: how the cores of the
-        kernel's tiling share it says nothing of them."""
-        return {"blocks": self.cores[0][1], "loaded": (1, 1), "stored": (1, 1), "transfers": 1}
 
     def held(self, moved: Moved) -> tuple[float, ...]:
         """The parts of the operands that L2 holds, in steps of a sixteenth."""
@@ -86,7 +93,47 @@ class Launched:
         return tuple(held)
 
 
-_Key = tuple[Engine, int | None, Target, int | None, CoreTimes | None]
+def task_time(
+    core: CoreTime,
+    times: CoreTimes,
+    moved: Moved,
+    reads: list[tuple[int, int]],
+    held: tuple[float, ...],
+    target: Target,
+) -> TaskTime:
+    """The time of a launch whose operands L2 has in part: that of its busiest core, and not less
+    than what crosses HBM takes."""
+    read = sum(size for _, size in reads)
+    crossing = max(read - moved.hits, 0) + moved.evicted
+    hbm_us = crossing / hbm_bytes_per_us(times.cores[0][1], target)
+    return TaskTime(
+        core.cube_us,
+        core.vector_us,
+        core.load_us,
+        core.store_us,
+        core.start_us + max(core.core_us, hbm_us),
+        crossing,
+        times.moved(),
+        core.start_us,
+        hbm_us,
+        held,
+        moved.hits / max(read, 1),
+        times.estimated,
+    )
+
+
+def time_alone(kernel: KernelOp, target: Target) -> TaskTime | None:
+    """Of a kernel of the host, or a transfer; None while a shape is dynamic."""
+    body = Body.of(kernel.main)
+    if not body.is_static or (work := body.work()) is None:
+        return None
+    if kernel.engine.data is Engine.DMA:
+        return link_time(work.read, target)
+    us = (work.macs + max(work.vector, 1)) / HOST_OPS_PER_US
+    return TaskTime(vector_us=us, total_us=us)
+
+
+_Key = tuple[Engine, Target, int | None, CoreTimes | None]
 
 # A scheduler and a session simulate the same kernels again and again; bodies do not change
 _known: WeakKeyDictionary[KernelOp, dict[_Key, Launched]] = WeakKeyDictionary()
@@ -102,27 +149,14 @@ def launched(
     are, for kernels that are told. `core`: what its tile program takes."""
     if rows is not None and not attentions(kernel):
         rows = None
-    if rows is not None:
-        core = None  # which has all rows
-    engine, tiling = kernel.engine.data, kernel.tiling
-    key = engine, None if tiling is None else number_of(tiling), target, rows, core
+    key = (engine := kernel.engine.data), target, rows, core
     known = _known.setdefault(kernel, {})
     if key not in known:
-        told = kernel if rows is None else with_rows(kernel, rows)
-        known[key] = _launched(told, engine, tiling, target, core)
+        whole = _launched(kernel, engine, target, core)
+        known[key] = whole if rows is None else whole.of_rows(with_rows(kernel, rows))
     return known[key]
 
 
 @by_structure
-def _launched(
-    kernel: KernelOp,
-    engine: Engine,
-    tiling: TilingAttr | None,
-    target: Target,
-    core: CoreTimes | None,
-) -> Launched:
+def _launched(kernel: KernelOp, engine: Engine, target: Target, core: CoreTimes | None) -> Launched:
     return Launched.of(kernel, target, core)
-
-
-def time_with(cost: Pipes, moved: Moved, target: Target) -> TaskTime:
-    return cost.time(target, max(cost.read - moved.hits, 0), moved.evicted)

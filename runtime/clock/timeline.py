@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from xdsl.ir import Attribute, Operation
 
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.targets.target import BY_FORMULA, SIMULATED, Target
+from ge.dialects.targets.target import ESTIMATED, SIMULATED, Target
 from ge.runtime.clock.labels import label
-from ge.runtime.library.costs.pipes import TaskTime, hbm_bytes_per_us
+from ge.runtime.library.costs.times import TaskTime, hbm_bytes_per_us
 
 DMA_IN, DMA_OUT = "dma_in", "dma_out"
 ENGINES = ("cube", "vector", DMA_IN, DMA_OUT, "host")
@@ -55,7 +55,7 @@ class Task:
         """Where the time of a launch comes from; empty for a copy."""
         if self.kernel is None:
             return ""
-        return BY_FORMULA if self.time.held is None else SIMULATED
+        return ESTIMATED if self.time.estimated else SIMULATED
 
     @property
     def on_device(self) -> bool:
@@ -145,15 +145,15 @@ class Timeline:
         self.notes += other.notes
 
     @property
-    def by_formula(self) -> tuple[int, int, float]:
+    def estimated(self) -> tuple[int, int, float]:
         """How many launches there are, how many of them no tile program times, and the share of
         the time of all launches that these take."""
-        return by_formula(self.tasks)
+        return estimated(self.tasks)
 
     @property
     def machine(self) -> str:
         """The target, and where the times come from: see `Target.timed`."""
-        return self.target.timed(*self.by_formula)
+        return self.target.timed(*self.estimated)
 
     @property
     def capacity(self) -> dict[str, int]:
@@ -178,10 +178,10 @@ def shifted(tasks: Sequence[Task], by_us: float, runs: int = 1) -> list[Task]:
     return new
 
 
-def by_formula(tasks: Iterable[Task]) -> tuple[int, int, float]:
-    """`Timeline.by_formula` of some tasks."""
+def estimated(tasks: Iterable[Task]) -> tuple[int, int, float]:
+    """`Timeline.estimated` of some tasks."""
     launches = [t for t in tasks if t.kernel is not None]
-    others = [t for t in launches if t.timed_by == BY_FORMULA]
+    others = [t for t in launches if t.timed_by == ESTIMATED]
     total, part = (sum(t.runs * t.duration_us for t in ts) for ts in (launches, others))
     count, without = (sum(t.runs for t in ts) for ts in (launches, others))
     return count, without, part / total if total else 0.0

@@ -7,8 +7,8 @@ with 5 rows is timed as
     ^bb0(%0: ..., %1: tensor<1x4x5x16xf32>, %2: tensor<i64>):
       graph.attention %0, %1, %1 length %2 ...
 
-That they take as long as kernels for so many keys would, by the same tiling, is an assumption, and
-so is that rows in blocks are read as fast as rows in order. Other kernels compute all rows of what
+That they take a part of the time for all keys, as their bytes are, is an assumption, and so is that
+rows in blocks are read as fast as rows in order. Other kernels compute all rows of what
 grows.
 """
 

@@ -1,9 +1,10 @@
 """Whether a launch would have a tile program, asked before it is made: fusion makes none that no
 lowering takes."""
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from typing import NamedTuple
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 
 from ge.dialects.fused_op import Body, RegionOp, multiplies
 from ge.dialects.graph.constant import ConstantOp, small_constant
@@ -11,34 +12,100 @@ from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.ops import KernelOp, ReturnOp
 from ge.dialects.support.editing import set_operands
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.operation import created, operands_of, put_last
+from ge.dialects.support.operation import all_ops, created, operands_of, put_last
 from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.runtime.library.answers import ANSWERS, signature
 from ge.runtime.library.by_hand import author_of
-from ge.runtime.library.costs.structure import is_comparable, once
+from ge.runtime.library.costs.estimates import Figures, core_times, figures, keep, read_figures
+from ge.runtime.library.costs.structure import is_comparable, once, wiring
+from ge.runtime.library.costs.times import CoreTime, CoreTimes
+from ge.runtime.library.hidden import data_of, hide
 from ge.runtime.library.launch import Launch, NotLowered
 
+MOST_WRITTEN = 512  # programs that wait for somebody to take them
 
-@dataclass(frozen=True)
-class Answer:
-    """Why no lowering has a program for a launch; or, where one has, how many microseconds that
-    takes, if its lowering has an estimate."""
+SCALAR_CYCLES = 10.0  # of an operation of a plain loop: an assumption
+
+
+class Answer(NamedTuple):
+    """Why no lowering has a program for a launch; or what that takes."""
 
     refusal: str | None = None
-    us: float | None = None
+    figures: Figures | None = None
+
+
+def launch_us(body: TensorOp | Body, target: Target) -> float | None:
+    """Microseconds of a launch with its launch cost, by the estimate of its program, where L2 has
+    the operands that are no constants; None while a shape is dynamic. A launch that no lowering has
+    a program for is a loop over its elements."""
+    if (us := core_us(body := Body.of(body), target)) is None:
+        return None
+    figures = asked(body, target).figures
+    return us + target.launch_us + (0.0 if figures is None else figures.start_us)
+
+
+def core_us(body: TensorOp | Body, target: Target) -> float | None:
+    """The same without its launch cost, and without the start of its kernel."""
+    body = Body.of(body)
+    if not body.is_static:
+        return None
+    if (figures := asked(body, target).figures) is None:
+        return plain_us(body, target)
+    return figures.core_us(held_by_l2(body, target))
+
+
+def held_by_l2(body: Body, target: Target) -> tuple[float, ...]:
+    """The parts of the arguments of a body's program that L2 has, if other launches compute them:
+    as much as there is room for."""
+    inputs = [v for v in body.inputs if small_constant(v) is None]
+    computed = [not isinstance(v.owner, ConstantOp) for v in inputs]
+    sizes = [byte_size(v.type) for v in inputs]
+    total = sum(size for size, is_computed in zip(sizes, computed) if is_computed)
+    part = min(1.0, target.l2_bytes / total) if total else 0.0
+    return tuple([part * is_computed for is_computed in computed])
+
+
+def estimated_times(body: Body, target: Target) -> CoreTimes | None:
+    """What the program of a body takes on cores, which nobody has simulated; None while a shape is
+    dynamic."""
+    if not body.is_static:
+        return None
+    if (figures := asked(body, target).figures) is not None:
+        return core_times(figures)
+    us, work = plain_us(body, target), body.work()
+    time = CoreTime(0.0, us, 0.0, us, 0.0, 0.0)
+    size = 0 if work is None else work.read + work.written
+    cores = (("vector", target.vector_cores),)
+    return CoreTimes(cores, lambda held: time, lambda: size, estimated=True)
+
+
+def plain_us(body: Body, target: Target) -> float:
+    """Microseconds of a plain loop over elements, one operation after the other, on the scalar
+    units of all vector cores: one in `SCALAR_CYCLES`."""
+    if (work := body.work()) is None:
+        return 0.0
+    return (
+        (work.macs + max(work.vector, 1))
+        * SCALAR_CYCLES
+        / target.vector_cores
+        / target.cycles_per_us
+    )
 
 
 def asked(body: TensorOp | Body, target: Target) -> Answer:
-    """Whether a lowering has a program for a launch of a body, as far as that is known without
-    writing it. Shapes are static."""
+    """Whether a lowering has a program for a launch of a body, and what that takes. Shapes are
+    static."""
     answers = ANSWERS.get()
     if answers is None or not (key := key_of(body, target)):
         return found(body, target)
     if (known := answers.known.get(key)) is not None:
-        return Answer(*known)
+        refusal, figures = known
+        return Answer(refusal, read_figures(figures))
     answer = found(body, target)
-    answers.known[key] = answers.new[key] = [answer.refusal, answer.us]
+    answers.known[key] = answers.new[key] = list(answer)
     return answer
 
 
@@ -53,32 +120,54 @@ def key_of(body: TensorOp | Body, target: Target) -> str:
 @once
 def found(body: TensorOp | Body, target: Target) -> Answer:
     """What the lowering itself says."""
-    from ge.runtime.library.programs import bytes_left  # takes longer to import than to be told
-    from ge.runtime.library.table import lowering_of
+    from ge.runtime.library.table import program_that_fits  # it takes long to import
 
-    launch = Launch(kernel_of(Body.of(body)), target)
+    kernel = kernel_of(Body.of(body))
+    hide(data_of(all_ops(kernel.body.blocks)))
     try:
-        written = lowering_of(launch)(launch)
-        left = bytes_left(launch, written)
+        program = program_that_fits(Launch(kernel, target))
+        found = figures(program, target)
     except (NotLowered, GeError) as e:
-        return Answer(str(e))
-    if full := [memory for memory, size in left.items() if size < 0]:
-        return Answer(f"its tiles do not fit into {full[0].value}")
-    return Answer(us=written.us)
+        return Answer(e.message if isinstance(e, GeError) else str(e))
+    keep(program, target, found)
+    if len(_written) == MOST_WRITTEN:
+        del _written[next(iter(_written))]
+    _written[wiring(kernel), target] = kernel, program
+    return Answer(figures=found)
+
+
+_written: dict[tuple[Hashable, Target], tuple[KernelOp, TileKernelOp]] = {}
+
+
+def written_before(kernel: KernelOp, target: Target) -> TileKernelOp | None:
+    """The program of a kernel whose long constants are hidden, if it is that of a launch that the
+    library was asked about: it is given away."""
+    if (wired := wiring(kernel)) is None:
+        return None
+    other, program = _written.pop((wired, target), (None, None))
+    if other is None or other.engine != kernel.engine:
+        return None
+    return program if constants_of(other) == constants_of(kernel) else None
+
+
+def constants_of(kernel: KernelOp) -> list[Attribute]:
+    return [op.value for op in kernel.body.block.ops if isinstance(op, ConstantOp)]
 
 
 def kernel_of(body: Body) -> KernelOp:
     """The kernel that computes a body. What it is made of stays where it is."""
-    main = RegionOp.wrap(body.ops, body.outputs)
-    block, operands = Block(), list[SSAValue]()
-    for value in operands_of(main):
+    first = body.ops[0]
+    alone = len(body.ops) == 1 and list(body.outputs) == list(first.results)
+    main = first.clone() if alone else RegionOp.wrap(body.ops, body.outputs)
+    block, inside = Block(), dict[SSAValue, SSAValue]()
+    for value in dict.fromkeys(operands_of(main)):
         if (elements := small_constant(value)) is not None:
             constant = ConstantOp.make(elements, value.type)
             put_last(block, constant)
-            operands.append(constant.result)
+            inside[value] = constant.result
         else:
-            operands.append(block.insert_arg(value.type, len(block.args)))
-    set_operands(main, operands)
+            inside[value] = block.insert_arg(value.type, len(block.args))
+    set_operands(main, [inside[v] for v in operands_of(main)])
     put_last(block, main)
     put_last(block, created(ReturnOp, main.results))
     engine = Engine.CUBE if any(map(multiplies, body.ops)) else Engine.VECTOR

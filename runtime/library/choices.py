@@ -88,6 +88,11 @@ def choosing(choice: Choice) -> AbstractContextManager[Choice | None]:
     return setting(_choice, choice)
 
 
+def is_free() -> bool:
+    """Whether lowerings choose cuts by themselves."""
+    return _choice.get() is None and _decisions.get() is None
+
+
 def is_passed_over() -> bool:
     """Whether a cut is asked for that is none, or does not fit."""
     return (choice := _choice.get()) is not None and choice.is_passed_over

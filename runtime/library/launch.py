@@ -124,5 +124,5 @@ class Replaced(Launch):
         def write(c: "Tracer", arguments: Arguments) -> None:
             written.write(c, {v: arguments[o] for v, o in self.before.items() if o in arguments})
 
-        shapes = {o: written.shapes.get(v, shape_of(v)) for v, o in self.before.items()}
+        shapes = {o: written.shapes.get(v, shape_of(v) or (1,)) for v, o in self.before.items()}
         return replace(written, write=write, shapes=shapes)

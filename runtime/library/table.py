@@ -23,8 +23,11 @@ from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.access import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import numel, shape_of
+from ge.dialects.tile.buffers import AllocOp, copy_bytes
+from ge.dialects.tile.kernel import KernelOp
 from ge.runtime.library.by_hand import by_hand, lower_by_hand
 from ge.runtime.library.launch import Launch, NotLowered, Written
+from ge.runtime.library.programs import program_of
 
 BY_OP: dict[type[TensorOp], str] = {
     AppendOp: "attention.append.lower_append",
@@ -76,3 +79,16 @@ def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
         return lower_moves
     cube = engine is Engine.CUBE and any(map(multiplies, launch.body.ops))
     return lowering_at(BY_ENGINE[Engine.CUBE if cube else Engine.VECTOR])
+
+
+def program_that_fits(launch: Launch) -> KernelOp:
+    """The program of a launch. Raises NotLowered where there is none, or where a core has no room
+    for its buffers."""
+    program = program_of(launch, "asked", lowering_of(launch)(launch))
+    left = dict(launch.target.core_memories)
+    for op in program.walk():
+        if isinstance(op, AllocOp):
+            left[op.tile.space] -= op.copies * copy_bytes(op.tile)
+    if full := [memory for memory, size in left.items() if size < 0]:
+        raise NotLowered(f"its tiles do not fit into {full[0]}")
+    return program

@@ -1,7 +1,7 @@
 """What bounds each kernel of a simulated run, and what its latency is made of.
 
-Each task is looked at as the model of time has it (`costs/cost.py`): what it asks of the pipes of
-its busiest core, of HBM, and of whoever starts it. The largest of these bounds it; as pipes work
+Each task is looked at as the clock has it (`clock/launched.py`): what it asks of the pipes of its
+busiest core, of HBM, and of whoever starts it. The largest of these bounds it; as pipes work
 side by side, making that one faster gains no more than its distance from the next.
 
     products   the cube multiplies           launch    the launch cost, and the start of the kernel
@@ -68,9 +68,9 @@ def limits_of(task: Task, target: Target) -> dict[str, float]:
     found = dict(pipes)
     found[LAUNCH] = min(task.wait_us, launch_us) + time.start_us
     waits = max(task.wait_us - launch_us, 0.0) + max(task.duration_us - time.total_us, 0.0)
-    if time.ramp_us or time.held is not None:  # else pipes take turns, and nothing waits
+    if time.held is not None:
         busy = max(pipes.values(), default=0.0)
-        waits += max(time.total_us - time.ramp_us - time.start_us - busy, 0.0)
+        waits += max(time.total_us - time.start_us - busy, 0.0)
     found[WAITING] = waits
     return found
 

@@ -12,7 +12,7 @@ from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.diagnostics import visible
 from ge.dialects.support.element_types import type_name
 from ge.dialects.targets.target import Target
-from ge.runtime.clock.timeline import DMA_IN, DMA_OUT, Task, Timeline, by_formula, longest
+from ge.runtime.clock.timeline import DMA_IN, DMA_OUT, Task, Timeline, estimated, longest
 from ge.runtime.profile.critical_path import critical_path, slack
 
 # ---- figures ---------------------------------------------------------------------------------
@@ -34,9 +34,9 @@ def time_report(timeline: Timeline) -> dict[str, Any]:
     path = critical_path(timeline)
     busy = sum(t.runs * t.duration_us for t in path)
     report["critical_path"] = {"tasks": len(path), "busy_us": busy, "wait_us": latency - busy}
-    launches, by_formula, share = timeline.by_formula
-    counts = {"tiles": launches - by_formula, "formulas": by_formula}
-    report["timed_by"] = {**counts, "share_of_formulas": share}
+    launches, estimated, share = timeline.estimated
+    counts = {"tiles": launches - estimated, "estimates": estimated}
+    report["timed_by"] = {**counts, "share_of_estimates": share}
     if timeline.notes:
         report["notes"] = timeline.notes
     return report
@@ -83,7 +83,7 @@ def summary_table(
 # a number, and tensors have no formats, but lie in memory in the order of their shapes. mte2 is the
 # pipe into the core, mte3 and fixpipe the ones out of it; a task's cycles are those of all its
 # cores. Ours are slack, by how much the task might end later, how much of what it reads L2 holds
-# when it is issued, and the target, with whether a tile program or formulas say its time.
+# when it is issued, and the target, with whether a tile program was simulated for its time.
 OP_SUMMARY = (
     "Model Name", "Task ID", "Stream ID", "Op Name", "OP Type", "Task Type",
     "Task Start Time(us)", "Task Duration(us)", "Task Wait Time(us)", "Block Num", "Mix Block Num",
@@ -130,7 +130,7 @@ def _summary_row(number: int, task: Task, target: Target, model: str) -> dict[st
         "Input Data Types": _dtypes(ins),
         "Output Shapes": _shapes(outs),
         "Output Data Types": _dtypes(outs),
-        "Clock": target.timed(*by_formula([task])),
+        "Clock": target.timed(*estimated([task])),
     }
     duration = task.duration_us or 1.0
     if "cube" in cores:
@@ -149,7 +149,7 @@ def _summary_row(number: int, task: Task, target: Target, model: str) -> dict[st
             row |= _pipe("aiv_mte3", time.out_us, duration)
     if task.kernel is not None:
         row["Warm Inputs(%)"] = round(100 * time.warm, 1)
-        row["Timed By"] = "formulas" if time.held is None else "tiles"
+        row["Timed By"] = "estimates" if time.estimated else "tiles"
     if task.engine in ("cube", "vector"):
         busiest = max(time.cube_us, time.vector_us)
         row["memory_bound"] = round(time.in_us / busiest, 3) if busiest else "N/A"
@@ -182,7 +182,7 @@ def op_statistic(timelines: Sequence[Timeline], model: str) -> list[dict[str, An
             "Avg Time(us)": _us(sums[kind, core] / counts[kind, core]),
             "Max Time(us)": _us(max(t.duration_us for t in tasks)),
             "Ratio(%)": round(100 * sums[kind, core] / total, 3),
-            "Clock": targets[kind, core].timed(*by_formula(tasks)),
+            "Clock": targets[kind, core].timed(*estimated(tasks)),
         }
         for (kind, core), tasks in groups.items()
     ]

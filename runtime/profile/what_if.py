@@ -151,6 +151,6 @@ def what_if(
     for change in changes:
         other = changed(target, change)
         timeline = simulate(module, other, rows=rows)
-        us, machine = timeline.latency_us, target.timed(*timeline.by_formula)
+        us, machine = timeline.latency_us, target.timed(*timeline.estimated)
         found.append(WhatIf(change, us, us / latency_us if latency_us else 1.0, machine))
     return found

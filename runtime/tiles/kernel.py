@@ -6,8 +6,8 @@ Each core is simulated on its own (`queues.py`), cores that issue the same recor
 repeats itself (tiles of a matmul that are not cut off) only the first ones. They meet only in
 bandwidth: a load takes no more than its core's share of HBM, if all cores load at once, of which L2
 gives what was loaded before (`shares`), and each byte of what is loaded crosses HBM once, or again
-where L2 has no room for what is loaded meanwhile (`reuse.py`); of what is stored, as formulas have
-it: where cores are split, nothing that L2 has room for. The workspace is in L2 if it has room for
+where L2 has no room for what is loaded meanwhile (`reuse.py`); of what is stored,
+where cores are split, nothing that L2 has room for. The workspace is in L2 if it has room for
 it. A cube core and the vector cores beside it run together; where those are several, the cube's
 pushes and pops are an instruction for the rows of each.
 

@@ -12,7 +12,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import TARGET, Target, target_for
 from ge.dialects.tile.kernel import KernelOp
-from ge.runtime.library.costs.pipes import CoreTime, CoreTimes
+from ge.runtime.library.costs.times import CoreTime, CoreTimes
 from ge.runtime.tiles.kernel import TileKernel
 from ge.runtime.tiles.times import KernelTime, PipeTime
 
@@ -22,9 +22,9 @@ _known: WeakKeyDictionary[KernelOp, dict[Target, CoreTimes]] = WeakKeyDictionary
 
 def core_times(module: ModuleOp, target: Target) -> dict[str, CoreTimes]:
     """Return what tile programs take, by name, of those that can run on the target as they are;
-    none where it does not state what instructions take. They are simulated when asked. They raise
+    They are simulated when asked. They raise
     GeError where the target lacks another fact that they need."""
-    if not target.vector_cycles or not can_run(module, target):
+    if not can_run(module, target):
         return {}
     cores = {"cube": target.cube_cores, "vector": target.vector_cores}
     found: dict[str, CoreTimes] = {}
@@ -70,7 +70,7 @@ def _times_of(op: KernelOp, target: Target) -> CoreTimes:
 
     names = (p.name.removeprefix("tile.") for p in op.programs)
     parts = (p.parts * op.core_count for p in op.programs)
-    return CoreTimes(tuple(zip(names, parts, strict=True)), time)
+    return CoreTimes(tuple(zip(names, parts, strict=True)), time, lambda: kernel().traffic.moved)
 
 
 def time_report(time: KernelTime) -> dict[str, Any]:

@@ -6,8 +6,7 @@ The kernel that was measured (CANN's ops-nn, norm/rms_norm) has one buffer for w
 for what goes out, so that loads and stores wait for the vector unit, and takes one row at a time
 where rows are long: of more than 2,000 columns, an assumption that fits its times. The compiler's
 own program has two buffers and several rows. What is left between the time of this program and the
-published one is the model's; what is between this program and the compiler's (`tile_times.py`) is
-the programs'.
+published one is the model's; what is between this program and the compiler's is the programs'.
 """
 
 import argparse

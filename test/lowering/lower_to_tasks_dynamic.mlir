@@ -1,6 +1,6 @@
 // RUN: ge-opt %s --split-input-file -p lower-to-tasks | filecheck %s
 
-// Results of unknown shape have no destination, their kernels no tiling.
+// Results of unknown shape have no destination.
 func.func @main(%x: tensor<?x64xf32>, %w: tensor<64x32xf32>) -> tensor<?x32xf32> {
   %0 = graph.matmul %x, %w : (tensor<?x64xf32>, tensor<64x32xf32>) -> tensor<?x32xf32>
   %1 = graph.relu %0 : (tensor<?x32xf32>) -> tensor<?x32xf32>
@@ -42,8 +42,8 @@ func.func @main(%x: tensor<?x8xf32>, %y: tensor<4x8xf32>, %i: tensor<100xi64>) -
 // CHECK:       npu_task.kernel @reduce_0 on host {
 // CHECK:       npu_task.kernel @nonzero_0 on host {
 // CHECK:       npu_task.kernel @nonzero_1 on host {
-// CHECK:       npu_task.kernel @mul_1 on vector tiling
-// CHECK:       npu_task.kernel @neg_0 on vector tiling
+// CHECK:       npu_task.kernel @mul_1 on vector {
+// CHECK:       npu_task.kernel @neg_0 on vector {
 
 // -----
 

@@ -93,18 +93,6 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// expected-error@+1 {{the tiling of @matmul_0 takes more than a core of 910b2 has: l1 2097152, l0a 1048576, l0b 1048576, l0c 1048576 bytes}}
-npu_task.kernel @matmul_0 on cube tiling <[512, 512, 512] blocks 1 buffers 1> {
-^bb0(%0: tensor<512x512xf32>, %1: tensor<512x512xf32>):
-  %2 = graph.matmul %0, %1 : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
-  npu_task.return %2 : tensor<512x512xf32>
-}
-func.func @main() {
-  func.return
-}
-
-// -----
-
 npu_task.kernel @if_0 on vector {
 ^bb0(%0: tensor<i1>, %1: tensor<4xf32>):
   // expected-error@+1 {{graph.if may not stand here}}

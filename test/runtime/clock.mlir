@@ -6,20 +6,20 @@
 // RUN: filecheck %s --check-prefix=STATISTIC < %t.stat.csv
 // RUN: ge-run %s --timing-only --target 310p3 2>&1 | filecheck %s --check-prefix=OTHER
 
-// CHECK:      latency {{[0-9.]+}} us, lower bound {{[0-9.]+}} us, 9 tasks on 910b2, by formula
+// CHECK:      latency {{[0-9.]+}} us, lower bound {{[0-9.]+}} us, 9 tasks on 910b2, estimated
 // CHECK-NEXT: engine        busy us   used
 // CHECK-NEXT: cube
 // CHECK-NEXT: vector
 // CHECK-NEXT: dma_in
 // CHECK-NEXT: dma_out
 // CHECK-NEXT: idle us of the busiest:
-// OTHER:      9 tasks on 310p3, by formula
+// OTHER:      9 tasks on 310p3, estimated
 
 // REPORT:      "model": "clock"
 // REPORT:      "ops": {
 // REPORT-NEXT:   "launches": 3
 // REPORT:      "time": {
-// REPORT-NEXT:   "machine": "910b2, by formula",
+// REPORT-NEXT:   "machine": "910b2, estimated",
 // REPORT-NEXT:   "latency_us":
 // REPORT-NEXT: "first_us": 0.0,
 // REPORT-NEXT:   "lower_bound_us":
@@ -51,12 +51,12 @@
 // STATISTIC-DAG: clock,copy,MEMCPY_D2H,1,
 !host = memref<512x512xf32, #npu_task<space host>>
 !hbm = memref<512x512xf32, #npu_task<space hbm>>
-npu_task.kernel @matmul on cube tiling <[128, 128, 64] blocks 16 buffers 2> {
+npu_task.kernel @matmul on cube {
 ^bb0(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>):
   %0 = graph.matmul %x, %y : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
   npu_task.return %0 : tensor<512x512xf32>
 }
-npu_task.kernel @relu on vector tiling <[4096] blocks 48 buffers 2> {
+npu_task.kernel @relu on vector {
 ^bb0(%x: tensor<512x512xf32>):
   %0 = graph.relu %x : (tensor<512x512xf32>) -> tensor<512x512xf32>
   npu_task.return %0 : tensor<512x512xf32>

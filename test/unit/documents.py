@@ -39,7 +39,7 @@ SHELL = {">", "<", "&&", "||", ";", "2>&1", "<<'END'"}
 FIGURES = re.compile(r"(?<=\b(?:min|max) )-?\d[-+.\de]*(?=,)|(?<=, mean )-?\d[-+.\de]*")
 # figures of times, in blocks that say where these come from: a better tile program changes them
 TIMES = re.compile(r"\b\d[\d,]*\.\d+\b|(?<=\()\d+(?=%)")
-SOURCED = re.compile(r", (simulated|by formula)\b")
+SOURCED = re.compile(r", (simulated|estimated)\b")
 NUMBER = "\0"  # stands for a figure
 
 Run = Callable[[str], str]

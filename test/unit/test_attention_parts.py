@@ -82,7 +82,7 @@ def test_what_is_fused_takes_no_longer_than_its_parts(past: int) -> None:
     ("facts", "missing"),
     [
         ({"vector_cycles": {"add": 2.0}}, "'vector_cycles' has no instruction"),
-        ({"gm_to_ub_rate": 0.0}, "does not state 'gm_to_ub_rate'"),
+        ({"l0c_out_rate": 0.0, "ub_out_rate": 0.0}, "does not state 'l0c_out_rate'"),
     ],
 )
 def test_a_target_that_lacks_a_fact_says_which(facts: dict[str, Any], missing: str) -> None:

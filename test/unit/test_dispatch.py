@@ -38,10 +38,11 @@ def test_steps_of_growing_size(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert status == 0
     steps = report["dispatch"]["steps"]
     launches = report["ops"]["launches"]
-    assert steps["eager"]["tilings"]["miss"] == 4 * launches
+    # a concatenation is looked for, too, and becomes a copy
+    assert steps["eager"]["tilings"]["miss"] == 4 * (launches + 1)
     for mode in ("operations", "graph", "two-stage", "three-stage"):
         # found in the second step and those after it, written into for another length
-        assert steps[mode]["tilings"]["miss"] <= launches
+        assert steps[mode]["tilings"]["miss"] <= launches + 1
         assert steps[mode]["tilings"]["patched"] >= 3
         assert steps[mode]["tokens_per_s"] > steps["eager"]["tokens_per_s"]
     assert (steps["captured"]["captures"], steps["captured"]["refused"]) == (4, 3)
@@ -97,7 +98,7 @@ def test_of_gears_the_one_of_the_sizes_is_fed(tmp_path: Path, capsys: pytest.Cap
         call = report["dispatch"]["calls"]["eager"][0]
         launches[size] = call["tilings"]["miss"]
         assert call["latency_us"] >= call["host_us"]["setup"] + call["host_us"]["tiling"]
-    assert launches["4"] == launches["8"] == 2  # of three gears, with two each
+    assert launches["4"] == launches["8"] == 3  # of three gears, with three each
     assert ge_run(path, "--dynamic-dims", "2;4")[0] != 0
     assert "gears are made at the graph level" in capsys.readouterr().err
     assert ge_run(path, "--timing-only", "--dim", "n=9")[0] != 0

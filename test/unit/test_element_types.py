@@ -25,7 +25,7 @@ from ge.dialects.support.types import byte_size, element_type, tensor
 from ge.dialects.targets.target import RATE_KEYS, Target
 from ge.runtime.data.arrays import dtype_of, element_of, float_limits, kind_of
 from ge.runtime.data.weights import SafetensorsPayload, restored, write_safetensors
-from ge.runtime.library.costs.cube import macs_per_cycle
+from ge.runtime.library.costs.rates import peak_macs
 
 each_row = pytest.mark.parametrize("row", ELEMENT_TYPES, ids=lambda row: row.name)
 
@@ -106,7 +106,7 @@ def test_elements_of_fewer_than_8_bits_are_packed():
 def test_targets_have_rates_of_4_bit_matmuls():
     target = Target.load("910_merged")
     assert {"i4", "i8", "f16", "f32"} <= set(RATE_KEYS)
-    assert macs_per_cycle(i4, target) == 2 * macs_per_cycle(ui8, target)
+    assert peak_macs(i4, target) == 2 * peak_macs(ui8, target)
 
 
 def test_a_type_without_a_row_has_no_size():

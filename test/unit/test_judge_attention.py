@@ -18,20 +18,25 @@ from ge.transforms.quantization.judge_attention import JudgeAttentionPass
 
 from .writing import Expr, Tensor, normal, written
 
-CHUNK, SHAPE = 8, (2, 16, 8)  # heads, tokens, elements
+CHUNK, SHAPE = 8, (2, 32, 128)  # heads, tokens, elements
 X = np.random.default_rng(0).standard_normal((40, *SHAPE), np.float32)
 
 
-MERGED: dict[str, Any] = {"target": "910_merged"}  # where attention of integers pays
+MERGED: dict[str, Any] = {"target": "910_merged"}  # where wide attention pays in integers
+
+
+def weight(seed: int) -> Array:
+    """Which leaves values about as large as they are."""
+    return normal(SHAPE[-1], SHAPE[-1], seed=seed) / 4
 
 
 def attention(x: Expr) -> Expr:
-    q, k, v = (x @ x.lift(normal(8, 8, seed=i)) for i in range(3))
+    q, k, v = (x @ x.lift(weight(i)) for i in range(3))
     return x.op(AttentionOp, q, k, v, [], None, None)
 
 
 def of_large_scores(x: Expr) -> Expr:
-    q, k, v = (x @ x.lift(normal(8, 8, seed=i)) * 20.0 for i in range(3))
+    q, k, v = (x @ x.lift(weight(i)) * 20.0 for i in range(3))
     return x.op(AttentionOp, q, k, v, [], None, None)
 
 

@@ -53,7 +53,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "transforms/fusion": {
         "dialects", "runtime/library", "runtime/data", "runtime/kernels", "transforms/analysis",
-        "transforms/graph", "transforms/rewriting",
+        "transforms/graph", "transforms/rewriting", "transforms/shapes",
     },
     "transforms/memory": {
         "dialects", "runtime/library", "transforms/analysis", "transforms/rewriting",
@@ -85,7 +85,8 @@ ROOMS: dict[str, set[str]] = {
     },
     "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},
     "lowering/steps": {
-        "dialects", "runtime/library", "transforms/analysis", "transforms/tiles", "lowering/text",
+        "dialects", "runtime/library", "transforms/analysis", "transforms/shapes",
+        "transforms/tiles", "lowering/text",
     },
     "lowering/levels": {"dialects", "runtime/check", "runtime/library", "transforms/analysis"},
     "lowering/plugins": {

@@ -116,7 +116,7 @@ async def test_hover_tells_of_a_value(client: LanguageClient):
     assert "`%1` : `tensor<8x32xf32>`, of `graph.relu`" in said
     assert "1,024 bytes" in said
     assert "live from op 2 to op 3 of the 3 in its block" in said
-    assert "us alone, with its launch, on 910b2, by formula" in said
+    assert "us alone, with its launch, on 910b2, estimated" in said
     assert "from `nöde`" in said
     argument = await text.hover("%w", 1)
     assert "`%w` : `tensor<64x32xf32>`, an argument" in argument
@@ -172,7 +172,7 @@ async def test_hover_tells_of_a_program(client: LanguageClient):
     assert 'in segment "arena", bytes 512 to 2,560' in said
     assert re.search(r"in use from [\d.]+ to [\d.]+ us of a run on 910b2", said)
     said = await text.hover("npu_task.launch")
-    assert re.search(r"[\d.]+ us on vector, from [\d.]+ us, on 910b2, by formula", said)
+    assert re.search(r"[\d.]+ us on vector, from [\d.]+ us, on 910b2, estimated", said)
     assert "from `/net/Relu`" in said
     assert "**npu_task.kernel**" in await text.hover("@relu_0", 1)
 

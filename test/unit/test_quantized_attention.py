@@ -7,7 +7,7 @@ import pytest
 from xdsl.dialects.builtin import IntegerAttr, f16, f32, i8
 from xdsl.ir import Attribute, Block
 
-from ge.dialects.fused_op import FlashAttentionOp
+from ge.dialects.fused_op import Body, FlashAttentionOp
 from ge.dialects.graph.attention import GRID_VECTOR_COST, KEYS, AttentionOp
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.types import element_type, tensor
@@ -19,8 +19,7 @@ from ge.runtime import kernels
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array, type_of
 from ge.runtime.device.session import Session
-from ge.runtime.library.costs.cost import launch_us
-from ge.runtime.library.costs.cube_search import cube_kernel
+from ge.runtime.library.asking import estimated_times, launch_us
 from ge.transforms.quantization.layers import Layer
 from ge.transforms.quantization.schemes import SCHEMES
 from ge.transforms.quantization.trials import layer_us
@@ -215,18 +214,26 @@ def test_integers_on_the_cube_and_on_the_vector_unit() -> None:
         args = Block(arg_types=[t, t, t]).args
         return AttentionOp.of(*args, [], None, None, **(params if element == i8 else {}))
 
-    integers, halves, floats = map(op, (i8, f16, f32))
-    rates = target.macs_per_cycle
-    assert cube_kernel(integers, target).macs_rate == rates["i8"] * target.cube_efficiency
-    assert cube_kernel(integers, target).vector == 1.2 * cube_kernel(halves, target).vector
+    ops = integers, halves, floats = [op(element) for element in (i8, f16, f32)]
+    cube, vector = zip(*(busy_us(o, target) for o in ops), strict=True)
+    assert cube[0] < cube[1] < cube[2]
+    assert vector[0] > vector[1]
     times = [launch_us(o, target) for o in (halves, integers, floats)]
     assert times == sorted(times, key=lambda t: t or 0)
+
+
+def busy_us(op: AttentionOp, target: Target) -> tuple[float, float]:
+    """How long the cube and the vector unit of a core compute."""
+    times = estimated_times(Body.of(op), target)
+    assert times is not None
+    time = times.time((0.0, 0.0, 0.0))
+    return time.cube_us, time.vector_us
 
 
 def test_precisions_of_attention_have_times() -> None:
     """16 bits are floats."""
     target = Target.load("910_merged")
-    t = tensor((1, 8, 256, 64), f32)
+    t = tensor((1, 8, 1024, 64), f32)
     op = AttentionOp.of(*Block(arg_types=[t, t, t]).args, [], None, None)
     int8, int16, none = (
         layer_us(Layer(op, "a", (0, 1, 2), None), scheme, target)

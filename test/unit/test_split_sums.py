@@ -114,7 +114,7 @@ def test_weights_of_4_bits_by_one_row_take_three_quarters_of_the_time() -> None:
     """Narrow blocks have short rows, each of which the vector cores load as a piece."""
 
     def time() -> float:
-        result = lowered(linear(*weights(1, 2048, 2048, "i4", block=32)))
+        result = lowered(linear(*weights(1, 4096, 2048, "i4", block=32)))
         ((_, program),) = result.pairs
         return TileKernel(program, result.target).time().core_us
 

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from xdsl.dialects.func import FuncOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import (
     KERNEL_KINDS,
+    REPEAT_LANES,
     VECTOR_INSTRUCTIONS,
     Target,
     record_target,
@@ -93,10 +95,12 @@ def test_merged_cores_state_the_path_between_them() -> None:
 
 def test_what_is_not_stated_is_named() -> None:
     target = Target.load("910_merged")
+    assert target.stated("gm_to_ub_rate") == target.l2_read_rate  # which is taken for it
     with pytest.raises(GeError, match="the target does not state 'gm_to_ub_rate'"):
-        target.stated("gm_to_ub_rate")
+        replace(target, l2_read_rate=0.0).stated("gm_to_ub_rate")
+    assert target.vector_cycles_of("exp") * target.vector_lanes == REPEAT_LANES
     with pytest.raises(GeError, match="'vector_cycles' has no instruction 'exp'"):
-        target.vector_cycles_of("exp")
+        replace(target, vector_cycles={"add": 1.0}).vector_cycles_of("exp")
 
 
 SPLIT = [name for name in Target.presets() if Target.load(name).split_cores]

@@ -312,8 +312,8 @@ def test_programs_are_finished_for_the_target_of_a_file(
 
 
 def test_a_warm_compile_imports_no_lowering(model: Path, tmp_path: Path):
-    """Importing them takes longer than to read what is kept."""
-    compiled(model, tmp_path / "c")
+    """Importing them takes longer than to read what is kept. Each compile is a process: one that
+    has compiled before knows more than its folder keeps."""
     kinds = "table", "matmul.matmul", "rows.vector", "language.tracing", "language.values"
     code = (
         "import sys\n"
@@ -324,8 +324,12 @@ def test_a_warm_compile_imports_no_lowering(model: Path, tmp_path: Path):
         "print(program.report()['tiles']['on_tiles']['launches'])\n"
         f"print([k for k in {kinds} if f'ge.runtime.library.{{k}}' in sys.modules])\n"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == "2\n[]\n"
+    cold, warm = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
+    assert cold.stdout.startswith("2\n['table'")
+    assert warm.stdout == "2\n[]\n"
 
 
 def test_what_workspaces_take_is_known_without_reading_programs(tmp_path: Path):

@@ -169,19 +169,19 @@ def test_a_program_is_timed_by_its_tile_programs(tmp_path: Path):
     """Its one launch takes what `TileKernel.time` says, and the launch cost."""
     target = Target.load("910b2")
     program = load(str(compiled(tmp_path, RELU, "--no-tiles")))
-    formulas = simulate(program.module, target)
-    rows = op_summary(formulas, "m")
-    said = ["910b2, simulated", "910b2, by formula", "910b2, simulated"]
+    estimated = simulate(program.module, target)
+    rows = op_summary(estimated, "m")
+    said = ["910b2, simulated", "910b2, estimated", "910b2, simulated"]
     assert [row["Clock"] for row in rows] == said
-    assert [row["Timed By"] for row in rows] == ["N/A", "formulas", "N/A"]
-    assert formulas.machine == "910b2, by formula"
+    assert [row["Timed By"] for row in rows] == ["N/A", "estimates", "N/A"]
+    assert estimated.machine == "910b2, estimated"
     path = str(compiled(tmp_path, RELU))
     program = load(path)
     (kernel,) = (op for op in program.module.ops if isinstance(op, TileKernelOp))
     tiles = simulate(program.module, target)
     (task,) = (t for t in tiles.tasks if t.engine == "vector")
     assert task.time.total_us == pytest.approx(TileKernel(kernel, target).time().total_us)
-    assert time_report(tiles)["timed_by"] == {"tiles": 1, "formulas": 0, "share_of_formulas": 0}
+    assert time_report(tiles)["timed_by"] == {"tiles": 1, "estimates": 0, "share_of_estimates": 0}
     assert tiles.machine == "910b2, simulated"
     report = str(tmp_path / "t.json")
     faster = ["--what-if", "vector=1x", "--what-if", "kernel_start_us=2x"]
@@ -201,20 +201,20 @@ def test_tile_programs_time_a_program_on_its_own_target(tmp_path: Path):
     def timed_by(*flags: str) -> dict[str, int]:
         assert not run.run([path, "--timing-only", "--report", report, *flags])
         figures = json.loads(Path(report).read_text("utf-8"))["time"]["timed_by"]
-        return {key: figures[key] for key in ("tiles", "formulas")}
+        return {key: figures[key] for key in ("tiles", "estimates")}
 
-    tiles, formulas = {"tiles": 1, "formulas": 0}, {"tiles": 0, "formulas": 1}
+    tiles, estimates = {"tiles": 1, "estimates": 0}, {"tiles": 0, "estimates": 1}
     assert timed_by() == timed_by("--target", "910b2") == tiles
     assert timed_by("--target", "910b3") == tiles
-    assert timed_by("--target", "910_merged") == timed_by("--target", "310p3") == formulas
+    assert timed_by("--target", "910_merged") == timed_by("--target", "310p3") == estimates
     few = (files("ge.dialects.targets") / "910b2.toml").read_text("utf-8")
     few = few.replace("vector_cores = 48", "vector_cores = 1").replace(
         "cube_cores = 24", "cube_cores = 1"
     )
     (tmp_path / "few.toml").write_text(few)
-    assert timed_by("--target", str(tmp_path / "few.toml")) == formulas
+    assert timed_by("--target", str(tmp_path / "few.toml")) == estimates
     compiled(tmp_path, RELU, "--target", "910b2", "--no-tiles")
-    assert timed_by() == formulas
+    assert timed_by() == estimates
     assert timed_by("--tiles") == tiles
 
 

@@ -10,10 +10,11 @@ need no launch and no memory traffic of their own:
   sliced, padded, concatenated);
 - ops on whole rows, where the row fits on the core.
 
-Ops join one by one in program order, each if the launch is no slower than the two apart. Where an
-op could also join its user on the vector unit (a residual sum before a norm, a cast whose input is
-needed as well), the cost model chooses. A sum of two matmuls joins the one that more matmuls
-precede: the other one need not wait for these, and may run beside them.
+Ops join one by one in program order; those at the end come apart again where that takes less time
+(`Merger.fastest`). Where an op could also join its user on the vector unit (a residual sum before a
+norm, a cast whose input is needed as well), the times of both decide. A sum of two
+matmuls joins the one that more matmuls precede: the other one need not wait for these, and may run
+beside them.
 """
 
 from collections.abc import Callable
@@ -30,8 +31,16 @@ from ge.dialects.support.access import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_static, shape_of
 from ge.transforms.fusion.groups import Group, Groups
-from ge.transforms.fusion.merging import Merger, Missed, access, can_join, is_view, size_of
-from ge.transforms.fusion.regions import is_vector_op, mismatch
+from ge.transforms.fusion.merging import (
+    Merger,
+    Missed,
+    access,
+    can_join,
+    is_vector_op,
+    is_view,
+    size_of,
+)
+from ge.transforms.fusion.regions import mismatch
 from ge.transforms.rewriting.counts import declare, is_enabled
 
 LEAST_GAIN_US = 0.05  # a smaller difference does not count

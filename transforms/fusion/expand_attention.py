@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import ModuleOp, f32, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 
+from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import LOW, AttentionLike, AttentionOp, AttentionScoresOp
 from ge.dialects.graph.elementwise import (
     AddOp,
@@ -45,13 +46,12 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp
-from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import element_type, is_static, numel, shape_of
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.data.arrays import Array
-from ge.runtime.library.costs.tiling import choose_tiling, fits, on_core_bytes
+from ge.runtime.library.asking import asked
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op
 from ge.transforms.rewriting.relations import Relation, Ulps
@@ -78,8 +78,7 @@ class ExpandAttention(Rule):
 
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:
         op = match.op("op", AttentionOp)
-        tiling = choose_tiling(op, Engine.CUBE, self.target)  # None: of unknown sizes
-        if tiling is None or fits(on_core_bytes(op, tiling, self.target), self.target):
+        if not (body := Body.of(op)).is_static or asked(body, self.target).refusal is None:
             return None
         return Expansion(op, emit).result()
 

@@ -76,7 +76,7 @@ def _merge_run(merger: Merger, matmuls: list[MatmulOp]) -> list[MatmulOp]:
     half = len(matmuls) // 2
     before, after = _merge_run(merger, matmuls[:half]), _merge_run(merger, matmuls[half:])
     one, two = merger.groups.of(before[-1]), merger.groups.of(after[0])
-    if is_far(merger, one, two) or not merger.join(one, two, MERGE_SIBLINGS):
+    if is_far(merger, one, two) or not merger.join(one, two, MERGE_SIBLINGS, judged=True):
         return before + after
     return before + after[1:]
 

@@ -42,8 +42,6 @@ class FuseRegionPass(PassSequence):
     """Whether cheap ops may be computed once for each launch that uses them."""
     peak_memory: bool = False
     """Whether to fuse for less memory at the peak, even where that takes more time."""
-    tiles: bool = False
-    """Whether launches that no lowering has a tile program for come apart."""
     answers: str = ""
     """File that keeps what the library answers about launches (empty: none)."""
 
@@ -56,7 +54,7 @@ class FuseRegionPass(PassSequence):
             RelievePeakPass: self.peak_memory,
         }
         return tuple(
-            part(self.target, own, self.tiles, self.answers)
+            part(self.target, own, self.answers)
             for part in self.PARTS
             if optional.get(part, True)
             for own in [tuple(rule for rule in self.disable if rule in part.RULES)]

@@ -4,7 +4,7 @@ the walk over the blocks of a program."""
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
 from ge.dialects.fused_op import Body, FusedOp, RegionOp, multiplies
+from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.support.access import Access
@@ -26,9 +27,8 @@ from ge.dialects.support.types import byte_size, has_size, is_ranked, numel, sha
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.library.answers import answers_in
-from ge.runtime.library.asking import asked
-from ge.runtime.library.costs.cost import hbm_bytes_per_us, launch_us
-from ge.runtime.library.costs.tiling import over_core
+from ge.runtime.library.asking import asked, core_us, launch_us
+from ge.runtime.library.costs.times import hbm_bytes_per_us
 from ge.transforms.analysis.views import view_offsets
 from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.graph.prepare_weights import FUNCTION
@@ -36,10 +36,21 @@ from ge.transforms.graph.share_common_subexpressions import share_common_subexpr
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count, disabling, is_enabled
 from ge.transforms.rewriting.debug_counters import allows
+from ge.transforms.shapes.open_bodies import OpenBodies
 
 MOST_OPS = 64
 """Ops of one kernel at most: its code must fit into the core's instruction cache (32 KiB is usual,
 about half a KiB an op; neither is published). It also keeps the search for kernels linear."""
+
+
+REGION = (
+    Access.POINTWISE,
+    Access.VIEW,
+    Access.MOVEMENT,
+    Access.LOOKUP,
+    Access.WINDOW,
+    Access.ROWS,
+)
 
 
 def blocks_of(module: ModuleOp) -> Iterator[Block]:
@@ -79,6 +90,11 @@ def can_join(op: Operation) -> bool:
     return is_pure(op) and not is_shape_arithmetic(op) and all(map(is_ranked, op.results))
 
 
+def is_vector_op(op: Operation) -> bool:
+    """Whether a launch of the vector unit can hold the op."""
+    return can_join(op) and not isinstance(op, FusedOp) and access(op) in REGION
+
+
 def size_of(value: SSAValue) -> int | None:
     """The number of elements, None where unknown."""
     return numel(shape_of(value)) if has_size(value) else None
@@ -113,8 +129,8 @@ class Merger:
     groups: Groups
     target: Target
     rule: str
-    tiles: bool = False
-    """Whether launches that no lowering has a tile program for come apart."""
+    sizes: OpenBodies | None = None
+    """What is known of launches whose sizes are not."""
     _times: dict[Group, tuple[int, float | None]] = field(
         default_factory=dict[Group, tuple[int, float | None]]
     )  # group -> the number of its ops, and its time with so many
@@ -155,6 +171,11 @@ class Merger:
             numbers=self._numbers,
         )
 
+    def body_with(self, own: Operation, ops: Iterable[Operation]) -> Body:
+        """What ops would be as one launch with an op that each of its users computes for itself."""
+        body = self.body_of((own, *ops))
+        return replace(body, outputs=[v for v in body.outputs if v.owner is not own])
+
     def time_us(self, group: Group) -> float | None:
         """Time of a group as a launch of its own; views take none."""
         size, time = self._times.get(group, (0, None))
@@ -177,39 +198,30 @@ class Merger:
     def _is_free(self, group: Group) -> bool:
         return all(is_view(op) for op in group.ops)
 
-    def attempt(
-        self, group: Group, other: Group, rule: str, body: Body | None = None
-    ) -> Missed | None:
-        """Merge two groups by a rule if that saves time and creates no cycle; otherwise returns the
-        reason. `body` is that of the one launch, if the caller has it."""
+    def attempt(self, group: Group, other: Group, rule: str, judged: bool = False) -> Missed | None:
+        """Merge two groups by a rule if that creates no cycle, and saves time where it is to be
+        `judged`; otherwise returns the reason. Others are judged when they are whole (`finish`)."""
         if len(group.ops) + len(other.ops) > MOST_OPS:
             return Missed(f"one kernel of more than {MOST_OPS} ops", self.worth_us(group, other))
-        at, gain = other.ops[-1], None
-        apart, more = self.time_us(group), self.time_us(other)
-        together = apart
-        if not self._is_free(other) and apart is not None and more is not None:
-            body = body or self.body((group, other))
-            together = launch_us(body, self.target)
-            gain = None if together is None else apart + more - together
-            if gain is not None and gain < 0:
+        at, gain = other.ops[-1], None if judged else self.worth_us(group, other)
+        if judged and not self._is_free(other):
+            apart, together = self.sum_us([group], [other]), self.sum_us([group, other])
+            if apart is not None and together is not None and (gain := apart - together) < 0:
                 return Missed(f"together they are {-gain:.1f} us slower", 0.0)
-            if gain is not None and (over := over_core(body, self.target)) is not None:
-                return Missed(over, gain)
         if not allows(rule, at):
             return Missed("a debug counter leaves it out", gain, final=True)
         if not self.groups.merge(group, other):
             return Missed("a path around them would become a cycle", gain, final=True)
-        self._times[group] = len(group.ops), together
         count(rule)
         remarks.applied(rule, at, gain_us=gain)
         return None
 
-    def join(self, group: Group, other: Group, rule: str) -> bool:
+    def join(self, group: Group, other: Group, rule: str, judged: bool = False) -> bool:
         """`attempt` by a rule that is enabled, with a remark either way; whether they merged."""
         if not is_enabled(rule):
             return False
         at = other.ops[-1]
-        missed = self.attempt(group, other, rule)
+        missed = self.attempt(group, other, rule, judged)
         if missed is not None:
             self.missed(rule, at, missed)
         return missed is None
@@ -257,9 +269,12 @@ class Merger:
         it, ops at its end, or before what multiplies, stay apart; on the vector unit those at the
         end are a launch, too, if they can be. `likely`: as in `with_program`."""
         self.trim(group)
-        if self.tiles and len(group.ops) > 1:
+        if len(group.ops) > 1:
             ops = self.groups.in_order(group)
-            begin, end = self.with_program(ops, likely)
+            if any(map(multiplies, ops)):
+                begin, end = self.fastest(ops := cube_first(ops))
+            else:
+                begin, end = self.with_program(ops, likely)
             behind = self.groups.split(group, ops[end:]) if end < len(ops) else None
             front, group = group, self.groups.split(group, ops[begin:end]) if begin else group
             if front is not group:
@@ -273,59 +288,141 @@ class Merger:
             group.kind = kind
             count(self.rule)
 
-    def with_program(self, ops: Sequence[Operation], likely: int = 0) -> tuple[int, int]:
-        """Where the ops of a launch that have a tile program together begin and end: as many as
-        possible, with the first one that multiplies, but for those at the end that take less time
-        as a launch of their own. All, if none have a program, or that is not known. `likely`: how
+    def with_program(self, ops: Sequence[Operation], likely: int) -> tuple[int, int]:
+        """Where the ops of a vector launch that have a tile program together begin and end: as many
+        as possible from the first on. All, if none have one, or that is not known. `likely`: how
         many at the front probably have one; where it is given, as many are tried first, then twice
         as many, so that what comes apart into many launches is not looked at whole for each."""
+
+        def has_program(end: int) -> bool:
+            return self.refusal(ops[:end]) is None
+
         whole = 0, len(ops)
-        body = self.body_of(ops)
-        if body.kind or not body.is_static or all(map(is_shape_arithmetic, ops)):
-            return whole
-
-        def has_program(begin: int, end: int) -> bool:
-            return asked(self.body_of(ops[begin:end]), self.target).refusal is None
-
         while 0 < likely < len(ops):
-            if not has_program(0, likely):
+            if not has_program(likely):
                 ops = ops[:likely]
-                body = self.body_of(ops)
             likely *= 2
-        main = next((i for i, op in enumerate(ops) if multiplies(op)), 0)
-        if (answer := asked(body, self.target)).refusal is None:
-            return 0, self.fastest_end(ops, main, answer.us)
-
-        ends = range(len(ops) - 1, main, -1)  # if one has a program, shorter ones have, too
-        begins = range(1, main + 1)
-        if (at := bisect_left(ends, True, key=lambda end: has_program(0, end))) < len(ends):
-            found, op = (0, ends[at]), ops[ends[at]]
-        elif (at := bisect_left(begins, True, key=lambda i: has_program(i, len(ops)))) < main:
-            found, op = (begins[at], len(ops)), ops[begins[at] - 1]
-        elif (at := bisect_left(ends, True, key=lambda end: has_program(main, end))) < len(ends):
-            found, op = (main, ends[at]), ops[ends[at]]
-        else:
+        if (refusal := self.refusal(ops)) is None:
+            return 0, len(ops)
+        ends = range(len(ops) - 1, 0, -1)  # if one has a program, shorter ones have, too
+        if (at := bisect_left(ends, True, key=has_program)) == len(ends):
             return whole
-        why = f"with it there is no tile program: {answer.refusal}"
-        self.missed(self.rule, op, Missed(why, 0.0))
-        return found
+        why = f"with it there is no tile program: {refusal}"
+        self.missed(self.rule, ops[ends[at]], Missed(why, 0.0))
+        return 0, ends[at]
 
-    def fastest_end(self, ops: Sequence[Operation], main: int, us: float | None) -> int:
-        """Where a launch of so many microseconds, which multiplies in op number `main`, ends if the
-        ops after its end are another one and the two take the least time: the vector cores of split
-        cores start late. Estimates are those of the lowerings of both."""
-        least, best = us or 0.0, len(ops)
-        for end in range(main + 1, len(ops)):
-            own = asked(self.body_of(ops[:end]), self.target)
-            if us is None or own.us is None or own.us + self.target.launch_us >= least:
-                break  # nor is it any faster with more ops
-            rest = launch_us(self.body_of(ops[end:]), self.target)
-            if rest is not None and own.us + rest < least:
-                least, best = own.us + rest, end
-        if best < len(ops):
-            why = f"apart they are {(us or 0.0) - least:.1f} us faster"
-            self.missed(self.rule, ops[best], Missed(why, 0.0))
-        return best
+    def refusal(self, ops: Sequence[Operation]) -> str | None:
+        """Why ops have no tile program as one launch; None where they have, or nobody knows."""
+        body = self.body_of(ops)
+        if body.kind or all(map(is_shape_arithmetic, ops)):
+            return None
+        if body.is_static:
+            return asked(body, self.target).refusal
+        return None if self.sizes is None else self.sizes.refusal(body, self.target) or None
+
+    def fastest(self, ops: Sequence[Operation]) -> tuple[int, int]:
+        """Where the launch begins and ends that multiplies, if the ops before and after it are
+        others, and all of them take the least time: vector cores start late where they are apart
+        from the cube, for one."""
+        begin, end, body = 0, len(ops), self.body_of(ops)
+        products = [i for i, op in enumerate(ops) if multiplies(op)]
+        if body.kind or not body.is_static:
+            return self.longest(ops, products[0], products[-1] + 1)
+        whole = least = launch_us(body, self.target) or 0.0
+        # either side alone may start vector cores, so ends are tried without what comes before, too
+        first, last = products[0], products[-1] + 1
+        cuts = [(b, e) for b in dict.fromkeys((0, first)) for e in range(last, len(ops) + 1)]
+        cuts.remove((0, len(ops)))
+        for b, e in cuts:
+            if (us := self.apart_us(ops[b:e], ops[:b], ops[e:])) < least:
+                least, begin, end = us, b, e
+        for b in range(1, first):
+            if (us := self.apart_us(ops[b:end], ops[:b], ops[end:])) < least:
+                least, begin = us, b
+        if (begin, end) != (0, len(ops)):
+            why = f"apart they are {whole - least:.1f} us faster"
+            if (refusal := asked(body, self.target).refusal) is not None:
+                why = f"with it there is no tile program: {refusal}"
+            at = ops[end] if end < len(ops) else ops[begin - 1]
+            self.missed(self.rule, at, Missed(why, 0.0))
+        return begin, end
+
+    def longest(self, ops: Sequence[Operation], first: int, behind: int) -> tuple[int, int]:
+        """The same where sizes are not known: the launch has as many ops as have a program, with
+        those from the `first` product on, and up to `behind` the last."""
+        ends = range(len(ops), behind - 1, -1)
+        tried = [(begin, end) for begin in range(first + 1) for end in ends]
+        refusals = list[str]()
+        for begin, end in tried:
+            if (refusal := self.refusal(ops[begin:end])) is None:
+                if refusals:
+                    why = f"with it there is no tile program: {refusals[0]}"
+                    at = ops[end] if end < len(ops) else ops[begin - 1]
+                    self.missed(self.rule, at, Missed(why, 0.0))
+                return begin, end
+            refusals.append(refusal)
+        return tried[0]
+
+    def apart_us(self, launch: Sequence[Operation], *others: Sequence[Operation]) -> float:
+        """Time of a launch, and of what hangs together of other ops. Where another launch may take
+        these, they have no start of their own."""
+        total = launch_us(self.body_of(launch), self.target) or 0.0
+        for part in (part for ops in others for part in connected(ops)):
+            if not all(map(is_view, part)):
+                body = self.body_of(part)
+                taken = self.may_be_taken(part)
+                total += (core_us if taken else launch_us)(body, self.target) or 0.0
+        return total
+
+    def may_be_taken(self, ops: Sequence[Operation]) -> bool:
+        """Whether a launch of the vector unit, or of attention, may take ops, with what they are
+        computed of or what is computed of them."""
+        own, number = self.groups.of(ops[0]), self.groups.number
+        todo = [user.operation for op in ops for r in op.results for user in r.uses]
+        todo += [v.owner for op in ops for v in op.operands if isinstance(v.owner, Operation)]
+        seen = set[Operation](ops)
+        while todo:
+            if (op := todo.pop()) in seen or op not in number:
+                continue
+            seen.add(op)
+            if is_view(op):
+                todo += [use.operation for r in op.results for use in r.uses]
+            elif (group := self.groups.of(op)) is not own and group.kind is None:
+                if is_vector_op(op) or isinstance(op, AttentionOp):
+                    return True
+        return False
+
+
+def cube_first(ops: Sequence[Operation]) -> list[Operation]:
+    """Ops of a launch in an order in which those come first that products are computed of."""
+    needed = set[Operation]()
+    for op in reversed(ops):
+        if multiplies(op) or any(u.operation in needed for r in op.results for u in r.uses):
+            needed.add(op)
+    return sorted(ops, key=lambda op: op not in needed)
+
+
+def connected(ops: Sequence[Operation]) -> list[list[Operation]]:
+    """The parts of some ops that use no results of each other, each in order."""
+    parts = list[list[Operation]]()
+    for op in ops:
+        defining = {v.owner for v in op.operands}
+        mine = [part for part in parts if not defining.isdisjoint(part)]
+        parts = [part for part in parts if part not in mine]
+        parts.append([*(o for part in mine for o in part), op])
+    return parts
+
+
+def sizes_in(block: Block) -> OpenBodies | None:
+    """What is known of the launches of a block that is the body of a function with open sizes."""
+    func = block.parent_op()
+    if not isinstance(func, FuncOp) or all(map(is_settled, func.body.block.ops)):
+        return None
+    return OpenBodies.of(func)
+
+
+def is_settled(op: Operation) -> bool:
+    return all(map(has_size, op.results))
 
 
 def check_rules(disable: Iterable[str], rules: Sequence[str]) -> None:
@@ -345,8 +442,6 @@ class FusionPass(ModulePass, ABC):
     """Preset name, or path of a target file; empty: what @main was lowered to, else the default."""
     disable: tuple[str, ...] = ()
     """Rules of the pass that are left out; `ge-opt --list-rules` says what there is."""
-    tiles: bool = False
-    """Whether launches that no lowering has a tile program for come apart."""
     answers: str = ""
     """File that keeps what the library answers about launches (empty: none)."""
 
@@ -360,7 +455,7 @@ class FusionPass(ModulePass, ABC):
             return
         with disabling(self.disable), answers_in(self.answers):
             for block in list(blocks_of(op)):
-                merger = Merger(self.groups(block), machine, self.name, self.tiles)
+                merger = Merger(self.groups(block), machine, self.name, sizes_in(block))
                 self.fuse(merger)
                 for fused in merger.groups.emit():
                     share_common_subexpressions(fused.block)

@@ -21,7 +21,7 @@ from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.support.element_types import is_float, is_narrow
 from ge.dialects.support.types import element_type
-from ge.runtime.library.costs.cost import launch_us
+from ge.runtime.library.asking import launch_us
 from ge.transforms.analysis.views import whole_of
 from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import Merger
@@ -114,7 +114,7 @@ def pays(merger: Merger, cast: CastOp, group: Group) -> bool:
     if not all(isinstance(u.operation, WEIGHTED) for u in uses):
         return False
     alone, user = merger.sum_us([merger.groups.of(cast)]), merger.sum_us([group])
-    together = launch_us(merger.body_of([cast, *group.ops]), merger.target)
+    together = launch_us(merger.body_with(cast, group.ops), merger.target)
     if alone is None or user is None or together is None:
         return False
     return together <= user + alone / len(uses)

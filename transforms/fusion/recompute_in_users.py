@@ -19,10 +19,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ge.dialects.fused_op import FusedOp, RegionOp
 from ge.dialects.support.access import Access
 from ge.dialects.support.tensor_op import TensorOp
-from ge.runtime.library.costs.cost import launch_us
+from ge.runtime.library.asking import launch_us
 from ge.transforms.fusion.groups import Group, Groups
-from ge.transforms.fusion.merging import MOST_OPS, FusionPass, Merger, access, is_view
-from ge.transforms.fusion.regions import is_vector_op, mismatch
+from ge.transforms.fusion.merging import MOST_OPS, FusionPass, Merger, access, is_vector_op, is_view
+from ge.transforms.fusion.regions import mismatch
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count, declare, is_enabled
 
@@ -84,7 +84,7 @@ def duplicate_into_users(merger: Merger, op: Operation, rule: str, slower: float
     others = [u for u in users if u is not None and u is not group]
     if not others or None in users or not all(map(_is_region, (group, *others))):
         return False
-    bodies = [merger.body_of([op, *u.ops]) for u in others]
+    bodies = [merger.body_with(op, u.ops) for u in others]
     if any(len(b.ops) > MOST_OPS or mismatch(b) is not None for b in bodies):
         return False
     if len(group.ops) > 1:

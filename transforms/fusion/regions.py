@@ -11,11 +11,12 @@ softmax, norms), and
 - a lookup (gather) and a window (pool, resize) read from memory, so their first operand comes from
   outside of the region (or, for a lookup, each of its elements follows from one element of such a
   value); a short value that is broadcast is computed anew by each core;
-- the values of a small tile fit into the core's memory, and the code into its instruction cache.
+- the values of a small tile fit into the core's memory, and the code into its instruction cache
+  (a region of known sizes that has no tile program comes apart again: `Merger.with_program`).
 
 Candidates are pairs of a producer and a user, and pairs of users of one value. Pairs that save
-the most bytes of traffic merge first, as long as the launch is no slower than the two apart. Among
-equals the smallest groups merge first, so n ops take n log n steps.
+the most bytes of traffic merge first, among equals the smallest groups, so n ops take n log n
+steps.
 """
 
 from bisect import bisect_left
@@ -28,7 +29,7 @@ from operator import mul
 
 from xdsl.ir import Operation, SSAValue
 
-from ge.dialects.fused_op import Body, FusedOp
+from ge.dialects.fused_op import Body
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import CastOp, Elementwise
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
@@ -44,40 +45,24 @@ from ge.dialects.support.types import (
     numel,
     shape_of,
 )
-from ge.runtime.library.costs.tiling import vector_kernel
 from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.fusion.merging import (
     MOST_OPS,
     Merger,
     Missed,
     access,
-    can_join,
+    is_vector_op,
     is_view,
     size_of,
 )
 from ge.transforms.rewriting.counts import declare, is_enabled
 
-REGION = (
-    Access.POINTWISE,
-    Access.VIEW,
-    Access.MOVEMENT,
-    Access.LOOKUP,
-    Access.WINDOW,
-    Access.ROWS,
-)
-
-LEAST_TILE = 256  # elements of the smallest tile that is worth a step of the loop
 MOST_VALUES = 48  # values of unknown size that a kernel reads and writes at most
 SWEEPS = 3  # a pair that does not fit may fit when others have merged
 
 # Operands, or results, of an op that is merged with others at most: each needs a tile, and each way
 # to merge the op is weighed with all of them, so that time would be quadratic in their number.
 MOST_OPERANDS = 128
-
-
-def is_vector_op(op: Operation) -> bool:
-    """Whether a region can hold the op."""
-    return can_join(op) and not isinstance(op, FusedOp) and access(op) in REGION
 
 
 def mismatch(body: Body) -> str | None:
@@ -168,15 +153,12 @@ def _moves(op: TensorOp, rows: Rows | None) -> bool:
     return numel(shape[:first]) % max(rows.count, 1) != 0
 
 
-def too_large(body: Body, merger: Merger) -> str | None:
-    """Why the values of even a small tile do not fit into the core's memory; None when they do."""
-    if not body.is_static:
-        several = len(body.inputs) + len(body.outputs)
-        return f"{several} values are read and written" if several > MOST_VALUES else None
-    needed = vector_kernel(body, merger.target).on_core(LEAST_TILE, 2)
-    if needed <= merger.target.ub_bytes:
+def too_large(body: Body) -> str | None:
+    """Why a kernel of unknown sizes reads and writes too many values; None when it does not."""
+    several = len(body.inputs) + len(body.outputs)
+    if several <= MOST_VALUES or body.is_static:
         return None
-    return f"a small tile needs {needed} bytes of {merger.target.ub_bytes} on the core"
+    return f"{several} values are read and written"
 
 
 FUSE_USERS = declare("fuse-users", "an op of the vector unit joins the launch of what it uses")
@@ -313,10 +295,10 @@ def merge_edge(merger: Merger, edge: Edge) -> Missed | None:
     body: Body | None = None
     if len(first.ops) + len(second.ops) <= MOST_OPS:
         body = merger.body((first, second))
-        why = mismatch(body) or too_large(body, merger)
+        why = mismatch(body) or too_large(body)
         if why is not None:
             return Missed(why, merger.worth_us(first, second))
-    return merger.attempt(first, second, edge.rule, body)
+    return merger.attempt(first, second, edge.rule)
 
 
 class Edges:

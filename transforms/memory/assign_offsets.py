@@ -18,10 +18,11 @@ Two buffers share bytes only where every use of one happens before the first wri
 (see `liveness.py`); `packing.py` computes the offsets. Where that takes more bytes than program
 order has live at one time, the offsets follow program order, and events keep tasks in it. Inputs
 and outputs of the model have bytes of their own in the "io" segment, which the gears of a case
-share, and so has state in the "state" segment; buffers of dynamic shape stay with the device's
-allocator. Figures of the plan are attributes of the function: `npu_task.arena_bytes`,
-`npu_task.lower_bound_bytes` (the most that is live at one time), `npu_task.no_reuse_bytes`,
-`npu_task.weight_bytes` and `npu_task.io_bytes`; where there is state also `npu_task.state_bytes`.
+share; those that one transfer copies follow each other there. So has state in the "state" segment;
+buffers of dynamic shape stay with the device's allocator. Figures of the plan are attributes of the
+function: `npu_task.arena_bytes`, `npu_task.lower_bound_bytes` (the most that is live at one time),
+`npu_task.no_reuse_bytes`, `npu_task.weight_bytes` and `npu_task.io_bytes`; where there is state
+also `npu_task.state_bytes`.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -35,7 +36,8 @@ from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
-from ge.dialects.npu_task.ops import ConstantOp, SlotOp
+from ge.dialects.npu_task.memory import owner_of
+from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, SlotOp
 from ge.dialects.npu_task.program_info import IO, NO_REUSE, PINNED, STATE, state
 from ge.dialects.support.editing import erase, replace_uses
 from ge.dialects.support.errors import GeError
@@ -70,6 +72,17 @@ def side_by_side(sizes: Iterable[int]) -> tuple[list[int], int]:
     """Offsets without reuse, and the sum."""
     *offsets, total = accumulate(sizes, initial=0)
     return offsets, total
+
+
+def batches(body: Block) -> dict[AllocOp, list[AllocOp]]:
+    """What is allocated for each batch copy, in its order, by each of these buffers."""
+    rows: dict[AllocOp, list[AllocOp]] = {}
+    for op in body.ops:
+        if isinstance(op, BatchCopyOp):
+            owners = [owner_of(v).owner for v in op.on_device]
+            row = [owner for owner in owners if isinstance(owner, AllocOp)]
+            rows |= dict.fromkeys(row, row)
+    return rows
 
 
 @dataclass
@@ -151,7 +164,9 @@ class Planner:
         function; and how many bytes all take."""
         ends: dict[Block, int] = {}
         placed: dict[AllocOp, int] = {}
-        for alloc in sorted(allocs, key=lambda op: op.parent is not body):
+        rows = batches(body)
+        in_rows = dict.fromkeys(a for op in allocs for a in rows.get(op, (op,)))
+        for alloc in sorted(in_rows, key=lambda op: op.parent is not body):
             assert alloc.parent is not None
             placed[alloc] = ends.get(alloc.parent, ends.get(body, 0))
             size = align_up(byte_size(alloc.memref.type), self.alignment)

@@ -9,9 +9,9 @@ becomes
     %1 = memref.alloc() {npu_task.io} : memref<128x13xf32, hbm>
     npu_task.batch_copy %a, %b to %0, %1 : ...
 
-Buffers of a batch are allocated one after the other, so that `assign-offsets` gives them slots that
-follow each other; the host packs them into one buffer, which is not timed. Inputs are copied where
-the first of them was, outputs where the last one was.
+`assign-offsets` gives the buffers of a batch slots that follow each other; the host packs them
+into one buffer, which is not timed. Inputs are copied where the first of them was, outputs where
+the last one was.
 
 A batch has at most `limit` bytes; by default as many as a transfer moves in the time of the
 smallest one (`full_rate_bytes` of the target). Then it takes as long as each of its copies took:

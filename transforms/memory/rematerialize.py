@@ -34,7 +34,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.library.costs.cost import task_time
+from ge.runtime.library.asking import launch_us
 from ge.transforms.analysis.aliasing import erase_unused
 from ge.transforms.analysis.task_graph import TaskGraph
 from ge.transforms.analysis.views import storage, view_offsets
@@ -47,9 +47,8 @@ def launch_costs(module: ModuleOp, target: Target) -> dict[str, float]:
     costs: dict[str, float] = {}
     for kernel in module.ops:
         if isinstance(kernel, KernelOp) and is_repeatable(kernel):
-            time = task_time(kernel.main, kernel.engine.data, kernel.tiling, target)
-            if time is not None:
-                costs[kernel.sym_name.data] = time.total_us + target.launch_us
+            if (us := launch_us(kernel.main, target)) is not None:
+                costs[kernel.sym_name.data] = us
     return costs
 
 

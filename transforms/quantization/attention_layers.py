@@ -22,7 +22,7 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.support.inference import SEGMENTS
 from ge.dialects.support.types import element_type, shape_of, tensor
 from ge.dialects.targets.target import Target
-from ge.runtime.library.costs.cost import launch_us
+from ge.runtime.library.asking import launch_us
 from ge.transforms.graph.canonical.linear_maps import as_type
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 from ge.transforms.quantization.grids import Quantized, Refused, known

@@ -16,7 +16,7 @@ from ge.dialects.fused_op import Body
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import target_for
-from ge.runtime.library.costs.cost import launch_us
+from ge.runtime.library.asking import launch_us
 from ge.transforms.analysis.views import view_offsets
 from ge.transforms.rewriting import remarks
 

@@ -54,6 +54,7 @@ from ge.dialects.targets.target import Target, target_for
 from ge.runtime.clock.clock import ProgramClock
 from ge.runtime.clock.issue import Issue
 from ge.runtime.clock.timeline import Timeline
+from ge.runtime.library.answers import answers_in
 from ge.runtime.library.costs.estimates import core_estimates
 from ge.transforms.analysis.aliasing import arena_bytes
 from ge.transforms.analysis.dependencies import Segment, segments
@@ -361,10 +362,13 @@ class AssignStreamsPass(ModulePass):
     memory_limit: int = 0
     """Bytes that may be live at one time where that makes the program faster; at least as many as
     the order of the program needs."""
+    answers: str = ""
+    """File that keeps what the library answers about launches (empty: none)."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if (main := main_function(op)) is not None:
-            self.assign(op, main, target_for(main, self.target))
+            with answers_in(self.answers):
+                self.assign(op, main, target_for(main, self.target))
 
     def assign(self, module: ModuleOp, func: FuncOp, target: Target) -> None:
         most = 1 if self.single else STREAMS if self.in_order else STREAMS + MORE_STREAMS

@@ -42,7 +42,6 @@ from ge.dialects.support.operation import segments as segment_sizes
 from ge.dialects.support.types import element_type, numel, set_type, shape_of, tensor
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.clock.clock import ProgramClock, UnknownShapes
-from ge.runtime.library.costs.tiling import choose_tiling
 from ge.transforms.analysis.dependencies import Segment, segments
 from ge.transforms.schedule.assign_streams import (
     MORE_STREAMS,
@@ -88,9 +87,6 @@ def part_of(kernel: KernelOp, cut: Cut, count: int, name: str, target: Target) -
     if list(part.main.infer()) != [want]:
         return None
     set_type(part.main.results[0], want)
-    tiling = choose_tiling(part.main, kernel.engine.data, target)
-    if tiling is not None:
-        part.properties["tiling"] = tiling
     return part
 
 

@@ -21,7 +21,6 @@ from ge.dialects.support.types import Dense, Shape, constant_value, element_type
 from ge.dialects.targets.target import Target
 from ge.runtime.data.arrays import Array, array_of
 from ge.runtime.library.costs.structure import settle
-from ge.runtime.library.costs.tiling import choose_tiling
 from ge.transforms.analysis.engines import choose_engine
 from ge.transforms.shapes.alike import Likeness, Translation, keeps_constants
 from ge.transforms.shapes.specialize import Body, Surroundings, specialize
@@ -173,9 +172,7 @@ class Kernels:
                 if value is not None:
                     made.constants[op.result] = value
             elif isinstance(op, TensorOp) and op not in body.views:
-                made.kernels[op] = new, _ = outlining.kernel(op)
-                if not outlining.is_cut(op):
-                    new.tiling = choose_tiling(new.main, new.engine.data, self.target)
+                made.kernels[op] = outlining.kernel(op)
         return made
 
     def add(self, kernel: KernelOp, made: Made) -> Launch:

@@ -1,15 +1,15 @@
-"""Fused ops whose tiles do not fit on a core, in parts that do.
+"""Fused ops that no tile program fits on a core for, in parts that have one.
 
-    %y = fused_op.region(%x, %p, %t) {          with the rows of %t that a tile of its transposed
-      graph.gather, graph.transpose, graph.add   takes, more than a core holds at 2x4x128x128
+    %y = fused_op.linear(%q, %k, %m) {          with more scores in a row than a core holds, of
+      graph.matmul, graph.add, graph.softmax     which softmax needs all
     }
 becomes
-    %b = fused_op.region(%p, %t) { graph.gather, graph.transpose }
-    %y = graph.add %x, %b
+    %s = fused_op.linear(%q, %k, %m) { graph.matmul, graph.add }
+    %y = graph.softmax %s
 
 What is fused while sizes are unknown may turn out too large at the sizes of a gear, or of a run
-(see `transforms/shapes/kernels.py`). A part has as many members, in their order, as fit; what does
-not fit on its own stays, and is refused where its kernel is verified.
+(see `transforms/shapes/kernels.py`). A part has as many members, in their order, as fit; what has
+no program on its own stays without one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import Body, CustomOp, FusedOp, RegionOp, YieldOp, worker
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.editing import detach, set_operands
 from ge.dialects.support.locations import fuse_locations
 from ge.dialects.support.operation import (
@@ -35,24 +36,24 @@ from ge.dialects.support.operation import (
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
-from ge.runtime.library.costs.tiling import choose_tiling, fits, on_core_bytes
+from ge.runtime.library.asking import asked
 from ge.transforms.analysis.engines import choose_engine
 
 Fused = TypeVar("Fused", bound=FusedOp)
 
 
 def fits_core(op: TensorOp, target: Target) -> bool:
-    """Whether some tiles of an op fit on a core; of one of unknown sizes that is not known."""
+    """Whether an op has a program on the cores; of one of unknown sizes that is not known."""
     body = Body.of(op)
-    tiling = choose_tiling(body, choose_engine(op, body.ops), target)
-    return tiling is None or fits(on_core_bytes(body, tiling, target), target)
+    on_core = choose_engine(op, body.ops) in (Engine.CUBE, Engine.VECTOR) and body.is_static
+    return not on_core or asked(body, target).refusal is None
 
 
 def split_oversized(
     block: Block, target: Target, is_cut: Callable[[TensorOp], bool] = lambda op: False
 ) -> None:
-    """Split the fused ops of a block that do not fit. `is_cut`: whether there are tiles for an op
-    that fit, which are not looked for then."""
+    """Split the fused ops of a block that have no program. `is_cut`: whether an op is known to have
+    one, which is not asked for then."""
     for op in list(block.ops):
         if isinstance(op, FusedOp) and not isinstance(op, CustomOp):
             if not is_cut(op) and not fits_core(op, target):

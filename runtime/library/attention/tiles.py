@@ -16,10 +16,9 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Shape, align_up, element_type, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK, FRACTAL
-from ge.runtime.library.costs.cube import peak_macs
 from ge.runtime.library.costs.cycles import row_reduction
 from ge.runtime.library.costs.instructions import REPEAT_BYTES
-from ge.runtime.library.costs.split_cores import share_of
+from ge.runtime.library.costs.rates import peak_macs, share_of
 from ge.runtime.library.launch import NotLowered
 
 AHEAD = 3  # tiles of keys that the cube is ahead of what the vector cores give back

@@ -16,10 +16,9 @@ from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.support.types import align_up, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
-from ge.runtime.library.convolution.convolution import Blocks
+from ge.runtime.library.convolution.blocks import Blocks
 from ge.runtime.library.convolution.cuts import Convolution, Cut
-from ge.runtime.library.costs.cube import peak_macs
-from ge.runtime.library.costs.split_cores import window_rate
+from ge.runtime.library.costs.rates import peak_macs, window_rate
 from ge.runtime.library.language.indices import ceil_div
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Argument

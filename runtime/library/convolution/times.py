@@ -19,9 +19,8 @@ from ge.runtime.library.convolution.cuts import (
     cuts,
     longest_part,
 )
-from ge.runtime.library.costs.cube import peak_macs
 from ge.runtime.library.costs.instructions import REPEAT_BYTES
-from ge.runtime.library.costs.split_cores import share_of, window_rate
+from ge.runtime.library.costs.rates import peak_macs, share_of, window_rate
 from ge.runtime.library.matmul.blocks import SUM_BYTES
 
 ROUNDED = 1 - 1e-9  # sums of floats in another order

@@ -33,7 +33,8 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph.convolution import ConvTransposeOp
 from ge.dialects.support.types import Shape, shape_of
-from ge.runtime.library.convolution.convolution import Blocks, by_blocks
+from ge.runtime.library.convolution.blocks import Blocks
+from ge.runtime.library.convolution.convolution import by_blocks
 from ge.runtime.library.convolution.cuts import Convolution, Cut, check_elements
 from ge.runtime.library.language.indices import Index, Scalar, SharedIndex
 from ge.runtime.library.language.values import Box, Tile, Transposed

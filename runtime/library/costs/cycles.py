@@ -81,9 +81,8 @@ from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import BLOCK, Memory, fifo_type, tile_type
 from ge.dialects.tile.unfold import UnfoldOp
-from ge.runtime.library.costs.cube import peak_macs
 from ge.runtime.library.costs.instructions import ELEMENTWISE, REPEAT_BYTES, bits_of
-from ge.runtime.library.costs.split_cores import MOST_STRIDE, share_of, window_rate
+from ge.runtime.library.costs.rates import MOST_STRIDE, peak_macs, share_of, window_rate
 
 PARTIAL_CYCLES = 16  # of a repeat that is not full: pto-isa
 MOST_REPEATS = 255  # of an instruction: official

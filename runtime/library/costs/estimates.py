@@ -2,6 +2,7 @@
 and again, and before anybody has simulated a program."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -20,7 +21,7 @@ from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.transfers import PopOp, StoreOp
 from ge.dialects.tile.types import tile_type
 from ge.runtime.library.costs.loop_nest import LoopNests
-from ge.runtime.library.costs.pipes import CoreTime, CoreTimes
+from ge.runtime.library.costs.times import CoreTime, CoreTimes
 
 
 class Figures(NamedTuple):
@@ -37,6 +38,7 @@ class Figures(NamedTuple):
     vector_us: float
     load_us: float
     store_us: float
+    moved: int  # bytes between the cores and L2, of all cores
     tile: tuple[int, ...]  # m, n and k on the cube, elements on vector cores
     buffers: int  # 2 where the next tile comes while one is worked on
 
@@ -50,6 +52,13 @@ class Figures(NamedTuple):
         """Of a launch with its operands in HBM, without its launch cost."""
         return self.start_us + max(self.cold_us, self.hbm_us)
 
+    def core_us(self, held: tuple[float, ...]) -> float:
+        """With these parts of the operands in L2, behind the start."""
+        loaded = sum(self.sizes)
+        warm = sum(part * size for part, size in zip(held, self.sizes, strict=False))
+        left = 1.0 - warm / loaded if loaded else 1.0
+        return max(self.time(held).core_us, self.hbm_us * left)
+
     def time(self, held: tuple[float, ...]) -> CoreTime:
         """With these parts of the arguments in L2: between cold and warm as the bytes are."""
         total = sum(self.sizes)
@@ -58,13 +67,19 @@ class Figures(NamedTuple):
         return CoreTime(self.start_us, core_us, *self[6:10])
 
 
+@cache
+def core_times(figures: Figures) -> CoreTimes:
+    """The same for a clock."""
+    return CoreTimes(figures.cores, figures.time, lambda: figures.moved, estimated=True)
+
+
 def read_figures(kept: Sequence[Any] | None) -> Figures | None:
     """Figures that were written as JSON."""
     if kept is None:
         return None
-    cores, sizes, *times, tile, buffers = kept
+    cores, sizes, *times, moved, tile, buffers = kept
     named = tuple((name, count) for name, count in cores)
-    return Figures._make([named, tuple(sizes), *times, tuple(tile), buffers])
+    return Figures._make([named, tuple(sizes), *times, moved, tuple(tile), buffers])
 
 
 def between(least: Figures, most: Figures, sizes: tuple[int, ...]) -> Figures:
@@ -73,9 +88,9 @@ def between(least: Figures, most: Figures, sizes: tuple[int, ...]) -> Figures:
     run."""
     first, last = sum(least.sizes), sum(most.sizes)
     part = (sum(sizes) - first) / (last - first) if last != first else 1.0
-    pairs = zip(least[2:10], most[2:10], strict=True)
-    times = [max(a + (b - a) * part, 0.0) for a, b in pairs]
-    return Figures._make([most.cores, sizes, *times, *most[10:]])
+    pairs = zip(least[2:11], most[2:11], strict=True)
+    *times, moved = [max(a + (b - a) * part, 0.0) for a, b in pairs]
+    return Figures._make([most.cores, sizes, *times, int(moved), *most[11:]])
 
 
 _known: WeakKeyDictionary[KernelOp, tuple[Target, Figures | None]] = WeakKeyDictionary()
@@ -127,7 +142,8 @@ def figures(op: KernelOp, target: Target) -> Figures:
     pipes = busy("m"), busy("v"), busy("mte2"), busy("fix", "mte3")
     times = start, cold.core_us, warm.core_us, cold.hbm_us, *pipes
     overlaps = any(isinstance(o, AllocOp) and o.copies > 1 for o in inner)
-    return Figures(cores, sizes, *times, tile_of(op, inner), 1 + overlaps)
+    moved = nests.traffic.moved
+    return Figures(cores, sizes, *times, moved, tile_of(op, inner), 1 + overlaps)
 
 
 def tile_of(op: KernelOp, inner: Sequence[Operation]) -> tuple[int, ...]:
@@ -159,5 +175,5 @@ def core_estimates(module: ModuleOp, target: Target) -> Mapping[str, CoreTimes]:
     found: dict[str, CoreTimes] = {}
     for op in module.ops:
         if isinstance(op, KernelOp) and (known := figures_of(op, target)) is not None:
-            found[op.sym_name.data] = CoreTimes(known.cores, known.time)
+            found[op.sym_name.data] = core_times(known)
     return found

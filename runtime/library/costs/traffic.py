@@ -12,8 +12,8 @@ from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp, ProgramOp
 from ge.runtime.library.costs.cycles import Share
-from ge.runtime.library.costs.pipes import evicted_bytes, hbm_bytes_per_us
 from ge.runtime.library.costs.reuse import loaded_again
+from ge.runtime.library.costs.times import evicted_bytes, hbm_bytes_per_us
 
 Held = tuple[float, ...]  # the parts of a kernel's arguments that are in L2; others are in HBM
 
@@ -38,6 +38,11 @@ class KernelTraffic:
     def total(self) -> Counter[SSAValue]:
         """Of all units."""
         return sum(self.loaded, Counter[SSAValue]())
+
+    @property
+    def moved(self) -> int:
+        """Bytes between the cores and L2, of all cores."""
+        return sum(self.total.values()) + sum(self.stored.values())
 
     @cached_property
     def again(self) -> Counter[SSAValue]:

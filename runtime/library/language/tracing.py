@@ -325,21 +325,19 @@ class Tracer:
         """From device memory to L1 or UB; returns the tile. Outside of the tensor it becomes `pad`.
         `rows` (first, count, step): the box becomes these rows of it, and others stay."""
         side = self.side_of(tile)
-        if isinstance(v.box_of(box).argument, OneNumber):
-            return self.load_number(tile, box.argument, pad)
+        if isinstance(number := v.box_of(box).argument, OneNumber):
+            return self.load_number(tile, number, pad)
         shape = tile.shape if rows is None else (rows[1], tile.shape[1])
         place = box.value(side, shape)
         apart = None if rows is None else (side.index(rows[0]), whole(rows[2]))
         side.add(transfers.LoadOp, place, tile.value(side), pad, apart)
         return tile
 
-    def load_number(self, tile: v.Tile, argument: v.Argument, pad: float | None) -> v.Tile:
+    def load_number(self, tile: v.Tile, argument: OneNumber, pad: float | None) -> v.Tile:
         """What a load of a constant of one element is: nothing lies in memory."""
-        assert isinstance(argument, OneNumber)
-        one = tile
-        if tile.shape != (1, 1) and pad is not None:
+        one = tile if pad is None or tile.shape == (1, 1) else tile.part(0, 0, (1, 1))
+        if pad is not None and one is not tile:
             self.fill(tile, pad)
-            one = tile.part(0, 0, (1, 1))
         self.fill(one, argument.number)
         return tile
 
@@ -371,8 +369,7 @@ class Tracer:
     def gather(self, target: v.Tile, source: v.Tile, at: v.Tile) -> v.Tile:
         """The columns of each row of `source` whose numbers (i32) the row of `at`, or its only row,
         has. Returns the target."""
-        ends = (t.value(self.vector) for t in (source, at, target))
-        self.vector.add(compute.GatherOp, *ends)
+        self.vector.add(compute.GatherOp, *(t.value(self.vector) for t in (source, at, target)))
         return target
 
     def scatter(self, target: v.Tile, source: v.Tile, at: v.Tile, combine: str = "none") -> v.Tile:
@@ -451,12 +448,9 @@ class Tracer:
 
     def staging_of(self, type: TileType) -> list[v.Tile]:
         """Two tiles of L0 of this type, or of one with more rows of which there are some."""
+        wanted = type.space, type.element, type.cols
         for known, tiles in self.staging.items():
-            alike = (known.space, known.element, known.cols) == (
-                type.space,
-                type.element,
-                type.cols,
-            )
+            alike = (known.space, known.element, known.cols) == wanted
             if alike and known.rows.data >= type.rows.data:
                 return tiles
         self.staging[type] = [v.Buffer(self, type, self.cube.alloc(type)) for _ in range(2)]

@@ -19,9 +19,8 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK, FRACTAL
-from ge.runtime.library.costs.cube import peak_macs
 from ge.runtime.library.costs.instructions import REPEAT_BYTES
-from ge.runtime.library.costs.split_cores import MOST_STRIDE, share_of
+from ge.runtime.library.costs.rates import MOST_STRIDE, peak_macs, share_of
 
 SUM_BYTES = 4  # of f32 and of i32
 VECTOR_OPS = 6  # cycles of a repeat that epilogues take, about

@@ -16,7 +16,7 @@ from math import ceil, inf, prod
 
 from ge.dialects.support.types import align_up
 from ge.dialects.targets.target import Target
-from ge.runtime.library.costs.split_cores import MOST_STRIDE, share_of
+from ge.runtime.library.costs.rates import MOST_STRIDE, share_of
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar, ceil_div
 from ge.runtime.library.language.tracing import Tracer

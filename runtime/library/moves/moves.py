@@ -66,9 +66,9 @@ def is_repeat(op: object) -> bool:
 
 def lower_moves(launch: Launch) -> Written:
     """Moves, with elementwise ops between them, by pieces of the results."""
-    results = [x for op in launch.body.ops for x in op.results]
-    widths = [bitwidth(element_type(x)) for x in (*launch.body.inputs, *results)]
-    if any(numel(shape_of(x)) == 0 for x in (*launch.body.inputs, *results)):
+    values = *launch.body.inputs, *(x for op in launch.body.ops for x in op.results)
+    widths = [bitwidth(element_type(x)) for x in values]
+    if any(numel(shape_of(x)) == 0 for x in values):
         raise NotLowered("it has no elements")
     if min(widths) < 8:
         raise NotLowered("elements of less than a byte are not moved")
@@ -398,7 +398,6 @@ class MovePull(Pull):
         return super().expression(value, box, column)
 
     def computed(self, op: TensorOp, value: SSAValue, box: Box, column: bool) -> v.Expression:
-        shape = tile_shape(box, column)
         match op:
             case TransposeOp():
                 return self.transposed(op, box, column)
@@ -406,17 +405,17 @@ class MovePull(Pull):
                 index = self.parts_of[op]
                 return self.expression(op.inputs[index], self.need(op, index, box), column)
             case SliceOp():
-                return self.sliced(op, box, shape, column)
+                return self.sliced(op, box, tile_shape(box, column), column)
             case SplitOp():
                 part = list[SSAValue](op.results).index(value)
                 return self.expression(op.input, self.need(op, 0, box, part), column)
             case PadOp():
-                return self.padded(op, box, shape)
+                return self.padded(op, box, tile_shape(box, column))
             case GatherOp() | GatherElementsOp() | GatherNdOp():
                 return self.gathered(op, op.input, box, column)
             case BroadcastToOp():
                 found = self.expression(op.input, *self.broadcast_box(op, 0, box, column))
-                return self.filled(shape, value, found)
+                return self.filled(tile_shape(box, column), value, found)
             case _:
                 return super().computed(op, value, box, column)
 

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file -p fuse-attention | filecheck %s
+// RUN: ge-opt %s --split-input-file -p 'fuse-attention{target=910_merged}' | filecheck %s
 
 // Attention alone: the algorithm is another one.
 func.func @case1(%q: tensor<1x2x8x16xf32>, %k: tensor<1x2x8x16xf32>, %v: tensor<1x2x8x16xf32>) -> tensor<1x2x8x16xf32> {

@@ -1,5 +1,6 @@
 // RUN: ge-opt %s -p 'fuse-linear{target=910_merged}' | filecheck %s
 // RUN: ge-opt %s -p 'fuse-linear{target=910_merged disable=fuse-input}' | filecheck %s --check-prefix=OFF
+// RUN: ge-opt %s -p 'fuse-linear{target=910b2}' | filecheck %s --check-prefix=SPLIT
 
 // An input is rounded in the launch of each product that it goes into, the epilogue included.
 func.func @main(%x: tensor<64x64xf32>, %w: tensor<64x64xf16>) -> (tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>) {
@@ -25,3 +26,7 @@ func.func @main(%x: tensor<64x64xf32>, %w: tensor<64x64xf16>) -> (tensor<64x64xf
 // CHECK-NEXT: graph.matmul
 // OFF:        func.func @main
 // OFF-NEXT:   graph.cast %x
+// Either side of a product would start vector cores, which takes longer: both stay apart.
+// SPLIT:      func.func @main
+// SPLIT-NOT:  fused_op
+// SPLIT:      func.return

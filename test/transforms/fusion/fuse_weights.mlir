@@ -64,19 +64,19 @@ func.func @case3(%x: tensor<8x256xf16>, %y: tensor<8x256xf16>) -> (tensor<8x512x
 
 // -----
 
-// The filters of a convolution.
-func.func @case4(%x: tensor<1x64x16x16xf16>) -> tensor<1x64x16x16xf16> {
+// The filters of a convolution, of which sizes are unknown: no program dequantizes them.
+func.func @case4(%x: tensor<?x64x16x16xf16>) -> tensor<?x64x16x16xf16> {
   %w = graph.constant #graph.weight<"w"> : tensor<64x64x3x3xi8>
   %s = graph.constant #graph.weight<"s"> : tensor<64xf16>
   %0 = graph.dequantize %w, %s {axis = 0 : i64} : (tensor<64x64x3x3xi8>, tensor<64xf16>) -> tensor<64x64x3x3xf16>
-  %1 = graph.conv %x, %0 strides [1, 1] pads [1, 1, 1, 1] : (tensor<1x64x16x16xf16>, tensor<64x64x3x3xf16>) -> tensor<1x64x16x16xf16>
-  %2 = graph.relu %1 : (tensor<1x64x16x16xf16>) -> tensor<1x64x16x16xf16>
-  func.return %2 : tensor<1x64x16x16xf16>
+  %1 = graph.conv %x, %0 strides [1, 1] pads [1, 1, 1, 1] : (tensor<?x64x16x16xf16>, tensor<64x64x3x3xf16>) -> tensor<?x64x16x16xf16>
+  %2 = graph.relu %1 : (tensor<?x64x16x16xf16>) -> tensor<?x64x16x16xf16>
+  func.return %2 : tensor<?x64x16x16xf16>
 }
 // CHECK-LABEL: func.func @case4(
+// CHECK:         graph.dequantize
 // CHECK:         fused_op.conv(
-// CHECK:           graph.dequantize
-// CHECK-NEXT:      graph.conv
+// CHECK:           graph.conv
 // CHECK-NEXT:      graph.relu
 // OFF-LABEL: func.func @case4(
 // OFF:         graph.dequantize
@@ -110,3 +110,20 @@ func.func @case6(%x: tensor<2x64x256xf16>, %w: tensor<256x512xf16>) -> tensor<2x
 // CHECK:         fused_op.linear(%x, %w, %p, %s)
 // CHECK:           graph.dequantize
 // CHECK-NEXT:      graph.add
+
+// -----
+
+// Of known sizes, no tile program of a convolution dequantizes filters: they come apart again.
+func.func @case7(%x: tensor<1x64x16x16xf16>) -> tensor<1x64x16x16xf16> {
+  %w = graph.constant #graph.weight<"w"> : tensor<64x64x3x3xi8>
+  %s = graph.constant #graph.weight<"s"> : tensor<64xf16>
+  %0 = graph.dequantize %w, %s {axis = 0 : i64} : (tensor<64x64x3x3xi8>, tensor<64xf16>) -> tensor<64x64x3x3xf16>
+  %1 = graph.conv %x, %0 strides [1, 1] pads [1, 1, 1, 1] : (tensor<1x64x16x16xf16>, tensor<64x64x3x3xf16>) -> tensor<1x64x16x16xf16>
+  %2 = graph.relu %1 : (tensor<1x64x16x16xf16>) -> tensor<1x64x16x16xf16>
+  func.return %2 : tensor<1x64x16x16xf16>
+}
+// CHECK-LABEL: func.func @case7(
+// CHECK:         %[[D:.*]] = graph.dequantize
+// CHECK:         fused_op.conv(%x, %[[D]])
+// CHECK:           graph.conv
+// CHECK-NEXT:      graph.relu

@@ -4,8 +4,8 @@
 // The copies become part of launches, and no launch spans the place: the product leaves %p and %n.
 // RUN: ge-opt %s -p 'recompute-elementwise,fuse-linear{target=910_merged},fuse-region{target=910_merged}' | filecheck %s --check-prefix=FUSED
 // Memory level 3 does so, and says how many bytes that takes.
-// RUN: ge-compile %s --memory 2 -o - | filecheck %s --check-prefix=KEPT
-// RUN: ge-compile %s --memory 3 -o %t.mlir
+// RUN: ge-compile %s --target 310p3 --memory 2 -o - | filecheck %s --check-prefix=KEPT
+// RUN: ge-compile %s --target 310p3 --memory 3 -o %t.mlir
 // RUN: ge-opt %t.mlir -p verify-plan,verify-schedule | filecheck %s --check-prefix=PLAN
 
 // CHECK-LABEL: func.func @main

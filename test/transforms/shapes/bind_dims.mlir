@@ -22,7 +22,7 @@
 // an output of the model too.
 
 // CHECK-NOT:  on host
-// CHECK:      npu_task.kernel @linear_0 on cube tiling
+// CHECK:      npu_task.kernel @linear_0 on cube {
 // CHECK:      ^bb0(%0: tensor<6x64xf32>, %1: tensor<64x32xf32>):
 // CHECK:      func.func @main(%x: memref<6x64xf32, #npu_task<space host>> {graph.name = "x"})
 // CHECK-SAME:   attributes {npu_task.target = "910_merged"}
@@ -37,7 +37,7 @@
 
 // NUMBERS:      y: float32[6, 2, 16]
 // NUMBERS-NEXT: n: int64[1] = 6
-// TIME:     latency {{.*}} on 910_merged (idealised: no such chip), by formula
+// TIME:     latency {{.*}} on 910_merged (idealised: no such chip), simulated
 
 func.func @main(%x: tensor<?x64xf32> {graph.name = "x", graph.dims = ["batch", ""]})
     -> (tensor<?x2x16xf32> {graph.name = "y"}, tensor<1xi64> {graph.name = "n"}) {

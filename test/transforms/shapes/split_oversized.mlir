@@ -1,75 +1,76 @@
 // RUN: ge-opt %s --split-input-file -p split-oversized | filecheck %s
 
-// A tile of what is transposed and broadcast takes more rows than a core holds.
-func.func @oversized(%x: tensor<2x4x128x128xf32>, %p: tensor<128x128xi64>, %q: tensor<128x128xi64>, %t: tensor<16x4xf32>) -> tensor<2x4x128x128xf32> {
-  %y = fused_op.region(%x, %p, %q, %t) : (tensor<2x4x128x128xf32>, tensor<128x128xi64>, tensor<128x128xi64>, tensor<16x4xf32>) -> tensor<2x4x128x128xf32> {
-  ^bb0(%0: tensor<2x4x128x128xf32>, %1: tensor<128x128xi64>, %2: tensor<128x128xi64>, %3: tensor<16x4xf32>):
-    %i = graph.minimum %1, %2 : (tensor<128x128xi64>, tensor<128x128xi64>) -> tensor<128x128xi64>
-    %g = graph.gather %3, %i : (tensor<16x4xf32>, tensor<128x128xi64>) -> tensor<128x128x4xf32>
-    %b = graph.transpose %g permutation [2, 0, 1] : tensor<128x128x4xf32> -> tensor<4x128x128xf32>
-    %s = graph.add %0, %b : (tensor<2x4x128x128xf32>, tensor<4x128x128xf32>) -> tensor<2x4x128x128xf32>
-    fused_op.yield %s : tensor<2x4x128x128xf32>
+// A row of 65,536 scores does not fit on a core, of which softmax needs all.
+func.func @oversized(%q: tensor<64x32xf32>, %k: tensor<32x65536xf32>, %m: tensor<64x65536xf32>) -> tensor<64x65536xf32> {
+  %y = fused_op.linear(%q, %k, %m) : (tensor<64x32xf32>, tensor<32x65536xf32>, tensor<64x65536xf32>) -> tensor<64x65536xf32> {
+  ^bb0(%0: tensor<64x32xf32>, %1: tensor<32x65536xf32>, %2: tensor<64x65536xf32>):
+    %p = graph.matmul %0, %1 : (tensor<64x32xf32>, tensor<32x65536xf32>) -> tensor<64x65536xf32>
+    %s = graph.add %p, %2 : (tensor<64x65536xf32>, tensor<64x65536xf32>) -> tensor<64x65536xf32>
+    %w = graph.softmax %s : (tensor<64x65536xf32>) -> tensor<64x65536xf32>
+    fused_op.yield %w : tensor<64x65536xf32>
   }
-  func.return %y : tensor<2x4x128x128xf32>
+  func.return %y : tensor<64x65536xf32>
 }
 // CHECK-LABEL: func.func @oversized(
-// CHECK-NEXT:    %[[B:.*]] = fused_op.region(%p, %q, %t) {{.*}} -> tensor<4x128x128xf32> {
-// CHECK:           graph.minimum
-// CHECK-NEXT:      graph.gather
-// CHECK-NEXT:      %[[T:.*]] = graph.transpose
+// CHECK-NEXT:    %[[S:.*]] = fused_op.linear(%q, %k, %m) {{.*}} -> tensor<64x65536xf32> {
+// CHECK:           graph.matmul
+// CHECK-NEXT:      %[[T:.*]] = graph.add
 // CHECK-NEXT:      fused_op.yield %[[T]]
-// CHECK:         %[[Y:.*]] = graph.add %x, %[[B]]
+// CHECK:         %[[Y:.*]] = graph.softmax %[[S]]
 // CHECK-NEXT:    func.return %[[Y]]
 
 // -----
 
-// What fits stays: without a broadcast each core makes the rows of its own tiles.
-func.func @fits(%x: tensor<4x128x128xf32>, %p: tensor<128x128xi64>, %q: tensor<128x128xi64>, %t: tensor<16x4xf32>) -> tensor<4x128x128xf32> {
-  %y = fused_op.region(%x, %p, %q, %t) : (tensor<4x128x128xf32>, tensor<128x128xi64>, tensor<128x128xi64>, tensor<16x4xf32>) -> tensor<4x128x128xf32> {
-  ^bb0(%0: tensor<4x128x128xf32>, %1: tensor<128x128xi64>, %2: tensor<128x128xi64>, %3: tensor<16x4xf32>):
-    %i = graph.minimum %1, %2 : (tensor<128x128xi64>, tensor<128x128xi64>) -> tensor<128x128xi64>
-    %g = graph.gather %3, %i : (tensor<16x4xf32>, tensor<128x128xi64>) -> tensor<128x128x4xf32>
-    %b = graph.transpose %g permutation [2, 0, 1] : tensor<128x128x4xf32> -> tensor<4x128x128xf32>
-    %s = graph.add %0, %b : (tensor<4x128x128xf32>, tensor<4x128x128xf32>) -> tensor<4x128x128xf32>
-    fused_op.yield %s : tensor<4x128x128xf32>
+// What fits stays.
+func.func @fits(%q: tensor<64x32xf32>, %k: tensor<32x512xf32>, %m: tensor<64x512xf32>) -> tensor<64x512xf32> {
+  %y = fused_op.linear(%q, %k, %m) : (tensor<64x32xf32>, tensor<32x512xf32>, tensor<64x512xf32>) -> tensor<64x512xf32> {
+  ^bb0(%0: tensor<64x32xf32>, %1: tensor<32x512xf32>, %2: tensor<64x512xf32>):
+    %p = graph.matmul %0, %1 : (tensor<64x32xf32>, tensor<32x512xf32>) -> tensor<64x512xf32>
+    %s = graph.add %p, %2 : (tensor<64x512xf32>, tensor<64x512xf32>) -> tensor<64x512xf32>
+    %w = graph.softmax %s : (tensor<64x512xf32>) -> tensor<64x512xf32>
+    fused_op.yield %w : tensor<64x512xf32>
   }
-  func.return %y : tensor<4x128x128xf32>
+  func.return %y : tensor<64x512xf32>
 }
 // CHECK-LABEL: func.func @fits(
-// CHECK-NEXT:    fused_op.region(%x, %p, %q, %t)
-// CHECK-NOT:     graph.add %x
+// CHECK-NEXT:    %[[Y:.*]] = fused_op.linear(%q, %k, %m)
+// CHECK:           graph.softmax
+// CHECK:         func.return %[[Y]]
 
 // -----
 
 // Of unknown sizes nothing is known.
-func.func @unknown(%x: tensor<2x4x?x?xf32>, %p: tensor<?x?xi64>, %t: tensor<16x4xf32>) -> tensor<2x4x?x?xf32> {
-  %y = fused_op.region(%x, %p, %t) : (tensor<2x4x?x?xf32>, tensor<?x?xi64>, tensor<16x4xf32>) -> tensor<2x4x?x?xf32> {
-  ^bb0(%0: tensor<2x4x?x?xf32>, %1: tensor<?x?xi64>, %3: tensor<16x4xf32>):
-    %g = graph.gather %3, %1 : (tensor<16x4xf32>, tensor<?x?xi64>) -> tensor<?x?x4xf32>
-    %b = graph.transpose %g permutation [2, 0, 1] : tensor<?x?x4xf32> -> tensor<4x?x?xf32>
-    %s = graph.add %0, %b : (tensor<2x4x?x?xf32>, tensor<4x?x?xf32>) -> tensor<2x4x?x?xf32>
-    fused_op.yield %s : tensor<2x4x?x?xf32>
+func.func @unknown(%q: tensor<64x32xf32>, %k: tensor<32x?xf32>) -> tensor<64x?xf32> {
+  %y = fused_op.linear(%q, %k) : (tensor<64x32xf32>, tensor<32x?xf32>) -> tensor<64x?xf32> {
+  ^bb0(%0: tensor<64x32xf32>, %1: tensor<32x?xf32>):
+    %p = graph.matmul %0, %1 : (tensor<64x32xf32>, tensor<32x?xf32>) -> tensor<64x?xf32>
+    %w = graph.softmax %p : (tensor<64x?xf32>) -> tensor<64x?xf32>
+    fused_op.yield %w : tensor<64x?xf32>
   }
-  func.return %y : tensor<2x4x?x?xf32>
+  func.return %y : tensor<64x?xf32>
 }
 // CHECK-LABEL: func.func @unknown(
-// CHECK-NEXT:    fused_op.region(%x, %p, %t)
+// CHECK-NEXT:    %[[Y:.*]] = fused_op.linear(%q, %k)
+// CHECK:         func.return %[[Y]]
 
 // -----
 
-// A value that another part, and the function, use is a result of its part.
-func.func @used(%x: tensor<2x4x128x128xf32>, %p: tensor<128x128xi64>, %q: tensor<128x128xi64>, %t: tensor<16x4xf32>) -> (tensor<2x4x128x128xf32>, tensor<128x128xi64>) {
-  %y, %j = fused_op.region(%x, %p, %q, %t) : (tensor<2x4x128x128xf32>, tensor<128x128xi64>, tensor<128x128xi64>, tensor<16x4xf32>) -> (tensor<2x4x128x128xf32>, tensor<128x128xi64>) {
-  ^bb0(%0: tensor<2x4x128x128xf32>, %1: tensor<128x128xi64>, %2: tensor<128x128xi64>, %3: tensor<16x4xf32>):
-    %i = graph.minimum %1, %2 : (tensor<128x128xi64>, tensor<128x128xi64>) -> tensor<128x128xi64>
-    %g = graph.gather %3, %i : (tensor<16x4xf32>, tensor<128x128xi64>) -> tensor<128x128x4xf32>
-    %b = graph.transpose %g permutation [2, 0, 1] : tensor<128x128x4xf32> -> tensor<4x128x128xf32>
-    %s = graph.add %0, %b : (tensor<2x4x128x128xf32>, tensor<4x128x128xf32>) -> tensor<2x4x128x128xf32>
-    fused_op.yield %s, %i : tensor<2x4x128x128xf32>, tensor<128x128xi64>
+// Indices that a launch computes lie in no memory that it could read them from. A value that another
+// part, and the function, use is a result of its part.
+func.func @used(%x: tensor<128x256xf32>, %p: tensor<128xi64>, %q: tensor<128xi64>, %t: tensor<512x256xf32>) -> (tensor<128x256xf32>, tensor<128xi64>) {
+  %y, %j = fused_op.region(%x, %p, %q, %t) : (tensor<128x256xf32>, tensor<128xi64>, tensor<128xi64>, tensor<512x256xf32>) -> (tensor<128x256xf32>, tensor<128xi64>) {
+  ^bb0(%0: tensor<128x256xf32>, %1: tensor<128xi64>, %2: tensor<128xi64>, %3: tensor<512x256xf32>):
+    %h = graph.add %1, %2 : (tensor<128xi64>, tensor<128xi64>) -> tensor<128xi64>
+    %i = graph.minimum %h, %2 : (tensor<128xi64>, tensor<128xi64>) -> tensor<128xi64>
+    %g = graph.gather %3, %i : (tensor<512x256xf32>, tensor<128xi64>) -> tensor<128x256xf32>
+    %s = graph.add %0, %g : (tensor<128x256xf32>, tensor<128x256xf32>) -> tensor<128x256xf32>
+    fused_op.yield %s, %i : tensor<128x256xf32>, tensor<128xi64>
   }
-  func.return %y, %j : tensor<2x4x128x128xf32>, tensor<128x128xi64>
+  func.return %y, %j : tensor<128x256xf32>, tensor<128xi64>
 }
 // CHECK-LABEL: func.func @used(
-// CHECK-NEXT:    %[[I:.*]], %[[B:.*]] = fused_op.region(%p, %q, %t) {{.*}} -> (tensor<128x128xi64>, tensor<4x128x128xf32>) {
-// CHECK:         %[[Y:.*]] = graph.add %x, %[[B]]
-// CHECK-NEXT:    func.return %[[Y]], %[[I]]
+// CHECK-NEXT:    %[[I:.*]] = fused_op.region(%p, %q) {{.*}} -> tensor<128xi64> {
+// CHECK:         %[[Y:.*]] = fused_op.region(%t, %[[I]], %x)
+// CHECK:           graph.gather
+// CHECK-NEXT:      graph.add
+// CHECK:         func.return %[[Y]], %[[I]]

@@ -1,6 +1,4 @@
-"""What a fixpipe takes off the vector unit: planner and proof agree on it, and it costs nothing."""
-
-from dataclasses import replace
+"""What follows products of integers: programs of it are proved, and fusing it keeps the numbers."""
 
 import numpy as np
 import pytest
@@ -8,8 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
-from ge.dialects.fused_op import Body, FusedOp
-from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
@@ -17,12 +13,6 @@ from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
-from ge.runtime.library.costs.around import fixpipe_ops
-from ge.runtime.library.costs.cube import matmuls
-from ge.runtime.library.costs.tiling import choose_tiling, pipes
-
-TARGET = Target.load("910_merged")
-PLAIN = replace(TARGET, fixpipe=False, name="plain")
 
 
 class Epilogue:
@@ -117,68 +107,11 @@ def test_programs_of_random_epilogues_are_proved(
     assert [str(p) for p in check_program(module).problems] == []
 
 
-def launch(text: Epilogue, *more: int) -> Body:
-    """The one launch that the text becomes, whether or not it has a tile program."""
-    module = text.module(*more)
-    lower(module, Options(target="910_merged", tiles=False), until="fused")
-    (op,) = (op for op in module.walk() if isinstance(op, FusedOp))
-    return Body.of(op)
-
-
 def grown(*kinds: str, element: str = "f16", conv: bool = False) -> Epilogue:
     text = Epilogue(16 if conv else 128, 64, 256, conv)
     for kind in kinds:
         text.grow(kind, element)
     return text
-
-
-def vector_us(body: Body, target: Target) -> float:
-    return pipes(body, choose_tiling(body, Engine.CUBE, target), target).vector_us
-
-
-@pytest.mark.parametrize("conv", [False, True])
-@pytest.mark.parametrize("element", ["f16", "f32"])
-@pytest.mark.parametrize("middle", [(), ("relu",)])
-def test_requantizing_takes_no_vector_work(
-    conv: bool, element: str, middle: tuple[str, ...]
-) -> None:
-    kinds = ("bias", "dequantize", *middle, "quantize")
-    body = launch(grown(*kinds, element=element, conv=conv))
-    assert vector_us(body, TARGET) == 0 < vector_us(body, PLAIN)
-    tiling = choose_tiling(body, Engine.CUBE, TARGET)
-    assert pipes(body, tiling, TARGET).cube_us == pipes(body, tiling, PLAIN).cube_us
-
-
-def places(body: Body) -> list[str]:
-    ops = fixpipe_ops(body, [op for op, _ in matmuls(body)])
-    return [op.name.removeprefix("graph.") for op in ops]
-
-
-def test_what_a_fixpipe_takes():
-    assert places(launch(grown("bias", "dequantize", "gelu", "quantize"))) == ["add", "dequantize"]
-    assert places(launch(grown("dequantize", "residual", "relu", "quantize"))) == ["dequantize"]
-    assert places(launch(grown("dequantize", "relu"))) == ["dequantize", "relu"]
-    assert places(launch(grown("bias", "requantize"))) == ["add", "requantize"]
-    assert places(launch(grown("residual", "dequantize"))) == []
-    assert places(launch(grown("rows", "dequantize", "relu"))) == []
-
-
-def test_each_place_comes_once():
-    """What is quantized and dequantized again, and a bias in floats, is work of the vector unit."""
-    twice = grown("dequantize", "quantize", "dequantize", "quantize")
-    assert places(launch(twice)) == ["dequantize", "quantize"]
-    assert places(launch(grown("dequantize", "bias", "quantize"))) == ["dequantize"]
-
-
-def test_32_bit_floats_do_not_leave_a_fixpipe():
-    assert places(launch(grown("bias", "dequantize", "relu", element="f32"))) == ["add"]
-    text = grown("bias", "dequantize", "relu", "quantize", element="f32")
-    assert places(launch(text)) == ["add", "dequantize", "relu", "quantize"]
-    # The dequantized sums are a result too.
-    assert places(launch(text, 2)) == ["add"]
-    assert places(launch(grown("bias", "dequantize", "relu", "quantize"), 2)) == [
-        "add", "dequantize", "relu", "quantize"
-    ]  # fmt: skip
 
 
 EPILOGUES = (

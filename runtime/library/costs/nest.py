@@ -1,0 +1,185 @@
+"""The loop nest of a tile program, walked once on one core: which instructions it runs, on boxes of
+which sizes, and how often.
+
+    scf.for %i (n steps)        those steps in a row that take the same branches are a run; of a run
+      tile.load                 three are looked at: the first, one in the middle and the last, so
+      tile.map                  that what is cut off at a memref's end counts
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+from typing import TypeAlias
+
+from xdsl.dialects.scf import ForOp, IfOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.support.element_types import storage_bytes
+from ge.dialects.tile.buffers import ViewOp, box_of, buffer_of, within
+from ge.dialects.tile.compute import FlagOp, MmadOp
+from ge.dialects.tile.instruction import Instruction
+from ge.dialects.tile.kernel import BarrierOp, KernelOp, ProgramOp
+from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
+from ge.dialects.tile.types import BoxType, Pipe, TileType, fifo_type
+from ge.runtime.library.costs.reuse import Numbers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leaf:
+    """An instruction with a box of these sizes, as far as it lies in the memref."""
+
+    op: Instruction | BarrierOp
+    sizes: tuple[int, ...]
+    pipe: Pipe | None  # None: all come to a barrier
+    writes: Sequence[SSAValue]  # buffers
+    reads: Sequence[SSAValue]
+    memref: SSAValue | None  # that it loads from or stores to
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The first step of a loop, and others: how often, and one of them."""
+
+    first: "Sequence[Part]"
+    others: "Sequence[tuple[int, Sequence[Part]]]"
+
+
+Part: TypeAlias = Leaf | Loop
+
+
+class Walk:
+    """One program of a kernel, on one core."""
+
+    def __init__(self, op: KernelOp, program: ProgramOp, core: int) -> None:
+        self.program = program
+        self.parts = max(p.parts for p in op.programs)
+        self.known: dict[tuple[Operation, tuple[int, ...]], Leaf] = {}
+        self.start = Numbers(core, op.core_count, 0, largest=True)
+        self.nest = self.block(program.body.block, self.start)
+        self.loaded, self.stored = Counter[SSAValue](), Counter[SSAValue]()
+        self.count(self.nest, 1)
+
+    def block(self, block: Block, at: Numbers) -> list[Part]:
+        parts: list[Part] = []
+        for op in block.ops:
+            match op:
+                case ForOp():
+                    parts += self.loop(op, at)
+                case IfOp():
+                    region = op.true_region if at.number(op.cond) else op.false_region
+                    if region.blocks:
+                        parts += self.block(region.block, at)
+                case FlagOp():
+                    pass
+                case Instruction() | BarrierOp():
+                    parts.append(self.leaf(op, at))
+                case _:
+                    pass
+        return parts
+
+    def loop(self, op: ForOp, at: Numbers) -> list[Part]:
+        """Its steps in runs of those that take the same branches, and are as long."""
+        variable, body, steps = op.body.block.args[0], op.body.block, at.steps(op)
+        inner = [o for o in body.ops if isinstance(o, IfOp | ForOp)]
+
+        def inside(n: int) -> Numbers:
+            return at.where({variable: steps[n]})
+
+        @cache
+        def way(n: int) -> Sequence[int]:
+            numbers = inside(n)
+            return [
+                numbers.number(o.cond) if isinstance(o, IfOp) else len(numbers.steps(o))
+                for o in inner
+            ]
+
+        def runs(first: int, last: int) -> Iterator[tuple[int, int]]:
+            if way(first) == way(last):
+                yield first, last
+            else:
+                middle = (first + last) // 2
+                yield from runs(first, middle)
+                yield from runs(middle + 1, last)
+
+        parts: list[Part] = []
+        for first, last in runs(0, len(steps) - 1) if steps else ():
+            begin = self.block(body, inside(first))
+            others = [(last - first - 1, (first + last) // 2), (1, last)] if last > first else []
+            looked = [(times, self.block(body, inside(n))) for times, n in others if times]
+            parts += [Loop(begin, looked)] if looked else begin
+        return parts
+
+    def leaf(self, op: Instruction | BarrierOp, at: Numbers) -> Leaf:
+        if isinstance(op, BarrierOp):
+            return self.known.setdefault((op, ()), Leaf(op, (), None, (), (), None, 0))
+        sizes = self.sizes(op, at)
+        if (leaf := self.known.get((op, sizes))) is None:
+            memref, size = None, 0
+            if isinstance(op, LoadOp | StoreOp):
+                memref = box_of(op.source if isinstance(op, LoadOp) else op.target).source
+                size = storage_bytes(prod(sizes), data_type(memref.type)[0])
+            writes, reads = buffers_of(op.writes()), buffers_of(op.reads())
+            if isinstance(op, MmadOp):  # sums that begin anew need those before no more
+                reads = buffers_of((op.lhs, op.rhs))
+            leaf = Leaf(op, sizes, op.pipe(), writes, reads, memref, size)
+            self.known[op, sizes] = leaf
+        return leaf
+
+    def count(self, parts: Sequence[Part], times: int) -> None:
+        """What crosses the edge of the program."""
+        for part in parts:
+            if isinstance(part, Loop):
+                self.count(part.first, times)
+                for count, step in part.others:
+                    self.count(step, times * count)
+            elif part.memref is not None:
+                moved = self.loaded if isinstance(part.op, LoadOp) else self.stored
+                moved[part.memref] += times * part.bytes
+
+    def in_order(self, block: Block, at: Numbers) -> Iterator[Leaf]:
+        """The instructions that it runs, one after the other."""
+        for op in block.ops:
+            if isinstance(op, Instruction | BarrierOp) and not isinstance(op, FlagOp):
+                yield self.leaf(op, at)
+            elif isinstance(op, ForOp):
+                for step in at.steps(op):
+                    inner = at.where({op.body.block.args[0]: step})
+                    yield from self.in_order(op.body.block, inner)
+            elif isinstance(op, IfOp):
+                region = op.true_region if at.number(op.cond) else op.false_region
+                if region.blocks:
+                    yield from self.in_order(region.block, at)
+
+    def sizes(self, op: Instruction, at: Numbers) -> tuple[int, ...]:
+        """Of its box, as far as it lies in the memref, or of what a fifo takes."""
+        if isinstance(op, PushOp | PopOp):
+            rows, cols = fifo_type(fifo_of(op)).shape
+            return rows // self.parts, cols
+        for value in op.operands:
+            if isinstance(value.type, BoxType) and isinstance(view := value.owner, ViewOp):
+                offsets = [at.number(o) for o in view.offsets]
+                return tuple([max(high - low, 0) for low, high in within(view, offsets)])
+        return ()
+
+
+def fifo_of(op: PushOp | PopOp) -> SSAValue:
+    return op.target if isinstance(op, PushOp) else op.source
+
+
+def buffers_of(values: Sequence[SSAValue]) -> list[SSAValue]:
+    return [buffer_of(value) for value in values if isinstance(value.type, TileType)]
+
+
+def leaves(parts: Sequence[Part], times: int = 1) -> Iterator[tuple[Leaf, int]]:
+    """The instructions, and how often each is run."""
+    for part in parts:
+        if isinstance(part, Leaf):
+            yield part, times
+            continue
+        yield from leaves(part.first, times)
+        for count, step in part.others:
+            yield from leaves(step, times * count)

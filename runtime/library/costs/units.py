@@ -1,0 +1,196 @@
+"""How long the cube core and the vector cores of a program take, if they wait for what they need
+alone: each pipe runs its instructions in order, and an instruction begins when what it reads is
+written, and the copy of a buffer that it writes has been read. What follows from that:
+
+    a loop on one core      its first step, `STEPS` others and the last are followed, and all others
+                            pass at the pace of these
+    two that exchange       their instructions are followed one after the other, as many as
+    tiles                   `MOST_FOLLOWED`, and all others pass at the pace of the later half
+
+What an instruction takes is in `cycles.py`. The simulation of a finished program
+(`runtime/tiles/replay.py`) has its flags as well, and follows all steps on all cores.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.buffers import AllocOp, FifoOp
+from ge.dialects.tile.kernel import BarrierOp
+from ge.dialects.tile.transfers import PopOp, PushOp
+from ge.dialects.tile.types import Pipe
+from ge.runtime.library.costs.cycles import Share, cycles_of
+from ge.runtime.library.costs.nest import Leaf, Part, Walk, fifo_of, leaves
+
+STEPS = 4  # of a loop that are followed
+MOST_FOLLOWED = 400  # instructions of a unit that exchanges tiles with another one
+
+
+@dataclass(slots=True)
+class Content:
+    """What a buffer holds, or each copy of it in its turn."""
+
+    copies: int
+    ready: float = 0.0  # when it is written
+    writer: Pipe | None = None
+    is_read: bool = False
+    free: float = 0.0  # when what is read last has been read
+    before: deque[float] = field(default_factory=deque[float])  # the same of the copies before
+
+
+class Unit:
+    """A cube core, or a vector core beside it: its pipes, and when they are done."""
+
+    def __init__(self, walk: Walk, share: Share, target: Target) -> None:
+        self.walk, self.share, self.target = walk, share, target
+        self.cycles: dict[Leaf, float] = {}
+        self.done: dict[Pipe, float] = {}
+        self.contents: dict[SSAValue, Content] = {}
+        self.end = 0.0
+        self.count = sum(count for _, count in leaves(walk.nest))
+
+    def busy(self) -> dict[Pipe, float]:
+        """Cycles of each pipe, of all instructions."""
+        found = dict[Pipe, float]()
+        for leaf, count in leaves(self.walk.nest):
+            if leaf.pipe is not None:
+                found[leaf.pipe] = found.get(leaf.pipe, 0.0) + count * self.taken(leaf)
+        return found
+
+    def taken(self, leaf: Leaf) -> float:
+        if isinstance(leaf.op, BarrierOp):
+            return 0.0
+        if (cycles := self.cycles.get(leaf)) is None:
+            cycles = cycles_of(leaf.op, leaf.sizes, self.share, self.target)
+            if isinstance(leaf.op, PushOp | PopOp) and self.walk.program.parts == 1:
+                cycles *= self.walk.parts  # one for each vector core beside
+            self.cycles[leaf] = cycles
+        return cycles
+
+    def run(self, leaf: Leaf, begin: float = 0.0) -> float:
+        """The end of an instruction that begins when its pipe, what it reads, and room for what it
+        writes are there, and not before `begin`."""
+        if (pipe := leaf.pipe) is None:
+            self.meet(self.end + 2 * self.target.cross_flag_cycles)
+            return self.end
+        flag, begin = self.target.flag_cycles, max(begin, self.done.get(pipe, 0.0))
+        for buffer in leaf.reads:
+            if (content := self.contents.get(buffer)) is not None:
+                begin = max(begin, content.ready + flag * (content.writer is not pipe))
+        for buffer in leaf.writes:
+            content = self.contents.get(buffer) or self.content(buffer)
+            if content.is_read and buffer not in leaf.reads:  # the next copy's turn
+                content.before.append(content.free)
+                content.is_read = False
+                if len(content.before) >= content.copies:
+                    begin = max(begin, content.before.popleft() + flag)
+        end = begin + self.taken(leaf)
+        for buffer in leaf.reads:
+            content = self.contents.get(buffer) or self.content(buffer)
+            content.free, content.is_read = end, True
+        for buffer in leaf.writes:
+            content = self.contents[buffer]
+            content.ready, content.writer = end, pipe
+        self.done[pipe], self.end = end, max(self.end, end)
+        return end
+
+    def content(self, buffer: SSAValue) -> Content:
+        owner = buffer.owner
+        copies = owner.copies if isinstance(owner, AllocOp) else 1
+        content = self.contents[buffer] = Content(copies)
+        return content
+
+    def run_all(self, parts: Sequence[Part]) -> None:
+        """Run instructions; of the steps of a loop some, then go on at their pace."""
+        for part in parts:
+            if isinstance(part, Leaf):
+                self.run(part)
+                continue
+            self.run_all(part.first)
+            for times, step in part.others:
+                ends = [self.end]
+                for _ in range(min(times, STEPS)):
+                    self.run_all(step)
+                    ends.append(self.end)
+                if times > STEPS:
+                    self.later((times - STEPS) * (ends[-1] - ends[1]) / (STEPS - 1))
+
+    def meet(self, end: float) -> None:
+        """All pipes go on from here."""
+        self.end, self.done = end, dict.fromkeys(Pipe, end)
+
+    def later(self, cycles: float) -> None:
+        """Let cycles pass."""
+        self.end += cycles
+        self.done = {pipe: end + cycles for pipe, end in self.done.items()}
+        for content in self.contents.values():
+            content.ready += cycles
+            content.free += cycles
+            content.before = deque([end + cycles for end in content.before])
+
+
+class Exchange:
+    """Units that exchange tiles: their instructions are followed one after the other, as many as
+    `MOST_FOLLOWED`, and all others go on at the pace of the later half of these."""
+
+    def __init__(self, units: Sequence[Unit], target: Target) -> None:
+        self.units, self.cross = units, target.cross_flag_cycles
+        self.pushed = defaultdict[SSAValue, list[float]](list)
+        self.popped = defaultdict[SSAValue, list[float]](list)
+
+    def cycles(self) -> float:
+        walks = [unit.walk for unit in self.units]
+        queues = [walk.in_order(walk.program.body.block, walk.start) for walk in walks]
+        heads = [next(queue, None) for queue in queues]
+        counts, halves, half_end = [0] * len(queues), [0] * len(queues), 0.0
+        most, waits = MOST_FOLLOWED * len(queues), 0
+        while any(heads) and sum(counts) < most and waits < len(queues):
+            waits = 0
+            if all(head is not None and head.pipe is None for head in heads):
+                together = max(unit.end for unit in self.units) + 2 * self.cross
+                for unit in self.units:
+                    unit.meet(together)
+                heads = [next(queue, None) for queue in queues]
+            for i, unit in enumerate(self.units):
+                ran = 0
+                while (leaf := heads[i]) is not None and self.runs(unit, leaf):
+                    heads[i], ran = next(queues[i], None), ran + 1
+                    if ran >= most // 8:
+                        break
+                counts[i] += ran
+                waits += not ran
+            if not any(halves) and 2 * sum(counts) >= most:
+                halves, half_end = list(counts), max(unit.end for unit in self.units)
+        end = max(unit.end for unit in self.units)
+        left = [
+            (unit.count - n) / (n - h)
+            for unit, n, h in zip(self.units, counts, halves, strict=True)
+            if n > h
+        ]
+        return end + max(left, default=0.0) * (end - half_end)
+
+    def runs(self, unit: Unit, leaf: Leaf) -> bool:
+        """Run an instruction, unless it waits for the other unit."""
+        if leaf.pipe is None:
+            return len(self.units) == 1
+        if not isinstance(leaf.op, PushOp | PopOp):
+            unit.run(leaf)
+            return True
+        fifo = fifo_of(leaf.op)
+        depth = cast(FifoOp, fifo.owner).depth.value.data
+        pushed, popped, begin = self.pushed[fifo], self.popped[fifo], 0.0
+        if isinstance(leaf.op, PopOp):
+            if len(popped) == len(pushed):
+                return False
+            popped.append(unit.run(leaf, pushed[len(popped)] + self.cross))
+            return True
+        if len(pushed) >= depth:
+            if len(popped) <= len(pushed) - depth:
+                return False
+            begin = popped[len(pushed) - depth] + self.cross
+        pushed.append(unit.run(leaf, begin))
+        return True
