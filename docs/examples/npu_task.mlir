@@ -2,7 +2,7 @@
 // example. Tests verify them, print them and read them again.
 
 // The level of tasks: kernels and their launches, on tensors.
-npu_task.kernel @linear_0 on cube tiling <[16, 16, 64] blocks 2 buffers 1> {
+npu_task.kernel @linear_0 on cube {
 ^bb0(%0: tensor<8x64xf32>, %1: tensor<64x32xf32>):
   %2 = graph.matmul %0, %1 : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
   npu_task.return %2 : tensor<8x32xf32>
@@ -17,7 +17,7 @@ func.func @main(%x: tensor<8x64xf32>) -> tensor<8x32xf32> {
 // -----
 
 // The level of programs: slots of device memory, streams, and an event between two of them.
-npu_task.kernel @relu_0 on vector tiling <[1] blocks 1 buffers 2> {
+npu_task.kernel @relu_0 on vector {
 ^bb0(%0: tensor<4xf32>):
   %1 = graph.relu %0 : (tensor<4xf32>) -> tensor<4xf32>
   npu_task.return %1 : tensor<4xf32>
@@ -61,7 +61,7 @@ func.func @main(%c: memref<i1, #npu_task<space hbm>>, %x: memref<4xf32, #npu_tas
 // -----
 
 // A loop that runs %n times, and a buffer that is carried from round to round.
-npu_task.kernel @add_0 on vector tiling <[1] blocks 1 buffers 2> {
+npu_task.kernel @add_0 on vector {
 ^bb0(%0: tensor<4xf32>, %1: tensor<4xf32>):
   %2 = graph.add %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   npu_task.return %2 : tensor<4xf32>
