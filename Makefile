@@ -38,14 +38,14 @@ torch-check: $(TORCH)/.check  ## models of PyTorch, in an environment of their o
 	$(TORCH)/bin/python -m pytest -q test/torch
 
 # unit tests of random examples, of which the profile `soak` takes 250 times as many
-RANDOM := accuracy bounds boxes byte_history cost embedding_tables expand_einsum fixpipe \
-  ge_check gear_padding in_place l2 lower_convolution lower_matmul lower_moves lower_resize \
-  lower_running lower_sliding lower_transposed memory_limit memory_plan move_transposes \
-  op_contracts open_programs orders packing pass_options plan_ranges pulled_tiles \
-  quantization_layers quantization_requantize random_ops range_methods recomputation relations \
-  schedule search simplify_algebra simplify_movement size_expressions spellings split_cores \
+RANDOM := accuracy bounds boxes byte_history embedding_tables expand_einsum ge_check gear_padding \
+  in_place integer_epilogues l2 launch_times lower_attention lower_convolution lower_matmul \
+  lower_moves lower_resize lower_running lower_scatter lower_sliding lower_transposed memory_limit \
+  memory_plan move_transposes op_contracts open_programs orders packing pass_options plan_ranges \
+  pulled_tiles quantization_layers quantization_requantize random_ops range_methods recomputation \
+  relations schedule search simplify_algebra simplify_movement size_expressions spellings \
   split_launches stored_caches stored_weights tile_boxes tile_kernels tile_passes tile_reuse \
-  tile_sharing vector_search views
+  tile_sharing views
 SEED ?= 0
 FOLDER ?= test/models
 # $(call cases,N): N cases where CASES says nothing else

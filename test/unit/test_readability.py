@@ -69,3 +69,10 @@ def test_functions_are_short():
         if node.end_lineno - node.lineno >= FUNCTION_LINES
     ]
     assert not long, "\n".join(long)
+
+
+def test_soak_runs_tests_that_there_are():
+    text = (ROOT / "Makefile").read_text("utf-8")
+    names = text.partition("RANDOM :=")[2].partition("SEED")[0].replace("\\", "").split()
+    assert names
+    assert [n for n in names if not (ROOT / f"test/unit/test_{n}.py").exists()] == []
