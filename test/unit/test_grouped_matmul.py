@@ -139,6 +139,7 @@ def of_groups(
         ([3, 20, 70], [4, 40, 70], [3], True, "f16"),
         ([3, 1, 1, 40], [2, 40, 24], [3, 2], False, "f32"),
         ([1, 33], [3, 33, 17], [4], False, "bf16"),
+        ([4, 33], [1, 33, 17], [4], False, "f16"),  # of which nothing reads the numbers
     ],
 )
 def test_tiles(case: tuple[Sequence[int], Sequence[int], Sequence[int], bool, str]) -> None:

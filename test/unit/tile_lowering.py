@@ -95,9 +95,9 @@ def compare(
     assert not (all_lowered and result.reasons), result.reasons
     for kernel, program in result.pairs:
         if proved:
-            proof = check_kernel(
-                program, result.target, {NOTHING, in_place(kernel)}, stored_in_part(kernel)
-            )
+            count, first = len(program.arguments), len(kernel.input_types) + len(kernel.constants)
+            sharings, parts = {NOTHING, in_place(kernel)}, stored_in_part(kernel)
+            proof = check_kernel(program, result.target, sharings, parts, range(first, count))
             assert not proof.problems, f"{[p.message for p in proof.problems]}\n{program}"
         run_both_ways(kernel, program, result.target, exact, tolerance, make, orders, seed)
     return result

@@ -6,20 +6,17 @@
 becomes
     %2 = fused_op.conv(%x, %w, %b, %r) { graph.conv, graph.add, graph.relu }
 
-Bias, batch norm, activation, residual and the like join as after a matmul (see `epilogues.py`), and
-so do a pad (a store into a larger image) and a pool whose windows do not overlap (each lies within
-a tile). A pool with overlapping windows would need the tiles of its neighbours. What makes the
-input stays apart: windows overlap, and each core would make its part again.
+Bias, activation, residual and the like join as after a matmul (see `epilogues.py`). A pool stays
+apart: tiles of the cube are rows of channels, and have no windows. So does what makes the input:
+windows overlap, and each core would make its part again.
 """
 
 from xdsl.ir import Block
 
 from ge.dialects.fused_op import ConvOp as FusedConvOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
-from ge.dialects.graph.pooling import PoolOp
-from ge.dialects.support.tensor_op import TensorOp
-from ge.transforms.fusion.epilogues import EPILOGUE, Verdict, grow, judge_epilogue
-from ge.transforms.fusion.groups import Group, Groups
+from ge.transforms.fusion.epilogues import EPILOGUE, grow, judge_epilogue
+from ge.transforms.fusion.groups import Groups
 from ge.transforms.fusion.merging import FusionPass, Merger
 from ge.transforms.fusion.operands import (
     FUSE_WEIGHT,
@@ -27,24 +24,13 @@ from ge.transforms.fusion.operands import (
     take_tables,
     take_weights,
 )
-from ge.transforms.rewriting.counts import declare
-
-FUSE_POOL = declare("fuse-pool", "a pool joins the launch of a convolution")
-
-
-def judge_conv(op: TensorOp, group: Group, merger: Merger) -> Verdict:
-    if isinstance(op, PoolOp):
-        window = op.window()
-        apart = window.strides == window.kernel and not any(d > 1 for d in window.dilations)
-        return FUSE_POOL, None if apart else "the windows of the pool overlap"
-    return judge_epilogue(op, group, merger)
 
 
 class FuseConvPass(FusionPass):
     """Fuse convolutions and their users on the core into `fused_op.conv`."""
 
     name = "fuse-conv"
-    RULES = (*EPILOGUE, FUSE_WEIGHT, FUSE_POOL)
+    RULES = (*EPILOGUE, FUSE_WEIGHT)
 
     def groups(self, block: Block) -> Groups:
         dequantize_for_each_user(block)
@@ -56,6 +42,6 @@ class FuseConvPass(FusionPass):
             group = groups.of(op)
             if group.kind is None:
                 take_weights(merger, op)
-                grow(merger, group, judge_conv)
+                grow(merger, group, judge_epilogue)
                 take_tables(merger, group)
                 merger.finish(group, FusedConvOp)

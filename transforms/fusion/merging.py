@@ -323,24 +323,24 @@ class Merger:
     def fastest(self, ops: Sequence[Operation]) -> tuple[int, int]:
         """Where the launch begins and ends that multiplies, if the ops before and after it are
         others, and all of them take the least time: vector cores start late where they are apart
-        from the cube, for one."""
+        from the cube, for one. What has no tile program is slower than all that have."""
         begin, end, body = 0, len(ops), self.body_of(ops)
         products = [i for i, op in enumerate(ops) if multiplies(op)]
         if body.kind or not body.is_static:
             return self.longest(ops, products[0], products[-1] + 1)
-        whole = least = launch_us(body, self.target) or 0.0
+        whole = least = self.apart(ops)
         # either side alone may start vector cores, so ends are tried without what comes before, too
         first, last = products[0], products[-1] + 1
         cuts = [(b, e) for b in dict.fromkeys((0, first)) for e in range(last, len(ops) + 1)]
         cuts.remove((0, len(ops)))
         for b, e in cuts:
-            if (us := self.apart_us(ops[b:e], ops[:b], ops[e:])) < least:
-                least, begin, end = us, b, e
+            if (found := self.apart(ops[b:e], ops[:b], ops[e:])) < least:
+                least, begin, end = found, b, e
         for b in range(1, first):
-            if (us := self.apart_us(ops[b:end], ops[:b], ops[end:])) < least:
-                least, begin = us, b
+            if (found := self.apart(ops[b:end], ops[:b], ops[end:])) < least:
+                least, begin = found, b
         if (begin, end) != (0, len(ops)):
-            why = f"apart they are {whole - least:.1f} us faster"
+            why = f"apart they are {whole[-1] - least[-1]:.1f} us faster"
             if (refusal := asked(body, self.target).refusal) is not None:
                 why = f"with it there is no tile program: {refusal}"
             at = ops[end] if end < len(ops) else ops[begin - 1]
@@ -363,16 +363,19 @@ class Merger:
             refusals.append(refusal)
         return tried[0]
 
-    def apart_us(self, launch: Sequence[Operation], *others: Sequence[Operation]) -> float:
-        """Time of a launch, and of what hangs together of other ops. Where another launch may take
-        these, they have no start of their own."""
-        total = launch_us(self.body_of(launch), self.target) or 0.0
-        for part in (part for ops in others for part in connected(ops)):
-            if not all(map(is_view, part)):
-                body = self.body_of(part)
-                taken = self.may_be_taken(part)
-                total += (core_us if taken else launch_us)(body, self.target) or 0.0
-        return total
+    def apart(
+        self, launch: Sequence[Operation], *others: Sequence[Operation]
+    ) -> tuple[bool, int, float]:
+        """Whether a launch has no tile program, how many have none of what hangs together of other
+        ops, and the time of all. Where another launch may take the others, they have no start of
+        their own."""
+        parts = [part for ops in others for part in connected(ops) if not all(map(is_view, part))]
+        refused, total = list[bool](), 0.0
+        for part in (launch, *parts):
+            body, taken = self.body_of(part), part is not launch and self.may_be_taken(part)
+            total += (core_us if taken else launch_us)(body, self.target) or 0.0
+            refused.append(asked(body, self.target).refusal is not None)
+        return refused[0], sum(refused[1:]), total
 
     def may_be_taken(self, ops: Sequence[Operation]) -> bool:
         """Whether a launch of the vector unit, or of attention, may take ops, with what they are

@@ -26,10 +26,10 @@ func.func @case2(%q: tensor<1x2x1x16xf32>, %pk: tensor<1x2x7x16xf32>, %k: tensor
 // CHECK-DAG:       graph.concat
 // CHECK-DAG:       graph.concat
 // CHECK:           graph.attention
-// CHECK-NEXT:      graph.transpose
 // CHECK-NEXT:      fused_op.yield
 // CHECK-NEXT:    }
-// CHECK-NEXT:    %[[R:.*]] = graph.reshape %[[A]]
+// CHECK-NEXT:    %[[T:.*]] = graph.transpose %[[A]]
+// CHECK-NEXT:    %[[R:.*]] = graph.reshape %[[T]]
 // CHECK-NEXT:    func.return %[[K]], %[[V]], %[[R]]
 
 // -----

@@ -89,15 +89,15 @@ func.func @case6(%x: tensor<1x64xf32>, %w: tensor<64x32xf32>) -> tensor<8x32xf32
 // -----
 
 // A reshape in between is a view, the last one stays outside.
-func.func @case7(%x: tensor<8x64xf32>, %w: tensor<64x32xf32>) -> tensor<2x4x32xf32> {
-  %0 = graph.matmul %x, %w : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
-  %1 = graph.reshape %0 shape [256] : tensor<8x32xf32> -> tensor<256xf32>
-  %2 = graph.relu %1 : (tensor<256xf32>) -> tensor<256xf32>
-  %3 = graph.reshape %2 shape [2, 4, 32] : tensor<256xf32> -> tensor<2x4x32xf32>
-  func.return %3 : tensor<2x4x32xf32>
+func.func @case7(%x: tensor<32x64xf32>, %w: tensor<64x32xf32>) -> tensor<1x32x32xf32> {
+  %0 = graph.matmul %x, %w : (tensor<32x64xf32>, tensor<64x32xf32>) -> tensor<32x32xf32>
+  %1 = graph.reshape %0 shape [2, 16, 32] : tensor<32x32xf32> -> tensor<2x16x32xf32>
+  %2 = graph.relu %1 : (tensor<2x16x32xf32>) -> tensor<2x16x32xf32>
+  %3 = graph.reshape %2 shape [1, 32, 32] : tensor<2x16x32xf32> -> tensor<1x32x32xf32>
+  func.return %3 : tensor<1x32x32xf32>
 }
 // CHECK-LABEL: func.func @case7(
-// CHECK:         %[[Y:.*]] = fused_op.linear(%x, %w) : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<256xf32> {
+// CHECK:         %[[Y:.*]] = fused_op.linear(%x, %w) : (tensor<32x64xf32>, tensor<64x32xf32>) -> tensor<2x16x32xf32> {
 // CHECK:           graph.matmul
 // CHECK-NEXT:      graph.reshape
 // CHECK-NEXT:      graph.relu
@@ -297,5 +297,19 @@ func.func @case20(%x: tensor<256x4096xf16>, %w: tensor<4096x4096xf16>, %s: tenso
   func.return %0, %2 : tensor<256x4096xf16>, tensor<256x4096xf32>
 }
 // CHECK-LABEL: func.func @case20(
+// CHECK-NOT:     fused_op
+// CHECK:         func.return
+
+// -----
+
+// No tile program has rows of a product beside each other in parts of 8: they are moved apart,
+// although a plain loop over so few elements would be faster.
+func.func @case21(%x: tensor<16x64xf32>, %w: tensor<64x32xf32>) -> tensor<8x2x32xf32> {
+  %0 = graph.matmul %x, %w : (tensor<16x64xf32>, tensor<64x32xf32>) -> tensor<16x32xf32>
+  %1 = graph.reshape %0 shape [2, 8, 32] : tensor<16x32xf32> -> tensor<2x8x32xf32>
+  %2 = graph.transpose %1 permutation [1, 0, 2] : tensor<2x8x32xf32> -> tensor<8x2x32xf32>
+  func.return %2 : tensor<8x2x32xf32>
+}
+// CHECK-LABEL: func.func @case21(
 // CHECK-NOT:     fused_op
 // CHECK:         func.return

@@ -55,16 +55,6 @@ func.func @columns(%q: tensor<64x32xf32>, %k: tensor<32x64xf32>) -> tensor<64x64
 
 // -----
 
-// Windows that overlap.
-func.func @pool(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x3x3xf32>) -> tensor<1x4x3x3xf32> {
-  %0 = graph.conv %x, %w pads [1, 1, 1, 1] : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x8x8xf32>
-  // expected-remark@+1 {{fuse-pool missed: the windows of the pool overlap (about}}
-  %1 = graph.pool "max" %0 kernel [3, 3] strides [2, 2] : (tensor<1x4x8x8xf32>) -> tensor<1x4x3x3xf32>
-  func.return %1 : tensor<1x4x3x3xf32>
-}
-
-// -----
-
 // What every tile of queries would compute again on the keys.
 func.func @keys(%q: tensor<1x2x1024x16xf32>, %k: tensor<1x2x1024x16xf32>, %v: tensor<1x2x1024x16xf32>) -> tensor<1x2x1024x16xf32> {
   // expected-remark@+1 {{fuse-loads missed: each tile of queries would compute it again (about}}

@@ -6,7 +6,6 @@
 // RUN: ge-opt %s --split-input-file -p 'fuse-linear{target=910_merged disable=fuse-activation}' | filecheck %s --check-prefix=ACTIVATION
 // RUN: ge-opt %s --split-input-file -p 'fuse-linear{target=910_merged disable=fuse-store}' | filecheck %s --check-prefix=STORE
 // RUN: ge-opt %s --split-input-file -p 'fuse-linear{target=910_merged disable=fuse-softmax}' | filecheck %s --check-prefix=SOFTMAX
-// RUN: ge-opt %s --split-input-file -p 'fuse-conv{target=910_merged disable=fuse-pool}' | filecheck %s --check-prefix=POOL
 // RUN: ge-opt %s --split-input-file -p 'fuse-attention{target=910_merged disable=fuse-loads}' | filecheck %s --check-prefix=LOADS
 // RUN: ge-opt %s --split-input-file -p 'fuse-region{target=910_merged disable=fuse-users}' | filecheck %s --check-prefix=USERS
 // RUN: ge-opt %s --split-input-file -p 'fuse-region{target=910_merged disable=fuse-siblings}' | filecheck %s --check-prefix=ALONE
@@ -15,7 +14,6 @@
 
 // LIST-DAG: {{^}}merge-siblings
 // LIST-DAG: {{^}}fuse-gate
-// LIST-DAG: {{^}}fuse-pool
 // LIST-DAG: {{^}}find-silu
 
 func.func @gated(%x: tensor<8x64xf32>) -> tensor<8x32xf32> {
@@ -41,23 +39,23 @@ func.func @gated(%x: tensor<8x64xf32>) -> tensor<8x32xf32> {
 
 // -----
 
-func.func @sums(%x: tensor<8x64xf32>, %r: tensor<8x32xf32>) -> tensor<8x4x8xf32> {
-  %w = graph.constant #graph.weight<"w"> : tensor<64x32xf32>
-  %b = graph.constant #graph.weight<"b"> : tensor<32xf32>
-  %0 = graph.matmul %x, %w : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
-  %1 = graph.add %0, %b : (tensor<8x32xf32>, tensor<32xf32>) -> tensor<8x32xf32>
-  %2 = graph.add %1, %r : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>
-  %3 = graph.reshape %2 shape [8, 8, 4] : tensor<8x32xf32> -> tensor<8x8x4xf32>
-  %4 = graph.transpose %3 permutation [0, 2, 1] : tensor<8x8x4xf32> -> tensor<8x4x8xf32>
-  func.return %4 : tensor<8x4x8xf32>
+func.func @sums(%x: tensor<32x64xf32>, %r: tensor<32x64xf32>) -> tensor<4x32x16xf32> {
+  %w = graph.constant #graph.weight<"w"> : tensor<64x64xf32>
+  %b = graph.constant #graph.weight<"b"> : tensor<64xf32>
+  %0 = graph.matmul %x, %w : (tensor<32x64xf32>, tensor<64x64xf32>) -> tensor<32x64xf32>
+  %1 = graph.add %0, %b : (tensor<32x64xf32>, tensor<64xf32>) -> tensor<32x64xf32>
+  %2 = graph.add %1, %r : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+  %3 = graph.reshape %2 shape [32, 4, 16] : tensor<32x64xf32> -> tensor<32x4x16xf32>
+  %4 = graph.transpose %3 permutation [1, 0, 2] : tensor<32x4x16xf32> -> tensor<4x32x16xf32>
+  func.return %4 : tensor<4x32x16xf32>
 }
 // ALL-LABEL:   func.func @sums(
-// ALL:           fused_op.linear(%x, %w, %b, %r) : {{.*}} -> tensor<8x4x8xf32>
+// ALL:           fused_op.linear(%x, %w, %b, %r) : {{.*}} -> tensor<4x32x16xf32>
 // ADD-LABEL:   func.func @sums(
 // ADD-NOT:       fused_op
 // ADD:           func.return
 // STORE-LABEL: func.func @sums(
-// STORE:         fused_op.linear(%x, %w, %b, %r) : {{.*}} -> tensor<8x32xf32>
+// STORE:         fused_op.linear(%x, %w, %b, %r) : {{.*}} -> tensor<32x64xf32>
 // STORE:         graph.transpose
 
 // -----
@@ -82,10 +80,8 @@ func.func @pooled(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x3x3xf32>) -> tensor<1x
   func.return %2 : tensor<1x4x4x4xf32>
 }
 // ALL-LABEL:  func.func @pooled(
-// ALL:          fused_op.conv(%x, %w) : {{.*}} -> tensor<1x4x4x4xf32>
-// POOL-LABEL: func.func @pooled(
-// POOL:         %[[Y:.*]] = fused_op.conv(%x, %w) : {{.*}} -> tensor<1x4x8x8xf32>
-// POOL:         graph.pool "max" %[[Y]]
+// ALL:          %[[Y:.*]] = fused_op.conv(%x, %w) : {{.*}} -> tensor<1x4x8x8xf32>
+// ALL:          graph.pool "max" %[[Y]]
 
 // -----
 
