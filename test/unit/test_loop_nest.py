@@ -8,12 +8,14 @@ import pytest
 import ge
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
+from ge.dialects.tile.transfers import LoadOp
 from ge.lowering.driver.compiler import compile_file
 from ge.lowering.pipeline.options import Options
 from ge.lowering.tiles import examples
 from ge.runtime.clock.clock import ProgramClock
-from ge.runtime.library.costs import estimates
+from ge.runtime.library.costs import estimates, units
 from ge.runtime.library.costs.loop_nest import LoopNests
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.tiles.kernel import TileKernel
@@ -108,3 +110,23 @@ def test_streams_are_assigned_by_the_programs(
     assert timed == [len(programs)]
     assert len(kernels) >= len(programs) > 0
     assert not asked
+
+
+def test_instructions_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For all cores, and wherever operands are: these matter to loads alone."""
+    asked, cycles_of = list[Any](), units.cycles_of
+
+    def counted(op: Instruction, sizes: tuple[int, ...], *more: Any) -> float:
+        asked.append((op, sizes))
+        return cycles_of(op, sizes, *more)
+
+    monkeypatch.setattr(units, "cycles_of", counted)
+    op = examples.gemm.on(*[ge.tile.Tensor((1000, 1000), "f16")] * 3, target="910b2").kernel
+    nests = LoopNests(op, B2)
+    assert len(nests.cores) > 1
+    nests.estimate()
+    assert len(asked) == len(set(asked)) > 5
+    asked.clear()
+    nests.estimate((1.0, 1.0))
+    assert asked
+    assert all(isinstance(op, LoadOp) for op, _ in asked)

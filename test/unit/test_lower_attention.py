@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +9,27 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xdsl.dialects.builtin import f16
 from xdsl.ir import Attribute
 
+from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import ViewOp
 from ge.runtime.data.arrays import Array
+from ge.runtime.library.attention import attention as attention_lowering
 from ge.runtime.library.attention import tiles as attention_tiles
-from ge.runtime.library.attention.tiles import Tiles, candidates
+from ge.runtime.library.attention.tiles import Problem, Tiles, candidates
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tile_lowering import Lowered, compare, lowered, options_of
+
+
+@pytest.fixture(autouse=True, scope="module")
+def tiles_are_found_anew() -> Iterator[None]:
+    """What they follow from changes in tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention_lowering, "tiles_for", attention_tiles.tiles_for.__wrapped__)
+        yield
 
 
 def attention(
@@ -192,7 +202,7 @@ def test_keys_and_values_in_pieces(
     def cut(*args: Any) -> Iterator[Tiles]:
         for t in candidates(*args):
             if t.rows == t.keys == 32:
-                yield replace(t, piece=piece, value_part=part, key_part=16, size_part=16)
+                yield t._replace(piece=piece, value_part=part, key_part=16, size_part=16)
 
     monkeypatch.setattr(attention_tiles, "candidates", cut)
     shapes = [1, 2, 40, 16], [1, 1, 75, 16], [1, 1, 75, 32]
@@ -493,3 +503,22 @@ def test_keys_of_each_batch_have_a_number(flags: str) -> None:
       func.return %r : {t}
     }}"""
     compare(text, all_lowered=True, make=lengths)
+
+
+def test_tiles_are_estimated_once_by_their_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for each number of copies, nor again for what has the same attention in it."""
+    calls, estimate = list[tuple[Any, ...]](), attention_tiles.estimate
+
+    def counted(p: Problem, t: Tiles, target: Target, splits: int = 1) -> float:
+        calls.append((*t[:8], t.copies > 1, splits))
+        return estimate(p, t, target, splits)
+
+    monkeypatch.setattr(attention_tiles, "estimate", counted)
+    problem, target = Problem(12, 128, 128, 64, 64, f16, ()), Target.load("910b2")
+    found = attention_tiles.tiles_for(problem, target)
+    assert len(calls) == len(set(calls)) < len(found) / 2
+    for cycles, tiles, splits in found[:: len(found) // 9]:
+        assert cycles == estimate(problem, tiles, target, splits)
+    calls.clear()
+    assert attention_tiles.tiles_for(Problem(12, 128, 128, 64, 64, f16, ()), target) is found
+    assert not calls

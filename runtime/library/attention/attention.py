@@ -51,8 +51,6 @@ from ge.runtime.library.attention.tiles import (
     KEYS,
     Problem,
     block_of,
-    estimate,
-    splits_for,
     tiles_for,
 )
 from ge.runtime.library.choices import decided, in_order, is_open
@@ -124,22 +122,17 @@ def ways(launch: Launch, op: AttentionOp, segments: list[Segment]) -> Iterable[W
         if apart and not Source(op, "query", launch, op.query).is_computed:
             continue
         try:
-            fit = tiles_for(problem, launch.target)
+            fit = list(tiles_for(problem, launch.target))
         except NotLowered:
             if heads.count == 1:
                 raise
             continue
         if apart:  # each vector core has all heads, or some that no other one has
             own = [(f, f[1].rows // f[1].parts) for f in fit]
-            fit = tuple(f for f, n in own if heads.count <= n or heads.count % n == 0)
+            fit = [f for f, n in own if heads.count <= n or heads.count % n == 0]
         whole = op.table is not None  # tiles of keys are blocks
         fit = [f for f in fit if f[1].piece == f[1].keys or not whole]
-        for cycles, tiles in fit:
-            found.append((cycles, (heads, query, tiles, 1)))
-            for splits in splits_for(problem, tiles, launch.target):
-                shared_keys = estimate(problem, tiles, launch.target, splits)
-                if shared_keys < cycles:
-                    found.append((shared_keys, (heads, query, tiles, splits)))
+        found += [(cycles, (heads, query, tiles, splits)) for cycles, tiles, splits in fit]
     ranked = [way for _, way in sorted(found, key=lambda f: (f[0], -f[1][0].count))]
     return in_order(ranked, lambda way: f"{way[0].count} heads, {way[2]}, {way[3]} splits")
 

@@ -153,7 +153,7 @@ class Facts:
         if whole or count >= t.keys or any(m.number is None for m in self.masks):
             return t
         key_part = largest(count, t.key_part, grain)
-        return replace(t, keys=count, piece=count, key_part=key_part)
+        return t._replace(keys=count, piece=count, key_part=key_part)
 
     def first_key(self, at: Place, j: Scalar) -> Scalar:
         """The key of a part where tile j begins: the last one ends with the `length`, since what is

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import ceil, lcm
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import f32, i8
 from xdsl.ir import Attribute
@@ -180,8 +181,7 @@ def block_of(op: AttentionOp) -> int:
     return 0 if op.table is None else op.sizes("key")[2] // numel(shape_of(op.table))
 
 
-@dataclass(frozen=True)
-class Tiles:
+class Tiles(NamedTuple):
     """A tile of queries has `rows`, and meets `keys` at a time, of which L1 has `piece` at a time;
     `size` and `value_size` are those of its and of values' elements, and `value_part` elements
     are summed at a time. The cube has `size_part` elements or `key_part` keys in L0A and L0B at a
@@ -208,13 +208,26 @@ class Tiles:
         return self.piece == self.keys and self.value_part == self.value_size
 
 
-def tiles_for(p: Problem, target: Target) -> tuple[tuple[float, Tiles], ...]:
-    """Those that fit and the cycles that they take, the fastest first. Raises NotLowered where none
-    fits."""
+@lru_cache(64)  # what comes before or behind attention asks for the same tiles
+def tiles_for(p: Problem, target: Target) -> tuple[tuple[float, Tiles, int], ...]:
+    """Those that fit, the fastest first, with the cycles that they take; each for one core, then
+    for as many as share its keys where that is faster. Raises NotLowered where none fits."""
     fit = [t for t in candidates(p, target) if not overflow(p, t, target)]
     if fit:
-        found = [(estimate(p, t, target), t) for t in fit]
-        return tuple(sorted(found, key=lambda f: (f[0], -f[1].copies, -f[1].back, -f[1].sums)))
+        known = dict[tuple[int, ...], float]()
+
+        def cycles(t: Tiles, splits: int = 1) -> float:
+            key = (*t[:8], t.copies > 1, splits)  # on what else there is no estimate depends
+            if (found := known.get(key)) is None:
+                found = known[key] = estimate(p, t, target, splits)
+            return found
+
+        found = list[tuple[float, Tiles, int]]()
+        for t in sorted(fit, key=lambda t: (cycles(t), -t.copies, -t.back, -t.sums)):
+            found.append((cycles(t), t, 1))
+            shared = [(cycles(t, n), t, n) for n in splits_for(p, t, target)]
+            found += [f for f in shared if f[0] < cycles(t)]
+        return tuple(found)
     least = min(candidates(p, target), key=lambda t: (t.rows * t.keys, t.copies, t.sums))
     memory, size = overflow(p, least, target)[0]
     text = f"{least.rows} queries and {least.keys} keys need {size} bytes of {memory}"

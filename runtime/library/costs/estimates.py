@@ -19,7 +19,7 @@ from ge.dialects.tile.buffers import AllocOp
 from ge.dialects.tile.compute import MmadOp, ReduceOp
 from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.transfers import PopOp, StoreOp
-from ge.dialects.tile.types import tile_type
+from ge.dialects.tile.types import Pipe, tile_type
 from ge.runtime.library.costs.loop_nest import LoopNests
 from ge.runtime.library.costs.times import CoreTime, CoreTimes
 
@@ -132,14 +132,15 @@ def figures(op: KernelOp, target: Target) -> Figures:
     sizes = tuple(byte_size(a.type) for a in op.arguments)
     nests = LoopNests(op, target)
     cold, warm = nests.estimate(), nests.estimate((1.0,) * len(sizes))
+    all_pipes = cold.pipes()
 
-    def busy(*pipes: str) -> float:
-        return max((us for name, us in cold.pipes.items() if name.split()[-1] in pipes), default=0)
+    def busy(*pipes: Pipe) -> float:
+        return max((us for pipe, us in all_pipes if pipe in pipes), default=0)
 
     cores = tuple((p.name.removeprefix("tile."), p.parts * op.core_count) for p in op.programs)
     inner = all_ops(op.body.blocks)
     start = target.kernel_start_us.get(kind_of(op), 0.0)
-    pipes = busy("m"), busy("v"), busy("mte2"), busy("fix", "mte3")
+    pipes = busy(Pipe.M), busy(Pipe.V), busy(Pipe.MTE2), busy(Pipe.FIX, Pipe.MTE3)
     times = start, cold.core_us, warm.core_us, cold.hbm_us, *pipes
     overlaps = any(isinstance(o, AllocOp) and o.copies > 1 for o in inner)
     moved = nests.traffic.moved

@@ -7,7 +7,7 @@ cores with the program's own flags; `test/bench/estimates.py` sets one against t
 """
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.scf import ForOp
@@ -15,7 +15,10 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp
-from ge.runtime.library.costs.nest import Walk
+from ge.dialects.tile.transfers import LoadOp
+from ge.dialects.tile.types import Pipe
+from ge.runtime.library.costs.cycles import Share
+from ge.runtime.library.costs.nest import Leaf, Seen, Walk
 from ge.runtime.library.costs.reuse import Numbers
 from ge.runtime.library.costs.traffic import Held, KernelTraffic
 from ge.runtime.library.costs.units import Exchange, Unit
@@ -30,7 +33,12 @@ class Estimate:
 
     core_us: float  # of the busiest core, or pair of a cube core and vector cores
     hbm_us: float  # what the bytes of the operands take at least
-    pipes: Mapping[str, float]  # how long each pipe of a unit is busy
+    units: Sequence[Unit]  # of that core
+
+    def pipes(self) -> list[tuple[Pipe, float]]:
+        """How long each pipe of a unit is busy."""
+        busy = [(unit.target.cycles_per_us, unit.busy()) for unit in self.units]
+        return [(pipe, n / per_us) for per_us, found in busy for pipe, n in found.items()]
 
 
 def cores_of(op: KernelOp) -> dict[int, int]:
@@ -51,7 +59,8 @@ class LoopNests:
 
     def __init__(self, op: KernelOp, target: Target) -> None:
         self.target, kinds = target, cores_of(op)
-        self.cores = [[Walk(op, program, core) for program in op.programs] for core in kinds]
+        seen, self.cycles = Seen(), dict[Leaf, float]()
+        self.cores = [[Walk(op, program, core, seen) for program in op.programs] for core in kinds]
         loaded = [Counter[SSAValue]() for p in op.programs for _ in range(p.parts)]
         stored = Counter[SSAValue]()
         rest = op.core_count / sum(kinds.values())  # as if others did what these do
@@ -65,22 +74,20 @@ class LoopNests:
     def estimate(self, held: Held = ()) -> Estimate:
         """With the parts `held` of its operands in L2. Raises GeError where the target lacks what
         it takes."""
-        found = [self.core(walks, held) for walks in self.cores]
-        core_us, pipes = max(found, key=lambda core: core[0])
-        return Estimate(core_us, self.traffic.hbm(held)[1], pipes)
+        shares, known = self.traffic.shares(held), self.cycles
+        # where operands are matters to loads alone
+        self.cycles = {leaf: us for leaf, us in known.items() if not isinstance(leaf.op, LoadOp)}
+        found = [self.core(walks, shares) for walks in self.cores]
+        core_us, units = max(found, key=lambda core: core[0])
+        return Estimate(core_us, self.traffic.hbm(held)[1], units)
 
-    def core(self, walks: Sequence[Walk], held: Held) -> tuple[float, dict[str, float]]:
-        """Microseconds of a core, or of a cube core and the vector cores beside it, and of each of
-        their pipes."""
-        shares, units, first = self.traffic.shares(held), list[Unit](), 0
+    def core(self, walks: Sequence[Walk], shares: Sequence[Share]) -> tuple[float, list[Unit]]:
+        """Microseconds of a core, or of a cube core and the vector cores beside it, and these."""
+        units, first = list[Unit](), 0
         for walk in walks:
-            units.append(Unit(walk, shares[first], self.target))
+            units.append(Unit(walk, shares[first], self.target, self.cycles))
             first += walk.program.parts
-        per_us, pipes = self.target.cycles_per_us, dict[str, float]()
-        for unit in units:
-            name = unit.walk.program.name.removeprefix("tile.")
-            pipes |= {f"{name} {pipe}": cycles / per_us for pipe, cycles in unit.busy().items()}
         if len(units) == 1:
             units[0].run_all(walks[0].nest)
-            return units[0].end / per_us, pipes
-        return Exchange(units, self.target).cycles() / per_us, pipes
+            return units[0].end / self.target.cycles_per_us, units
+        return Exchange(units, self.target).cycles() / self.target.cycles_per_us, units

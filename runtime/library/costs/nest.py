@@ -8,17 +8,20 @@ which sizes, and how often.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
+from itertools import tee
 from math import prod
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 from xdsl.dialects.scf import ForOp, IfOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.element_types import storage_bytes
-from ge.dialects.tile.buffers import ViewOp, box_of, buffer_of, within
+from ge.dialects.support.operation import operands_of
+from ge.dialects.tile.buffers import ViewOp, box_of, buffer_of, memref_shape, within
 from ge.dialects.tile.compute import FlagOp, MmadOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import BarrierOp, KernelOp, ProgramOp
@@ -36,6 +39,7 @@ class Leaf:
     pipe: Pipe | None  # None: all come to a barrier
     writes: Sequence[SSAValue]  # buffers
     reads: Sequence[SSAValue]
+    overwrites: Sequence[SSAValue]  # that it does not read
     memref: SSAValue | None  # that it loads from or stores to
     bytes: int
 
@@ -51,49 +55,87 @@ class Loop:
 Part: TypeAlias = Leaf | Loop
 
 
+class Box(NamedTuple):
+    """What an instruction moves: the sizes of its whole box, and the greatest offsets with which
+    that lies in the memref."""
+
+    sizes: tuple[int, ...]
+    view: ViewOp | None = None
+    offsets: Sequence[SSAValue] = ()
+    last: Sequence[int] = ()
+
+
+class Seen:
+    """What all cores have in common: ops of blocks that take time, boxes, and instructions."""
+
+    def __init__(self) -> None:
+        self.ops: dict[Block, Sequence[ForOp | IfOp | Instruction | BarrierOp]] = {}
+        self.boxes: dict[Instruction, Box] = {}
+        self.leaves: dict[tuple[Operation, tuple[int, ...]], Leaf] = {}
+
+    def ops_of(self, block: Block) -> Sequence[ForOp | IfOp | Instruction | BarrierOp]:
+        if (ops := self.ops.get(block)) is None:
+            ops = self.ops[block] = [
+                op
+                for op in block.ops
+                if isinstance(op, ForOp | IfOp | Instruction | BarrierOp)
+                and not isinstance(op, FlagOp)
+            ]
+        return ops
+
+
 class Walk:
     """One program of a kernel, on one core."""
 
-    def __init__(self, op: KernelOp, program: ProgramOp, core: int) -> None:
-        self.program = program
+    def __init__(self, op: KernelOp, program: ProgramOp, core: int, seen: Seen) -> None:
+        self.program, self.seen = program, seen
         self.parts = max(p.parts for p in op.programs)
-        self.known: dict[tuple[Operation, tuple[int, ...]], Leaf] = {}
-        self.start = Numbers(core, op.core_count, 0, largest=True)
-        self.nest = self.block(program.body.block, self.start)
+        start = Numbers(core, op.core_count, 0, largest=True)
+        self.nest = self.block(program.body.block, start)
         self.loaded, self.stored = Counter[SSAValue](), Counter[SSAValue]()
         self.count(self.nest, 1)
+        self._in_order = tee(self.run(program.body.block, start), 1)[0]
+
+    @cached_property
+    def instructions(self) -> int:
+        """How many it runs."""
+        return sum(count for _, count in leaves(self.nest))
+
+    def in_order(self) -> Iterator[Leaf]:
+        """The instructions that it runs, one after the other: found once, for all who ask."""
+        return copy(self._in_order)
 
     def block(self, block: Block, at: Numbers) -> list[Part]:
         parts: list[Part] = []
-        for op in block.ops:
-            match op:
-                case ForOp():
-                    parts += self.loop(op, at)
-                case IfOp():
-                    region = op.true_region if at.number(op.cond) else op.false_region
-                    if region.blocks:
-                        parts += self.block(region.block, at)
-                case FlagOp():
-                    pass
-                case Instruction() | BarrierOp():
-                    parts.append(self.leaf(op, at))
-                case _:
-                    pass
+        for op in self.seen.ops_of(block):
+            if type(op) is ForOp:
+                parts += self.loop(op, at)
+            elif type(op) is IfOp:
+                region = self.taken(op, at)
+                if region.blocks:
+                    parts += self.block(region.block, at)
+            else:
+                parts.append(self.leaf(cast(Instruction | BarrierOp, op), at))
         return parts
+
+    def taken(self, op: IfOp, at: Numbers) -> Region:
+        (cond,) = operands_of(op)
+        return op.regions[0 if at.number(cond) else 1]
 
     def loop(self, op: ForOp, at: Numbers) -> list[Part]:
         """Its steps in runs of those that take the same branches, and are as long."""
         variable, body, steps = op.body.block.args[0], op.body.block, at.steps(op)
-        inner = [o for o in body.ops if isinstance(o, IfOp | ForOp)]
+        inner = [o for o in self.seen.ops_of(body) if isinstance(o, IfOp | ForOp)]
 
+        @cache
         def inside(n: int) -> Numbers:
-            return at.where({variable: steps[n]})
+            return at.where(variable, steps[n])
 
         @cache
         def way(n: int) -> Sequence[int]:
             numbers = inside(n)
             return [
-                numbers.number(o.cond) if isinstance(o, IfOp) else len(numbers.steps(o))
+                numbers.number(operands_of(o)[0]) if isinstance(o, IfOp) else len(numbers.steps(o))
                 for o in inner
             ]
 
@@ -114,10 +156,11 @@ class Walk:
         return parts
 
     def leaf(self, op: Instruction | BarrierOp, at: Numbers) -> Leaf:
+        known = self.seen.leaves
         if isinstance(op, BarrierOp):
-            return self.known.setdefault((op, ()), Leaf(op, (), None, (), (), None, 0))
+            return known.setdefault((op, ()), Leaf(op, (), None, (), (), (), None, 0))
         sizes = self.sizes(op, at)
-        if (leaf := self.known.get((op, sizes))) is None:
+        if (leaf := known.get((op, sizes))) is None:
             memref, size = None, 0
             if isinstance(op, LoadOp | StoreOp):
                 memref = box_of(op.source if isinstance(op, LoadOp) else op.target).source
@@ -125,8 +168,9 @@ class Walk:
             writes, reads = buffers_of(op.writes()), buffers_of(op.reads())
             if isinstance(op, MmadOp):  # sums that begin anew need those before no more
                 reads = buffers_of((op.lhs, op.rhs))
-            leaf = Leaf(op, sizes, op.pipe(), writes, reads, memref, size)
-            self.known[op, sizes] = leaf
+            over = [buffer for buffer in writes if buffer not in reads]
+            leaf = Leaf(op, sizes, op.pipe(), writes, reads, over, memref, size)
+            known[op, sizes] = leaf
         return leaf
 
     def count(self, parts: Sequence[Part], times: int) -> None:
@@ -140,30 +184,39 @@ class Walk:
                 moved = self.loaded if isinstance(part.op, LoadOp) else self.stored
                 moved[part.memref] += times * part.bytes
 
-    def in_order(self, block: Block, at: Numbers) -> Iterator[Leaf]:
-        """The instructions that it runs, one after the other."""
-        for op in block.ops:
-            if isinstance(op, Instruction | BarrierOp) and not isinstance(op, FlagOp):
-                yield self.leaf(op, at)
-            elif isinstance(op, ForOp):
+    def run(self, block: Block, at: Numbers) -> Iterator[Leaf]:
+        for op in self.seen.ops_of(block):
+            if type(op) is ForOp:
                 for step in at.steps(op):
-                    inner = at.where({op.body.block.args[0]: step})
-                    yield from self.in_order(op.body.block, inner)
-            elif isinstance(op, IfOp):
-                region = op.true_region if at.number(op.cond) else op.false_region
+                    yield from self.run(op.body.block, at.where(op.body.block.args[0], step))
+            elif type(op) is IfOp:
+                region = self.taken(op, at)
                 if region.blocks:
-                    yield from self.in_order(region.block, at)
+                    yield from self.run(region.block, at)
+            else:
+                yield self.leaf(cast(Instruction | BarrierOp, op), at)
 
     def sizes(self, op: Instruction, at: Numbers) -> tuple[int, ...]:
         """Of its box, as far as it lies in the memref, or of what a fifo takes."""
+        if (box := self.seen.boxes.get(op)) is None:
+            box = self.seen.boxes[op] = self.box(op)
+        if (view := box.view) is None or all([
+            0 <= at.number(offset) <= last for offset, last in zip(box.offsets, box.last)
+        ]):  # fmt: skip
+            return box.sizes
+        found = within(view, [at.number(offset) for offset in box.offsets])
+        return tuple([max(high - low, 0) for low, high in found])
+
+    def box(self, op: Instruction) -> Box:
         if isinstance(op, PushOp | PopOp):
             rows, cols = fifo_type(fifo_of(op)).shape
-            return rows // self.parts, cols
+            return Box((rows // self.parts, cols))
         for value in op.operands:
             if isinstance(value.type, BoxType) and isinstance(view := value.owner, ViewOp):
-                offsets = [at.number(o) for o in view.offsets]
-                return tuple([max(high - low, 0) for low, high in within(view, offsets)])
-        return ()
+                spans = zip(memref_shape(view.source), view.box_sizes, view.box_steps, strict=True)
+                last = [extent - (size - 1) * step - 1 for extent, size, step in spans]
+                return Box(view.box_sizes, view, view.offsets, last)
+        return Box(())
 
 
 def fifo_of(op: PushOp | PopOp) -> SSAValue:

@@ -37,12 +37,12 @@ from xdsl.dialects.arith import (
     SubiOp,
     XOrIOp,
 )
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.scf import ForOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.element_types import storage_bytes
+from ge.dialects.support.operation import operands_of
 from ge.dialects.support.types import byte_size
 from ge.dialects.tile.buffers import box_of, constant_index
 from ge.dialects.tile.kernel import CoreOp, CoresOp, PartOp, ProgramOp
@@ -160,7 +160,7 @@ def turns_of(items: Sequence[Load | Inner], part: int, core: int, cores: int) ->
     for item in items:
         if isinstance(item, Inner):
             for turn in at.steps(item.op):
-                yield dict(pieces(item.items, at.where({item.variable: turn}), 1))
+                yield dict(pieces(item.items, at.where(item.variable, turn), 1))
 
 
 def loads_in(block: Block) -> list[Load | Inner]:
@@ -184,7 +184,7 @@ def pieces(items: Sequence[Load | Inner], at: "Numbers", times: int) -> Iterator
             offsets = tuple([at.number(o) for o in item.offsets])
             yield (item.memref, item.number, offsets), min(times * item.size, item.most)
         elif type(item) is Inner and (steps := at.steps(item.op)):
-            inner = at.where({item.variable: steps[0]})
+            inner = at.where(item.variable, steps[0])
             yield from pieces(item.items, inner, times * len(steps))
 
 
@@ -196,39 +196,56 @@ class Numbers:
         self.own: dict[type[Operation], int] = {CoreOp: core, CoresOp: cores, PartOp: part}
         self.known: dict[SSAValue, int] = {}
         self.largest = largest
+        self.depth, self.outer = 0, self
+        self.depths: dict[Block | None, int] = {}  # loops around blocks
 
-    def where(self, known: dict[SSAValue, int]) -> "Numbers":
-        """With loops' variables; constants are known in all of them."""
+    def where(self, variable: SSAValue, step: int) -> "Numbers":
+        """In a step of a loop. What does not change in the loop is computed once, outside."""
         inner = Numbers.__new__(Numbers)
-        inner.own, inner.largest = self.own, self.largest
-        inner.known = {**self.known, **known}
+        inner.own, inner.largest, inner.depths = self.own, self.largest, self.depths
+        inner.known = {**self.known, variable: step}
+        inner.depth, inner.outer = self.depth + 1, self
         return inner
 
+    def loops_around(self, block: Block | None) -> int:
+        if (depth := self.depths.get(block)) is None:
+            depth, parent = 0, block.parent_op() if block is not None else None
+            if parent is not None:
+                depth = self.loops_around(parent.parent) + isinstance(parent, ForOp)
+            self.depths[block] = depth
+        return depth
+
     def steps(self, loop: ForOp) -> range:
-        return range(*(self.number(x) for x in (loop.lb, loop.ub, loop.step)))
+        return range(*[self.number(x) for x in operands_of(loop)[:3]])
 
     def number(self, value: SSAValue) -> int:
         """Raises Unknown."""
-        if value not in self.known:
-            self.known[value] = self.computed(value)
-        return self.known[value]
+        if (number := self.known.get(value)) is None:
+            owner, home = value.owner, self
+            depth = self.loops_around(owner if isinstance(owner, Block) else owner.parent)
+            while home.depth > depth:
+                home = home.outer
+            number = self.computed(value) if home is self else home.number(value)
+            self.known[value] = number
+        return number
 
     def computed(self, value: SSAValue) -> int:
         op: Any = value.owner
-        if (constant := constant_index(value)) is not None:
-            return constant
-        if type(op) in self.own:
-            return self.own[type(op)]
-        if type(op) in FUNCTIONS:
-            return FUNCTIONS[type(op)](*(self.number(o) for o in op.operands))
+        kind: type[Operation] = op.__class__
+        if (function := FUNCTIONS.get(kind)) is not None:
+            lhs, rhs = operands_of(op)
+            return function(self.number(lhs), self.number(rhs))
+        if kind in self.own:
+            return self.own[kind]
         match op:
             case CmpiOp():
                 compare = COMPARISONS[op.predicate.value.data]
-                return compare(self.number(op.lhs), self.number(op.rhs))
+                return compare(*map(self.number, operands_of(op)))
             case SelectOp():
-                return self.number(op.lhs if self.number(op.cond) else op.rhs)
-            case ConstantOp(value=IntegerAttr() as attr):  # a truth
-                return attr.value.data != 0
+                cond, lhs, rhs = operands_of(op)
+                return self.number(lhs if self.number(cond) else rhs)
+            case ConstantOp() if (constant := constant_index(value)) is not None:
+                return constant
             case ReadOp() if self.largest:
                 return op.span[-1]
             case _:

@@ -45,13 +45,12 @@ class Content:
 class Unit:
     """A cube core, or a vector core beside it: its pipes, and when they are done."""
 
-    def __init__(self, walk: Walk, share: Share, target: Target) -> None:
-        self.walk, self.share, self.target = walk, share, target
-        self.cycles: dict[Leaf, float] = {}
+    def __init__(self, walk: Walk, share: Share, target: Target, cycles: dict[Leaf, float]) -> None:
+        """`cycles`: of instructions that somebody has asked for before."""
+        self.walk, self.share, self.target, self.cycles = walk, share, target, cycles
         self.done: dict[Pipe, float] = {}
         self.contents: dict[SSAValue, Content] = {}
         self.end = 0.0
-        self.count = sum(count for _, count in leaves(walk.nest))
 
     def busy(self) -> dict[Pipe, float]:
         """Cycles of each pipe, of all instructions."""
@@ -77,23 +76,27 @@ class Unit:
         if (pipe := leaf.pipe) is None:
             self.meet(self.end + 2 * self.target.cross_flag_cycles)
             return self.end
-        flag, begin = self.target.flag_cycles, max(begin, self.done.get(pipe, 0.0))
+        contents, flag = self.contents, self.target.flag_cycles
+        if (free := self.done.get(pipe, 0.0)) > begin:
+            begin = free
         for buffer in leaf.reads:
-            if (content := self.contents.get(buffer)) is not None:
-                begin = max(begin, content.ready + flag * (content.writer is not pipe))
-        for buffer in leaf.writes:
-            content = self.contents.get(buffer) or self.content(buffer)
-            if content.is_read and buffer not in leaf.reads:  # the next copy's turn
+            if (content := contents.get(buffer)) is not None:
+                ready = content.ready if content.writer is pipe else content.ready + flag
+                if ready > begin:
+                    begin = ready
+        for buffer in leaf.overwrites:  # the next copy's turn
+            if (content := contents.get(buffer)) is not None and content.is_read:
                 content.before.append(content.free)
                 content.is_read = False
                 if len(content.before) >= content.copies:
                     begin = max(begin, content.before.popleft() + flag)
-        end = begin + self.taken(leaf)
+        cycles = self.cycles.get(leaf)
+        end = begin + (self.taken(leaf) if cycles is None else cycles)
         for buffer in leaf.reads:
-            content = self.contents.get(buffer) or self.content(buffer)
+            content = contents.get(buffer) or self.content(buffer)
             content.free, content.is_read = end, True
         for buffer in leaf.writes:
-            content = self.contents[buffer]
+            content = contents.get(buffer) or self.content(buffer)
             content.ready, content.writer = end, pipe
         self.done[pipe], self.end = end, max(self.end, end)
         return end
@@ -143,8 +146,7 @@ class Exchange:
         self.popped = defaultdict[SSAValue, list[float]](list)
 
     def cycles(self) -> float:
-        walks = [unit.walk for unit in self.units]
-        queues = [walk.in_order(walk.program.body.block, walk.start) for walk in walks]
+        queues = [unit.walk.in_order() for unit in self.units]
         heads = [next(queue, None) for queue in queues]
         counts, halves, half_end = [0] * len(queues), [0] * len(queues), 0.0
         most, waits = MOST_FOLLOWED * len(queues), 0
@@ -167,7 +169,7 @@ class Exchange:
                 halves, half_end = list(counts), max(unit.end for unit in self.units)
         end = max(unit.end for unit in self.units)
         left = [
-            (unit.count - n) / (n - h)
+            (unit.walk.instructions - n) / (n - h)
             for unit, n, h in zip(self.units, counts, halves, strict=True)
             if n > h
         ]
