@@ -43,6 +43,8 @@ MOST_OPS = 64
 about half a KiB an op; neither is published). It also keeps the search for kernels linear."""
 
 
+MOST_PLACES = 4  # ops at an end of a vector launch that are tried as launches of their own
+
 REGION = (
     Access.POINTWISE,
     Access.VIEW,
@@ -266,8 +268,9 @@ class Merger:
 
     def finish(self, group: Group, kind: type[FusedOp], likely: int = 0) -> None:
         """Make a group of several ops a launch of that kind. Where no lowering has a program for
-        it, ops at its end, or before what multiplies, stay apart; on the vector unit those at the
-        end are a launch, too, if they can be. `likely`: as in `with_program`."""
+        it, or launches apart are faster, ops at its end, or before what multiplies, stay apart; on
+        the vector unit those at the end are a launch, too, if they can be. `likely`: as in
+        `with_program`."""
         self.trim(group)
         if len(group.ops) > 1:
             ops = self.groups.in_order(group)
@@ -283,6 +286,8 @@ class Merger:
                 self.finish(behind, kind, end - begin)
             elif behind is not None:
                 self.groups.take_apart(behind)
+            if not any(map(multiplies, ops)):
+                self.move_apart(group)
             self.trim(group)
         if len(group.ops) > 1:
             group.kind = kind
@@ -310,6 +315,25 @@ class Merger:
         why = f"with it there is no tile program: {refusal}"
         self.missed(self.rule, ops[ends[at]], Missed(why, 0.0))
         return 0, ends[at]
+
+    def move_apart(self, group: Group) -> None:
+        """Make ops that only move operands or results of a vector launch with a program launches of
+        their own, each where that is faster, at most `MOST_PLACES`."""
+        ops = self.groups.in_order(group)
+        first, last = movements_at_ends(ops)
+        if len(first) + len(last) in (0, len(ops)) or not self.body_of(ops).is_static:
+            return
+        whole = least = self.apart(ops)
+        apart = list[Operation]()
+        for op in [*first, *last][:MOST_PLACES]:
+            others = [[other] for other in (*apart, op)]
+            if (found := self.apart([o for o in ops if [o] not in others], *others)) < least:
+                least, apart = found, [*apart, op]
+        for op in apart:
+            self.groups.split_off(op, before=op in first)
+        if apart:
+            why = f"apart they are {whole[-1] - least[-1]:.1f} us faster"
+            self.missed(self.rule, apart[0], Missed(why, 0.0))
 
     def refusal(self, ops: Sequence[Operation]) -> str | None:
         """Why ops have no tile program as one launch; None where they have, or nobody knows."""
@@ -403,6 +427,16 @@ def cube_first(ops: Sequence[Operation]) -> list[Operation]:
         if multiplies(op) or any(u.operation in needed for r in op.results for u in r.uses):
             needed.add(op)
     return sorted(ops, key=lambda op: op not in needed)
+
+
+def movements_at_ends(ops: Sequence[Operation]) -> tuple[list[Operation], list[Operation]]:
+    """Those of the ops of a launch that only move its operands, and others that only move results
+    of it."""
+    inside, moving = set(ops), [op for op in ops if access(op) is Access.MOVEMENT]
+    first = [op for op in moving if all(v.owner not in inside for v in op.operands)]
+    users = {op: [use.operation for r in op.results for use in r.uses] for op in moving}
+    last = [op for op in moving if op not in first and inside.isdisjoint(users[op])]
+    return first, last
 
 
 def connected(ops: Sequence[Operation]) -> list[list[Operation]]:

@@ -13,6 +13,7 @@ func.func @case1(%q: tensor<1x2x8x16xf32>, %k: tensor<1x2x8x16xf32>, %v: tensor<
 // -----
 
 // A KV cache: past and new keys are read where they are, the longer cache is written on the way.
+// No program has the transposition behind them.
 func.func @case2(%q: tensor<1x2x1x16xf32>, %pk: tensor<1x2x7x16xf32>, %k: tensor<1x2x1x16xf32>, %pv: tensor<1x2x7x16xf32>, %v: tensor<1x2x1x16xf32>) -> (tensor<1x2x8x16xf32>, tensor<1x2x8x16xf32>, tensor<1x1x32xf32>) {
   %0 = graph.concat %pk, %k axis 2 : (tensor<1x2x7x16xf32>, tensor<1x2x1x16xf32>) -> tensor<1x2x8x16xf32>
   %1 = graph.concat %pv, %v axis 2 : (tensor<1x2x7x16xf32>, tensor<1x2x1x16xf32>) -> tensor<1x2x8x16xf32>
