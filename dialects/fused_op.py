@@ -118,21 +118,6 @@ class Body:
         written = sum(byte_size(v.type) for v in self.outputs)
         return Work(sum(w.macs for w in inner), sum(w.vector for w in inner), read, written)
 
-    def whole_parts(self) -> int | None:
-        """In how many independent parts the launch of an op that may need any element of its
-        operands can be split, along leading axes of its result; None for other launches. Shapes are
-        static."""
-        whole = [op for op in self.ops if op.ACCESS is Access.WHOLE and needs_elements(op)]
-        if not whole:
-            return None
-        parts = 1
-        if len(self.ops) == 1 and not self.kind:
-            for axis, size in enumerate(shape_of(whole[0].results[0])):
-                if split_axes(whole[0], axis) is None:
-                    break
-                parts *= size
-        return max(parts, 1)
-
     def boxes(self, value: SSAValue, box: Box) -> dict[SSAValue, Box | None]:
         """The boxes of values that a box of one needs. None: it may need any element, or users need
         boxes that have none in common as far as is known."""

@@ -15,7 +15,6 @@ class ReluOp(Unary):
 
     name = "graph.relu"
     IDEMPOTENT: ClassVar = True
-    FIXPIPE: ClassVar = 3
 
 
 @irdl_op_definition
@@ -100,7 +99,6 @@ class LeakyReluOp(FloatUnary):
     name = "graph.leaky_relu"
     alpha = prop_def(FloatAttr, default_value=FloatAttr(0.01, 64))
     VECTOR_COST: ClassVar = 2
-    FIXPIPE: ClassVar = 3
 
 
 @irdl_op_definition

@@ -157,7 +157,6 @@ class AddOp(Binary):
     """lhs + rhs; integers wrap around."""
 
     name = "graph.add"
-    FIXPIPE: ClassVar = 1
     NEUTRAL: ClassVar = staticmethod(f.negative_zero)
     traits = traits_def(Commutative())
 
@@ -447,7 +446,6 @@ class CastOp(Unary):
     to it is to the "nearest", "up" or "down"."""
 
     name = "graph.cast"
-    FIXPIPE: ClassVar = 4
     ACCEPTS = staticmethod(any_type)
     TAKES_STORED: ClassVar = True
     to = prop_def(Attribute)

@@ -202,7 +202,6 @@ class QuantizeOp(Granular):
     to = prop_def(Attribute)
     saturate = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     VECTOR_COST: ClassVar = 5
-    FIXPIPE: ClassVar = 4
     assembly_format = f"$input `,` $scale (`,` $zero_point^)? `to` $to {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
@@ -223,7 +222,6 @@ class DequantizeOp(Granular):
     name = "graph.dequantize"
     to = opt_prop_def(Attribute)
     VECTOR_COST: ClassVar = 3
-    FIXPIPE: ClassVar = 2
     assembly_format = f"$input `,` $scale (`,` $zero_point^)? {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
@@ -269,7 +267,6 @@ class RequantizeOp(OneResultOp, PermuteInterface, SplitInterface):
     ACCESS: ClassVar = Access.POINTWISE
     IN_PLACE: ClassVar = (0,)
     VECTOR_COST: ClassVar = 5
-    FIXPIPE: ClassVar = 4  # scale, limits and type at once
     assembly_format = (
         f"$input `,` $scale {optional('offset', 'zero_point')} `to` $to attr-dict `:` "
         "type($input) `,` type($scale) `->` type($result)"

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from math import prod
 
 from xdsl.ir import SSAValue
 
@@ -48,14 +47,6 @@ def rows_along(shape: Shape, axes: Collection[int]) -> Rows:
     start = min(axes, default=len(shape))
     contiguous = all(i in axes or d == 1 for i, d in enumerate(shape[start:], start))
     return Rows(count, size(shape[i] for i in axes), contiguous, size(shape[:start]))
-
-
-def repeated_parts(small: Shape, large: Shape) -> int | None:
-    """The number of elements of `small` if each of them becomes a stretch of memory of its own when
-    it is broadcast to `large`: [4, 1] to [4, 8], but not [1, 8] to [4, 8]. Shapes are static."""
-    padded = (1,) * (len(large) - len(small)) + small
-    differ = next((i for i, d in enumerate(large) if padded[i] != d), len(large))
-    return prod(small) if set(padded[differ:]) <= {1} else None
 
 
 def aligned_axes(axis: int, rank: int, operands: Iterable[SSAValue]) -> tuple[int | None, ...]:

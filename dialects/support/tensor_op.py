@@ -34,9 +34,6 @@ class TensorOp(InferenceInterface, InPlaceInterface):
     # how many of the first operands may be narrow floats: the kernel computes with them in float32
     # and rounds its result once
     ROUNDED_ONCE: ClassVar[int] = 0
-    # its place in a fixpipe (see `targets/target.py`), which integer sums pass: 1 adds to sums,
-    # 2 scales, 3 cuts at zero, 4 rounds to a type of fewer bits; 0: the fixpipe lacks it
-    FIXPIPE: ClassVar[int] = 0
     # whether the vector unit has no instructions for it: what it runs instead would hold up the
     # cube
     VECTOR_PROGRAM: ClassVar[bool] = False

@@ -115,16 +115,6 @@ class Target:
     full_rate_bytes: int = 16384  # a smaller transfer does not reach the full bandwidth
     max_streams: int = 1984
     max_events: int = 65536
-    cube_tiles: tuple[int, ...] = ()  # rows and columns of a tile; empty: all multiples of 16
-    # between two tiles of a matmul on a core, where nothing hides it: starting the tile, its first
-    # load, its last store
-    tile_latency_us: float = 0.0
-    # windows of convolutions are unfolded between L1 and L0A: a tile loads each input element once
-    unfolds_windows: bool = True
-    vector_overlaps: bool = True  # the vector unit works on a tile while the cube computes another
-    # integer sums leave L0C through a fixpipe: it adds an i32 bias, scales, applies relu and casts
-    # to 16 or 8 bits without vector work
-    fixpipe: bool = False
     requantize: str = "float32"  # how sums of 32 bits are rounded to codes: see `graph.requantize`
     cube_efficiency: float = 1.0  # share of the peak that large matmuls sustain
     hbm_efficiency: float = 1.0  # share of the peak bandwidth that long transfers reach
@@ -220,7 +210,6 @@ class Target:
             raise GeError(f"missing keys: {', '.join(absent)}", where)
         if not table.get("vector_lanes") and not table.get("vector_cycles"):
             raise GeError("missing key: vector_lanes, or a table vector_cycles", where)
-        table["cube_tiles"] = _tile_sizes(table.get("cube_tiles", ()), where)
         macs = table["macs_per_cycle"]
         if not isinstance(macs, dict) or "f16" not in macs:
             raise GeError("'macs_per_cycle' is a table with at least f16", where)
@@ -362,14 +351,6 @@ def _check_bounds(key: str, value: float, where: str) -> None:
 
 def _positive(value: Any) -> bool:
     return isinstance(value, int | float) and value is not True and 0 < value < float("inf")
-
-
-def _tile_sizes(sizes: Any, where: str) -> tuple[int, ...]:
-    """The sizes of tiles, ascending. Raises GeError for anything but multiples of 16."""
-    items = tuple(cast(Sequence[Any], sizes)) if isinstance(sizes, list | tuple) else (None,)
-    if not all(isinstance(s, int) and s > 0 and s % 16 == 0 for s in items):
-        raise GeError(f"'cube_tiles' is a list of multiples of 16, not {sizes!r}", where)
-    return tuple(sorted(cast(Sequence[int], items)))
 
 
 def record_target(func: Operation, name: str) -> None:

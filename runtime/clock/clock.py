@@ -179,7 +179,8 @@ class ProgramClock:
             self.rows, note = read
             self.notes.append(note)
         timeline = self.block(main.body.block, host_driven=False)
-        self.notes += [f"not timed, as {k.lacks}" for k in self._known.values() if k.lacks]
+        lacking = [k.lacks for k in self._known.values() if k.lacks]
+        self.notes += [f"timed as a plain loop over elements, as {lack}" for lack in lacking]
         timeline.notes = self.notes
         if self._unknown:
             names = (name for op in self._unknown if (name := str(location_of(op))))

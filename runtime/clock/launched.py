@@ -1,6 +1,8 @@
 """What all launches of a kernel have in common, and how their times differ by what L2 has."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from ge.dialects.fused_op import Body
@@ -11,7 +13,7 @@ from ge.dialects.targets.target import Target
 from ge.runtime.clock.timeline import COMPUTE, DMA_IN, capacities
 from ge.runtime.clock.traffic import Moved, bytes_read
 from ge.runtime.clock.valid_rows import attentions, with_rows
-from ge.runtime.library.asking import estimated_times
+from ge.runtime.library.asking import estimated_times, plain_times
 from ge.runtime.library.costs.structure import by_structure
 from ge.runtime.library.costs.times import (
     HOST_OPS_PER_US,
@@ -40,7 +42,8 @@ class Launched:
     writes: list[int]  # bytes of each output, where it lies in an input's memory
     core: CoreTimes | None = None  # of its tile program, or of the one that it would have
     alone: TaskTime | None = None  # of what runs on no core
-    lacks: str = ""  # why its tile program does not say the time
+    plain: Callable[[], CoreTimes] | None = None  # what a plain loop over elements takes
+    lacks: str = ""  # why its tile program does not say the time, so that it is that of such a loop
     times: dict[Moved, TaskTime] = field(default_factory=dict[Moved, TaskTime])
 
     @classmethod
@@ -57,7 +60,8 @@ class Launched:
         reads, writes, engine = list(bytes_read(kernel)), kernel.bytes_written(), core.cores[0][0]
         capacity = capacities(target)
         cores = tuple((name, min(count, capacity[name])) for name, count in core.cores)
-        return cls(inputs, outputs, engine, cores, reads, writes, core)
+        plain = partial(plain_times, Body.of(kernel.main), target)
+        return cls(inputs, outputs, engine, cores, reads, writes, core, plain=plain)
 
     def of_rows(self, told: KernelOp) -> "Launched":
         """Of launches that read fewer keys, as `told` has them. That time goes with the bytes that
@@ -81,7 +85,8 @@ class Launched:
             try:
                 core = self.core.time(held)
             except GeError as e:  # what the program needs is no fact of the target
-                self.lacks, core = f"{e.where}: {e.message}", CoreTime(*[0.0] * 6)
+                assert self.plain is not None
+                self.lacks, core = f"{e.where}: {e.message}", self.plain().time(held)
             time = self.times[moved] = task_time(core, self.core, moved, self.reads, held, target)
         return time
 

@@ -1,5 +1,5 @@
-"""Whether a launch would have a tile program, asked before it is made: fusion makes none that no
-lowering takes."""
+"""Whether a launch would have a tile program, and what that takes, asked before it is made: fusion
+makes none that no lowering takes."""
 
 from collections.abc import Hashable
 from typing import NamedTuple
@@ -75,6 +75,11 @@ def estimated_times(body: Body, target: Target) -> CoreTimes | None:
         return None
     if (figures := asked(body, target).figures) is not None:
         return core_times(figures)
+    return plain_times(body, target)
+
+
+def plain_times(body: Body, target: Target) -> CoreTimes:
+    """What a plain loop over its elements takes (`plain_us`)."""
     us, work = plain_us(body, target), body.work()
     time = CoreTime(0.0, us, 0.0, us, 0.0, 0.0)
     size = 0 if work is None else work.read + work.written
@@ -97,8 +102,11 @@ def plain_us(body: Body, target: Target) -> float:
 
 def asked(body: TensorOp | Body, target: Target) -> Answer:
     """Whether a lowering has a program for a launch of a body, and what that takes. Shapes are
-    static."""
-    answers = ANSWERS.get()
+    static. Where an op has an author by hand, nobody knows what that writes next time: it is asked
+    anew."""
+    answers, body = ANSWERS.get(), Body.of(body)
+    if any(map(author_of, body.ops)):
+        return written(body, target)[0]
     if answers is None or not (key := key_of(body, target)):
         return found(body, target)
     if (known := answers.known.get(key)) is not None:
@@ -111,29 +119,35 @@ def asked(body: TensorOp | Body, target: Target) -> Answer:
 
 @once
 def key_of(body: TensorOp | Body, target: Target) -> str:
-    """By which an answer is kept; empty where nobody knows what an op's author writes next time."""
+    """By which an answer is kept; empty where bodies that look alike may be others."""
     body = Body.of(body)
-    is_ours = is_comparable(body) and not any(map(author_of, body.ops))
-    return signature(body, target) if is_ours else ""
+    return signature(body, target) if is_comparable(body) else ""
 
 
 @once
 def found(body: TensorOp | Body, target: Target) -> Answer:
-    """What the lowering itself says."""
+    """What the lowering itself says; the program waits for who makes the launch."""
+    answer, kernel, program = written(Body.of(body), target)
+    if program is not None:
+        if len(_written) == MOST_WRITTEN:
+            del _written[next(iter(_written))]
+        _written[wiring(kernel), target] = kernel, program
+    return answer
+
+
+def written(body: Body, target: Target) -> tuple[Answer, KernelOp, TileKernelOp | None]:
+    """The answer, the kernel that would be the launch, and its program."""
     from ge.runtime.library.table import program_that_fits  # it takes long to import
 
-    kernel = kernel_of(Body.of(body))
+    kernel = kernel_of(body)
     hide(data_of(all_ops(kernel.body.blocks)))
     try:
         program = program_that_fits(Launch(kernel, target))
-        found = figures(program, target)
+        takes = figures(program, target)
     except (NotLowered, GeError) as e:
-        return Answer(e.message if isinstance(e, GeError) else str(e))
-    keep(program, target, found)
-    if len(_written) == MOST_WRITTEN:
-        del _written[next(iter(_written))]
-    _written[wiring(kernel), target] = kernel, program
-    return Answer(figures=found)
+        return Answer(e.message if isinstance(e, GeError) else str(e)), kernel, None
+    keep(program, target, takes)
+    return Answer(figures=takes), kernel, program
 
 
 _written: dict[tuple[Hashable, Target], tuple[KernelOp, TileKernelOp]] = {}

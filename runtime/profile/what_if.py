@@ -37,7 +37,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 # Fields from which tilings, plans and schedules are made: their effect is not in the time of a
 # program that was made for other values
 COMPILED_FOR = {
-    *("cube_cores", "vector_cores", "unfolds_windows", "vector_overlaps"),
+    *("cube_cores", "vector_cores"),
     *("hbm_bytes", "l1_bytes", "l0a_bytes", "l0b_bytes", "l0c_bytes", "ub_bytes"),
     *("hbm_alignment", "core_alignment", "max_streams", "max_events"),
 }

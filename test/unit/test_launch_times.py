@@ -24,6 +24,10 @@ from ge.dialects.graph.trigonometry import Trigonometric
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, tensor
 from ge.dialects.targets.target import VECTOR_INSTRUCTIONS, Target
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import Options
+from ge.lowering.text.reading import Source, parse_module
+from ge.runtime.clock.clock import simulate
 from ge.runtime.library import asking
 from ge.runtime.library.answers import ANSWERS
 from ge.runtime.library.asking import Answer, asked, estimated_times, launch_us
@@ -203,6 +207,29 @@ def test_a_launch_without_a_program_is_a_plain_loop(monkeypatch: pytest.MonkeyPa
     assert times.time(()).core_us == plain
     assert program is not None
     assert plain > 3 * program
+
+
+def test_what_authors_write_is_asked_anew(monkeypatch: pytest.MonkeyPatch):
+    """An op with a program by hand: its author may write another one next time."""
+    op, answers = same(ExpOp, (77, 1236), f32), iter(["one", "another"])
+    monkeypatch.setattr(asking, "author_of", lambda op: str)
+    monkeypatch.setattr(asking, "written", lambda *a: (Answer(next(answers)), None, None))
+    asked = [asking.asked(op, TARGET).refusal for _ in range(2)]
+    assert asked == ["one", "another"]
+
+
+def test_a_program_that_the_target_cannot_time_is_a_plain_loop():
+    """A target that lacks a fact: the launch takes what a loop over its elements does, and a note
+    says so."""
+    text = """func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %0 = graph.softmax %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  func.return %0 : tensor<64x64xf32> }"""
+    module = parse_module(context(), Source("test", text))
+    lower(module, Options(target="910b2", tile_cache="off"))
+    target = replace(TARGET, name="bare", vector_cycles={"copy": 1.0})
+    timeline = simulate(module, target)
+    assert any("timed as a plain loop over elements" in note for note in timeline.notes)
+    assert timeline.latency_us > simulate(module, TARGET).latency_us
 
 
 def test_operands_that_launches_compute_are_warm():

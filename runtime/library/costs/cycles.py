@@ -16,7 +16,8 @@
     unfold      mte1_start + bytes of the target / rate: less than a move's where windows have
                 several rows, strides or dilations (`window_rate`)
     mmad        mmad_start + ceil(m/16) ceil(n/16) ceil(k/k0) k0 256 / macs a cycle, where k0 is as
-                many elements as 32 bytes are: the cube multiplies blocks
+                many elements as 32 bytes are: the cube multiplies blocks; of the peak, the share
+                that is sustained
     store       bytes / rate, those of what arrives; from UB in pieces, as a load, with the same
                 start (an assumption: PyPTO's table has one for both)
     push, pop   as a store and a load; on merged cores both ends are at one rate. Those of a cube
@@ -293,7 +294,8 @@ def mmad_cycles(op: MmadOp, target: Target) -> float:
     lhs, cols = tile_type(op.lhs), tile_type(op.rhs).cols.data
     k0 = 32 * 8 // bitwidth(lhs.element)
     blocks = ceil(lhs.rows.data / 16) * ceil(cols / 16) * ceil(lhs.cols.data / k0)
-    return target.mmad_start_cycles + blocks * k0 * 256 / peak_macs(lhs.element, target)
+    rate = peak_macs(lhs.element, target) * target.cube_efficiency
+    return target.mmad_start_cycles + blocks * k0 * 256 / rate
 
 
 # ---- the vector unit -------------------------------------------------------------------------

@@ -168,6 +168,8 @@ class Exchange:
             if not any(halves) and 2 * sum(counts) >= most:
                 halves, half_end = list(counts), max(unit.end for unit in self.units)
         end = max(unit.end for unit in self.units)
+        if not any(heads):
+            return end
         left = [
             (unit.walk.instructions - n) / (n - h)
             for unit, n, h in zip(self.units, counts, halves, strict=True)
