@@ -117,13 +117,8 @@ class KernelOp(GeOp):
         " attr-dict-with-keyword $body"
     )
 
-    def __init__(self, name: str, engine: Engine, tiling: TilingAttr | None, block: Block):
-        properties: dict[str, Attribute] = {
-            "sym_name": StringAttr(name),
-            "engine": EngineAttr(engine),
-        }
-        if tiling is not None:
-            properties["tiling"] = tiling
+    def __init__(self, name: str, engine: Engine, block: Block):
+        properties = {"sym_name": StringAttr(name), "engine": EngineAttr(engine)}
         initialize(self, (), (), properties, None, [Region(block)])
 
     @property

@@ -134,7 +134,7 @@ class Lowering:
         else:
             detach(op, op.parent)
             block = body_of_kernel(op, inputs, sunk)
-            kernel = self.kernels[key] = KernelOp(name, engine, None, block)
+            kernel = self.kernels[key] = KernelOp(name, engine, block)
             kernel.location = op.location
 
     def new_name(self, op: TensorOp) -> str:

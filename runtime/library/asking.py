@@ -185,4 +185,4 @@ def kernel_of(body: Body) -> KernelOp:
     put_last(block, main)
     put_last(block, created(ReturnOp, main.results))
     engine = Engine.CUBE if any(map(multiplies, body.ops)) else Engine.VECTOR
-    return KernelOp("asked", engine, None, block)
+    return KernelOp("asked", engine, block)

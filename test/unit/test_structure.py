@@ -77,7 +77,7 @@ def kernel(*order: int) -> KernelOp:
     args = sorted(block.args, key=lambda a: order[a.index])
     block.add_op(add := AddOp.of(*args))
     block.add_op(ReturnOp(add.result))
-    return KernelOp("add_0", Engine.VECTOR, None, block)
+    return KernelOp("add_0", Engine.VECTOR, block)
 
 
 def test_kernels_are_asked_once_for_each_way_in_which_they_take_operands():

@@ -80,7 +80,7 @@ def part_of(kernel: KernelOp, cut: Cut, count: int, name: str, target: Target) -
             return None
         block.add_op(clone)
         inside |= zip(op.results, clone.results, strict=True)
-    part = KernelOp(name, kernel.engine.data, None, block)
+    part = KernelOp(name, kernel.engine.data, block)
     part.location = kernel.location
     result = kernel.main.results[0]
     want = tensor(cut_shape(shape_of(result), count), element_type(result))

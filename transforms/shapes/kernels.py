@@ -248,4 +248,4 @@ class Outlining:
         put_last(block, ReturnOp(*new.results))
         dynamic = any([is_dynamic(v.type) for v in (*operands, *op.results)])
         engine = self.origin.engine.data if dynamic else choose_engine(new)
-        return KernelOp("", engine, None, block), inputs
+        return KernelOp("", engine, block), inputs
