@@ -118,7 +118,10 @@ class KernelOp(GeOp):
     )
 
     def __init__(self, name: str, engine: Engine, block: Block):
-        properties = {"sym_name": StringAttr(name), "engine": EngineAttr(engine)}
+        properties: dict[str, Attribute] = {
+            "sym_name": StringAttr(name),
+            "engine": EngineAttr(engine),
+        }
         initialize(self, (), (), properties, None, [Region(block)])
 
     @property
