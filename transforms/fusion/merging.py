@@ -124,6 +124,16 @@ class Missed:
     final: bool = False  # other merges cannot change it
 
 
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """That an op joined a launch with others, by a rule."""
+
+    rule: str
+    op: Operation
+    others: tuple[Operation, ...]
+    gain_us: float | None
+
+
 @dataclass
 class Merger:
     """Merges groups of one block for one rule, where that saves time."""
@@ -136,6 +146,7 @@ class Merger:
     _times: dict[Group, tuple[int, float | None]] = field(
         default_factory=dict[Group, tuple[int, float | None]]
     )  # group -> the number of its ops, and its time with so many
+    _merges: list[Merge] = field(default_factory=list[Merge])
     _works: dict[TensorOp, Work] = field(default_factory=dict[TensorOp, Work])
     _numbers: dict[TensorOp, int] = field(default_factory=dict[TensorOp, int])
 
@@ -212,11 +223,20 @@ class Merger:
                 return Missed(f"together they are {-gain:.1f} us slower", 0.0)
         if not allows(rule, at):
             return Missed("a debug counter leaves it out", gain, final=True)
+        merge = Merge(rule, at, tuple(group.ops), gain)
         if not self.groups.merge(group, other):
             return Missed("a path around them would become a cycle", gain, final=True)
-        count(rule)
-        remarks.applied(rule, at, gain_us=gain)
+        self._merges.append(merge)
         return None
+
+    def report(self) -> None:
+        """Count merges, and remark on them: those of which a launch was made. What came apart again
+        has remarks that say why (`finish`)."""
+        for merge in self._merges:
+            group = self.groups.of(merge.op)
+            if any(self.groups.find(op) is group for op in merge.others):
+                count(merge.rule)
+                remarks.applied(merge.rule, merge.op, gain_us=merge.gain_us)
 
     def join(self, group: Group, other: Group, rule: str, judged: bool = False) -> bool:
         """`attempt` by a rule that is enabled, with a remark either way; whether they merged."""
@@ -494,6 +514,7 @@ class FusionPass(ModulePass, ABC):
             for block in list(blocks_of(op)):
                 merger = Merger(self.groups(block), machine, self.name, sizes_in(block))
                 self.fuse(merger)
+                merger.report()
                 for fused in merger.groups.emit():
                     share_common_subexpressions(fused.block)
 
