@@ -34,6 +34,12 @@ def number_of(attr: Attribute) -> Number:
     return cast(IntegerAttr, attr).value.data
 
 
+def zero_of(element: Attribute) -> Number:
+    """The 0 that elements of a type can be."""
+    row = row_of(element)
+    return 0.0 if row is None or row.is_float else 0
+
+
 def is_number(attr: Attribute) -> bool:
     return isinstance(attr, FloatAttr | IntegerAttr)
 

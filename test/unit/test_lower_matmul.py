@@ -300,6 +300,25 @@ def test_integers_on_a_grid(line: str) -> None:
     compare(re.sub(r"#([\dx]*\w+)", r"tensor<\1>", text), all_lowered=True, make=small)
 
 
+@pytest.mark.parametrize(("rows", "depth"), [(8, 64), (24, 64), (250, 70)])
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+def test_rows_that_are_quantized_before_a_product(rows: int, depth: int, target: str) -> None:
+    """What stands behind the last row, or the last column, is an integer 0."""
+    x, q, w, y = f"{rows}x{depth}xf32", f"{rows}x{depth}xi8", f"{depth}x32xi8", f"{rows}x32xi32"
+    text = f"""
+func.func @main(%x: tensor<{x}>, %s: tensor<f32>, %z: tensor<i8>, %w: tensor<{w}>) -> tensor<{y}> {{
+  %0 = fused_op.linear(%x, %s, %z, %w)
+      : (tensor<{x}>, tensor<f32>, tensor<i8>, tensor<{w}>) -> tensor<{y}> {{
+  ^bb0(%a: tensor<{x}>, %b: tensor<f32>, %c: tensor<i8>, %d: tensor<{w}>):
+    %1 = graph.quantize %a, %b, %c to i8 : (tensor<{x}>, tensor<f32>, tensor<i8>) -> tensor<{q}>
+    %2 = graph.matmul %1, %d : (tensor<{q}>, tensor<{w}>) -> tensor<{y}>
+    fused_op.yield %2 : tensor<{y}>
+  }}
+  func.return %0 : tensor<{y}>
+}}"""
+    compare(text, target, all_lowered=True, exact=True, make=small)
+
+
 def small(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
     """Scales are small numbers above 0."""
     array = random_array(rng, element, shape)

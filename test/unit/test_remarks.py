@@ -184,4 +184,4 @@ def test_remarks_that_nobody_asks_for_are_not_made(
     assert main([module, *line]) == 0
     assert made == []
     assert main([module, *line, "--remarks"]) == 0
-    assert "fuse-bias" in made
+    assert "fuse-linear" in made

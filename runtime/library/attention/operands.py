@@ -18,6 +18,7 @@ from ge.dialects.support.boxes import Box, plus
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import align_up, element_type, shape_of
+from ge.dialects.tile.scalars import zero_of
 from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar, ceil_div
@@ -209,8 +210,9 @@ class Operand:
         """The rows of a tile that are this vector core's. If all tokens are fewer, each core has
         them: those that stand for others are as little used as what is beyond the last one."""
         source, rows = self.source, self.rows
+        zero = zero_of(element_type(source.value))
         if self.few is not None:
-            self.few[:] = 0.0
+            self.few[:] = zero
             some = self.few.part(0, 0, (source.tokens, source.size))
             self.pull.tile(source.value, source.box(batch, head, 0, source.tokens), into=some)
             return self.few
@@ -220,7 +222,7 @@ class Operand:
         tile = self.pull.tile(source.value, Box.of([*box.spans[:3], (0, wide)]))
         tile = tile if wide == size else tile.part(0, 0, (rows, size))
         if source.name == "value" and source.tokens % self.shape[0]:
-            tile[:] = v.where(v.rows(rows, token - source.tokens) < 0, tile, 0.0)
+            tile[:] = v.where(v.rows(rows, token - source.tokens) < 0, tile, zero)
         return tile
 
 

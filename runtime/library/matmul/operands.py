@@ -22,6 +22,7 @@ from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, normalize_axis, numel, shape_of
+from ge.dialects.tile.scalars import zero_of
 from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.attention.operands import seen_through
 from ge.runtime.library.language import values as v
@@ -230,16 +231,17 @@ class Feed:
         all: what stands at others' places is of as little use as what is beyond the last row."""
         (extent, depth), (each, cols) = operand.shape[-2:], box.sizes[-2:]
         *lead, (row, _), columns = box.spans
+        zero = zero_of(element_type(operand.value))
         if extent < each:
-            target[:] = 0.0
+            target[:] = zero
             some = target.part(0, 0, (extent, cols))
             self.pull.tile(operand.value, Box.of([*lead, (0, extent), columns]), into=some)
         else:
             self.pull.tile(operand.value, box, into=target)
             if operand.side == 0 and extent % each:
                 for _ in self.c.range(between(row + each - extent, 0, 1)):  # if it passes the end
-                    target[:] = v.where(v.rows(each, row - extent) < 0, target, 0.0)
+                    target[:] = v.where(v.rows(each, row - extent) < 0, target, zero)
         if operand.side == 1 and depth % cols:
             at = columns[0]
             for _ in self.c.range(between(at + cols - depth, 0, 1)):
-                target[:] = v.where(v.columns(cols, at - depth) < 0, target, 0.0)
+                target[:] = v.where(v.columns(cols, at - depth) < 0, target, zero)
