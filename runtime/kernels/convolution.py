@@ -156,7 +156,6 @@ class Convolution:
     ) -> Action:
         """See `Bindable`. Weights have to be constants, and floats those that are computed with:
         what else a call does depends on the elements."""
-        window, _ = self.window_of(x.shape[2:], w.shape[2:])
         arrays = [a for a in (x, w, bias, out) if a is not None]
         of_floats = all(a.dtype == compute_dtype(out) == self.dtype for a in arrays)
         in_place = all(a.flags.c_contiguous for a in arrays)
@@ -164,6 +163,7 @@ class Convolution:
         is_plain = self.channel_axis == 1 and not self.pad_value
         if not (self.dtype.kind == "f" and of_floats and in_place and constant and is_plain):
             return partial(self, x, w, bias, out=out, then=then)
+        window, _ = self.window_of(x.shape[2:], w.shape[2:])
         correlation = Correlation(
             x, w, window, self.op.groups, into, out, bias, then, plan=Plan(scratch)
         )

@@ -5,8 +5,8 @@ it, as they are fused.
 
 Ops are made from seeds, of usual element types and small static shapes (`random_ops.py`). Prints
 for each op how many of its launches have programs, and why the others have none; launches of the
-control processor are not counted. With `--prove` each program is proved, and its numbers compared
-with those of the kernel; the exit status says whether all are right.
+control processor are not counted. With `--prove` each program is proved, and run on tiles beside
+the graph, as in `random_graphs.py`; the exit status says whether all are right.
 """
 
 import argparse
@@ -15,12 +15,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-sys.path += [str(Path(__file__).parent), str(Path(__file__).parent.parent / "unit")]
+sys.path.insert(0, str(Path(__file__).parent))
 
 from random_builder import Builder, Unsuitable
-from random_graphs import op_classes
+from random_graphs import check, op_classes
 from random_ops import make
-from tile_lowering import compare, lowered
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
@@ -30,6 +29,9 @@ from ge.dialects.npu_task.ops import NO_TILES, KernelOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import is_static, shape_of
+from ge.lowering.driver.compiler import lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.check.tiles import check_kernels
 
 
 def modules(op: type[TensorOp], seeds: Sequence[int]) -> Iterator[tuple[int, ModuleOp]]:
@@ -52,13 +54,16 @@ def modules(op: type[TensorOp], seeds: Sequence[int]) -> Iterator[tuple[int, Mod
 
 def reasons_of(module: ModuleOp, target: str, prove: bool) -> Iterator[str]:
     """For each launch "", or why it has no program. Raises AssertionError for a wrong one."""
-    found = lowered(module, target, tiles=True)
-    for kernel in found.module.ops:
+    lower(program := module.clone(), Options(target=target, tiles=True))
+    for kernel in program.ops:
         if isinstance(kernel, KernelOp) and kernel.engine.data is not Engine.HOST:
             reason = kernel.attributes.get(NO_TILES)
             yield "" if reason is None else reason.data  # pyright: ignore
-    if prove and found.pairs:
-        compare(found, target)
+    if prove:
+        problems = [p.message for proof in check_kernels(program) for p in proof.problems]
+        assert not problems, f"{problems}\n{program}"
+        mismatch = check(module, ["default"], seconds=0, target=target)
+        assert mismatch is None, str(mismatch)
 
 
 def main() -> int:

@@ -155,3 +155,19 @@ def test_threads_have_scratch_of_their_own() -> None:
     thread.start()
     thread.join()
     assert not np.may_share_memory(*found)
+
+
+def test_convolutions_with_channels_last_run_again() -> None:
+    """Fewer channels than a window is wide are no image that is too narrow."""
+    x, w, y = "tensor<1x4x4x2xf32>", "tensor<2x2x3x3xf32>", "tensor<1x2x2x2xf32>"
+    text = f"""
+    func.func @main(%x: {x} {{graph.name = "x"}}) -> ({y} {{graph.name = "y"}}) {{
+      %w = graph.constant dense<1.0> : {w}
+      %0 = graph.conv %x, %w {{input_channels_last = true}} : ({x}, {w}) -> {y}
+      func.return %0 : {y}
+    }}"""
+    module = parse_module(context(), Source("test.mlir", text))
+    lower(module, Options())
+    one, given = Session(module, {}), {"x": np.ones((1, 4, 4, 2), np.float32)}
+    for _ in range(2):
+        np.testing.assert_array_equal(one.run(given)["y"], np.full((1, 2, 2, 2), 18.0))

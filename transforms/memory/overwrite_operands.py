@@ -14,7 +14,8 @@ Which operand a kernel may overwrite with which result is the kernel's to say
 be no input of the model unless `inputs` allows it; the launch may not read another part of it. So
 residual chains stay in one buffer; one that ends in an output of the model is in the output's. Of
 a loop, the initial value of what is carried and the value that an iteration computes are put in the
-carried buffer itself, where nobody reads what was there before any more.
+carried buffer itself, where nobody reads what was there before any more. A cache that rows are appended to,
+and that is needed later, is copied, and the rows are written into the copy.
 
 All of this is decided in program order, in one walk of each block, before tasks are on streams:
 later passes see that the launch writes what it reads.
@@ -22,6 +23,7 @@ later passes see that the launch writes what it reads.
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeGuard
 
 from xdsl.context import Context
@@ -30,6 +32,7 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from ge.dialects.graph.cache import AppendOp
 from ge.dialects.npu_task import casts
 from ge.dialects.npu_task.attributes import HBM, is_dynamic, space_of
 from ge.dialects.npu_task.control import LoopOp, YieldOp
@@ -65,6 +68,15 @@ class Overwriting:
         default_factory=dict[str, set[tuple[int, int]]]
     )
 
+    @cached_property
+    def appending(self) -> set[str]:
+        """The kernels that append to caches."""
+        return {
+            name
+            for name, kernel in self.kernels.items()
+            if any(isinstance(op, AppendOp) for op in all_ops(kernel.body.blocks))
+        }
+
     def function(self, body: Block) -> None:
         """Rewrite a function. What loops carry comes first, of inner loops before outer ones."""
         self.ops = ops_by_block(body)
@@ -80,6 +92,7 @@ class Overwriting:
             match op:
                 case LaunchOp():
                     self.launch(op)
+                    self.append(op)
                 case CopyOp():
                     self.copy(op)
                 case _:
@@ -94,6 +107,18 @@ class Overwriting:
             pairs = {(static.index(r), i) for r, i in in_place_pairs(kernel) if r in static}
             self.allowed[op.callee] = pairs
         return pairs
+
+    def append(self, op: LaunchOp) -> None:
+        """Copy the cache that a launch appends to, where it is needed later: programs write the
+        rows alone, so the result begins as a copy."""
+        for out, operand in self.may_overwrite(op) if op.callee in self.appending else ():
+            result, cache = op.outs[out], op.ins[operand]
+            if owner_of(result) is not owner_of(cache):
+                copy = CopyOp(cache, result)
+                copy.location = op.location
+                assert op.parent is not None
+                put_before(op.parent, copy, op)
+                op.operands[operand] = result
 
     def launch(self, op: LaunchOp) -> None:
         """Let the results of a launch take the buffers of its operands."""

@@ -98,3 +98,18 @@ func.func @main(%x: tensor<4xf32>, %n: tensor<i64>) -> (tensor<4xf32>, tensor<4x
 // CHECK:       npu_task.launch @exp_0 ins(%b : {{.*}}) outs([[E:%.*]] :
 // CHECK:       npu_task.launch @mul_0 ins({{.*}}) outs(%a :
 // CHECK-NEXT:  npu_task.yield %go, %a, [[E]] :
+
+// -----
+
+// Rows are appended where the cache was; a cache that is needed later is copied, as programs write
+// the rows alone.
+func.func @main(%c: tensor<8x64xf32>, %r: tensor<1x64xf32>, %n: tensor<i64>) -> (tensor<8x64xf32>, tensor<8x64xf32>) {
+  %0 = graph.exp %c : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  %1 = graph.append %0, %r at %n axis 0 : (tensor<8x64xf32>, tensor<1x64xf32>, tensor<i64>) -> tensor<8x64xf32>
+  %2 = graph.append %c, %r at %n axis 0 : (tensor<8x64xf32>, tensor<1x64xf32>, tensor<i64>) -> tensor<8x64xf32>
+  func.return %1, %2 : tensor<8x64xf32>, tensor<8x64xf32>
+}
+// CHECK:       %[[C:.*]] = memref.alloc() {npu_task.io} : memref<8x64xf32,
+// CHECK:       npu_task.launch @append_0 ins(%[[E:.*]], %{{.*}}, %{{.*}} : {{.*}}) outs(%[[E]] :
+// CHECK:       npu_task.copy %[[C]] to %[[A:.*]] : memref<8x64xf32, #npu_task<space hbm>>
+// CHECK-NEXT:  npu_task.launch @append_0 ins(%[[A]], %{{.*}}, %{{.*}} : {{.*}}) outs(%[[A]] :
