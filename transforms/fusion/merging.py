@@ -367,7 +367,7 @@ class Merger:
     def fastest(self, ops: Sequence[Operation]) -> tuple[int, int]:
         """Where the launch begins and ends that multiplies, if the ops before and after it are
         others, and all of them take the least time: vector cores start late where they are apart
-        from the cube, for one. What has no tile program is slower than all that have."""
+        from the cube, for one. A launch has a tile program if some cut of it has."""
         begin, end, body = 0, len(ops), self.body_of(ops)
         products = [i for i, op in enumerate(ops) if multiplies(op)]
         if body.kind or not body.is_static:
@@ -409,17 +409,18 @@ class Merger:
 
     def apart(
         self, launch: Sequence[Operation], *others: Sequence[Operation]
-    ) -> tuple[bool, int, float]:
-        """Whether a launch has no tile program, how many have none of what hangs together of other
-        ops, and the time of all. Where another launch may take the others, they have no start of
-        their own."""
-        parts = [part for ops in others for part in connected(ops) if not all(map(is_view, part))]
-        refused, total = list[bool](), 0.0
-        for part in (launch, *parts):
-            body, taken = self.body_of(part), part is not launch and self.may_be_taken(part)
-            total += (core_us if taken else launch_us)(body, self.target) or 0.0
-            refused.append(asked(body, self.target).refusal is not None)
-        return refused[0], sum(refused[1:]), total
+    ) -> tuple[bool, float]:
+        """Whether a launch has no tile program, and the time of it and of what hangs together of
+        other ops. Where another launch may take these, they have no start of their own."""
+        body = self.body_of(launch)
+        refused = asked(body, self.target).refusal is not None
+        total = launch_us(body, self.target) or 0.0
+        for part in (part for ops in others for part in connected(ops)):
+            if not all(map(is_view, part)):
+                body = self.body_of(part)
+                taken = self.may_be_taken(part)
+                total += (core_us if taken else launch_us)(body, self.target) or 0.0
+        return refused, total
 
     def may_be_taken(self, ops: Sequence[Operation]) -> bool:
         """Whether a launch of the vector unit, or of attention, may take ops, with what they are

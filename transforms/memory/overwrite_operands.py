@@ -14,8 +14,8 @@ Which operand a kernel may overwrite with which result is the kernel's to say
 be no input of the model unless `inputs` allows it; the launch may not read another part of it. So
 residual chains stay in one buffer; one that ends in an output of the model is in the output's. Of
 a loop, the initial value of what is carried and the value that an iteration computes are put in the
-carried buffer itself, where nobody reads what was there before any more. A cache that rows are appended to,
-and that is needed later, is copied, and the rows are written into the copy.
+carried buffer itself, where nobody reads what was there before any more. A cache that rows are
+appended to, and that is needed later, is copied, and the rows are written into the copy.
 
 All of this is decided in program order, in one walk of each block, before tasks are on streams:
 later passes see that the launch writes what it reads.

@@ -16,7 +16,7 @@ becomes
 
 A kernel whose result is only appended writes there itself, as in `write-parts`. A result that takes
 the place of the whole state is computed in its buffer where all reads of the state come before, or
-the kernel may work in place; elsewhere the copy at the end stays.
+the kernel may work in place, if need be at the end; elsewhere the copy there stays.
 """
 
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ class Updating:
             Rewriter.erase_op(copy)
             replace(value.memref, state.memref, value)
             self.append(state, *concat)
-        elif self.is_free(state.memref, value.memref):
+        elif self.is_free(state.memref, value.memref) or self.waits(state.memref, copy):
             Rewriter.erase_op(copy)
             replace(value.memref, state.memref, value)
 
@@ -76,6 +76,10 @@ class Updating:
         op = self.ops[written]
         if read != written or not isinstance(op, LaunchOp) or value not in op.outs:
             return read < written
+        return self.in_place(op, state, value)
+
+    def in_place(self, op: LaunchOp, state: SSAValue, value: SSAValue) -> bool:
+        """Whether a kernel may write a result over a state, which it reads once."""
         inside = [i for i, v in enumerate(op.ins) if owner_of(v) is state]
         pairs = self.writing.kernels[op.callee].in_place_pairs()
         return (
@@ -83,6 +87,24 @@ class Updating:
             and op.ins[inside[0]].type == value.type
             and (op.outs.index(value), inside[0]) in pairs
         )
+
+    def waits(self, state: SSAValue, copy: CopyOp) -> bool:
+        """Have the kernel whose result is copied to a state run where the copy is, behind all that
+        reads the state, if it may work in place and nobody else needs its result."""
+        value, block = copy.source, copy.parent
+        op = self.ops[self.graph.first_use(value)]
+        if not isinstance(op, LaunchOp) or {*users_of(value)} != {op, copy} or block is None:
+            return False
+        others = [owner_of(v).owner for v in op.ins if owner_of(v) is not state]
+        if len(op.outs) > 1 or any(
+            isinstance(o, AllocOp) and STATE in o.attributes for o in others
+        ):
+            return False
+        if not self.in_place(op, state, value):
+            return False
+        op.detach()
+        block.insert_op_before(op, copy)
+        return True
 
     def appends(
         self, state: AllocOp, value: AllocOp
@@ -142,7 +164,7 @@ def copy_type(copy: Operation) -> object:
     return copy.operands[1].type
 
 
-def is_update(op: Operation, state: SSAValue) -> bool:
+def is_update(op: Operation, state: SSAValue) -> TypeGuard[CopyOp]:
     """Whether an op puts a value into the whole of a state."""
     return isinstance(op, CopyOp) and op.target is state
 

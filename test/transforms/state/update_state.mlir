@@ -80,3 +80,19 @@ func.func @main(%a: tensor<8xf32> {graph.name = "a", graph.state = "d"},
     -> (tensor<8xf32> {graph.name = "c"}, tensor<8xf32> {graph.name = "d"}) {
   func.return %a, %b : tensor<8xf32>, tensor<8xf32>
 }
+
+// -----
+
+// What a state was is read behind the kernel that appends to it: that one waits, and writes there.
+
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[S:.*]] = memref.alloc() {npu_task.state = "c"
+// CHECK:       npu_task.launch @exp_0 ins(%[[S]] :
+// CHECK:       npu_task.launch @append_0 ins(%[[S]], {{.*}} outs(%[[S]] :
+// CHECK-NEXT:  func.return
+func.func @main(%c: tensor<8x64xf32> {graph.name = "c", graph.state = "n"}, %r: tensor<1x64xf32>, %k: tensor<i64>)
+    -> (tensor<8x64xf32> {graph.name = "n"}, tensor<8x64xf32>) {
+  %0 = graph.append %c, %r at %k axis 0 : (tensor<8x64xf32>, tensor<1x64xf32>, tensor<i64>) -> tensor<8x64xf32>
+  %1 = graph.exp %c : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  func.return %0, %1 : tensor<8x64xf32>, tensor<8x64xf32>
+}
