@@ -15,67 +15,24 @@ results so far are loaded and stored again.
 """
 
 from dataclasses import dataclass
-from math import ceil, prod
+from math import ceil
 
-from xdsl.dialects.builtin import f32, i32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import i32
 
-from ge.dialects.graph.elementwise import AndOp, FloorOp
+from ge.dialects.graph.elementwise import AndOp
 from ge.dialects.graph.indexing import GatherElementsOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.types import Shape, align_up, element_type, normalize_axis, numel, shape_of
+from ge.dialects.support.types import align_up, element_type, normalize_axis, numel, shape_of
 from ge.dialects.tile.types import BLOCK
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
 from ge.runtime.library.moves.moves import MOST_SINGLE, lower_moves
+from ge.runtime.library.scatters.lines import NUMBERS, Lines, columns_of, counted
 
 EXACT = 1 << 23  # numbers of elements that f32 has, with halves
-NUMBERS = 12  # bytes of those that are made of an index
-
-
-@dataclass(frozen=True)
-class Lines:
-    """`before` x `size` x `after` elements, the middle ones along the axis; `count` indices of each
-    line along it."""
-
-    op: GatherElementsOp
-    before: int
-    size: int
-    after: int
-    count: int
-
-    @classmethod
-    def of(cls, op: GatherElementsOp) -> "Lines":
-        """Raises NotLowered for what has no program here."""
-        shape, indices = shape_of(op.input), shape_of(op.indices)
-        axis = normalize_axis(op.axis.value.data, len(shape))
-        if numel(shape) == 0 or numel(indices) == 0:
-            raise NotLowered("it has no elements")
-        if bitwidth(element_type(op.input)) < 8:
-            raise NotLowered("elements of less than a byte are not moved")
-        return cls(op, prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]), indices[axis])
-
-    @property
-    def bytes(self) -> int:
-        """Of an element."""
-        return bitwidth(element_type(self.op.input)) // 8
-
-    @property
-    def index_bytes(self) -> int:
-        return bitwidth(element_type(self.op.indices)) // 8
-
-    def shapes(self) -> dict[SSAValue, Shape]:
-        """Of memrefs."""
-        inner = () if self.after == 1 else (self.after,)
-        others = self.before, self.count, *inner
-        return {
-            self.op.input: (self.before, self.size, *inner),
-            self.op.indices: others,
-            self.op.result: others,
-        }
 
 
 @dataclass(frozen=True)
@@ -115,15 +72,15 @@ def is_sparse(op: GatherElementsOp) -> bool:
     return of_part or (numel(indices) * BLOCK < size and numel(indices) <= MOST_SINGLE)
 
 
-def cut_of(w: Lines, launch: Launch) -> Cut:
+def cut_of(w: Lines[GatherElementsOp], launch: Launch) -> Cut:
     """Three quarters of UB are for what is gathered of. Raises NotLowered where f32 has not all
     places."""
     room, cores = launch.target.ub_bytes * 3 // 4, launch.target.vector_cores
     left = launch.target.ub_bytes - room
-    unit = BLOCK // min(w.bytes, w.index_bytes)
+    unit = w.unit
     size = align_up(w.size, unit)
     index = 2 * w.index_bytes + 3 * w.bytes + NUMBERS
-    if w.after == 1:
+    if w.is_last:
         if size * w.bytes > room or align_up(w.count, unit) * index > left:
             raise NotLowered(f"a row of {w.size} elements does not fit into ub")
         most = min(room // (size * w.bytes), left // (align_up(w.count, unit) * index))
@@ -139,12 +96,11 @@ def cut_of(w: Lines, launch: Launch) -> Cut:
 class Blocks:
     """The program, while it is written."""
 
-    def __init__(self, c: Tracer, w: Lines, cut: Cut, given: Arguments) -> None:
+    def __init__(self, c: Tracer, w: Lines[GatherElementsOp], cut: Cut, given: Arguments) -> None:
         self.c, self.w, self.cut, self.given = c, w, cut, given
         element, index = element_type(w.op.input), element_type(w.op.indices)
-        unit = BLOCK // min(w.bytes, w.index_bytes)
-        if w.after == 1:
-            lines, columns, rows = align_up(w.size, unit), align_up(w.count, unit), cut.width
+        if w.is_last:
+            lines, columns, rows = align_up(w.size, w.unit), align_up(w.count, w.unit), cut.width
         else:
             lines, columns, rows = cut.part * cut.width, cut.high * cut.width, 1
         fits = 8 * rows * lines * w.bytes <= 3 * c.target.ub_bytes
@@ -152,19 +108,15 @@ class Blocks:
         self.indices = c.ub(rows, columns, index, copies=2)
         self.places = c.ub(rows, columns, i32)
         self.found = c.ub(rows, columns, element, copies=2)
-        if w.after > 1:
-            self.inner = c.ub(1, columns, i32)
         if cut.part < w.size:
             self.one = c.ub(rows, columns, element)
 
     def write(self, count: int) -> None:
         c, w, cut = self.c, self.w, self.cut
-        if w.after > 1:
-            number = v.cast(v.columns(cut.high * cut.width), f32)
-            lines = v.unary(FloorOp, (number + 0.5) / float(cut.width))
-            self.inner[:] = v.cast(number - lines * float(cut.width), i32)
+        if not w.is_last:
+            self.inner = columns_of(c, cut.high, cut.width)
         for i in c.share(count):
-            if w.after == 1:
+            if w.is_last:
                 self.rows(i, i * cut.width)
             else:
                 across = ceil(w.after / cut.width)
@@ -175,14 +127,9 @@ class Blocks:
         c, op = self.c, self.w.op
         tile = c.load(self.source[turn], self.given[op.input][row:, 0:], pad=0)
         index = c.load(self.indices[turn], self.given[op.indices][row:, 0:], pad=0)
-        self.places[:] = self.counted(index)
+        self.places[:] = counted(index, self.w.size)
         found = c.gather(self.found[turn], tile, self.places)
         c.store(self.given[op.result][row:, 0:], found)
-
-    def counted(self, index: v.Tile) -> v.Expression:
-        """Indices below 0 count from the end."""
-        at = v.cast(index, i32)
-        return v.where(at < 0, at + self.w.size, at)
 
     def columns(self, turn: Scalar, plane: Scalar, col: Scalar) -> None:
         """Columns of all rows, in as many parts as there are."""
@@ -198,7 +145,7 @@ class Blocks:
                 if p:
                     c.load(found, result, pad=0)
                 if cut.part == w.size:
-                    self.places[:] = self.counted(index) * cut.width + self.inner
+                    self.places[:] = counted(index, w.size) * cut.width + self.inner
                     c.gather(found, tile, self.places)
                 else:
                     self.part(tile, index, found, p)
@@ -206,7 +153,7 @@ class Blocks:
 
     def part(self, tile: v.Tile, index: v.Tile, found: v.Tile, number: int) -> None:
         """Those of the elements that a part has; others stay."""
-        at = self.counted(index) - number * self.cut.part
+        at = counted(index, self.w.size) - number * self.cut.part
         last = self.cut.part - 1
         inside = v.minimum(v.maximum(at, 0), last)
         self.places[:] = inside * self.cut.width + self.inner

@@ -2,8 +2,7 @@
 library does (`scatter_elements_v2` of ops-nn): where an axis is so long that no update can pass
 over all of it.
 
-A core has some rows whole, along the last axis; along another one a few columns of all rows, one
-behind the other as they come, of which column c of row r is element r * width + c:
+A core has lines as `lines.py` says:
 
     for b in share(columns x parts of the axis)
       load input[p, part.., c..] to t
@@ -17,35 +16,23 @@ What is none of a part's elements is left out.
 
 from dataclasses import dataclass
 from math import ceil, prod
+from typing import TypeAlias
 
-from xdsl.dialects.builtin import f32, i32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import i32
 
-from ge.dialects.graph.elementwise import FloorOp
+from ge.dialects.graph.indexing import ScatterElementsOp
 from ge.dialects.npu_task.attributes import Engine
-from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up, element_type
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.types import BLOCK
 from ge.runtime.library.costs.instructions import REPEAT_BYTES
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Argument
 from ge.runtime.library.launch import Arguments, Written
-from ge.runtime.library.scatters.lines import Lines
+from ge.runtime.library.scatters.lines import NUMBERS, Lines, columns_of, counted
 
-NUMBERS = 12  # bytes of what is made of an index on the way
-
-
-def bytes_of(value: SSAValue) -> int:
-    """Of an element."""
-    return bitwidth(element_type(value)) // 8
-
-
-def unit_of(p: Lines) -> int:
-    """Elements of rows of tiles are multiples of it."""
-    return BLOCK // min(bytes_of(p.op.input), bytes_of(p.op.indices), 4)
+Scattered: TypeAlias = Lines[ScatterElementsOp]
 
 
 @dataclass(frozen=True)
@@ -59,12 +46,12 @@ class Cut:
     high: int
 
     @staticmethod
-    def of(p: Lines, target: Target) -> "Cut":
+    def of(p: Scattered, target: Target) -> "Cut":
         """Three quarters of UB are for what updates are put into."""
-        room, unit, cores = target.ub_bytes * 3 // 4, unit_of(p), target.vector_cores
-        most = room // bytes_of(p.op.input) // unit * unit  # elements
+        room, unit, cores = target.ub_bytes * 3 // 4, p.unit, target.vector_cores
+        most = room // p.bytes // unit * unit  # elements
         lines = width = 1
-        if p.after == 1:
+        if p.is_last:
             lines = max(min(most // align_up(p.size, unit), ceil(p.before / cores)), 1)
             part = min(align_up(p.size, unit), most // lines // unit * unit)
         else:
@@ -73,29 +60,28 @@ class Cut:
             part = min(p.size, most // align_up(width, unit))
         if (few := p.before * ceil(p.after / width)) < cores and lines == 1:  # share the axis
             part = min(part, align_up(ceil(p.size / (cores // few)), unit))
-        grain = unit if p.after == 1 else 1
+        grain = unit if p.is_last else 1
         part = align_up(ceil(p.size / ceil(p.size / part)), grain)
-        index, element = bytes_of(p.op.indices), bytes_of(p.op.input)
-        each = 2 * (index + element) + 4 * (1 + (width > 1)) + NUMBERS
+        each = 2 * (p.index_bytes + p.bytes) + 4 * (1 + (width > 1)) + NUMBERS
         high = (target.ub_bytes - room) // (each * lines * width)
         high = min(max(high // grain * grain, grain), align_up(p.count, grain))
         return Cut(lines, width, part, high)
 
-    def items(self, p: Lines) -> int:
+    def items(self, p: Scattered) -> int:
         """What cores share."""
         return prod(self.counts(p))
 
-    def counts(self, p: Lines) -> tuple[int, int, int]:
+    def counts(self, p: Scattered) -> tuple[int, int, int]:
         """Planes or groups of lines, columns, and parts of the axis."""
         return ceil(p.before / self.lines), ceil(p.after / self.width), ceil(p.size / self.part)
 
-    def cycles(self, p: Lines, target: Target) -> float:
+    def cycles(self, p: Scattered, target: Target) -> float:
         """Of the busiest core's scalars."""
         each = p.count * self.lines * self.width * target.vector_cycles_of("scatter")
         return ceil(self.items(p) / target.vector_cores) * each / (REPEAT_BYTES // 4)
 
 
-def one_by_one(p: Lines, cut: Cut, target: Target) -> Written:
+def one_by_one(p: Scattered, cut: Cut, target: Target) -> Written:
     """The program."""
     cores = min(cut.items(p), target.vector_cores)
 
@@ -108,20 +94,17 @@ def one_by_one(p: Lines, cut: Cut, target: Target) -> Written:
 class Tiles:
     """The program, while it is written."""
 
-    def __init__(self, c: Tracer, p: Lines, cut: Cut) -> None:
+    def __init__(self, c: Tracer, p: Scattered, cut: Cut) -> None:
         self.c, self.p, self.cut = c, p, cut
         element = element_type(p.op.input)
         whole, some = cut.part * cut.width, cut.high * cut.width
-        fits = 8 * cut.lines * whole * bytes_of(p.op.input) <= 3 * c.target.ub_bytes
+        fits = 8 * cut.lines * whole * p.bytes <= 3 * c.target.ub_bytes
         self.into = c.ub(cut.lines, whole, element, copies=2 if fits else 1)
         self.indices = c.ub(cut.lines, some, element_type(p.op.indices), copies=2)
         self.updates = c.ub(cut.lines, some, element, copies=2)
         self.places = c.ub(cut.lines, some, i32)
         if cut.width > 1:
-            self.inner = c.ub(1, some, i32)
-            number = v.cast(v.columns(some), f32)
-            lines = v.unary(FloorOp, (number + 0.5) / float(cut.width))
-            self.inner[:] = v.cast(number - lines * float(cut.width), i32)
+            self.inner = columns_of(c, cut.high, cut.width)
 
     def write(self, given: Arguments) -> None:
         c, p, cut, op = self.c, self.p, self.cut, self.p.op
@@ -142,15 +125,14 @@ class Tiles:
             c.store(self.box(given[op.result], *lines), tile)
 
     def place(self, index: v.Tile, first: Scalar) -> v.Expression:
-        """In the tile. Indices below 0 count from the end."""
-        at = v.cast(index, i32)
-        at = v.where(at < 0, at + self.p.size, at)
+        """In the tile."""
+        at = counted(index, self.p.size)
         if self.cut.part < self.p.size:
             at = at - v.columns(1, first)
         return at * self.cut.width + self.inner if self.cut.width > 1 else at
 
     def box(self, of: Argument, plane: Scalar, row: Scalar, col: Scalar, count: int) -> v.Box:
         """So many elements along the axis."""
-        if self.p.after == 1:
+        if self.p.is_last:
             return of[plane:, row:]
         return of[plane, row:, col:].sized(count, self.cut.width)

@@ -19,12 +19,12 @@ kernel's body refuses it.
 from collections.abc import Callable
 from math import ceil, prod
 
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import bf16
 
 from ge.dialects.graph.elementwise import MaximumOp, MinimumOp, MulOp
 from ge.dialects.graph.indexing import ScatterElementsOp
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.types import Shape, align_up, element_type
+from ge.dialects.support.types import Shape, align_up, element_type, normalize_axis, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
 from ge.runtime.library.costs.instructions import REPEAT_BYTES
@@ -34,8 +34,8 @@ from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Argument
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
 from ge.runtime.library.rows.vector import LEAST, place, shared
-from ge.runtime.library.scatters.lines import Lines
-from ge.runtime.library.scatters.one_by_one import Cut, one_by_one
+from ge.runtime.library.scatters.lines import Lines, counted
+from ge.runtime.library.scatters.one_by_one import Cut, Scattered, one_by_one
 
 MOST = 4096  # elements of a box
 LINE = 5  # instructions on a line of indices
@@ -49,7 +49,7 @@ COMBINED: dict[str, Callable[[v.Expression, v.Expression], v.Expression]] = {
 }
 
 
-def sizes_of(w: Lines, cores: int) -> Shape:
+def sizes_of(w: Scattered, cores: int) -> Shape:
     """Of boxes of the result."""
     shape, element = w.shapes()[w.op.result], element_type(w.op.input)
     unit = BLOCK * 8 // min(bitwidth(element), 32)
@@ -66,6 +66,7 @@ def lower_scatter_elements(launch: Launch) -> Written:
     if len(launch.body.ops) > 1:
         raise NotLowered(f"there are ops beside {op.name}")
     w, target = Lines.of(op), launch.target
+    check(op)
     shape, sizes = w.shapes()[op.result], sizes_of(w, target.vector_cores)
     count = prod(ceil(d / n) for d, n in zip(shape, sizes, strict=True))
     cores, cut = min(count, target.vector_cores), Cut.of(w, target)
@@ -80,7 +81,17 @@ def lower_scatter_elements(launch: Launch) -> Written:
     return Written(write, cores, w.shapes())
 
 
-def passing(w: Lines, sizes: Shape, target: Target) -> float:
+def check(op: ScatterElementsOp) -> None:
+    """Raises NotLowered for what has no program here."""
+    axis = normalize_axis(op.axis.value.data, len(shape_of(op.input)))
+    dims = enumerate(zip(shape_of(op.input), shape_of(op.indices), strict=True))
+    if any(d != n for i, (d, n) in dims if i != axis):
+        raise NotLowered("its indices are of a part of the input")
+    if element_type(op.input) == bf16 and op.reduction.data != "none":
+        raise NotLowered("what bf16 is combined to is rounded once, at the end")
+
+
+def passing(w: Scattered, sizes: Shape, target: Target) -> float:
     """Cycles of all updates that pass over a box, whose lines are counted and cast first."""
     kind = {"none": (), "add": ("add",)}.get(w.op.reduction.data, ("max",))
     narrow = ("cast", "cast") if bitwidth(element_type(w.op.input)) < 32 else ()
@@ -92,7 +103,7 @@ def passing(w: Lines, sizes: Shape, target: Target) -> float:
 class Boxes:
     """The program, while it is written."""
 
-    def __init__(self, c: Tracer, w: Lines, given: Arguments, sizes: Shape) -> None:
+    def __init__(self, c: Tracer, w: Scattered, given: Arguments, sizes: Shape) -> None:
         self.c, self.w, self.given = c, w, given
         self.rows, self.cols = sizes[-2:]
         line = (self.rows, 1) if w.is_last else (1, self.cols)
@@ -110,8 +121,7 @@ class Boxes:
         for j in c.range(self.w.count):
             index = self.line(self.indices[j], self.given[op.indices], at, j, self.w.size)
             update = self.line(self.updates[j], self.given[op.updates], at, j, 0)
-            where = v.cast(index, i32)
-            where = v.where(where < 0, where + self.w.size, where)
+            where = counted(index, self.w.size)
             new = COMBINED[op.reduction.data](tile, update)
             c.assign(tile, v.where(v.compare("eq", numbers, where), new, tile))
         c.store(self.given[op.result][*lead, row:, col:], tile)
