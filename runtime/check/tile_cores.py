@@ -21,8 +21,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from ge.dialects.support.types import Shape
 from ge.dialects.tile.buffers import memref_shape
 from ge.runtime.check.problems import Problems, name_of
-from ge.runtime.check.tile_device import Access, Device, DeviceGrid, name
-from ge.runtime.check.tile_history import Span
+from ge.runtime.check.tile_device import Access, Device, DeviceGrid, Span, name
 
 NONE = -1
 

@@ -25,7 +25,6 @@ from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.reading import ReadOp, reads_of
 from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.runtime.check.problems import Problems
-from ge.runtime.check.tile_history import Grains, Span, cells
 from ge.runtime.check.tile_program import Region, Step
 
 Sharing: TypeAlias = frozenset[tuple[int, int]]
@@ -39,6 +38,9 @@ InPart: TypeAlias = Mapping[int, int]
 numbers: the others stay what they were."""
 
 Bounds: TypeAlias = tuple[tuple[int, int], ...]
+Span: TypeAlias = "slice[int, int, None]"
+Grains: TypeAlias = "Span | NDArray[np.int64]"
+"""Places in the history of a memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +238,12 @@ class DeviceGrid:
 
     @classmethod
     def of(cls, boxes: Sequence[Bounds], shape: Shape) -> "DeviceGrid":
-        return cls(cells(boxes, shape))
+        """Borders are where one of the boxes begins or ends."""
+        borders = [{0, d} for d in shape]
+        for box in boxes:
+            for edges, ends in zip(borders, box, strict=True):
+                edges.update(ends)
+        return cls([sorted(edges) for edges in borders])
 
     def ends(self, box: Bounds) -> Bounds:
         """A box in cells."""

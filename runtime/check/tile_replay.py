@@ -1,10 +1,18 @@
-"""What one core of a tile program does, replayed in one legal order with vector clocks."""
+"""What one core of a tile program does, replayed in one legal order with vector clocks.
+
+Bytes of its memories are kept in grains: the largest stretches of which every access takes all or
+nothing; device memory in cells. For each stand the numbers of the last write, read and sum by each
+pipe, so that an access is ordered after them when its vector clock has reached those numbers.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from enum import Enum
+from math import gcd
+from typing import TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.tile.buffers import FifoOp
@@ -18,13 +26,16 @@ from ge.runtime.check.tile_device import (
     Bounds,
     Device,
     DeviceGrid,
+    Grains,
     accesses,
     name,
 )
-from ge.runtime.check.tile_history import LEFT, UNWRITTEN, Clock, Grains, Grid, History
 from ge.runtime.check.tile_program import Bytes, Facts, Numbers, Region, Step, Walk
 
 Queue = tuple[int, Pipe]  # a pipe of the unit with this number
+Clock: TypeAlias = NDArray[np.int64]
+
+UNWRITTEN, LEFT = -1, -2  # LEFT: by an earlier load, of a tile that another one did not fill
 
 
 @dataclass
@@ -74,6 +85,78 @@ class Core:
             if (home := device.home(access.region)) in grids
         ]
         return tuple(steps), tuple(cells)
+
+
+# ---- who touched what last ----
+
+
+class Did(Enum):
+    """What an access does to its bytes."""
+
+    READS = "reads"
+    WRITES = "writes"
+    ADDS = "adds to"
+
+
+class History:
+    """One memory: `size` grains or cells, `pipes` queues that touch it."""
+
+    def __init__(self, size: int, pipes: int) -> None:
+        # [pipe, grain]: the number of the last such access by each pipe
+        self.last = {did: np.zeros((pipes, size), np.int64) for did in Did}
+        self.owner = np.full(size, UNWRITTEN, np.int64)  # whose value the last write was
+        self.loaded = np.zeros(size, np.bool_)  # whether that was a load
+
+    def late(self, did: Did, at: Grains, clock: Clock) -> list[tuple[int, int]]:
+        """The accesses (pipe, number) that one with this clock may come before."""
+        numbers = self.last[did][:, at]
+        if not numbers.shape[1]:
+            return []
+        last = numbers.max(axis=1)
+        late = last > clock
+        return [(int(p), int(last[p])) for p in np.flatnonzero(late)] if late.any() else []
+
+    def note(self, did: Did, at: Grains, pipe: int, number: int) -> None:
+        self.last[did][pipe, at] = number
+
+    def note_write(
+        self, at: Grains, pipe: int, number: int, owner: int, is_load: bool = False
+    ) -> None:
+        self.note(Did.WRITES, at, pipe, number)
+        self.owner[at] = owner
+        self.loaded[at] = is_load
+
+    def note_left(self, at: Grains) -> None:
+        """A load that is to fill these has less. What another load brought before stands for
+        nothing now; what was computed or filled in may have been put there for this."""
+        self.owner[at] = np.where(self.loaded[at], LEFT, self.owner[at])
+
+
+@dataclass
+class Grid:
+    """The grains of one memory."""
+
+    grain: int
+    known: dict[Bytes, Grains] = field(default_factory=dict[Bytes, Grains])
+
+    @classmethod
+    def of(cls, accesses: Iterable[Bytes]) -> "Grid":
+        grain = 0
+        for a in accesses:
+            grain = gcd(grain, a.low, a.width, a.pitch if a.rows > 1 else 0)
+        return cls(max(grain, 1))
+
+    def grains(self, a: Bytes) -> Grains:
+        """Which grains an access touches."""
+        if (at := self.known.get(a)) is None:
+            low, width = a.low // self.grain, a.width // self.grain
+            if a.rows <= 1:
+                at = slice(low, low + width * a.rows)
+            else:
+                rows = low + np.arange(a.rows)[:, None] * (a.pitch // self.grain)
+                at = (rows + np.arange(width)[None, :]).ravel()
+            self.known[a] = at
+        return at
 
 
 # ---- the order on one core ----
@@ -212,37 +295,39 @@ class Replay:
         """Compare the bytes of a step with those of all before it."""
         number, unit = int(clock[q]), self.queues[q][0]
         for a in step.reads:
-            place = unit, a.memory
-            history, at = self.histories[place], self.grids[place].grains(a)
+            history, at = self.grains(unit, a)
             self.check_read(step, history, at, clock, a)
-            history.note_read(at, q, number)
+            history.note(Did.READS, at, q, number)
             if self.shared:
                 self.note_loaded(history, at)
         adds = isinstance(step.op, StoreOp) and step.op.is_atomic
         for region in () if adds or step in self.skipped else step.read_boxes:
             for history, at in self.cells(region):
-                self.order(step, history.late_writes(at, clock), "reads")
-                self.order(step, history.late_adds(at, clock), "reads", "adds to")
+                self.order(step, Did.READS, history, at, clock, Did.WRITES, Did.ADDS)
                 self.check_own(step, history, at, region)
-                history.note_read(at, q, number)
+                history.note(Did.READS, at, q, number)
         for a in step.around:
-            place = unit, a.memory
-            self.histories[place].note_left(self.grids[place].grains(a))
+            history, at = self.grains(unit, a)
+            history.note_left(at)
         is_load = isinstance(step.op, LoadOp)
         for a in step.writes:
-            place = unit, a.memory
-            history, at = self.histories[place], self.grids[place].grains(a)
-            self.order_write(step, history, at, clock)
+            history, at = self.grains(unit, a)
+            self.order(step, Did.WRITES, history, at, clock, Did.WRITES, Did.READS)
             history.note_write(at, q, number, a.owner, is_load)
         for region in step.written_boxes:
             for history, at in self.cells(region):
-                self.order_write(step, history, at, clock)
+                self.order(step, Did.WRITES, history, at, clock, Did.WRITES, Did.READS)
                 if adds:  # in any order with other sums
                     self.check_sum(step, history, at, region)
-                    history.note_add(at, q, number)
+                    history.note(Did.ADDS, at, q, number)
                 else:
-                    self.order(step, history.late_adds(at, clock), "writes", "adds to")
+                    self.order(step, Did.WRITES, history, at, clock, Did.ADDS)
                     history.note_write(at, q, number, region.memref.index)
+
+    def grains(self, unit: int, a: Bytes) -> tuple[History, Grains]:
+        """What an access touches of a memory of the core."""
+        place = unit, a.memory
+        return self.histories[place], self.grids[place].grains(a)
 
     def cells(self, region: Region) -> Iterator[tuple[History, Grains]]:
         """What a region touches of memrefs whose accesses have to be ordered."""
@@ -255,7 +340,7 @@ class Replay:
         """What is read may come from the last writes on each pipe that loads."""
         for q, (_, pipe) in enumerate(self.queues):
             if pipe is Pipe.MTE2:
-                self.loaded.update((q, int(n)) for n in np.unique(history.written[q, at]))
+                self.loaded.update((q, int(n)) for n in np.unique(history.last[Did.WRITES][q, at]))
 
     @property
     def unread(self) -> set[Step]:
@@ -290,10 +375,9 @@ class Replay:
             self.problems.add("overwritten", text, step.op)
 
     def check_read(self, step: Step, history: History, at: Grains, clock: Clock, a: Bytes) -> None:
-        late = history.late_writes(at, clock)
-        self.order(step, late, "reads")
+        is_ordered = self.order(step, Did.READS, history, at, clock, Did.WRITES)
         owners = history.owner[at]
-        if late or (owners == a.owner).all():
+        if not is_ordered or (owners == a.owner).all():
             return
         if (owners == UNWRITTEN).any():
             text = f"{placed(step.op)} reads bytes of {a.memory} that nothing wrote"
@@ -311,20 +395,20 @@ class Replay:
             )
             self.problems.add("overwritten", text, step.op)
 
-    def order_write(self, step: Step, history: History, at: Grains, clock: Clock) -> None:
-        self.order(step, history.late_writes(at, clock), "writes")
-        self.order(step, history.late_reads(at, clock), "writes", "reads")
-
     def order(
-        self, step: Step, late: Iterable[tuple[int, int]], how: str, other: str = "writes"
-    ) -> None:
-        """Report what a step is not ordered after."""
-        for q, number in late:
-            first = self.core.queues[self.queues[q]][number - 1]
-            before = first.op
-            text = f"{placed(step.op)} on {step.pipe} {how} what {placed(before)} on {first.pipe}"
-            text = f"{text} {other}, and no flag orders them"
-            self.problems.add("race", text, step.op, before)
+        self, step: Step, did: Did, history: History, at: Grains, clock: Clock, *others: Did
+    ) -> bool:
+        """Whether a step comes after all accesses of these kinds; those that it may come before are
+        reported."""
+        is_ordered = True
+        for other in others:
+            for q, number in history.late(other, at, clock):
+                first = self.core.queues[self.queues[q]][number - 1]
+                text = f"{placed(step.op)} on {step.pipe} {did.value} what {placed(first.op)}"
+                text = f"{text} on {first.pipe} {other.value}, and no flag orders them"
+                self.problems.add("race", text, step.op, first.op)
+                is_ordered = False
+        return is_ordered
 
     def check_end(self, done: Sequence[int]) -> None:
         """Nothing is stuck, no flag is set and no tile is under way."""

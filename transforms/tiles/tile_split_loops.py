@@ -28,26 +28,19 @@ at the value, and a part may be empty when it runs; a part that has nothing to r
 conditions stay as they are, and so do the loops that are nowhere cut.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects.arith import CmpiOp
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.scf import ForOp, IfOp, YieldOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ge.dialects.support.operation import (
-    all_ops,
-    created,
-    initialize,
-    operands_of,
-    ops_of,
-    put_last,
-)
+from ge.dialects.support.operation import all_ops, cloned
 from ge.dialects.tile.kernel import KernelOp
 from ge.runtime.library.language.arith import (
     Constants,
@@ -79,9 +72,9 @@ class Condition:
         return (Sum(self.terms, n) for n in (self.lower, self.upper) if n is not None)
 
 
-def condition_of(op: IfOp, loop: ForOp) -> Condition | None:
+def condition_of(op: Operation, loop: ForOp) -> Condition | None:
     """The condition of an if, where it is one on the loop's variable."""
-    test, variable = op.cond.owner, loop.body.block.args[0]
+    test, variable = op.operands[0].owner, loop.body.block.args[0]
     if not isinstance(test, CmpiOp) or (predicate := test.predicate.value.data) not in SWAPPED:
         return None
     left, right = sum_of(test.lhs), sum_of(test.rhs)
@@ -104,12 +97,16 @@ def condition_of(op: IfOp, loop: ForOp) -> Condition | None:
             return Condition(right.terms, bound, None)
 
 
-Conditions = dict[IfOp, Condition]  # of a loop, in the order of the program
+Conditions = Sequence[Condition | None]  # of the ifs of a loop, in the order of the program
+
+
+def ifs_of(loop: ForOp) -> list[Operation]:
+    return [op for op in all_ops(loop.body.blocks) if type(op) is IfOp]
 
 
 class Part:
     """A part of a loop: a loop, and what is known about its variable: for the terms of a bound the
-    largest number that it reaches and the smallest that it does not. Its body is filled last."""
+    largest number that it reaches and the smallest that it does not."""
 
     def __init__(self, loop: ForOp, constants: Constants, conditions: Conditions) -> None:
         self.loop, self.constants, self.conditions = loop, constants, conditions
@@ -138,8 +135,8 @@ class Part:
 
     def undecided(self) -> Sum | None:
         """A bound at which the loop is to be cut."""
-        for condition in self.conditions.values():
-            if self.truth(condition) is None:
+        for condition in self.conditions:
+            if condition is not None and self.truth(condition) is None:
                 return next(b for b in condition.bounds if self.reaches(b) is None)
         return None
 
@@ -158,8 +155,8 @@ class Part:
         if isinstance(at, int) and isinstance(end, int) and at >= end:
             return None
         place = emit.value(at)
-        other = created(ForOp, (place, loop.ub, loop.step), regions=(Region(Block()),))
-        other.location = loop.location
+        other = cloned(loop, {})
+        other.operands[0] = place
         assert loop.parent is not None
         loop.parent.insert_op_after(other, loop)
         loop.operands[1] = place
@@ -174,19 +171,12 @@ class Part:
             loop.operands[1] = emit.value(emit.min(place, end))
         return after
 
-    def branches(self) -> dict[Operation, Block | None]:
-        """What the ifs run whose conditions are decided."""
-        found: dict[Operation, Block | None] = {}
-        for op, condition in self.conditions.items():
-            if (truth := self.truth(condition)) is not None:
-                found[op] = (op.true_region if truth else op.false_region).blocks.first
-        return found
-
     def settle(self) -> None:
         """Replace the ifs whose conditions are decided by what they run."""
-        found = self.branches()
-        for op in reversed(found):  # inner ones first, before the outer one is erased with them
-            inline(op, found[op])
+        conditions = [*zip(ifs_of(self.loop), self.conditions, strict=True)]
+        for op, condition in reversed(conditions):  # inner ones first
+            if condition is not None and (truth := self.truth(condition)) is not None:
+                inline(op, op.regions[0 if truth else 1].blocks.first)
 
 
 def inline(op: Operation, block: Block | None) -> None:
@@ -199,61 +189,16 @@ def inline(op: Operation, block: Block | None) -> None:
     Rewriter.erase_op(op)
 
 
-@dataclass(frozen=True)
-class Copier:
-    """Copies the body of a loop, of some ifs only what they run."""
-
-    branches: Mapping[Operation, Block | None]
-    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-
-    def fill(self, target: Block, source: Block) -> None:
-        """Make an empty block a copy of another one."""
-        for arg in source.args:
-            new = self.values[arg] = target.insert_arg(arg.type, arg.index)
-            new.name_hint = arg.name_hint
-        self.add(target, source)
-
-    def add(self, target: Block, source: Block) -> None:
-        """Add copies of the ops of a block to another one."""
-        for op in ops_of(source):
-            if op not in self.branches:
-                put_last(target, self.copy(op))
-            elif (branch := self.branches[op]) is not None:
-                self.add(target, branch)
-                if (last := target.last_op) is not None and isinstance(last, YieldOp):
-                    last.detach()
-                    last.erase()
-
-    def copy(self, op: Operation) -> Operation:
-        new, values = op.__new__(type(op)), self.values
-        regions = [Region([Block() for _ in region.blocks]) for region in op.regions]
-        types = [result.type for result in op.results]
-        operands = [values.get(v, v) for v in operands_of(op)]
-        initialize(new, operands, types, {**op.properties}, {**op.attributes}, regions)
-        new.location = op.location
-        for result, other in zip(op.results, new.results, strict=True):
-            values[result] = other
-            other.name_hint = result.name_hint
-        for region, other in zip(op.regions, regions, strict=True):
-            for block, empty in zip(region.blocks, other.blocks, strict=True):
-                self.fill(empty, block)
-        return new
-
-
 def split(loop: ForOp, constants: Constants) -> None:
-    ifs = [op for op in all_ops(loop.body.blocks) if type(op) is IfOp]
-    found = ((op, condition_of(op, loop)) for op in ifs)
-    conditions = {op: condition for op, condition in found if condition is not None}
-    first = Part(loop, constants, conditions)
-    parts, todo = list[Part](), [first]
+    conditions = [condition_of(op, loop) for op in ifs_of(loop)]
+    parts, todo = list[Part](), [Part(loop, constants, conditions)]
     while todo:
         parts.append(part := todo.pop())
         while (bound := part.undecided()) is not None:
             if (after := part.cut(bound)) is not None:
                 todo.append(after)
-    for part in parts[1:]:
-        Copier(part.branches()).fill(part.loop.body.block, loop.body.block)
-    first.settle()
+    for part in parts:
+        part.settle()
 
 
 class TileSplitLoopsPass(ModulePass):

@@ -16,6 +16,7 @@ results so far are loaded and stored again.
 
 from dataclasses import dataclass
 from math import ceil
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import i32
 
@@ -31,6 +32,8 @@ from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
 from ge.runtime.library.moves.moves import MOST_SINGLE, lower_moves
 from ge.runtime.library.scatters.lines import NUMBERS, Lines, columns_of, counted
+
+Gathered: TypeAlias = Lines[GatherElementsOp]
 
 EXACT = 1 << 23  # numbers of elements that f32 has, with halves
 
@@ -50,7 +53,7 @@ def lower_gather_elements(launch: Launch) -> Written:
     op, *others = launch.body.ops
     if others or not isinstance(op, GatherElementsOp) or is_sparse(op):
         return lower_moves(launch)
-    w = Lines.of(op)
+    w = Gathered.of(op)
     cut, target = cut_of(w, launch), launch.target
     count = w.before * ceil(w.after / cut.width) if w.after > 1 else ceil(w.before / cut.width)
     cores = min(count, target.vector_cores)
@@ -72,7 +75,7 @@ def is_sparse(op: GatherElementsOp) -> bool:
     return of_part or (numel(indices) * BLOCK < size and numel(indices) <= MOST_SINGLE)
 
 
-def cut_of(w: Lines[GatherElementsOp], launch: Launch) -> Cut:
+def cut_of(w: Gathered, launch: Launch) -> Cut:
     """Three quarters of UB are for what is gathered of. Raises NotLowered where f32 has not all
     places."""
     room, cores = launch.target.ub_bytes * 3 // 4, launch.target.vector_cores
@@ -96,7 +99,7 @@ def cut_of(w: Lines[GatherElementsOp], launch: Launch) -> Cut:
 class Blocks:
     """The program, while it is written."""
 
-    def __init__(self, c: Tracer, w: Lines[GatherElementsOp], cut: Cut, given: Arguments) -> None:
+    def __init__(self, c: Tracer, w: Gathered, cut: Cut, given: Arguments) -> None:
         self.c, self.w, self.cut, self.given = c, w, cut, given
         element, index = element_type(w.op.input), element_type(w.op.indices)
         if w.is_last:

@@ -34,7 +34,7 @@ from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Argument
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
 from ge.runtime.library.rows.vector import LEAST, place, shared
-from ge.runtime.library.scatters.lines import Lines, counted
+from ge.runtime.library.scatters.lines import counted
 from ge.runtime.library.scatters.one_by_one import Cut, Scattered, one_by_one
 
 MOST = 4096  # elements of a box
@@ -65,7 +65,7 @@ def lower_scatter_elements(launch: Launch) -> Written:
     (op,) = (op for op in launch.body.ops if isinstance(op, ScatterElementsOp))
     if len(launch.body.ops) > 1:
         raise NotLowered(f"there are ops beside {op.name}")
-    w, target = Lines.of(op), launch.target
+    w, target = Scattered.of(op), launch.target
     check(op)
     shape, sizes = w.shapes()[op.result], sizes_of(w, target.vector_cores)
     count = prod(ceil(d / n) for d, n in zip(shape, sizes, strict=True))
