@@ -86,22 +86,6 @@ class Sketch(Tracer):
     def check_room(self, tile: TileType, copies: int) -> None:
         pass  # what does not fit is told by the bytes that are left
 
-    def load(
-        self,
-        tile: v.Tile,
-        box: v.Box,
-        pad: float | None = None,
-        rows: tuple[Scalar, int, int] | None = None,
-    ) -> v.Tile:
-        self.side_of(tile).add(Instruction)
-        return tile
-
-    def store(self, box: v.Box, tile: v.Tile, relu: bool = False, add: bool = False) -> None:
-        self.side_of(tile).add(Instruction)
-
-    def move(self, target: v.Tile, source: "v.Tile | v.Transposed") -> None:
-        self.side_of(target).add(Instruction)
-
     def map(self, target: v.Tile, value: v.Expression) -> None:
         self.vector.add(Instruction)
         self._inputs(value, set())
