@@ -14,7 +14,6 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.types import Shape, constant_value, numel, shape_of
 from ge.dialects.targets.target import Target
@@ -37,15 +36,12 @@ class Written:
     """How a tile program is written, and on how many cores it runs (None: all of their kind).
 
     `shapes`: those of memrefs that are not the values' own; the elements are the same, in the same
-    order. `alone`: the kind of cores that has instructions, where it is known that the other one
-    has none. `us`: how long it takes with its start, by the estimate of its cut, where there is
-    one.
+    order. `us`: how long it takes with its start, by the estimate of its cut, where there is one.
     """
 
     write: "Callable[[Tracer, Arguments], None]"
     cores: int | None
     shapes: Mapping[SSAValue, Shape] = field(default_factory=dict[SSAValue, Shape])
-    alone: Engine | None = None
     us: float | None = None
 
 

@@ -33,7 +33,7 @@ def program_of(launch: Launch, name: str, written: Written) -> KernelOp:
     def write(c: Tracer) -> None:
         written.write(c, arguments)
 
-    tracer = Tracer(given, launch.target, written.alone)
+    tracer = Tracer(given, launch.target)
     return written_kernel(name, block, tracer, write, written.cores, place)
 
 
@@ -79,6 +79,6 @@ def fits(launch: Launch, written: Written) -> bool:
 
 def sketched(launch: Launch, written: Written, limited: bool = False) -> Sketch:
     arguments = arguments_of(launch, written, Block())
-    sketch = Sketch(in_memory(arguments), launch.target, written.alone, limited)
+    sketch = Sketch(in_memory(arguments), launch.target, limited)
     trace(sketch, lambda c: written.write(c, arguments))
     return sketch

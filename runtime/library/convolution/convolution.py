@@ -33,7 +33,6 @@ from math import inf, prod
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import normalize_axis, shape_of
@@ -148,8 +147,7 @@ def by_blocks(
         blocks(c, w, cut, arguments, rest).write()
 
     cores = min(cut.blocks(w), launch.target.cube_cores)
-    alone = None if cut.passes(w) else Engine.CUBE
-    return Written(write, cores, w.shapes(cut) | rest.shapes, alone, Times(w, target).us(cut))
+    return Written(write, cores, w.shapes(cut) | rest.shapes, Times(w, target).us(cut))
 
 
 def check_joined(op: ConcatOp, rest: Rest) -> None:

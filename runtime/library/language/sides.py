@@ -213,16 +213,6 @@ class Side:
         return self.value((test.kind, id(a), id(b)), compare_op, test.kind, a, b)
 
 
-class IdleSide(Side):
-    """That of cores that are known to have no instructions: nothing is written for them."""
-
-    def add(self, kind: Callable[..., Operation], *args: Any, **more: Any) -> None:
-        raise AssertionError(f"{kind.__name__} is for cores that have nothing to do")
-
-    def alloc(self, type: TileType | RingType) -> SSAValue:
-        raise AssertionError(f"{type} is for cores that have nothing to do")
-
-
 NUMBERS: dict[str, Callable[[], Operation]] = {
     "core": kernel.CoreOp,
     "cores": kernel.CoresOp,

@@ -10,7 +10,6 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.operation import block_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import allocated_bytes
@@ -71,12 +70,11 @@ class Sketch(Tracer):
         self,
         arguments: Sequence[v.Argument],
         target: Target,
-        alone: Engine | None = None,
         limited: bool = False,
     ) -> None:
         room = target.core_memories
         self.drawn = SketchedSide(room, limited), SketchedSide(room, limited)
-        super().__init__(arguments, target, alone, *self.drawn)
+        super().__init__(arguments, target, *self.drawn)
 
     @property
     def bytes_left(self) -> dict[Memory, int]:

@@ -25,7 +25,6 @@ from xdsl.dialects.scf import ForOp, IfOp, YieldOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.transforms.common_subexpression_elimination import cse
 
-from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.callers import source_line
 from ge.dialects.support.element_types import bitwidth, element_named, is_float
 from ge.dialects.support.errors import GeError
@@ -54,7 +53,7 @@ from ge.runtime.library.language.indices import (
     whole,
 )
 from ge.runtime.library.language.map_body import Body
-from ge.runtime.library.language.sides import HERE, IdleSide, Side
+from ge.runtime.library.language.sides import HERE, Side
 from ge.runtime.library.language.unfolded import Unfolded
 
 IN_MEMORY = 8  # tiles on their way through a fifo in memory: pto-isa's flash attention
@@ -91,7 +90,6 @@ class Tracer:
 
     arguments: Sequence[v.Argument]
     target: Target
-    alone: Engine | None = None  # the kind of cores that has instructions, if only one has
     cube: Side = field(default_factory=Side)
     vector: Side = field(default_factory=Side)
     fifos: list[buffers.FifoOp] = field(default_factory=list[buffers.FifoOp])
@@ -101,11 +99,7 @@ class Tracer:
     own: list[v.Argument] = field(default_factory=list[v.Argument])  # the workspace
 
     def __post_init__(self) -> None:
-        if self.alone is Engine.CUBE:
-            self.vector = IdleSide()
-        elif self.alone is Engine.VECTOR:
-            self.cube = IdleSide()
-        self.sides = [s for s in (self.cube, self.vector) if not isinstance(s, IdleSide)]
+        self.sides = self.cube, self.vector
 
     # ---- cores and loops ----
 

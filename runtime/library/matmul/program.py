@@ -7,7 +7,6 @@ from math import ceil, gcd
 from xdsl.dialects.builtin import f32, i8, i32
 from xdsl.ir import SSAValue
 
-from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.types import Shape, align_up, element_type
 from ge.dialects.tile.types import FRACTAL
 from ge.runtime.library.language import values as v
@@ -70,8 +69,7 @@ class Blocks:
         def write(c: Tracer, arguments: Arguments) -> None:
             Writer(self, c, arguments).write_all()
 
-        together = any(s.has_vector_cores for s in self.sections)
-        return Written(write, self.cores, shapes, None if together else Engine.CUBE)
+        return Written(write, self.cores, shapes)
 
 
 class Writer:

@@ -3,7 +3,6 @@
 from math import ceil
 
 from ge.dialects.graph.creation import FillOp
-from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up, element_type, is_static, numel, shape_of
 from ge.dialects.tile.types import BLOCK
@@ -32,4 +31,4 @@ def lower_fill(launch: Launch) -> Written:
         for i in c.share(count):
             c.store(given[op.result][i * each :], tile)
 
-    return Written(write, min(count, cores), {op.result: (size,)}, Engine.VECTOR)
+    return Written(write, min(count, cores), {op.result: (size,)})

@@ -22,7 +22,6 @@ from ge.dialects.graph.indexing import GatherElementsOp, GatherNdOp, GatherOp
 from ge.dialects.graph.shape import BroadcastToOp, TileOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.graph.support.elementwise_bases import Unary
-from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.access import MOVING, Access
 from ge.dialects.support.boxes import Box, plus
 from ge.dialects.support.element_types import bitwidth
@@ -190,7 +189,7 @@ def by_pieces(
                     pull.move(piece, me + turn * cores, turn)
             before += piece.count
 
-    return Written(write, cores, shapes, Engine.VECTOR)
+    return Written(write, cores, shapes)
 
 
 Views: TypeAlias = Mapping[SSAValue, SSAValue]

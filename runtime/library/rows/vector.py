@@ -14,7 +14,6 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import TransposeOp
-from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
@@ -93,7 +92,7 @@ def by_boxes(launch: Rewritten, cut: Cut) -> Written:
             for dims in sorted(together, key=len):
                 in_parts(together[dims], list(offsets), dims)
 
-    return Written(write, cores, alone=Engine.VECTOR)
+    return Written(write, cores)
 
 
 def shared(c: Tracer, count: int, cores: int) -> Iterable[Scalar]:

@@ -22,7 +22,6 @@ from xdsl.dialects.builtin import i32
 
 from ge.dialects.graph.elementwise import AndOp
 from ge.dialects.graph.indexing import GatherElementsOp
-from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up, element_type, normalize_axis, numel, shape_of
 from ge.dialects.tile.types import BLOCK
@@ -61,7 +60,7 @@ def lower_gather_elements(launch: Launch) -> Written:
     def write(c: Tracer, given: Arguments) -> None:
         Blocks(c, w, cut, given).write(count)
 
-    return Written(write, cores, w.shapes(), Engine.VECTOR)
+    return Written(write, cores, w.shapes())
 
 
 def is_sparse(op: GatherElementsOp) -> bool:

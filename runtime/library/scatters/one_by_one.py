@@ -21,7 +21,6 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import i32
 
 from ge.dialects.graph.indexing import ScatterElementsOp
-from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.types import align_up, element_type
 from ge.dialects.targets.target import Target
 from ge.runtime.library.costs.instructions import REPEAT_BYTES
@@ -88,7 +87,7 @@ def one_by_one(p: Scattered, cut: Cut, target: Target) -> Written:
     def write(c: Tracer, given: Arguments) -> None:
         Tiles(c, p, cut).write(given)
 
-    return Written(write, cores, p.shapes(), Engine.VECTOR)
+    return Written(write, cores, p.shapes())
 
 
 class Tiles:

@@ -26,7 +26,6 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.shape import TransposeOp
-from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
@@ -210,7 +209,7 @@ def by_blocks(launch: Launch, w: Pixels, value: SSAValue, cut: Cut) -> Written:
         min(cut.blocks(w), launch.target.vector_cores),
         vector_us(cut.cycles(w, launch.target), launch.target),
     )
-    return Written(write, cores, w.shapes, Engine.VECTOR, us)
+    return Written(write, cores, w.shapes, us)
 
 
 class Blocks:

@@ -28,7 +28,6 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph.elementwise import FloorOp
 from ge.dialects.graph.pooling import PoolOp
-from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up, element_type
 from ge.dialects.targets.target import Target
@@ -141,7 +140,7 @@ def lower_pool(launch: Launch) -> Written:
         Blocks(c, p, cut, arguments, rest).write()
 
     cores = min(cut.blocks(p), launch.target.vector_cores)
-    return Written(write, cores, w.shapes | rest.shapes, Engine.VECTOR)
+    return Written(write, cores, w.shapes | rest.shapes)
 
 
 class Blocks:

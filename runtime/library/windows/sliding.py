@@ -26,7 +26,6 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.support.window import WindowedOp
-from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.targets.target import Target
@@ -229,7 +228,7 @@ def lower_sliding(launch: Launch) -> Written:
 
     cores = min(cut.blocks(w), launch.target.vector_cores)
     us = vector_us(cut.cycles(w, launch.target), launch.target)
-    return Written(write, cores, w.shapes | rest.shapes, Engine.VECTOR, us)
+    return Written(write, cores, w.shapes | rest.shapes, us)
 
 
 def vector_us(cycles: float, target: Target) -> float:

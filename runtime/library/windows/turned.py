@@ -19,7 +19,6 @@ from math import ceil, prod
 from xdsl.dialects.builtin import f16, f32, i32
 
 from ge.dialects.graph.elementwise import FloorOp
-from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up
 from ge.dialects.targets.target import Target
@@ -132,7 +131,7 @@ class Turned:
             Blocks(c, self, arguments).write(count)
 
         shapes = {op.input: (w.channels, *w.image), op.result: (w.channels, prod(w.result))}
-        return Written(write, min(count, target.vector_cores), shapes, Engine.VECTOR)
+        return Written(write, min(count, target.vector_cores), shapes)
 
 
 def fastest_turned(p: Pool, target: Target) -> Turned | None:
