@@ -76,7 +76,7 @@ def what_is_missing(
     device: Device, grid: DeviceGrid, stored: NDArray[np.bool_], result: BlockArgument
 ) -> str:
     """What is wrong with the cells that cores store of a result; empty: nothing."""
-    wanted = None if device.is_alone(result) else device.in_part.get(result.index)
+    wanted = None if device.is_alone(result) else dict(device.use.in_part).get(result.index)
     if wanted is not None:
         count = int((stored * grid.elements).sum())
         text = f"{count} elements of {name(result)} are stored over an operand, not {wanted}"

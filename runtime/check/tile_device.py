@@ -5,7 +5,7 @@ in the shapes that the program gives them (`Sharing`). Their boxes are compared 
 memref, in a shape whose dimensions are parts of those of both.
 
 Results hold nothing when a launch begins: the launches of a program say which arguments they are
-(`tile_sharing.py`). Of a kernel alone they are those that it stores to, and those that it does
+(`Use`). Of a kernel alone they are those that it stores to, and those that it does
 nothing with. What is only added to holds values then, which the summary says.
 """
 
@@ -33,9 +33,20 @@ and the operand that it is written over."""
 
 NOTHING: Sharing = frozenset()
 
-InPart: TypeAlias = Mapping[int, int]
-"""Results of which a kernel stores so many elements where they lie over an operand, by their
-numbers: the others stay what they were."""
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a program says of the arguments of a tile program, by their numbers. `sharings`: those
+    of its launches; `results`: which arguments are, None for a kernel alone; `in_part`: results of
+    which a launch stores only so many elements where they lie over an operand: others stay what
+    they were."""
+
+    sharings: frozenset[Sharing] = frozenset((NOTHING,))
+    results: frozenset[int] | None = None
+    in_part: frozenset[tuple[int, int]] = frozenset()
+
+
+ALONE = Use()
 
 Bounds: TypeAlias = tuple[tuple[int, int], ...]
 Span: TypeAlias = "slice[int, int, None]"
@@ -79,12 +90,11 @@ def name(value: SSAValue) -> str:
 @dataclass
 class Device:
     """The arguments of a kernel. `homes`: for each that shares its elements, one of those that
-    do; `shapes`: in which they are compared. `numbers`: of its results, None for a kernel alone."""
+    do; `shapes`: in which they are compared."""
 
     kernel: KernelOp
     sharing: Sharing = NOTHING
-    in_part: InPart = field(default_factory=dict[int, int])
-    numbers: Collection[int] | None = None
+    use: Use = ALONE
     results: tuple[BlockArgument, ...] = ()
     added: tuple[BlockArgument, ...] = ()  # what a kernel alone adds to, and does not store to
     idle: tuple[BlockArgument, ...] = ()  # what it does nothing with
@@ -108,8 +118,8 @@ class Device:
 
     def find_results(self) -> None:
         args = self.kernel.arguments
-        if self.numbers is not None:
-            self.results = tuple(args[i] for i in self.numbers)
+        if self.use.results is not None:
+            self.results = tuple(args[i] for i in self.use.results)
             return
         read, stored, added = set[SSAValue](), set[SSAValue](), set[SSAValue]()
         for op in self.kernel.walk():

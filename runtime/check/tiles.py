@@ -7,7 +7,7 @@ behind a barrier after all before it, on any core.
 Whatever two instructions touch, one of them writing, must be ordered so.
 
 What is proved is for the shapes of the kernel's arguments, its number of cores, and the results
-that its launches write over operands (`tile_sharing.py`; a kernel alone has none); cores whose
+that its launches write over operands (`uses_of`; a kernel alone has none); cores whose
 instructions touch the same bytes of their memories are replayed once. Sums that several cores or
 pipes add to are the same but for rounding. What is looked for:
 
@@ -43,9 +43,8 @@ elements are stored as the op says; not proved is which. What a proof relies on 
 summary: "provided that".
 """
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import cast
 from weakref import WeakKeyDictionary
 
@@ -53,8 +52,12 @@ from xdsl.dialects.arith import AddiOp, MuliOp, SubiOp
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 
-from ge.dialects.npu_task.ops import OPEN_TILES
+from ge.dialects.npu_task.attributes import data_type, is_dynamic
+from ge.dialects.npu_task.ops import OPEN_TILES, LaunchOp
 from ge.dialects.npu_task.ops import KernelOp as TaskKernelOp
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.operation import walk
+from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import ViewOp, box_of, constant_index
 from ge.dialects.tile.instruction import Instruction
@@ -62,21 +65,13 @@ from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.dialects.tile.types import BoxType
+from ge.runtime.check.memory import span_of
 from ge.runtime.check.problems import Problem, Problems, placed
 from ge.runtime.check.tile_cores import ordered_memory
-from ge.runtime.check.tile_device import (
-    NOTHING,
-    Device,
-    InPart,
-    Sharing,
-    name,
-)
+from ge.runtime.check.tile_device import ALONE, NOTHING, Device, Sharing, Use, name
 from ge.runtime.check.tile_numbers import StoredPlaces
 from ge.runtime.check.tile_program import Facts, Numbers, WalkError
 from ge.runtime.check.tile_replay import Core, replay
-from ge.runtime.check.tile_sharing import in_part_of, results_of, sharings_of
-
-WHOLE: InPart = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +104,11 @@ def check_kernels(module: ModuleOp, target: Target | None = None) -> list[Kernel
     """The proofs of all tile programs of a module, on the target, or on the default one, for the
     sharing of their launches. Of those of kernels of unknown shapes there are none: they are proved
     when they are bound to sizes."""
-    target, sharings, in_part = target or Target.load(), sharings_of(module), in_part_of(module)
-    results, unbound = results_of(module), unbound_programs(module)
+    target, uses, unbound = target or Target.load(), uses_of(module), unbound_programs(module)
     return [
-        checked(k, target, sharings.get(name, (NOTHING,)), in_part.get(name, {}), results.get(name))
+        checked(k, target, uses.get(k.sym_name.data, ALONE))
         for k in module.ops
-        if isinstance(k, KernelOp) and not k.is_open
-        for name in (k.sym_name.data,)
-        if name not in unbound
+        if isinstance(k, KernelOp) and not k.is_open and k.sym_name.data not in unbound
     ]
 
 
@@ -129,45 +121,30 @@ def unbound_programs(module: ModuleOp) -> set[str]:
 
 
 # Equal programs that are texts so far are one kernel, in all modules: it is proved once
-_proved: WeakKeyDictionary[KernelOp, dict[Hashable, KernelProof]] = WeakKeyDictionary()
+_proved: WeakKeyDictionary[KernelOp, dict[tuple[Target, Use], KernelProof]] = WeakKeyDictionary()
 
 
-def checked(
-    kernel: KernelOp,
-    target: Target,
-    sharings: Collection[Sharing],
-    in_part: InPart,
-    results: Collection[int] | None,
-) -> KernelProof:
+def checked(kernel: KernelOp, target: Target, use: Use) -> KernelProof:
     """As `check_kernel`; what was proved of an equal kernel is."""
     if (program := kernel.unchanged) is kernel:
-        return check_kernel(kernel, target, sharings, in_part, results)
-    parts = frozenset((result, elements) for result, elements in in_part.items())
-    key = target, frozenset(sharings), parts, None if results is None else frozenset(results)
+        return check_kernel(kernel, target, use)
     known = _proved.setdefault(program, {})
-    if key not in known:
-        proof = check_kernel(program, target, sharings, in_part, results)
+    if (target, use) not in known:
+        proof = check_kernel(program, target, use)
         if proof.problems:  # which are of the ops of this one
-            return check_kernel(kernel, target, sharings, in_part, results)
-        known[key] = proof
-    return replace(known[key], name=kernel.sym_name.data)
+            return check_kernel(kernel, target, use)
+        known[target, use] = proof
+    return replace(known[target, use], name=kernel.sym_name.data)
 
 
-def check_kernel(
-    kernel: KernelOp,
-    target: Target,
-    sharings: Collection[Sharing] = (NOTHING,),
-    in_part: InPart = WHOLE,
-    results: Collection[int] | None = None,
-) -> KernelProof:
-    """The proof of one tile program, on a target, where its arguments share elements in one of
-    these ways, and those with these numbers are its results."""
+def check_kernel(kernel: KernelOp, target: Target, use: Use = ALONE) -> KernelProof:
+    """The proof of one tile program, on a target, for this use of its arguments."""
     problems = Problems()
     reads = [op for op in kernel.walk() if isinstance(op, ReadOp)]
     check_memories(kernel, target, problems)
     stored = StoredPlaces(kernel) if reads else None
     anywhere = {} if stored is None else stored.anywhere
-    devices = [Device(kernel, sharing, in_part, results, anywhere=anywhere) for sharing in sharings]
+    devices = [Device(kernel, sharing, use, anywhere=anywhere) for sharing in use.sharings]
     for device in devices:
         device.check(problems)
     for op, place in [] if stored is None else stored.refused:
@@ -175,9 +152,9 @@ def check_kernel(
     numbers = numbers_of(reads)
     steps = [check_cores(kernel, target, problems, devices, n) for n in numbers]
     args = kernel.body.block.args
-    pairs = sorted({pair for sharing in sharings for pair in sharing})
+    pairs = sorted(frozenset[tuple[int, int]]().union(*use.sharings))
     over = ", ".join(f"{name(args[r])} over {name(args[i])}" for r, i in pairs)
-    also = "also " * (NOTHING in sharings)
+    also = "also " * (NOTHING in use.sharings)
     return KernelProof(
         kernel.sym_name.data,
         kernel.core_count,
@@ -185,7 +162,7 @@ def check_kernel(
         tuple(problems.found.values()),
         for_numbers(reads, devices, stored),
         f", {also}with {over}" if over else "",
-        tuple(assumptions(reads, devices)),
+        tuple(assumptions(kernel, reads, devices, use)),
     )
 
 
@@ -219,7 +196,9 @@ def meets(op: StoreOp, place: SSAValue) -> str:
     return f"{text}, at the next number of those that are read as `ascending`"
 
 
-def assumptions(reads: Sequence[ReadOp], devices: Sequence[Device]) -> Iterator[str]:
+def assumptions(
+    kernel: KernelOp, reads: Sequence[ReadOp], devices: Sequence[Device], use: Use
+) -> Iterator[str]:
     """What the proof of a kernel relies on, each as a clause."""
     if distinct := dict.fromkeys(name(op.source) for op in reads if op.distinct is not None):
         yield f"no two elements of {', '.join(distinct)} are the same"
@@ -229,10 +208,8 @@ def assumptions(reads: Sequence[ReadOp], devices: Sequence[Device]) -> Iterator[
         yield f"the numbers of {', '.join(numbers)} are in the ranges that it states"
     for arg in dict.fromkeys(a for device in devices for a in device.added):
         yield f"{name(arg)} holds what its sums are added to"
-    part = {result for device in devices for result in device.in_part}
-    args = devices[0].kernel.body.block.args if devices else ()
-    for result in sorted(part):
-        yield f"it stores the elements of {name(args[result])} that its op appends"
+    for result, _ in sorted(use.in_part):
+        yield f"it stores the elements of {name(kernel.arguments[result])} that its op appends"
 
 
 def check_cores(
@@ -331,3 +308,54 @@ def check_memories(kernel: KernelOp, target: Target, problems: Problems) -> None
                     text = f"{space} of {target.name} has {sizes[space]} bytes"
                     text = f"{text}: {size} bytes at {offset} pass its end"
                     problems.add("bounds", text, alloc)
+
+
+# ---- what launches do with the arguments -------------------------------------------------------
+
+
+def uses_of(module: ModuleOp) -> dict[str, Use]:
+    """For each tile program that kernels name: how their launches use its arguments. Others that
+    share bytes are problems of the plan (`memory.py`)."""
+    kernels = [op for op in module.ops if isinstance(op, TaskKernelOp)]
+    named = [(k.tiles.data, k) for k in kernels if k.tiles is not None]
+    program_of = {kernel.sym_name.data: (program, kernel) for program, kernel in named}
+    sharings: dict[str, set[Sharing]] = {}
+    for op in walk(module):
+        if isinstance(op, LaunchOp) and op.callee in program_of:
+            program, kernel = program_of[op.callee]
+            sharings.setdefault(program, set()).add(sharing_of(op, kernel))
+    results, parts = dict[str, set[int]](), dict[str, set[tuple[int, int]]]()
+    for program, kernel in named:
+        first = len(kernel.input_types) + len(kernel.constants)
+        results.setdefault(program, set()).update(range(first, first + len(kernel.output_types)))
+        parts.setdefault(program, set()).update(stored_in_part(kernel))
+    return {
+        program: Use(
+            frozenset(sharings.get(program, {NOTHING})), frozenset(own), frozenset(parts[program])
+        )
+        for program, own in results.items()
+    }
+
+
+def stored_in_part(kernel: TaskKernelOp) -> Iterator[tuple[int, int]]:
+    """Results of which a launch stores only so many elements, where they lie over an operand (what
+    is appended to a cache): by the numbers of the tile program's arguments."""
+    first = len(kernel.input_types) + len(kernel.constants)
+    for r, t in enumerate(kernel.output_types):
+        if not is_dynamic(t) and (size := kernel.bytes_written()[r]) < byte_size(t):
+            yield first + r, 8 * size // bitwidth(data_type(t)[0])
+
+
+def sharing_of(launch: LaunchOp, kernel: TaskKernelOp) -> Sharing:
+    """By the numbers of the tile program's arguments: operands, constants, results."""
+    try:
+        reads, writes = ([span_of(v) for v in values] for values in (launch.ins, launch.outs))
+    except ValueError:  # too scattered: the plan is not proved either
+        return frozenset()
+    first = len(reads) + len(kernel.constants)
+    return frozenset(
+        (first + r, i)
+        for r, written in enumerate(writes)
+        for i, read in enumerate(reads)
+        if written.overlaps(read) and written.order == read.order
+    )

@@ -81,7 +81,7 @@ from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.tiles import examples
 from ge.lowering.tiles.api import TileProgram
 from ge.runtime.check.problems import Problem
-from ge.runtime.check.tile_device import NOTHING, Sharing
+from ge.runtime.check.tile_device import NOTHING, Sharing, Use
 from ge.runtime.check.tiles import check_kernel
 from ge.runtime.device.random_inputs import random_array
 from ge.runtime.tiles import memory
@@ -113,7 +113,7 @@ class Right:
         return self.program.mlir
 
     def problems(self, kernel: KernelOp) -> tuple[Problem, ...]:
-        return check_kernel(kernel, TARGET, [self.sharing], results=self.results).problems
+        return check_kernel(kernel, TARGET, Use(frozenset([self.sharing]), self.results)).problems
 
     def outcomes(self, kernel: KernelOp, seeds: Iterable[int | None]) -> Iterator[bytes]:
         """The results of random orders; where one fails, what it says."""

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.ir import Attribute
 
+from ge.runtime.check.tile_device import Use
 from ge.runtime.check.tiles import check_kernel
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.random_inputs import random_array
@@ -257,5 +258,7 @@ func.func @main(%x: {x}, %y: {x}, %w: {w}) -> ({x}, {x}) {{
     ((_, program),) = result.pairs
     args = program.body.block.args
     x, y, *_, first, second = range(len(args))
-    proof = check_kernel(program, result.target, [frozenset({(first, x), (second, y)})])
+    proof = check_kernel(
+        program, result.target, Use(frozenset([frozenset({(first, x), (second, y)})]))
+    )
     assert not proof.problems

@@ -18,6 +18,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.tile.reading import ReadOp
 from ge.lowering.tiles import examples
 from ge.lowering.tiles.api import TileProgram
+from ge.runtime.check.tile_device import Use
 from ge.runtime.check.tile_numbers import Values
 from ge.runtime.check.tile_program import Walk
 from ge.runtime.check.tiles import check_kernel
@@ -435,7 +436,7 @@ def test_what_is_proved_never_meets(
 
     args = [LIKE((8, 32), "f32"), LIKE((count + 1,), "i32"), LIKE((64, 32), "f32")]
     program = tile.kernel(kernel).on(*args, cores=2)
-    if check_kernel(program.kernel, program.target, results=[]).problems:
+    if check_kernel(program.kernel, program.target, Use(results=frozenset())).problems:
         return
     for _ in range(10):
         if kind == "ascending":

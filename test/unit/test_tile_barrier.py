@@ -19,6 +19,7 @@ from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.tiles import api as tile
 from ge.lowering.tiles.api import Tensor, TileProgram
 from ge.lowering.tiles.examples import split_k
+from ge.runtime.check.tile_device import Use
 from ge.runtime.check.tiles import check_kernel
 from ge.runtime.data.arrays import Array
 from ge.runtime.tiles.kernel import TileKernel
@@ -124,9 +125,13 @@ def summed(c: Any, x: Any, out: Any, stored: int) -> None:
 def test_what_is_added_to_was_stored_before_a_barrier(over: frozenset[tuple[int, int]]) -> None:
     """By any core, also where the result may lie over the operand, as far as nothing is read
     again."""
-    problems = check_kernel(summed.on(*rows_of(), cores=4, stored=3).kernel, B2, {over}).problems
+    problems = check_kernel(
+        summed.on(*rows_of(), cores=4, stored=3).kernel, B2, Use(frozenset([over]))
+    ).problems
     assert any("that nothing stored" in p.message for p in problems)
-    problems = check_kernel(summed.on(*rows_of(), cores=4).kernel, B2, {over}).problems
+    problems = check_kernel(
+        summed.on(*rows_of(), cores=4).kernel, B2, Use(frozenset([over]))
+    ).problems
     assert bool(problems) == bool(over)
     assert all("are read after a result was written over them" in p.message for p in problems)
 
@@ -162,7 +167,7 @@ def test_an_operand_is_not_read_after_another_core_wrote_over_it() -> None:
     """The barrier orders the two, in the wrong way."""
     kernel = over.on(*rows_of(), cores=4).kernel
     assert not check_kernel(kernel, B2).problems
-    found = check_kernel(kernel, B2, [frozenset(((1, 0),))]).problems
+    found = check_kernel(kernel, B2, Use(frozenset([frozenset([(1, 0)])]))).problems
     assert "overwritten" in {p.kind for p in found}
 
 

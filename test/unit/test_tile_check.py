@@ -14,6 +14,7 @@ from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.tiles import api as tile
 from ge.lowering.tiles.api import Tensor
 from ge.runtime.check import tile_program
+from ge.runtime.check.tile_device import Use
 from ge.runtime.check.tiles import KernelProof, check_kernel, check_kernels
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -307,7 +308,7 @@ def test_sums_are_added_to_what_was_stored():
     assert proof_of(added).summary.endswith("provided that %y holds what its sums are added to")
     module = parse_module(context(), Source("added.mlir", added))
     (kernel,) = (op for op in module.ops if isinstance(op, KernelOp))
-    (problem,) = check_kernel(kernel, Target.load(), results={1}).problems
+    (problem,) = check_kernel(kernel, Target.load(), Use(results=frozenset([1]))).problems
     assert "adds to elements of %y that nothing stored" in problem.message
     cleared = STORED_RESULTS.replace(STORE, f"{STORE}\n {STORE} add")
     assert {p.kind for p in proof_of(cleared).problems} <= {"race"}

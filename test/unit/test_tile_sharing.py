@@ -21,9 +21,8 @@ from ge.lowering.steps.lower_kernels import LowerKernelsPass
 from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.tiles import api as tile
 from ge.lowering.tiles.api import Tensor, TileProgram
-from ge.runtime.check.tile_device import Bounds, boxes_in, common_shape
-from ge.runtime.check.tile_sharing import sharings_of
-from ge.runtime.check.tiles import KernelProof, check_kernel, check_kernels
+from ge.runtime.check.tile_device import Bounds, Use, boxes_in, common_shape
+from ge.runtime.check.tiles import KernelProof, check_kernel, check_kernels, uses_of
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -54,7 +53,7 @@ def program(cores: int = 2, **parameters: Any) -> TileProgram:
 
 
 def proof(of: TileProgram, *sharings: Any) -> KernelProof:
-    return check_kernel(of.kernel, TARGET, sharings)
+    return check_kernel(of.kernel, TARGET, Use(frozenset(sharings)))
 
 
 FAULTS = [  # what cannot be seen where the arguments share nothing
@@ -123,7 +122,8 @@ def test_elements_that_nothing_stores_are_missing_over_an_operand_too(sharing: A
     x = Tensor((64, 32), "f32")
     program = halves.on(x, x, cores=2, target="910b2")
     for in_part in ({}, {1: 512}, {1: 1024}, {1: 1536}):
-        problems = check_kernel(program.kernel, TARGET, [sharing], in_part, {1}).problems
+        use = Use(frozenset([sharing]), frozenset([1]), frozenset(in_part.items()))
+        problems = check_kernel(program.kernel, TARGET, use).problems
         said = "1024 elements of %out are stored over an operand, not"
         missing = "elements of %out, from [32, 0] on, are stored by no core"
         wanted = said if sharing and in_part else missing
@@ -201,9 +201,9 @@ def test_sharing_is_what_the_plan_has(tmp_path: Path):
     path = compiled(tmp_path, CHAIN, "--target", "910b2", "--tiles")
     session = load(str(path))
     assert main_function(session.module) is not None
-    sharings = sharings_of(session.module)
-    assert sharings["exp_0_tiles"] == {OVER} == sharings["neg_0_tiles"]
-    assert sharings["relu_0_tiles"] == {frozenset()}
+    uses = uses_of(session.module)
+    assert uses["exp_0_tiles"].sharings == {OVER} == uses["neg_0_tiles"].sharings
+    assert uses["relu_0_tiles"].sharings == {frozenset()}
     proofs = {p.name: p.summary for p in check_kernels(session.module)}
     assert proofs["exp_0_tiles"].endswith("with %out0 over %in0")
     x = np.random.default_rng(0).standard_normal((9, 512), np.float32)

@@ -28,9 +28,8 @@ from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.options import Options
 from ge.lowering.steps.lower_kernels import LowerKernelsPass
 from ge.lowering.text.reading import Source, parse_module
-from ge.runtime.check.tile_device import NOTHING, Sharing
-from ge.runtime.check.tile_sharing import stored_in_part
-from ge.runtime.check.tiles import check_kernel
+from ge.runtime.check.tile_device import NOTHING, Sharing, Use
+from ge.runtime.check.tiles import check_kernel, stored_in_part
 from ge.runtime.data.arrays import Array, kind_of
 from ge.runtime.device.interpreter import KernelCode
 from ge.runtime.device.random_inputs import random_array
@@ -96,8 +95,9 @@ def compare(
     for kernel, program in result.pairs:
         if proved:
             count, first = len(program.arguments), len(kernel.input_types) + len(kernel.constants)
-            sharings, parts = {NOTHING, in_place(kernel)}, stored_in_part(kernel)
-            proof = check_kernel(program, result.target, sharings, parts, range(first, count))
+            sharings, results = frozenset([NOTHING, in_place(kernel)]), range(first, count)
+            use = Use(sharings, frozenset(results), frozenset(stored_in_part(kernel)))
+            proof = check_kernel(program, result.target, use)
             assert not proof.problems, f"{[p.message for p in proof.problems]}\n{program}"
         run_both_ways(kernel, program, result.target, exact, tolerance, make, orders, seed)
     return result
