@@ -62,7 +62,7 @@ class Unit:
     accesses: list[Access]
     need: dict[Pair, int] = field(default_factory=dict[Pair, int])  # flags for each pair
 
-    def take(self, pair: Pair, count: int = 1) -> None:
+    def take(self, pair: Pair, count: int) -> None:
         self.need[pair] = max(self.need.get(pair, 0), count)
 
     @property
@@ -89,7 +89,7 @@ def accesses_of(program: Program) -> dict[SSAValue, list[Access]] | None:
             "tile-split-loops cuts loops where a condition compares their variable with "
             "what is known before the loop",
         )
-    accesses = collector.accesses.values()
+    accesses = collector.accesses.items()
     return {b: found for b, found in accesses if len({a.pipe for a in found}) > 1}
 
 
@@ -132,13 +132,10 @@ def units_of(accesses: Mapping[SSAValue, Sequence[Access]], sharing: Sharing) ->
 
 
 class Collector:
-    """Finds the accesses of a program. What is found out about a value that several instructions
-    take is kept by its id, since hashes of values take longer."""
+    """Finds the accesses of a program."""
 
     def __init__(self) -> None:
-        self.accesses: dict[int, tuple[SSAValue, list[Access]]] = {}  # by ids of buffers
-        self.places: dict[int, tuple[SSAValue, SlotOp | None]] = {}  # by ids of values
-        self.sums: dict[int, Sum] = {}  # by ids of slots
+        self.accesses: dict[SSAValue, list[Access]] = {}  # by buffer
         self.branches: list[Operation] = []  # that have instructions
         self.runs = self.orders = 0
 
@@ -169,22 +166,15 @@ class Collector:
     def add(self, op: Instruction, pipe: Pipe, loops: tuple[ForOp, ...]) -> None:
         """Add the accesses of an instruction: one of each place that it reads or writes."""
         self.orders += 1
-        places = map(self.place, (*op.reads(), *op.writes()))
-        for buffer, slot in {(id(b), id(s)): (b, s) for b, s in places}.values():
+        for buffer, slot in dict.fromkeys(map(place_of, (*op.reads(), *op.writes()))):
             if type(buffer.type) is not FifoType:
-                index = None if slot is None else self.sum(slot)
+                index = None if slot is None else sum_of(slot.index)
                 access = Access(op, pipe, index, loops, self.runs, self.orders)
-                self.accesses.setdefault(id(buffer), (buffer, []))[1].append(access)
+                self.accesses.setdefault(buffer, []).append(access)
 
-    def place(self, value: SSAValue) -> tuple[SSAValue, SlotOp | None]:
-        if (found := self.places.get(id(value))) is None:
-            found = self.places[id(value)] = buffer_of(value), slot_of(value)
-        return found
 
-    def sum(self, slot: SlotOp) -> Sum:
-        if (found := self.sums.get(id(slot))) is None:
-            found = self.sums[id(slot)] = sum_of(slot.index)
-        return found
+def place_of(value: SSAValue) -> tuple[SSAValue, SlotOp | None]:
+    return buffer_of(value), slot_of(value)
 
 
 # ---- the sequence of a unit's accesses ---------------------------------------------------------
@@ -225,36 +215,26 @@ class Item:
         return self.pending[0] if len(set(self.pending)) == 1 else None
 
 
+class Places(dict[Operation, list[Mark]]):
+    """Flags by the op that they stand at."""
+
+    def set(self, op: Operation, pair: Pair, unit: Unit, slot: Sum | None = None) -> None:
+        self._add(op, Mark(True, pair, unit, slot))
+
+    def wait(self, op: Operation, pair: Pair, unit: Unit, slot: Sum | None = None) -> None:
+        self._add(op, Mark(False, pair, unit, slot))
+
+    def _add(self, op: Operation, mark: Mark) -> None:
+        mark.unit.take(mark.pair, 1 if mark.slot is None else mark.unit.copies)
+        self.setdefault(op, []).append(mark)
+
+
+@dataclass
 class Marks:
-    """The flags of a program, by the op that they stand before or after."""
+    """The flags of a program, before ops and after them."""
 
-    def __init__(self) -> None:
-        self.before: dict[Operation, list[Mark]] = {}
-        self.after: dict[Operation, list[Mark]] = {}
-
-    def _add(
-        self,
-        place: dict[Operation, list[Mark]],
-        op: Operation,
-        is_set: bool,
-        pair: Pair,
-        unit: Unit,
-        slot: Sum | None,
-    ) -> None:
-        unit.take(pair, 1 if slot is None else unit.copies)
-        place.setdefault(op, []).append(Mark(is_set, pair, unit, slot))
-
-    def set_before(self, op: Operation, pair: Pair, unit: Unit, slot: Sum | None) -> None:
-        self._add(self.before, op, True, pair, unit, slot)
-
-    def wait_before(self, op: Operation, pair: Pair, unit: Unit, slot: Sum | None) -> None:
-        self._add(self.before, op, False, pair, unit, slot)
-
-    def set_after(self, op: Operation, pair: Pair, unit: Unit, slot: Sum | None) -> None:
-        self._add(self.after, op, True, pair, unit, slot)
-
-    def wait_after(self, op: Operation, pair: Pair, unit: Unit, slot: Sum | None) -> None:
-        self._add(self.after, op, False, pair, unit, slot)
+    before: Places = field(default_factory=Places)
+    after: Places = field(default_factory=Places)
 
 
 def mark(unit: Unit, marks: Marks) -> None:
@@ -268,13 +248,13 @@ def _sequence(unit: Unit, items: Sequence[Item], cyclic: bool, marks: Marks) -> 
         before = items[i - 1] if i or cyclic else None
         if not (i and _stays(items[i - 1], item)):
             if before is not None and before.end is not item.begin:
-                marks.wait_before(item.op, (before.end, item.begin), unit, None)
+                marks.before.wait(item.op, (before.end, item.begin), unit)
             _open(unit, item, marks)
         after = items[i + 1] if i + 1 < len(items) else items[0] if cyclic else None
         if i + 1 == len(items) or not _stays(item, items[i + 1]):
             _close(unit, item, marks)
             if after is not None and item.end is not after.begin:
-                marks.set_after(item.op, (item.end, after.begin), unit, None)
+                marks.after.set(item.op, (item.end, after.begin), unit)
 
 
 def _stays(item: Item, after: Item) -> bool:
@@ -297,11 +277,11 @@ def _open(unit: Unit, item: Item, marks: Marks) -> None:
     for (source, _), slot in _slots(item, item.first):
         if source not in given:
             given.add(source)
-            marks.set_before(item.op, (item.begin, source), unit, slot)
-            marks.wait_before(item.op, (item.begin, source), unit, slot)
+            marks.before.set(item.op, (item.begin, source), unit, slot)
+            marks.before.wait(item.op, (item.begin, source), unit, slot)
     for (source, target), slot in _slots(item, item.first):
         if source is not target:
-            marks.set_before(item.op, (source, target), unit, slot)
+            marks.before.set(item.op, (source, target), unit, slot)
 
 
 def _close(unit: Unit, item: Item, marks: Marks) -> None:
@@ -310,13 +290,13 @@ def _close(unit: Unit, item: Item, marks: Marks) -> None:
         return
     for (source, target), slot in _slots(item, item.beyond):
         if source is not target:
-            marks.wait_after(item.op, (source, target), unit, slot)
+            marks.after.wait(item.op, (source, target), unit, slot)
     given = {item.end}
     for (_, target), slot in _slots(item, item.beyond):
         if target not in given:
             given.add(target)
-            marks.set_after(item.op, (target, item.end), unit, slot)
-            marks.wait_after(item.op, (target, item.end), unit, slot)
+            marks.after.set(item.op, (target, item.end), unit, slot)
+            marks.after.wait(item.op, (target, item.end), unit, slot)
 
 
 def _items(unit: Unit, accesses: Sequence[Access], depth: int, marks: Marks) -> list[Item]:
@@ -380,8 +360,8 @@ def _rotating(
     previous = {i: items[order[at - 1]] for at, i in enumerate(order)}
     for item, after in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
         if (pair := (item.end, after.begin))[0] is not pair[1]:
-            marks.set_after(item.op, pair, unit, item.index)
-            marks.wait_before(after.op, pair, unit, after.index)
+            marks.after.set(item.op, pair, unit, item.index)
+            marks.before.wait(after.op, pair, unit, after.index)
     pending = list[Pair]()
     for r in range(n):
         first = min(range(len(items)), key=lambda i: ((r - numbers[i]) % n, i))

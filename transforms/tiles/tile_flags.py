@@ -60,7 +60,7 @@ from ge.transforms.tiles.hazards import (
     units_of,
 )
 
-Numbers = dict[tuple[int, Pair], int]
+Numbers = dict[tuple[Unit, Pair], int]
 
 
 def number_flags(units: Iterable[Unit]) -> tuple[Numbers, Counter[Pair]]:
@@ -69,7 +69,7 @@ def number_flags(units: Iterable[Unit]) -> tuple[Numbers, Counter[Pair]]:
     first, taken = Numbers(), Counter[Pair]()
     for unit in units:
         for pair, count in unit.need.items():
-            first[id(unit), pair] = taken[pair]
+            first[unit, pair] = taken[pair]
             taken[pair] += count
     return first, taken
 
@@ -103,7 +103,7 @@ class Writer:
 
     def __init__(self, program: ProgramOp, first: Numbers) -> None:
         self.first = first
-        self.numbers: dict[object, SSAValue] = {}  # by the ids of blocks and values
+        self.numbers: dict[object, SSAValue] = {}
         self.constant = Constants(program)
 
     def write(self, op: Operation, before: Iterable[Mark], after: Iterable[Mark]) -> None:
@@ -125,13 +125,13 @@ class Writer:
 
     def number(self, m: Mark, block: Block) -> SSAValue:
         """Of the flag: the slot, counted from the first flag of its unit."""
-        first, copies = self.first[id(m.unit), m.pair], m.unit.copies
+        first, copies = self.first[m.unit, m.pair], m.unit.copies
         if m.slot is None:
             return self.constant(first)
         terms, number = m.slot.terms, m.slot.number % copies
         if not terms:
             return self.constant(first + number)
-        key = id(block), number, copies, *map(id, terms)  # hashes of values take longer
+        key = block, number, copies, *terms
         if (found := self.numbers.get((first, *key))) is None:
             emit = Emit(Builder(after_all(terms, block)), self.constant)
             rest = self.numbers.get((0, *key))
