@@ -49,7 +49,8 @@ def on_grid(pull: Values, op: GridOp, box: Box, column: bool) -> v.Expression:
     )
     kind = f16 if short and isinstance(op, DequantizeOp) else f32
     x = v.cast(pull.expression(op.input, box, column), kind)
-    scale, zero = scale_of(pull, op, box, column, kind), zero_of(pull, op, box, column, kind)
+    scale = scale_of(pull, op, box, column, kind)
+    zero = whole_of(pull, op, op.zero_point, box, column, kind)
     if isinstance(op, DequantizeOp):
         exact = bitwidth(source) <= 16 or zero is None
         if exact and bitwidth(target) <= 32:
@@ -65,13 +66,18 @@ def on_grid(pull: Values, op: GridOp, box: Box, column: bool) -> v.Expression:
             x = x / scale
             x = v.unary(RoundOp, x) if zero is None else v.unary(RoundOp, x) + zero
             return v.cast(v.minimum(v.where(x >= low, x, low), high), target)  # low for nan
-    elif op.rounding.data == "float32" and number_of(pull.launch, op.offset) == 0:
+    elif op.rounding.data == "float32" and (
+        number_of(pull.launch, op.offset) == 0 or bitwidth(source) <= 16
+    ):
+        offset = whole_of(pull, op, op.offset, box, column, kind)
+        x = x if offset is None else x - offset
         finite = v.where(v.abs(scale) <= LARGEST, scale, 0.0)  # others count as 0
         low, high = op.limits()
         x = v.unary(RoundOp, x * finite)
         x = v.maximum(x if zero is None else x + zero, low)
         return v.cast(v.minimum(x, high), target)
-    raise NotLowered(f"{op.name} of {source} to {target} is not computed in f32")
+    rounding = f" by rounding {op.rounding.data}" if isinstance(op, RequantizeOp) else ""
+    raise NotLowered(f"{op.name} of {source} to {target}{rounding} is not computed in f32")
 
 
 def scale_of(pull: Values, op: GridOp, box: Box, column: bool, kind: Attribute) -> v.Expression:
@@ -79,15 +85,17 @@ def scale_of(pull: Values, op: GridOp, box: Box, column: bool, kind: Attribute) 
     return parameter(pull, op, 1, op.scale, box, column, kind)
 
 
-def zero_of(pull: Values, op: GridOp, box: Box, column: bool, kind: Attribute) -> "v.Value | None":
-    """The zero point; None: there is none, or it is 0."""
-    if op.zero_point is None:
+def whole_of(
+    pull: Values, op: GridOp, value: SSAValue | None, box: Box, column: bool, kind: Attribute
+) -> "v.Value | None":
+    """A zero point or an offset; None: there is none, or it is 0."""
+    if value is None:
         return None
-    number = number_of(pull.launch, op.zero_point)
+    number = number_of(pull.launch, value)
     if number is not None:
         return number or None
-    index = next(i for i, o in enumerate(op.operands) if o is op.zero_point and i > 1)
-    return parameter(pull, op, index, op.zero_point, box, column, kind)
+    index = next(i for i, o in enumerate(op.operands) if o is value and i > 1)
+    return parameter(pull, op, index, value, box, column, kind)
 
 
 def parameter(

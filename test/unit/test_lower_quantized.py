@@ -208,3 +208,27 @@ func.func @main(%x: tensor<9x70x{given}>, %r: tensor<9xf32>) -> tensor<9x70x{mad
         all_lowered=True,
         make=random_array if up else large,
     )
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("kind", "to"), [("ui8", "i8"), ("i16", "ui8"), ("i8", "i8")])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_codes_become_those_of_another_zero_point(
+    target: str, kind: str, to: str, is_known: bool
+) -> None:
+    """Differences of codes of 16 bits are exact in f32."""
+    x, y, offset = f"tensor<8x40x{kind}>", f"tensor<8x40x{to}>", f"tensor<{kind}>"
+    given = "" if is_known else f", %o: {offset}"
+    constant = f"%o = graph.constant dense<9> : {offset}" if is_known else ""
+    compare(
+        f"""
+func.func @main(%x: {x}, %s: tensor<40xf32>, %z: tensor<{to}>{given}) -> {y} {{
+  {constant}
+  %0 = graph.requantize %x, %s offset %o : {offset} zero_point %z : tensor<{to}>
+    to {to} {{rounding = "float32", axis = 1 : i64}} : {x}, tensor<40xf32> -> {y}
+  func.return %0 : {y}
+}}""",
+        target,
+        exact=True,
+        all_lowered=True,
+    )
