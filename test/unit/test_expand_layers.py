@@ -210,6 +210,11 @@ func.func @main(%in0: {x} {{graph.name = "in0"}}) -> ({y} {{graph.name = "out0"}
 MOVES = {
     "backwards": ("slice %in0 starts [39] ends [-41] axes [1] steps [-1]", "9x40x30", "9x40x30"),
     "columns": ("slice %in0 starts [29] ends [3] axes [2] steps [-2]", "9x40x30", "9x40x13"),
+    "both ways": (
+        "slice %in0 starts [-1, 3, 2] ends [-99, -99, 30] axes [0, 1, 2] steps [-1, -3, 2]",
+        "2x5x30",
+        "2x2x14",
+    ),
     "at numbers": ("gather %in0, %few axis 1", "49x60", "49x70"),
     "at more numbers": ("gather %in0, %more axis 2", "9x40x30", "9x40x5x4"),
 }

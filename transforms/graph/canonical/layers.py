@@ -288,15 +288,17 @@ LEAST_MOVED = 1024  # elements, below which they are moved one by one
 @rule(SliceOp)
 def backward_slice(op: SliceOp, make: Make) -> Replacement:
     """A slice backwards is what stands at numbers that fall"""
-    bounds = op.bounds() or []
-    if len(bounds) != 1 or numel(shape_of(op.result)) < LEAST_MOVED:
+    bounds, x = op.bounds() or [], op.input
+    if any(None in bound or shape_of(x)[bound[0]] == DYNAMIC for bound in bounds):
         return None
-    ((axis, start, end, step),) = bounds
-    size = shape_of(op.input)[axis]
-    if start is None or end is None or step is None or step > 0 or size == DYNAMIC:
-        return None
-    places = np.arange(*slice(start, end, step).indices(size), dtype=np.int64)
-    return make(GatherOp, op.input, make.dense(dense(places)), axis=axis)
+    backward = [bound for bound in bounds if bound[3] is not None and bound[3] < 0]
+    for axis, start, end, step in backward:
+        places = np.arange(*slice(start, end, step).indices(shape_of(x)[axis]), dtype=np.int64)
+        x = make(GatherOp, x, make.dense(dense(places)), axis=axis)
+    if forward := [bound for bound in bounds if bound not in backward]:
+        axes, starts, ends, steps = (list(column) for column in zip(*forward, strict=True))
+        x = make(SliceOp, x, starts=starts, ends=ends, axes=axes, steps=steps)
+    return x if backward else None
 
 
 @rule(PadOp)

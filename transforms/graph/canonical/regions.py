@@ -169,6 +169,10 @@ def cell_masks(
     return n.make(g.AndOp, *within), n.make(g.CompareOp, low, high, predicate="lt")
 
 
+def largest(make: Make, x: SSAValue, axis: int) -> SSAValue:
+    return x if shape_of(x)[axis] == 1 else make(ReduceOp, x, kind="max", axes=[axis])
+
+
 @rule(MaxRoiPoolOp, exact=False)
 def max_roi_pool_by_masks(op: MaxRoiPoolOp, make: Make) -> Replacement:
     """The largest elements of lines that are in a cell, and then those of columns"""
@@ -187,9 +191,9 @@ def max_roi_pool_by_masks(op: MaxRoiPoolOp, make: Make) -> Replacement:
     x = shaped(make, x, (regions, channels, 1, high, across))
     least = make.constant(lowest(element), element)
     mask = shaped(make, lines, (regions, 1, rows, high, 1))
-    x = make(ReduceOp, make(g.SelectOp, mask, x, least), kind="max", axes=[3])
+    x = largest(make, make(g.SelectOp, mask, x, least), 3)
     mask = shaped(make, within, (regions, 1, 1, columns, across))
-    x = make(ReduceOp, make(g.SelectOp, mask, x, least), kind="max", axes=[4])
+    x = largest(make, make(g.SelectOp, mask, x, least), 4)
     there = make(
         g.AndOp,
         shaped(make, has_lines, (regions, 1, rows, 1, 1)),
