@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import tempfile
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -61,3 +62,39 @@ def write_entry(path: Path, held: Any) -> None:
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
         file.write(f"{sha256(rest.encode()).hexdigest()}\n{rest}")
     os.replace(file.name, path)
+
+
+def read_lines(path: Path, start: int) -> tuple[list[Any], int]:
+    """What the lines of a file of ours hold from a place on, each JSON behind its hash, and where
+    they end. Those that do not hold together are left out. Raises as `open_ours` does."""
+    with open_ours(path) as file:
+        if os.fstat(file.fileno()).st_size > TEXT_LIMIT:
+            raise Unsound
+        file.seek(start)
+        whole = file.read(TEXT_LIMIT).rpartition(b"\n")[0]
+    found: list[Any] = []
+    for line in whole.splitlines():
+        digest, _, rest = line.partition(b" ")
+        if digest.decode("ascii", "replace") == sha256(rest).hexdigest():
+            found.append(json.loads(rest))
+    return found, start + len(whole) + bool(whole)
+
+
+def add_line(path: Path, held: Any) -> tuple[int, int]:
+    """Add a line to a file of ours, which any number of processes may do at once: where it begins
+    and ends. A file that others may write to goes. Raises OSError."""
+    path.parent.mkdir(0o700, parents=True, exist_ok=True)
+    if not is_ours(path.parent.stat()):
+        raise PermissionError("others may write to it")
+    with suppress(FileNotFoundError):
+        info = path.lstat()
+        if not stat.S_ISREG(info.st_mode) or not is_ours(info):
+            path.unlink()
+    rest = json.dumps(held).encode()
+    line = sha256(rest).hexdigest().encode() + b" " + rest + b"\n"
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    descriptor = os.open(path, flags, 0o600)
+    with os.fdopen(descriptor, "wb", buffering=0) as file:
+        file.write(line)
+        end = file.tell()
+    return end - len(line), end

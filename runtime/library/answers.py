@@ -3,8 +3,8 @@ programs in a folder need not find out again which launches have one.
 
 Launches are told apart by all that a program follows from: ops with their properties, how they are
 wired, types, what short constants are, and the target. The file belongs to one compiler, whose
-hash is in its name; it begins with the hash of the rest, and what does not hold together is no
-file.
+hash is in its name. Compilations add lines to it, so that what was asked before is never written
+again, and take those of others; a line that does not hold together is none.
 """
 
 import json
@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.constant import ConstantOp, small_constant
 from ge.dialects.support.context import setting
-from ge.dialects.support.own_files import WRONG, Unsound, read_entry, write_entry
+from ge.dialects.support.own_files import WRONG, Unsound, add_line, read_lines
 from ge.dialects.support.types import number_of
 from ge.dialects.targets.target import Target
 
@@ -31,34 +31,32 @@ _texts: dict[Any, str] = {}  # of attributes, by their numbers
 
 @dataclass
 class Answers:
-    """Those of a file; `path` None: none are kept."""
+    """Those of a file."""
 
-    path: Path | None = None
+    path: Path
     known: dict[str, Any] = field(default_factory=dict[str, Any])
     new: dict[str, Any] = field(default_factory=dict[str, Any])
+    end: int = 0  # of what is known of the file
 
     @classmethod
     @cache
     def at(cls, path: str) -> "Answers":
-        answers = cls(Path(path))
-        answers.known.update(answers.read())
-        return answers
+        return cls(Path(path))
 
-    def read(self) -> dict[str, Any]:
-        """What the file holds now; nothing where there is none that holds together."""
-        assert self.path is not None
+    def read(self) -> None:
+        """Take what was added to the file since; nothing where there is none of ours."""
         with suppress(Unsound, *WRONG):
-            return read_entry(self.path)
-        return {}
+            lines, self.end = read_lines(self.path, self.end)
+            for line in lines:
+                self.known.update(line)
 
     def write(self) -> None:
-        """Add what was found out. Others may have added theirs meanwhile."""
-        if self.path is None or not self.new:
-            return
-        held = self.read() | self.new
-        self.new.clear()
-        with suppress(OSError):  # then it is found out again
-            write_entry(self.path, held)
+        """Add what was found out."""
+        if self.new:
+            with suppress(OSError):  # then it is found out again
+                start, end = add_line(self.path, self.new)
+                self.end = end if start == self.end else self.end
+            self.new.clear()
 
 
 ANSWERS: ContextVar[Answers | None] = ContextVar("answers", default=None)
@@ -71,6 +69,7 @@ def answers_in(path: str) -> Generator[None]:
         yield
         return
     answers = Answers.at(path)
+    answers.read()
     with setting(ANSWERS, answers):
         yield
     answers.write()
