@@ -133,6 +133,10 @@ class Phases:
         several: NDArray[np.bool_],
         summed: NDArray[np.bool_],
     ) -> None:
+        if (writer == NONE).all():  # mostly: nobody wrote here before
+            summed[...] = access.adds
+            writer[...] = access.core
+            return
         others = (writer != NONE) & (writer != access.core)
         if (others & ~(summed & access.adds)).any():
             result = name(access.region.memref)

@@ -10,10 +10,10 @@ nothing with. What is only added to holds values then, which the summary says.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise, product
 from math import prod
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,8 +54,7 @@ Grains: TypeAlias = "Span | NDArray[np.int64]"
 """Places in the history of a memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """What an instruction of a core does to a box; `unit`: which of its programs has it."""
 
     core: int
@@ -100,6 +99,10 @@ class Device:
     idle: tuple[BlockArgument, ...] = ()  # what it does nothing with
     homes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     shapes: dict[SSAValue, Shape] = field(default_factory=dict[SSAValue, Shape])
+    # Those whose own shape is another one: that of their home, and theirs
+    reshaped: dict[SSAValue, tuple[Shape, Shape]] = field(
+        default_factory=dict[SSAValue, tuple[Shape, Shape]]
+    )
     # Stores that may be elsewhere than a walk says: dimensions along which at any place
     anywhere: Mapping[StoreOp, Collection[int]] = field(
         default_factory=dict[StoreOp, Collection[int]]
@@ -114,6 +117,10 @@ class Device:
         for arg, group in groups.items():
             self.homes[arg] = home = min(group, key=lambda a: a.index)
             self.shapes[home] = common_shape([tuple(memref_shape(a)) for a in group])
+        for arg in args:
+            shape, own = self.shapes[self.homes[arg]], tuple(memref_shape(arg))
+            if shape != own:
+                self.reshaped[arg] = shape, own
         self.find_results()
 
     def find_results(self) -> None:
@@ -144,8 +151,9 @@ class Device:
 
     def boxes(self, region: Region) -> list[Bounds]:
         """A region in the shape of its home."""
-        own, shape = memref_shape(region.memref), self.shapes[self.home(region)]
-        return [region.bounds] if tuple(own) == shape else boxes_in(shape, region.bounds, own)
+        if (shapes := self.reshaped.get(region.memref)) is None:
+            return [region.bounds]
+        return boxes_in(shapes[0], region.bounds, shapes[1])
 
     def reach(self, access: "Access") -> list[Bounds]:
         """Where an access may be, for other numbers than those of the walk."""
@@ -156,7 +164,7 @@ class Device:
         whole = [(0, extent) for extent in memref_shape(region.memref)]
         own = enumerate(zip(region.endless, whole, strict=True))
         bounds = tuple(every if d in dims else bound for d, (bound, every) in own)
-        return self.boxes(replace(region, bounds=bounds))
+        return self.boxes(region._replace(bounds=bounds))
 
     def check(self, problems: Problems) -> None:
         """What is read as a number is not stored to: nothing orders that."""
@@ -257,10 +265,10 @@ class DeviceGrid:
 
     def ends(self, box: Bounds) -> Bounds:
         """A box in cells."""
-        return tuple((at[a], at[b]) for at, (a, b) in zip(self.index, box, strict=True))
+        return tuple([(at[a], at[b]) for at, (a, b) in zip(self.index, box, strict=True)])
 
     def spans(self, box: Bounds) -> tuple[Span, ...]:
-        return tuple(slice(a, b) for a, b in self.ends(box))
+        return tuple([slice(at[a], at[b]) for at, (a, b) in zip(self.index, box, strict=True)])
 
     def grains(self, box: Bounds) -> Grains:
         if (at := self.known.get(box)) is None:

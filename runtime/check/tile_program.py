@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from xdsl.dialects.arith import CmpiOp
 from xdsl.dialects.builtin import IntegerAttr, i1
@@ -57,8 +57,7 @@ class WalkError(Exception):
         self.kind, self.op = kind, op
 
 
-@dataclass(frozen=True, slots=True)
-class Bytes:
+class Bytes(NamedTuple):
     """Rows of `width` bytes, `pitch` bytes apart, in a memory of the core; `owner` is the number of
     the copy of the allocation that they are part of."""
 
@@ -77,8 +76,7 @@ class Bytes:
 Part = tuple[int, int, int, int]  # of a tile: row, rows, column, columns
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(NamedTuple):
     """A box of a memref, cut at the memref's ends and at its own: [start, end) along each
     dimension, those between two of its elements included. `parts`: what exists of it, in rows and
     columns of a tile; `endless`: the bounds without ends of its own."""
@@ -90,7 +88,7 @@ class Region:
 
     @property
     def is_empty(self) -> bool:
-        return any(a >= b for a, b in self.bounds)
+        return not self.parts
 
 
 @dataclass(slots=True, eq=False)
@@ -104,9 +102,9 @@ class Step:
     pipe: Pipe
     number: int = 0
     phase: int = 0
-    reads: Sequence[Bytes] = ()
-    writes: Sequence[Bytes] = ()
-    around: Sequence[Bytes] = ()
+    reads: tuple[Bytes, ...] = ()
+    writes: tuple[Bytes, ...] = ()
+    around: tuple[Bytes, ...] = ()
     read_boxes: Sequence[Region] = ()
     written_boxes: Sequence[Region] = ()
     flag: int | None = None
@@ -115,7 +113,7 @@ class Step:
 
     def shape(self) -> tuple[object, ...]:
         """What two cores must have in common for one proof to hold for both."""
-        return id(self.op), tuple(self.reads), tuple(self.writes), self.flag
+        return id(self.op), self.reads, self.writes, self.flag
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +146,7 @@ class Place:
         return cls(tile, bits, pitch, tuple(views), index, alloc, alloc.copies, alloc.offsets)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BoxFacts:
     """What the text says of a box of a memref."""
 
@@ -169,7 +167,8 @@ class BoxFacts:
 @dataclass(frozen=True, slots=True)
 class Operands:
     """The pipe of an instruction, the tiles and boxes that it reads and writes, and which of them
-    it does not read if a value is true."""
+    it does not read if a value is true. `flag`: its number; `loaded`: the shape of the box that it
+    loads, without padding; `moves`: what says which bytes of its tiles it touches."""
 
     pipe: Pipe
     reads: tuple[SSAValue, ...]
@@ -177,6 +176,9 @@ class Operands:
     read_boxes: tuple[SSAValue, ...]
     written_boxes: tuple[SSAValue, ...]
     skipped: tuple[SSAValue, SSAValue] | None
+    flag: SSAValue | None
+    loaded: Sequence[int] | None
+    moves: tuple[SSAValue, ...]
 
     @classmethod
     def of(cls, op: Instruction) -> "Operands":
@@ -185,8 +187,21 @@ class Operands:
             [tuple(v for v in values if isinstance(v.type, kind)) for values in (reads, writes)]
             for kind in (TileType, BoxType)
         )
-        return cls(op.pipe(), tiles[0], tiles[1], boxes[0], boxes[1], op.not_read_if())
+        flag = op.id if isinstance(op, FlagOp) else None
+        loads = isinstance(op, LoadOp) and op.pad is None
+        loaded = box_type(boxes[0][0]).shape if loads else None
+        skipped = op.not_read_if()
+        moves = [] if skipped is None else [skipped[1]]
+        moves += [op.first] if isinstance(op, LoadOp) and op.first is not None else []
+        for place in map(Place.of, (*tiles[0], *tiles[1])):
+            moves += [at for row, col, _, _ in place.views for at in (row, col)]
+            moves += [] if place.copy is None else [place.copy]
+        which = tuple(dict.fromkeys(moves))
+        return cls(op.pipe(), tiles[0], tiles[1], boxes[0], boxes[1], skipped, flag, loaded, which)
 
+
+Tiles: TypeAlias = tuple[tuple[Bytes, ...], tuple[Bytes, ...], tuple[Bytes, ...]]
+"""What an instruction reads and writes of its tiles, and what is around that."""
 
 Follow: TypeAlias = Callable[["Walk", Any], None]
 """A method of a walk that follows an op."""
@@ -216,18 +231,36 @@ def follow_of(op: Operation) -> Follow | None:
 
 
 def scalar_of(op: Operation) -> Follow:
-    return Walk.arithmetic if op.name in ARITHMETIC else Walk.scalar
+    return arithmetic_of(op) if op.name in ARITHMETIC else Walk.scalar
+
+
+def arithmetic_of(op: Operation) -> Follow:
+    name, compute = op.name, ARITHMETIC[op.name]
+    operands, result = operands_of(op), op.results[0]
+    divides, unsigned = name in DIVISIONS, name.endswith("ui")
+
+    def follow(walk: "Walk", op: Operation) -> None:
+        values = walk.values
+        n = [values[v] for v in operands]
+        if divides and not n[1]:
+            raise WalkError("loop", f"{name} by zero", op)
+        if unsigned and min(n) < 0:
+            raise WalkError("loop", f"{name} of a negative number, {min(n)}", op)
+        values[result] = compute(*n)
+
+    return follow
 
 
 class Facts:
     """What the text of a kernel says, whatever the core: it is read once."""
 
     def __init__(self) -> None:
-        self.place, self.box, self.operands, self.lines = (
+        self.place, self.box, self.operands, self.lines, self.region = (
             cache(Place.of),
             cache(BoxFacts.of),
             cache(Operands.of),
             cache(lines_of),
+            cache(region_of),
         )
 
 
@@ -247,6 +280,7 @@ class Walk:
     phase: int = 0  # barriers so far
     values: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     owners: dict[tuple[AllocOp, int], int] = field(default_factory=dict[tuple[AllocOp, int], int])
+    known: dict[object, Tiles] = field(default_factory=dict[object, Tiles])
 
     def run(self) -> list[Step]:
         for op in self.kernel.body.block.ops:
@@ -339,14 +373,6 @@ class Walk:
                 place = place * size + i
         return op.span[place if self.numbers is Numbers.LEAST else -1 - place]
 
-    def arithmetic(self, op: Operation) -> None:
-        name, n = op.name, [self.values[v] for v in operands_of(op)]
-        if name in DIVISIONS and not n[1]:
-            raise WalkError("loop", f"{name} by zero", op)
-        if name.endswith("ui") and min(n) < 0:
-            raise WalkError("loop", f"{name} of a negative number, {min(n)}", op)
-        self.values[op.results[0]] = ARITHMETIC[name](*n)
-
     # ---- instructions ----
 
     def issue(self, op: Instruction) -> None:
@@ -354,8 +380,8 @@ class Walk:
             raise WalkError("loop", f"more than {MOST_INSTRUCTIONS} instructions of one core", op)
         operands = self.facts.operands(op)
         step = Step(op, operands.pipe, len(self.steps), self.phase, part=self.part)
-        if isinstance(op, FlagOp):
-            step.flag = self.values[op.id]
+        if operands.flag is not None:
+            step.flag = self.values[operands.flag]
         else:
             self.touch(step, op, operands)
         self.steps.append(step)
@@ -365,24 +391,32 @@ class Walk:
         if isinstance(op, PushOp | PopOp):
             queue = op.target if isinstance(op, PushOp) else op.source
             step.fifo = cast(FifoOp, queue.owner)
-        reads, skipped = operands.reads, operands.skipped
-        if skipped is not None and self.values[skipped[1]]:
-            reads = [v for v in reads if v is not skipped[0]]
         step.read_boxes = [self.region(v, op) for v in operands.read_boxes]
         step.written_boxes = [self.region(v, op) for v in operands.written_boxes]
         box = None  # that cuts what is read or written of a tile
-        if isinstance(op, LoadOp) and op.pad is None:
+        if operands.loaded is not None:
             box = step.read_boxes[0]
         elif isinstance(op, StoreOp):
             box = step.written_boxes[0]
-        step.reads = self.touched(reads, op, box)
-        step.writes = self.touched(operands.writes, op, box)
-        if isinstance(op, LoadOp) and box is not None and is_cut(box, box_type(op.source).shape):
-            step.around = self.touched(operands.writes, op, None)
+        parts, values = None if box is None else box.parts, self.values
+        key = op, parts, self.part, *[values[v] for v in operands.moves]
+        if (tiles := self.known.get(key)) is None:
+            tiles = self.known[key] = self.tiles(op, operands, box)
+        step.reads, step.writes, step.around = tiles
+
+    def tiles(self, op: Instruction, operands: Operands, box: Region | None) -> Tiles:
+        """What an instruction touches of its tiles, where a box cuts that or none does."""
+        reads, skipped, around = operands.reads, operands.skipped, ()
+        if skipped is not None and self.values[skipped[1]]:
+            reads = [v for v in reads if v is not skipped[0]]
+        touched = self.touched(reads, op, box), self.touched(operands.writes, op, box)
+        if box is not None and operands.loaded is not None and is_cut(box, operands.loaded):
+            around = self.touched(operands.writes, op, None)
+        return *touched, around
 
     def touched(
         self, tiles: Sequence[SSAValue], user: Instruction, box: Region | None
-    ) -> list[Bytes]:
+    ) -> tuple[Bytes, ...]:
         """What an instruction touches of its tiles: all, where a box has elements, or the rows of
         this vector core."""
         found: list[Bytes] = []
@@ -395,7 +429,7 @@ class Walk:
                 first = self.part * rows
             for part in ((first, rows, 0, cols),) if box is None else box.parts:
                 found.append(self.bytes(value, user, part))
-        return found
+        return tuple(found)
 
     def rows(self, user: Instruction, t: TileType) -> tuple[int, int]:
         """The first row of a tile that an instruction touches, and how far they are apart."""
@@ -435,30 +469,35 @@ class Walk:
         return Bytes(place.tile.space, low, rows, width, pitch * step * bits // 8, owner)
 
     def region(self, value: SSAValue, user: Operation) -> Region:
-        box = self.facts.box(value)
-        starts = [self.values[v] for v in box.starts]
+        box, values = self.facts.box(value), self.values
+        starts = [values[v] for v in box.starts]
         if min(starts) < 0 and not (isinstance(user, LoadOp) and user.pad is not None):
             raise WalkError("bounds", f"a box begins at {starts}, before the memref", user)
-        bounds: list[tuple[int, int]] = []
-        exist: list[range] = []  # the numbers of those elements that do, along each dimension
-        endless = [
-            (min(max(at, 0), whole), max(0, min(at + (size - 1) * step + 1, whole)))
-            for at, (size, step, whole) in zip(starts, box.extents, strict=True)
-        ]
-        stops = [self.values[v] for v in box.ends] or [extent for _, _, extent in box.extents]
-        for at, stop, (size, step, whole) in zip(starts, stops, box.extents, strict=True):
-            low, extent = max(0, (step - 1 - at) // step), min(stop, whole)
-            exist.append(range(low, min(size, (extent - at + step - 1) // step)))
-            inside = range(at, at + size * step, step)[exist[-1].start : exist[-1].stop]
-            bounds.append((inside[0], inside[-1] + 1) if exist[-1] else (0, 0))
-        parts: tuple[Part, ...] = ()
-        if all(exist):
-            rows, cols = (
-                stretches([(exist[d], box.extents[d][0]) for d in dims])
-                for dims in box.rows_and_columns
-            )
-            parts = tuple((*r, *c) for r in rows for c in cols)
-        return Region(box.memref, tuple(bounds), parts, tuple(endless))
+        return self.facts.region(box, (*starts,), (*[values[v] for v in box.ends],))
+
+
+def region_of(box: BoxFacts, starts: Sequence[int], ends: Sequence[int]) -> Region:
+    """A box that begins at these elements, and has these ends of its own, or none."""
+    bounds: list[tuple[int, int]] = []
+    exist: list[range] = []  # the numbers of those elements that do, along each dimension
+    endless = [
+        (min(max(at, 0), whole), max(0, min(at + (size - 1) * step + 1, whole)))
+        for at, (size, step, whole) in zip(starts, box.extents, strict=True)
+    ]
+    stops = ends or [extent for _, _, extent in box.extents]
+    for at, stop, (size, step, whole) in zip(starts, stops, box.extents, strict=True):
+        low, extent = max(0, (step - 1 - at) // step), min(stop, whole)
+        there = range(low, min(size, (extent - at + step - 1) // step))
+        bounds.append((at + there[0] * step, at + there[-1] * step + 1) if there else (0, 0))
+        exist.append(there)
+    parts: tuple[Part, ...] = ()
+    if all(exist):
+        rows, cols = (
+            stretches([(exist[d], box.extents[d][0]) for d in dims])
+            for dims in box.rows_and_columns
+        )
+        parts = tuple((*r, *c) for r in rows for c in cols)
+    return Region(box.memref, tuple(bounds), parts, tuple(endless))
 
 
 def is_cut(region: Region, shape: Sequence[int]) -> bool:

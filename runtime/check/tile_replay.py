@@ -8,6 +8,7 @@ pipe, so that an access is ordered after them when its vector clock has reached 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from math import gcd
 from typing import TypeAlias, cast
 
@@ -59,9 +60,13 @@ class Core:
         for queue in self.queues.values():
             yield from queue
 
-    def accesses(self) -> Iterator[Access]:
-        for (unit, _), steps in self.queues.items():
-            yield from accesses(self.number, unit, steps)
+    @cached_property
+    def accesses(self) -> list[Access]:
+        return [
+            access
+            for (unit, _), steps in self.queues.items()
+            for access in accesses(self.number, unit, steps)
+        ]
 
     @property
     def barriers(self) -> int:
@@ -71,7 +76,7 @@ class Core:
     def grids(self, device: Device, ordered: set[SSAValue]) -> dict[SSAValue, DeviceGrid]:
         """The cells that this core's boxes make of memrefs whose accesses have to be ordered."""
         found: dict[SSAValue, list[Bounds]] = {home: [] for home in ordered}
-        for access in self.accesses():
+        for access in self.accesses:
             if (home := device.home(access.region)) in ordered:
                 found[home] += device.boxes(access.region)
         return {h: DeviceGrid.of(boxes, device.shapes[h]) for h, boxes in found.items()}
@@ -81,7 +86,7 @@ class Core:
         steps = [(q, tuple(s.shape() for s in steps)) for q, steps in self.queues.items()]
         cells = [
             (home, *(grids[home].ends(box) for box in device.boxes(access.region)))
-            for access in self.accesses()
+            for access in self.accesses
             if (home := device.home(access.region)) in grids
         ]
         return tuple(steps), tuple(cells)

@@ -230,7 +230,7 @@ def check_cores(
     else:
         check_barriers(kernel, cores, problems)
         for device in devices:
-            ordered = ordered_memory(device, (core.accesses() for core in cores), problems)
+            ordered = ordered_memory(device, (core.accesses for core in cores), problems)
             seen: set[object] = set()
             for core in cores:
                 grids = core.grids(device, ordered)
