@@ -48,6 +48,9 @@ class MmadOp(Instruction, LineOp):
     """
 
     name = "tile.mmad"
+    PIPE: ClassVar = Pipe.M
+    READS: ClassVar = ("acc", "lhs", "rhs")
+    WRITES: ClassVar = ("acc",)
     acc = operand_def(TileType)
     lhs = operand_def(TileType)
     rhs = operand_def(TileType)
@@ -55,15 +58,6 @@ class MmadOp(Instruction, LineOp):
 
     def __init__(self, acc: SSAValue, lhs: SSAValue, rhs: SSAValue, init: SSAValue | None = None):
         initialize(self, (acc, lhs, rhs) if init is None else (acc, lhs, rhs, init))
-
-    def pipe(self) -> Pipe:
-        return Pipe.M
-
-    def reads(self) -> Sequence[SSAValue]:
-        return (self.acc, self.lhs, self.rhs)
-
-    def writes(self) -> Sequence[SSAValue]:
-        return (self.acc,)
 
     def not_read_if(self) -> tuple[SSAValue, SSAValue] | None:
         return None if self.init is None else (self.acc, self.init)
@@ -112,8 +106,7 @@ def sum_type(element: Attribute) -> Attribute:
 class VectorInstruction(Instruction, ABC):
     """On tiles in UB."""
 
-    def pipe(self) -> Pipe:
-        return Pipe.V
+    PIPE: ClassVar = Pipe.V
 
     def verify_(self) -> None:
         for value in self.operands:
@@ -245,12 +238,6 @@ class ReduceOp(VectorInstruction, LineOp):
         """Whether it is of each row; of a single column, to one number, it is of the column."""
         return tile_type(self.target).shape == (tile_type(self.source).rows.data, 1)
 
-    def reads(self) -> Sequence[SSAValue]:
-        return (self.source,)
-
-    def writes(self) -> Sequence[SSAValue]:
-        return (self.target,)
-
     @classmethod
     def parse(cls, parser: Parser) -> "ReduceOp":
         kind = parser.parse_keyword_in(cls.KINDS)
@@ -278,6 +265,7 @@ class IndexOp(VectorInstruction, LineOp):
     """
 
     name = "tile.index"
+    READS: ClassVar = ()
     AXES: ClassVar = ("rows", "columns")
     axis = choice_def("axis", AXES)
     base = operand_def(IndexType)
@@ -285,9 +273,6 @@ class IndexOp(VectorInstruction, LineOp):
 
     def __init__(self, axis: str, base: SSAValue, target: SSAValue):
         super().__init__(operands=[base, target], properties={"axis": StringAttr(axis)})
-
-    def writes(self) -> Sequence[SSAValue]:
-        return (self.target,)
 
     @classmethod
     def parse(cls, parser: Parser) -> "IndexOp":
@@ -314,18 +299,13 @@ class GatherOp(VectorInstruction, LineOp):
     """
 
     name = "tile.gather"
+    READS: ClassVar = ("source", "at")
     source = operand_def(TileType)
     at = operand_def(TileType)
     target = operand_def(TileType)
 
     def __init__(self, source: SSAValue, at: SSAValue, target: SSAValue):
         super().__init__(operands=[source, at, target])
-
-    def reads(self) -> Sequence[SSAValue]:
-        return (self.source, self.at)
-
-    def writes(self) -> Sequence[SSAValue]:
-        return (self.target,)
 
     @classmethod
     def parse(cls, parser: Parser) -> "GatherOp":
@@ -360,6 +340,7 @@ class ScatterOp(VectorInstruction, LineOp):
     """
 
     name = "tile.scatter"
+    READS: ClassVar = ("source", "at", "target")
     KINDS: ClassVar = ("none", "add", "mul", "max", "min")
     kind = choice_def("kind", KINDS)
     source = operand_def(TileType)
@@ -369,12 +350,6 @@ class ScatterOp(VectorInstruction, LineOp):
     def __init__(self, kind: str, source: SSAValue, at: SSAValue, target: SSAValue):
         kinds = {"kind": StringAttr(kind)}
         super().__init__(operands=[source, at, target], properties=kinds)
-
-    def reads(self) -> Sequence[SSAValue]:
-        return (self.source, self.at, self.target)
-
-    def writes(self) -> Sequence[SSAValue]:
-        return (self.target,)
 
     @classmethod
     def parse(cls, parser: Parser) -> "ScatterOp":
@@ -410,6 +385,7 @@ class FillOp(Instruction, LineOp):
     """
 
     name = "tile.fill"
+    READS: ClassVar = ()
     target = operand_def(TileType)
     value = prop_def(Attribute)
 
@@ -419,9 +395,6 @@ class FillOp(Instruction, LineOp):
 
     def pipe(self) -> Pipe:
         return FILLS[tile_type(self.target).space]
-
-    def writes(self) -> Sequence[SSAValue]:
-        return (self.target,)
 
     @classmethod
     def parse(cls, parser: Parser) -> "FillOp":
@@ -446,6 +419,8 @@ class FillOp(Instruction, LineOp):
 class FlagOp(Instruction, LineOp, ABC):
     """Flag `id` of those from pipe `source` to pipe `target`."""
 
+    READS: ClassVar = ()
+    WRITES: ClassVar = ()
     source = prop_def(PipeAttr)
     target = prop_def(PipeAttr)
     id = operand_def(IndexType)

@@ -3,7 +3,7 @@
 This is the one place that the passes, the emulated core, its costs and the checker take it from.
 """
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -18,16 +18,20 @@ class Instruction(GeOp, ABC):
     """An op that the scalar unit issues to a pipe. All other ops it runs itself, when it comes to
     them. Operands are tiles, boxes of memrefs and fifos."""
 
-    @abstractmethod
-    def pipe(self) -> Pipe: ...
+    PIPE: ClassVar[Pipe]
+    READS: ClassVar[Sequence[str]] = ("source",)
+    WRITES: ClassVar[Sequence[str]] = ("target",)
+
+    def pipe(self) -> Pipe:
+        return self.PIPE
 
     def reads(self) -> Sequence[SSAValue]:
         """The operands whose elements it reads."""
-        return ()
+        return [getattr(self, name) for name in self.READS]
 
     def writes(self) -> Sequence[SSAValue]:
         """The operands whose elements it writes."""
-        return ()
+        return [getattr(self, name) for name in self.WRITES]
 
     def not_read_if(self) -> tuple[SSAValue, SSAValue] | None:
         """One of `reads()` and an i1: where that is true it is not read."""

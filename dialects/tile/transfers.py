@@ -3,7 +3,7 @@ between those, and between a cube core and its vector core."""
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, UnitAttr, f32, i32
 from xdsl.ir import Attribute, SSAValue
@@ -58,6 +58,7 @@ class LoadOp(Instruction, LineOp):
     """
 
     name = "tile.load"
+    PIPE: ClassVar = Pipe.MTE2
     source = operand_def(BoxType)
     target = operand_def(TileType)
     first = opt_operand_def(IndexType)
@@ -82,15 +83,6 @@ class LoadOp(Instruction, LineOp):
     def row_step(self) -> int:
         """Rows of the tile from one of the box to the next."""
         return 1 if self.step is None else self.step.value.data
-
-    def pipe(self) -> Pipe:
-        return Pipe.MTE2
-
-    def reads(self) -> Sequence[SSAValue]:
-        return (self.source,)
-
-    def writes(self) -> Sequence[SSAValue]:
-        return (self.target,)
 
     @classmethod
     def parse(cls, parser: Parser) -> "LoadOp":
@@ -171,9 +163,6 @@ class StoreOp(Instruction, LineOp):
 
     def reads(self) -> Sequence[SSAValue]:
         return (self.source, self.target) if self.is_atomic else (self.source,)
-
-    def writes(self) -> Sequence[SSAValue]:
-        return (self.target,)
 
     @classmethod
     def parse(cls, parser: Parser) -> "StoreOp":
@@ -256,12 +245,6 @@ class MoveOp(Instruction, LineOp):
     def pipe(self) -> Pipe:
         return MOVES[tile_type(self.source).space, tile_type(self.target).space]
 
-    def reads(self) -> Sequence[SSAValue]:
-        return (self.source,)
-
-    def writes(self) -> Sequence[SSAValue]:
-        return (self.target,)
-
     @classmethod
     def parse(cls, parser: Parser) -> "MoveOp":
         source, target = parse_ends(parser)
@@ -314,12 +297,6 @@ class FifoInstruction(Instruction, LineOp, ABC):
     def __init__(self, source: SSAValue, target: SSAValue):
         super().__init__(operands=[source, target])
 
-    def reads(self) -> Sequence[SSAValue]:
-        return self.operands[:1]
-
-    def writes(self) -> Sequence[SSAValue]:
-        return self.operands[1:]
-
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         op = cls(*parse_ends(parser))
@@ -358,11 +335,9 @@ class PopOp(FifoInstruction):
     """
 
     name = "tile.pop"
+    PIPE: ClassVar = Pipe.MTE2
     source = operand_def(FifoType)
     target = operand_def(TileType)
-
-    def pipe(self) -> Pipe:
-        return Pipe.MTE2
 
     def verify_(self) -> None:
         source, target = fifo_type(self.source), tile_type(self.target)

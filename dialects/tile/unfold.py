@@ -1,8 +1,8 @@
 """The instruction of the `tile` dialect that makes a matrix of the windows of an image."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
@@ -57,6 +57,7 @@ class UnfoldOp(Instruction, LineOp):
     """
 
     name = "tile.unfold"
+    PIPE: ClassVar = Pipe.MTE1
     source = operand_def(TileType)
     target = operand_def(TileType)
     width = prop_def(IntegerAttr[I64])
@@ -99,15 +100,6 @@ class UnfoldOp(Instruction, LineOp):
     def window_rows(self) -> bool:
         """Whether windows are the rows of the target."""
         return tile_type(self.target).space is Memory.L0A
-
-    def pipe(self) -> Pipe:
-        return Pipe.MTE1
-
-    def reads(self) -> Sequence[SSAValue]:
-        return (self.source,)
-
-    def writes(self) -> Sequence[SSAValue]:
-        return (self.target,)
 
     @classmethod
     def parse(cls, parser: Parser) -> "UnfoldOp":
