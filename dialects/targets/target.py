@@ -248,6 +248,11 @@ class Target:
         }
 
     @property
+    def cores(self) -> dict[str, int]:
+        """How many there are of each kind."""
+        return {"cube": self.cube_cores, "vector": self.vector_cores}
+
+    @property
     def vector_parts(self) -> int:
         """Vector cores beside a cube core."""
         return max(self.vector_cores // self.cube_cores, 1)

@@ -27,7 +27,7 @@ reading.py    numbers in device memory
 
 from abc import ABC
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, cast
+from typing import ClassVar, NamedTuple, cast
 
 from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import (
@@ -41,7 +41,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
 )
 from xdsl.dialects.scf import ForOp, IfOp, YieldOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     lazy_traits_def,
@@ -71,7 +71,7 @@ from ge.dialects.tile.buffers import AllocOp, FifoOp, SlotOp, ViewOp, buffer_of,
 from ge.dialects.tile.compute import MapOp
 from ge.dialects.tile.instruction import Instruction, Program, program_of
 from ge.dialects.tile.reading import ReadOp, reads_of
-from ge.dialects.tile.transfers import PopOp, PushOp, StoreOp
+from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import Memory, Pipe
 
 INDEX = IndexType()
@@ -98,6 +98,11 @@ class ProgramOp(Program, ABC):
 
     def __init__(self, body: Block | Region):
         super().__init__(regions=[body if isinstance(body, Region) else Region(body)])
+
+    @property
+    def kind(self) -> str:
+        """Of the cores that run it: "cube" or "vector"."""
+        return self.name.removeprefix("tile.")
 
     @property
     def allocs(self) -> list[AllocOp]:
@@ -335,6 +340,22 @@ class KernelOp(GeOp):
         return next((p for p in self.programs if isinstance(p, VectorOp)), None)
 
     @property
+    def parts(self) -> int:
+        """How many vector cores work beside each cube core."""
+        return max(p.parts for p in self.programs)
+
+    @property
+    def units(self) -> list[tuple[ProgramOp, int]]:
+        """What has pipes of its own on a core: its program, and the number of a vector core beside
+        the cube core."""
+        return [(p, part) for p in self.programs for part in range(p.parts)]
+
+    @property
+    def cores_taken(self) -> dict[str, int]:
+        """Of each kind that it runs on."""
+        return {p.kind: p.parts * self.core_count for p in self.programs}
+
+    @property
     def fifos(self) -> list[FifoOp]:
         return [op for op in self.body.block.ops if isinstance(op, FifoOp)]
 
@@ -420,6 +441,24 @@ class KernelOp(GeOp):
         named = next((op for op in self.walk() if isinstance(op, SizeOp)), None)
         if named is not None and not unknown:
             raise VerifyException(f"'{named.dim.data}' is a size, and all of its memrefs are known")
+
+
+class MemrefUses(NamedTuple):
+    """What the programs of a kernel do to its memrefs."""
+
+    read: set[SSAValue]  # loaded from, or numbers in it
+    stored: set[SSAValue]
+    added: set[SSAValue]
+
+    @classmethod
+    def of(cls, kernel: KernelOp) -> "MemrefUses":
+        uses = cls(set(), set(), set())
+        for op in kernel.walk():
+            if isinstance(op, LoadOp | ReadOp):
+                uses.read.add(buffer_of(op.source))
+            elif isinstance(op, StoreOp):
+                (uses.added if op.is_atomic else uses.stored).add(buffer_of(op.target))
+        return uses
 
 
 def check_argument(t: Attribute) -> None:

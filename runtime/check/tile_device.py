@@ -21,9 +21,9 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from ge.dialects.support.types import Shape
 from ge.dialects.tile.buffers import box_of, memref_shape
-from ge.dialects.tile.kernel import KernelOp
-from ge.dialects.tile.reading import ReadOp, reads_of
-from ge.dialects.tile.transfers import LoadOp, StoreOp
+from ge.dialects.tile.kernel import KernelOp, MemrefUses
+from ge.dialects.tile.reading import reads_of
+from ge.dialects.tile.transfers import StoreOp
 from ge.runtime.check.problems import Problems
 from ge.runtime.check.tile_program import Region, Step
 
@@ -128,12 +128,7 @@ class Device:
         if self.use.results is not None:
             self.results = tuple(args[i] for i in self.use.results)
             return
-        read, stored, added = set[SSAValue](), set[SSAValue](), set[SSAValue]()
-        for op in self.kernel.walk():
-            if isinstance(op, LoadOp | ReadOp):
-                read.add(op.source if isinstance(op, ReadOp) else box_of(op.source).source)
-            elif isinstance(op, StoreOp):
-                (added if op.is_atomic else stored).add(box_of(op.target).source)
+        read, stored, added = MemrefUses.of(self.kernel)
         self.idle = tuple(a for a in args if a not in read | stored | added)
         self.results = *(a for a in args if a in stored), *self.idle
         self.added = tuple(a for a in args if a in added - stored)

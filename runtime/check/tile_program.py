@@ -298,7 +298,7 @@ class Walk:
             self.issue(op)
             return
         own = self.part
-        for self.part in range(self.kernel_parts):  # one behind the other
+        for self.part in range(self.kernel.parts):  # one behind the other
             self.issue(op)
         self.part = own
 
@@ -311,11 +311,6 @@ class Walk:
         taken = op.true_region if self.values[op.cond] else op.false_region
         if taken.blocks:
             self.block(taken.block)
-
-    @property
-    def kernel_parts(self) -> int:
-        """Vector cores beside a cube core."""
-        return 1 if self.kernel.vector is None else self.kernel.vector.parts
 
     def loop(self, op: ForOp) -> None:
         low, high, step = (self.values[v] for v in (op.lb, op.ub, op.step))
@@ -425,7 +420,7 @@ class Walk:
             if isinstance(user, LoadOp):
                 rows, cols = box_type(user.source).shape
             elif isinstance(user, PushOp | PopOp) and self.program.parts == 1:
-                rows //= self.kernel_parts
+                rows //= self.kernel.parts
                 first = self.part * rows
             for part in ((first, rows, 0, cols),) if box is None else box.parts:
                 found.append(self.bytes(value, user, part))

@@ -50,8 +50,7 @@ class Core:
     @classmethod
     def walk(cls, kernel: KernelOp, number: int, numbers: Numbers, facts: Facts) -> "Core":
         queues: dict[Queue, list[Step]] = {}
-        units = [(p, part) for p in kernel.programs for part in range(p.parts)]
-        for i, (program, part) in enumerate(units):
+        for i, (program, part) in enumerate(kernel.units):
             for step in Walk(kernel, program, number, numbers, part, facts).run():
                 queues.setdefault((i, step.pipe), []).append(step)
         return cls(number, queues)

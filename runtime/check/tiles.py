@@ -294,10 +294,8 @@ def _is_padded(view: ViewOp) -> bool:
 def check_memories(kernel: KernelOp, target: Target, problems: Problems) -> None:
     """There are as many cores, and buffers end where their memory does."""
     sizes = target.core_memories
-    for program in kernel.programs:
-        have = target.cube_cores if program is kernel.cube else target.vector_cores
-        if (count := kernel.core_count * program.parts) > have:
-            kind = program.name.removeprefix("tile.")
+    for kind, count in kernel.cores_taken.items():
+        if count > (have := target.cores[kind]):
             text = f"the kernel takes {count} {kind} cores, and {target.name} has {have}"
             problems.add("capacity", text, kernel)
     for program in kernel.programs:

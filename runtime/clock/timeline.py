@@ -189,7 +189,7 @@ def estimated(tasks: Iterable[Task]) -> tuple[int, int, float]:
 
 def capacities(target: Target) -> dict[str, int]:
     one = dict.fromkeys((DMA_IN, DMA_OUT, "host"), 1)
-    return {"cube": target.cube_cores, "vector": target.vector_cores, **one}
+    return target.cores | one
 
 
 def bandwidth(target: Target) -> float:

@@ -8,10 +8,7 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.types import byte_size
-from ge.dialects.tile.buffers import box_of
-from ge.dialects.tile.kernel import KernelOp
-from ge.dialects.tile.reading import ReadOp
-from ge.dialects.tile.transfers import LoadOp, StoreOp
+from ge.dialects.tile.kernel import KernelOp, MemrefUses
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
 from ge.runtime.tiles.memory import poisoned
@@ -31,16 +28,9 @@ class Argument:
 
 def arguments_of(op: KernelOp) -> list[Argument]:
     """The memrefs of a kernel, and what it does to each."""
-    reads, writes, added = set[SSAValue](), set[SSAValue](), set[SSAValue]()
-    for inner in op.walk():
-        if isinstance(inner, LoadOp):
-            reads.add(box_of(inner.source).source)
-        elif isinstance(inner, ReadOp):
-            reads.add(inner.source)
-        elif isinstance(inner, StoreOp):
-            (added if inner.is_atomic else writes).add(box_of(inner.target).source)
+    read, stored, added = MemrefUses.of(op)
     return [
-        Argument(name, a, a in reads, a in writes | added, a in added)
+        Argument(name, a, a in read, a in stored | added, a in added)
         for name, a in zip(argument_names(op), op.arguments, strict=True)
     ]
 

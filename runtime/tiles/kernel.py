@@ -40,7 +40,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import box_of
 from ge.dialects.tile.instruction import Instruction
-from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.kernel import KernelOp, MemrefUses
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.runtime.data.arrays import Array
@@ -91,7 +91,7 @@ class TileKernel:
     @cached_property
     def adds(self) -> bool:
         """Whether cores add to device memory."""
-        return any(isinstance(op, StoreOp) and op.is_atomic for op in self.op.walk())
+        return bool(MemrefUses.of(self.op).added)
 
     @cached_property
     def meets(self) -> bool:

@@ -7,7 +7,7 @@ from ge.dialects.support.diagnostics import Diagnostic, Severity, error_at, loca
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.compute import SetOp
-from ge.dialects.tile.kernel import CubeOp, KernelOp
+from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.transfers import PushOp
 from ge.runtime.tiles.program import Tables, offsets_of
 from ge.runtime.tiles.replay import MEET, PUSH, BadFlag, Stuck
@@ -15,11 +15,8 @@ from ge.runtime.tiles.replay import MEET, PUSH, BadFlag, Stuck
 
 def check_fits(kernel: KernelOp, target: Target) -> None:
     """Raises GeError for more cores than there are, and for a buffer outside of its memory."""
-    for program in kernel.programs:
-        have, kind = target.vector_cores, "vector"
-        if isinstance(program, CubeOp):
-            have, kind = target.cube_cores, "cube"
-        if (count := kernel.core_count * program.parts) > have:
+    for kind, count in kernel.cores_taken.items():
+        if count > (have := target.cores[kind]):
             text = f"the kernel takes {count} {kind} cores, and '{target.name}' has {have}"
             raise error_at(kernel, text)
     for program in kernel.programs:

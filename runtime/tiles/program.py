@@ -16,7 +16,7 @@ Indices are taken as numbers of any size; what is unsigned must not be negative.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects.arith import CmpiOp, ConstantOp
@@ -79,13 +79,6 @@ COMPARISONS = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")  # by pre
 Issued: TypeAlias = Instruction | BarrierOp
 
 
-class Unit(NamedTuple):
-    """A cube core, or one of the vector cores beside it."""
-
-    program: ProgramOp
-    part: int
-
-
 @dataclass(slots=True)
 class Tables:
     """Records, ops and channels of a kernel by number."""
@@ -93,13 +86,14 @@ class Tables:
     target: Target
     kernel: KernelOp
     records: list[Record] = field(default_factory=list[Record])
-    units: list[Unit] = field(default_factory=list["Unit"])  # those of one core
+    units: list[tuple[ProgramOp, int]] = field(init=False)
     ops: list[Issued] = field(default_factory=list["Issued"])
     ends: list[int] = field(default_factory=list[int])  # of each op: which part of tiles in fifos
     channels: list[str] = field(default_factory=list[str])  # what they are called
     fifos: dict[tuple[SSAValue, int], int] = field(default_factory=dict[tuple[SSAValue, int], int])
     depths: dict[int, int] = field(default_factory=dict[int, int])  # of fifos
     arrays: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])  # of a run
+    parts: int = field(init=False)  # vector cores beside a cube core
     barrier: int = field(init=False)  # the channel of all barriers
     _numbers: dict[Record, int] = field(default_factory=dict[Record, int])
     _flags: dict[tuple[int, Pipe, Pipe, int], int] = field(
@@ -113,8 +107,8 @@ class Tables:
         return self._numbers.setdefault(record, len(self.records) - 1)
 
     def __post_init__(self) -> None:
-        self.units += [Unit(p, part) for p in self.kernel.programs for part in range(p.parts)]
-        parts = self.parts
+        self.units = self.kernel.units
+        parts = self.parts = self.kernel.parts
         for fifo in self.kernel.fifos:
             name = fifo.result.name_hint or f"fifo{len(self.fifos) // parts}"
             for part in range(parts):
@@ -122,11 +116,6 @@ class Tables:
                 number = self.fifos[fifo.result, part] = self._channel(f"fifo %{name}{whose}")
                 self.depths[number] = fifo.places
         self.barrier = self._channel("all cores at the barrier")
-
-    @property
-    def parts(self) -> int:
-        """Vector cores beside a cube core."""
-        return max(p.parts for p in self.kernel.programs)
 
     def flag(self, unit: int, op: FlagOp, id: int) -> int:
         key = unit, op.source.data, op.target.data, id
@@ -141,7 +130,7 @@ class Tables:
         unit, local = divmod(pipe, len(PIPES))
         program, part = self.units[unit]
         number = f" {part}" if program.parts > 1 else ""
-        return f"{program.name.removeprefix('tile.')}{number} {PIPES[local]}"
+        return f"{program.kind}{number} {PIPES[local]}"
 
     def awaited(self, channel: int) -> str:
         """What a pipe waits for at a channel, or at the negative number of a fifo."""
@@ -184,16 +173,16 @@ operands are not asked for the steps of its outermost loops."""
 def translate(unit: int, tables: Tables, with_values: bool) -> Walk:
     """The function that walks through the program of a unit, whose pipes come after those of the
     units before it. Raises GeError for what cannot be run."""
-    program = tables.units[unit].program
     translation = _Translation(unit, tables, with_values)
     translation.block(tables.kernel.body.block)
-    translation.block(program.body.block)
-    return translation.function(program)
+    translation.block(translation.program.body.block)
+    return translation.function()
 
 
 class _Translation:
     def __init__(self, unit: int, tables: Tables, with_values: bool) -> None:
         self.unit, self.tables, self.with_values = unit, tables, with_values
+        self.program, self.part = tables.units[unit]
         self.lines: list[str] = []
         self.depth = 1
         self.names: dict[SSAValue, str] = {}  # expressions of scalars and of offsets of tiles
@@ -201,10 +190,10 @@ class _Translation:
         self.own: dict[type[Operation], str] = {
             CoreOp: "core",
             CoresOp: str(tables.kernel.core_count),
-            PartOp: str(tables.units[unit].part),
+            PartOp: str(self.part),
         }
 
-    def function(self, program: ProgramOp) -> Walk:
+    def function(self) -> Walk:
         pipes = range(len(PIPES))
         head = ["def walk(core, queues, values, trace):"]
         head += [f" q{p} = queues[{p}].append; v{p} = values[{p}].append" for p in pipes]
@@ -215,7 +204,7 @@ class _Translation:
             try:
                 walk(core, queues, values, trace)
             except ZeroDivisionError:
-                raise error_at(program, f"core {core} divides an index by zero") from None
+                raise error_at(self.program, f"core {core} divides an index by zero") from None
 
         return checked
 
@@ -250,11 +239,11 @@ class _Translation:
                 case AllocOp() | SlotOp() | ViewOp():
                     if self.with_values and isinstance(op.result.type, TileType):
                         self.tile(op)
-                case PushOp() | PopOp() if self.tables.units[self.unit].program.parts == 1:
+                case PushOp() | PopOp() if self.program.parts == 1:
                     for part in range(self.tables.parts):
                         self.instruction(op, part)
                 case Instruction():
-                    self.instruction(op, self.tables.units[self.unit].part)
+                    self.instruction(op, self.part)
                 case BarrierOp():
                     self.barrier(op)
                 case ConstantOp():
@@ -347,7 +336,7 @@ class _Translation:
         number = len(self.tables.ops)
         self.tables.ops.append(op)
         self.tables.ends.append(0)
-        for used in self.tables.units[self.unit].program.pipes:
+        for used in self.program.pipes:
             local = PIPES.index(used)
             pipe = self.unit * len(PIPES) + local
             record = Record(MEET, pipe, self.tables.barrier, number, ())

@@ -26,14 +26,13 @@ def core_times(module: ModuleOp, target: Target) -> dict[str, CoreTimes]:
     GeError where the target lacks another fact that they need."""
     if not can_run(module, target):
         return {}
-    cores = {"cube": target.cube_cores, "vector": target.vector_cores}
     found: dict[str, CoreTimes] = {}
     for op in module.ops:
         if isinstance(op, KernelOp):
             known = _known.setdefault(program := op.unchanged, {})
             if target not in known:
                 known[target] = _times_of(program, target)
-            if all(n <= cores[engine] for engine, n in known[target].cores):
+            if all(n <= target.cores[kind] for kind, n in known[target].cores):
                 found[op.sym_name.data] = known[target]
     return found
 
@@ -68,9 +67,7 @@ def _times_of(op: KernelOp, target: Target) -> CoreTimes:
         pipes = busy("m"), busy("v"), busy("mte2"), busy("fix", "mte3")
         return CoreTime(found.start_us, found.core_us, *pipes)
 
-    names = (p.name.removeprefix("tile.") for p in op.programs)
-    parts = (p.parts * op.core_count for p in op.programs)
-    return CoreTimes(tuple(zip(names, parts, strict=True)), time, lambda: kernel().traffic.moved)
+    return CoreTimes(tuple(op.cores_taken.items()), time, lambda: kernel().traffic.moved)
 
 
 def time_report(time: KernelTime) -> dict[str, Any]:

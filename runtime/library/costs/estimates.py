@@ -137,7 +137,7 @@ def figures(op: KernelOp, target: Target) -> Figures:
     def busy(*pipes: Pipe) -> float:
         return max((us for pipe, us in all_pipes if pipe in pipes), default=0)
 
-    cores = tuple((p.name.removeprefix("tile."), p.parts * op.core_count) for p in op.programs)
+    cores = tuple(op.cores_taken.items())
     inner = all_ops(op.body.blocks)
     start = target.kernel_start_us.get(kind_of(op), 0.0)
     pipes = busy(Pipe.M), busy(Pipe.V), busy(Pipe.MTE2), busy(Pipe.FIX, Pipe.MTE3)

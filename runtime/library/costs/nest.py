@@ -89,7 +89,7 @@ class Walk:
 
     def __init__(self, op: KernelOp, program: ProgramOp, core: int, seen: Seen) -> None:
         self.program, self.seen = program, seen
-        self.parts = max(p.parts for p in op.programs)
+        self.parts = op.parts
         start = Numbers(core, op.core_count, 0, largest=True)
         self.nest = self.block(program.body.block, start)
         self.loaded, self.stored = Counter[SSAValue](), Counter[SSAValue]()

@@ -31,10 +31,6 @@ class KernelTraffic:
     """Turns of a core that are followed for what is loaded again; None: all."""
 
     @cached_property
-    def units(self) -> Sequence[tuple[ProgramOp, int]]:
-        return [(p, part) for p in self.op.programs for part in range(p.parts)]
-
-    @cached_property
     def total(self) -> Counter[SSAValue]:
         """Of all units."""
         return sum(self.loaded, Counter[SSAValue]())
@@ -54,7 +50,7 @@ class KernelTraffic:
         if all(size <= sizes[m] for m, size in self.total.items()):
             return Counter()
         facts = self.op.core_count, self.target.l2_bytes, self.turns
-        return loaded_again(self.units, *facts)
+        return loaded_again(self.op.units, *facts)
 
     def crossing(self, held: Held) -> dict[SSAValue, float]:
         """Bytes that come from HBM of what is loaded of each memref."""
@@ -88,7 +84,7 @@ class KernelTraffic:
                 self.target.l2_read_rate * self.l2_part(program),
                 self.target.l2_write_rate * self.l2_part(program),
             )
-            for part, own, (program, _) in zip(parts, self.loaded, self.units, strict=True)
+            for part, own, (program, _) in zip(parts, self.loaded, self.op.units, strict=True)
         ]
 
     def l2_part(self, program: ProgramOp) -> float:
