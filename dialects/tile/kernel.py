@@ -169,17 +169,22 @@ class VectorOp(ProgramOp):
             raise VerifyException(f"a tile.vector is split beside a tile.cube; {hint}")
 
 
-@irdl_op_definition
-class PartOp(GeOp):
-    """The number of this vector core among those beside one cube core, from 0 on."""
+class OwnNumberOp(GeOp, ABC):
+    """A number that a core knows of itself."""
 
-    name = "tile.part"
     result = result_def(IndexType)
     traits = traits_def(Pure())
     assembly_format = "attr-dict"
 
     def __init__(self):
         super().__init__(result_types=[INDEX])
+
+
+@irdl_op_definition
+class PartOp(OwnNumberOp):
+    """The number of this vector core among those beside one cube core, from 0 on."""
+
+    name = "tile.part"
 
     def verify_(self) -> None:
         if isinstance(program_of(self), CubeOp):
@@ -187,17 +192,11 @@ class PartOp(GeOp):
 
 
 @irdl_op_definition
-class CoreOp(GeOp):
+class CoreOp(OwnNumberOp):
     """The number of this core, from 0 on. A cube core and the vector cores that it talks to have
     one number."""
 
     name = "tile.core"
-    result = result_def(IndexType)
-    traits = traits_def(Pure())
-    assembly_format = "attr-dict"
-
-    def __init__(self):
-        super().__init__(result_types=[INDEX])
 
 
 @irdl_op_definition
@@ -223,16 +222,10 @@ class SizeOp(GeOp):
 
 
 @irdl_op_definition
-class CoresOp(GeOp):
+class CoresOp(OwnNumberOp):
     """How many cores the kernel runs on."""
 
     name = "tile.cores"
-    result = result_def(IndexType)
-    traits = traits_def(Pure())
-    assembly_format = "attr-dict"
-
-    def __init__(self):
-        super().__init__(result_types=[INDEX])
 
 
 @irdl_op_definition

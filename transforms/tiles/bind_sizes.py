@@ -19,7 +19,7 @@ from typing import cast
 
 from xdsl.dialects.arith import CmpiOp
 from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation
 
 from ge.dialects.support.dims import value_of
 from ge.dialects.support.editing import replace_uses
@@ -28,7 +28,7 @@ from ge.dialects.support.operation import cloned, operands_of, ops_of
 from ge.dialects.support.types import DYNAMIC, Shape, dense_memref, set_type
 from ge.dialects.tile.buffers import constant_index
 from ge.dialects.tile.kernel import KernelOp, SizeOp
-from ge.runtime.library.language.arith import index_constant
+from ge.runtime.library.language.arith import Constants
 from ge.runtime.library.language.indices import KNOWN
 
 
@@ -75,15 +75,7 @@ def bound(kernel: KernelOp, sizes: Mapping[str, int]) -> KernelOp:
 
 def fold(block: Block, sizes: Mapping[str, int]) -> None:
     """Numbers in the place of what follows from sizes; each is there once, at the beginning."""
-    numbers: dict[int, SSAValue] = {}
-
-    def constant(number: int) -> SSAValue:
-        if number not in numbers:
-            op = index_constant(number)
-            assert block.first_op is not None
-            block.insert_op_before(op, block.first_op)
-            numbers[number] = op.results[0]
-        return numbers[number]
+    constant = Constants(block)
 
     def walk(inner: Block) -> None:
         for op in ops_of(inner):

@@ -104,7 +104,7 @@ class Writer:
     def __init__(self, program: ProgramOp, first: Numbers) -> None:
         self.first = first
         self.numbers: dict[object, SSAValue] = {}
-        self.constant = Constants(program)
+        self.constant = Constants(program.body.block)
 
     def write(self, op: Operation, before: Iterable[Mark], after: Iterable[Mark]) -> None:
         """The flags before and after an op."""

@@ -213,7 +213,7 @@ class TileSplitLoopsPass(ModulePass):
                     ops = all_ops([program.body.block])
                     if not any(type(op) is IfOp for op in ops):
                         continue
-                    constants = Constants(program)
+                    constants = Constants(program.body.block)
                     loops = [op for op in ops if type(op) is ForOp]
                     for loop in reversed(loops):  # inner ones first
                         split(loop, constants)

@@ -24,7 +24,7 @@ from xdsl.traits import Pure
 
 from ge.dialects.support.operation import created, operands_of, ops_of, put_before, put_last
 from ge.dialects.tile.buffers import constant_index
-from ge.dialects.tile.kernel import CoreOp, CoresOp, PartOp, ProgramOp
+from ge.dialects.tile.kernel import CoreOp, CoresOp, PartOp
 
 GROWING = (AddiOp, CeilDivSIOp, CoreOp, CoresOp, PartOp, MaxSIOp, MinSIOp, MuliOp, RemSIOp)
 """Ops whose results are at least 0 where their operands are."""
@@ -139,12 +139,13 @@ def _is_pure(kind: type[Operation]) -> bool:
 
 
 class Constants:
-    """The constants of a program: those before it or at its start, and new ones at its start."""
+    """The constants of a program's block: those before the program or at its start, and new ones at
+    its start."""
 
-    def __init__(self, program: ProgramOp) -> None:
-        self.block = program.body.block
+    def __init__(self, block: Block) -> None:
+        self.block = block
         self.known: dict[int, SSAValue] = {}
-        op = program.prev_op
+        op = block.parent_op()
         while op is not None:
             self._knows(op)
             op = op.prev_op
