@@ -21,6 +21,7 @@ from ge.dialects.graph.indexing import (
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.access import Access
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import numel, shape_of
 from ge.dialects.tile.buffers import AllocOp, copy_bytes
@@ -86,7 +87,7 @@ def program_that_fits(launch: Launch) -> KernelOp:
     for its buffers."""
     program = program_of(launch, "asked", lowering_of(launch)(launch))
     left = dict(launch.target.core_memories)
-    for op in program.walk():
+    for op in all_ops(program.body.blocks):
         if isinstance(op, AllocOp):
             left[op.tile.space] -= op.copies * copy_bytes(op.tile)
     if full := [memory for memory, size in left.items() if size < 0]:

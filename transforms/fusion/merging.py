@@ -30,6 +30,14 @@ from ge.runtime.library.answers import answers_in
 from ge.runtime.library.asking import asked, core_us, launch_us
 from ge.runtime.library.costs.times import hbm_bytes_per_us
 from ge.transforms.analysis.views import view_offsets
+from ge.transforms.fusion.cuts import (
+    Search,
+    Time,
+    added,
+    at_least_us,
+    needs_vector_cores,
+    passes_freely,
+)
 from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.graph.prepare_weights import FUNCTION
 from ge.transforms.graph.share_common_subexpressions import share_common_subexpressions
@@ -368,23 +376,24 @@ class Merger:
         """Where the launch begins and ends that multiplies, if the ops before and after it are
         others, and all of them take the least time: vector cores start late where they are apart
         from the cube, for one. A launch has a tile program if some cut of it has."""
-        begin, end, body = 0, len(ops), self.body_of(ops)
-        products = [i for i, op in enumerate(ops) if multiplies(op)]
-        if body.kind or not body.is_static:
-            return self.longest(ops, products[0], products[-1] + 1)
-        whole = least = self.apart(ops)
-        # either side alone may start vector cores, so ends are tried without what comes before, too
+        body, products = self.body_of(ops), [i for i, op in enumerate(ops) if multiplies(op)]
         first, last = products[0], products[-1] + 1
-        cuts = [(b, e) for b in dict.fromkeys((0, first)) for e in range(last, len(ops) + 1)]
-        cuts.remove((0, len(ops)))
-        for b, e in cuts:
-            if (found := self.apart(ops[b:e], ops[:b], ops[e:])) < least:
-                least, begin, end = found, b, e
-        for b in range(1, first):
-            if (found := self.apart(ops[b:end], ops[:b], ops[end:])) < least:
-                least, begin = found, b
-        if (begin, end) != (0, len(ops)):
-            why = f"apart they are {whole[-1] - least[-1]:.1f} us faster"
+        if body.kind or not body.is_static:
+            return self.longest(ops, first, last)
+
+        def is_free() -> bool:
+            figures = asked(body, self.target).figures
+            return figures is not None and passes_freely(ops, figures.cores)
+
+        search = Search(
+            *(len(ops), first, last),
+            lambda b, e: self.launch_time(ops[b:e]),
+            lambda b, e: self.others_us(ops[:b], ops[e:]),
+            lambda b, e: at_least_us(self.body_of(ops[b:e]), self.target),
+        )
+        begin, end = search.fastest(needs_vector_cores(ops), is_free)
+        if (begin, end) != (0, len(ops)) and remarks.wanted():
+            why = f"apart they are {self.apart(ops)[-1] - search.time[-1]:.1f} us faster"
             if (refusal := asked(body, self.target).refusal) is not None:
                 why = f"with it there is no tile program: {refusal}"
             at = ops[end] if end < len(ops) else ops[begin - 1]
@@ -407,20 +416,23 @@ class Merger:
             refusals.append(refusal)
         return tried[0]
 
-    def apart(
-        self, launch: Sequence[Operation], *others: Sequence[Operation]
-    ) -> tuple[bool, float]:
-        """Whether a launch has no tile program, and the time of it and of what hangs together of
-        other ops. Where another launch may take these, they have no start of their own."""
-        body = self.body_of(launch)
-        refused = asked(body, self.target).refusal is not None
-        total = launch_us(body, self.target) or 0.0
+    def apart(self, launch: Sequence[Operation], *others: Sequence[Operation]) -> Time:
+        """What a launch takes, and others of what hangs together of other ops."""
+        return added(self.launch_time(launch), self.others_us(*others))
+
+    def launch_time(self, ops: Sequence[Operation]) -> Time:
+        body = self.body_of(ops)
+        us = launch_us(body, self.target) or 0.0
+        return asked(body, self.target).refusal is not None, us
+
+    def others_us(self, *others: Sequence[Operation]) -> float:
+        """Of what hangs together of these; where another launch may take it, it has no start."""
+        total = 0.0
         for part in (part for ops in others for part in connected(ops)):
             if not all(map(is_view, part)):
-                body = self.body_of(part)
-                taken = self.may_be_taken(part)
+                body, taken = self.body_of(part), self.may_be_taken(part)
                 total += (core_us if taken else launch_us)(body, self.target) or 0.0
-        return refused, total
+        return total
 
     def may_be_taken(self, ops: Sequence[Operation]) -> bool:
         """Whether a launch of the vector unit, or of attention, may take ops, with what they are

@@ -83,12 +83,14 @@ def lower_attention(launch: Launch) -> Written:
         raise NotLowered("there is none for a `length` of keys that are computed")
     masks = [Mask(v, launch) for v in op.masks]
     others = [out for out in launch.body.outputs if out is not result]
+    stays_whole = False
     for way in ways(launch, op, segments):
-        (heads, query, _, splits), facts = way, (launch, op, result, masks, segments, way)
-        attention = Attention(*facts)
-        if last is not op.result and heads.count > 1:
+        heads, query, _, splits = way
+        if (last is not op.result and heads.count > 1) or (splits > 1 and stays_whole):
             continue
-        if splits > 1 and why_whole(attention):
+        attention = Attention(launch, op, result, masks, segments, way)
+        stays_whole = bool(why_whole(attention))
+        if splits > 1 and stays_whole:
             continue
         shapes: dict[SSAValue, Shape] = {v: (1,) for v in launch.body.inputs if not shape_of(v)}
         shapes[result] = heads.shape(op.sizes("result"))

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import tee
 from math import prod
-from typing import NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias
 
 from xdsl.dialects.scf import ForOp, IfOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.element_types import storage_bytes
-from ge.dialects.support.operation import operands_of
+from ge.dialects.support.operation import operands_of, ops_of
 from ge.dialects.tile.buffers import ViewOp, box_of, buffer_of, memref_shape, within
 from ge.dialects.tile.compute import FlagOp, MmadOp
 from ge.dialects.tile.instruction import Instruction
@@ -55,6 +55,9 @@ class Loop:
 Part: TypeAlias = Leaf | Loop
 
 
+Timed: TypeAlias = ForOp | IfOp | Instruction | BarrierOp
+
+
 class Box(NamedTuple):
     """What an instruction moves: the sizes of its whole box, and the greatest offsets with which
     that lies in the memref."""
@@ -69,19 +72,24 @@ class Seen:
     """What all cores have in common: ops of blocks that take time, boxes, and instructions."""
 
     def __init__(self) -> None:
-        self.ops: dict[Block, Sequence[ForOp | IfOp | Instruction | BarrierOp]] = {}
+        self.ops: dict[Block, Sequence[Timed]] = {}
+        self.branches: dict[IfOp, Sequence[Block | None]] = {}
         self.boxes: dict[Instruction, Box] = {}
         self.leaves: dict[tuple[Operation, tuple[int, ...]], Leaf] = {}
 
-    def ops_of(self, block: Block) -> Sequence[ForOp | IfOp | Instruction | BarrierOp]:
+    def ops_of(self, block: Block) -> Sequence[Timed]:
         if (ops := self.ops.get(block)) is None:
-            ops = self.ops[block] = [
-                op
-                for op in block.ops
-                if isinstance(op, ForOp | IfOp | Instruction | BarrierOp)
-                and not isinstance(op, FlagOp)
-            ]
+            timed = [op for op in ops_of(block) if isinstance(op, Timed)]
+            ops = self.ops[block] = [op for op in timed if not isinstance(op, FlagOp)]
+            for op in ops:
+                if isinstance(op, IfOp):
+                    self.branches[op] = [r.blocks[0] if r.blocks else None for r in op.regions]
         return ops
+
+    def taken(self, op: IfOp, at: Numbers) -> Sequence[Timed]:
+        """The ops of the branch that is taken."""
+        block = self.branches[op][0 if at.number(operands_of(op)[0]) else 1]
+        return () if block is None else self.ops_of(block)
 
 
 class Walk:
@@ -91,10 +99,11 @@ class Walk:
         self.program, self.seen = program, seen
         self.parts = op.parts
         start = Numbers(core, op.core_count, 0, largest=True)
-        self.nest = self.block(program.body.block, start)
+        ops = seen.ops_of(program.body.block)
+        self.nest = self.parts_of(ops, start)
         self.loaded, self.stored = Counter[SSAValue](), Counter[SSAValue]()
         self.count(self.nest, 1)
-        self._in_order = tee(self.run(program.body.block, start), 1)[0]
+        self._in_order = tee(self.run(ops, start), 1)[0]
 
     @cached_property
     def instructions(self) -> int:
@@ -105,27 +114,21 @@ class Walk:
         """The instructions that it runs, one after the other: found once, for all who ask."""
         return copy(self._in_order)
 
-    def block(self, block: Block, at: Numbers) -> list[Part]:
+    def parts_of(self, ops: Sequence[Timed], at: Numbers) -> list[Part]:
         parts: list[Part] = []
-        for op in self.seen.ops_of(block):
-            if type(op) is ForOp:
+        for op in ops:
+            if isinstance(op, ForOp):
                 parts += self.loop(op, at)
-            elif type(op) is IfOp:
-                region = self.taken(op, at)
-                if region.blocks:
-                    parts += self.block(region.block, at)
+            elif isinstance(op, IfOp):
+                parts += self.parts_of(self.seen.taken(op, at), at)
             else:
-                parts.append(self.leaf(cast(Instruction | BarrierOp, op), at))
+                parts.append(self.leaf(op, at))
         return parts
-
-    def taken(self, op: IfOp, at: Numbers) -> Region:
-        (cond,) = operands_of(op)
-        return op.regions[0 if at.number(cond) else 1]
 
     def loop(self, op: ForOp, at: Numbers) -> list[Part]:
         """Its steps in runs of those that take the same branches, and are as long."""
-        variable, body, steps = op.body.block.args[0], op.body.block, at.steps(op)
-        inner = [o for o in self.seen.ops_of(body) if isinstance(o, IfOp | ForOp)]
+        variable, ops, steps = op.body.block.args[0], self.seen.ops_of(op.body.block), at.steps(op)
+        inner = [o for o in ops if isinstance(o, IfOp | ForOp)]
 
         @cache
         def inside(n: int) -> Numbers:
@@ -149,9 +152,9 @@ class Walk:
 
         parts: list[Part] = []
         for first, last in runs(0, len(steps) - 1) if steps else ():
-            begin = self.block(body, inside(first))
+            begin = self.parts_of(ops, inside(first))
             others = [(last - first - 1, (first + last) // 2), (1, last)] if last > first else []
-            looked = [(times, self.block(body, inside(n))) for times, n in others if times]
+            looked = [(times, self.parts_of(ops, inside(n))) for times, n in others if times]
             parts += [Loop(begin, looked)] if looked else begin
         return parts
 
@@ -184,17 +187,17 @@ class Walk:
                 moved = self.loaded if isinstance(part.op, LoadOp) else self.stored
                 moved[part.memref] += times * part.bytes
 
-    def run(self, block: Block, at: Numbers) -> Iterator[Leaf]:
-        for op in self.seen.ops_of(block):
-            if type(op) is ForOp:
+    def run(self, ops: Sequence[Timed], at: Numbers) -> Iterator[Leaf]:
+        for op in ops:
+            if isinstance(op, ForOp):
+                body = op.body.block
+                inner, variable = self.seen.ops_of(body), body.args[0]
                 for step in at.steps(op):
-                    yield from self.run(op.body.block, at.where(op.body.block.args[0], step))
-            elif type(op) is IfOp:
-                region = self.taken(op, at)
-                if region.blocks:
-                    yield from self.run(region.block, at)
+                    yield from self.run(inner, at.where(variable, step))
+            elif isinstance(op, IfOp):
+                yield from self.run(self.seen.taken(op, at), at)
             else:
-                yield self.leaf(cast(Instruction | BarrierOp, op), at)
+                yield self.leaf(op, at)
 
     def sizes(self, op: Instruction, at: Numbers) -> tuple[int, ...]:
         """Of its box, as far as it lies in the memref, or of what a fifo takes."""

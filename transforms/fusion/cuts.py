@@ -1,0 +1,138 @@
+"""Where a launch that multiplies begins and ends, if the ops before and behind it are others.
+
+    cast  mul  matmul  relu  add         a cut: the launch has ops begin to end; what comes before
+          [ begin         ) end          `first`, its first product, or behind its last one is free
+
+Each program takes long to write. So cuts are asked for what they take only where they may be the
+fastest: `at_least` says at once what none of them goes below, and launches that begin later are
+assumed to take no longer, since they compute less of their operands.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import TypeAlias
+
+from xdsl.ir import Operation
+
+from ge.dialects.fused_op import Body, multiplies
+from ge.dialects.graph.activation import ReluOp
+from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.support.access import MOVING, Access
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import byte_size, element_type
+from ge.dialects.targets.target import Target
+from ge.runtime.library.costs.rates import peak_macs
+from ge.runtime.library.costs.times import hbm_bytes_per_us
+
+Cut: TypeAlias = tuple[int, int]
+Time: TypeAlias = tuple[bool, float]
+"""Whether a launch has no tile program, and what it takes, or it and others."""
+
+
+@dataclass
+class Search:
+    """The fastest cut of some ops; of equal ones the one that has all, or begins and ends first."""
+
+    count: int
+    first: int
+    last: int  # behind the last product
+    launch: Callable[[int, int], Time]
+    others: Callable[[int, int], float]
+    at_least: Callable[[int, int], float]
+    """Microseconds that a launch does not go below."""
+    cuts: list[Cut] = field(default_factory=list[Cut])  # with products, and all before or none
+    found: dict[Cut, Time] = field(default_factory=dict[Cut, Time])
+    best: Cut = 0, 0
+    time: Time = True, inf  # of the best one
+
+    def fastest(self, products_first: bool, is_free: Callable[[], bool]) -> Cut:
+        """The end is looked for first, with nothing before the products or all, then the beginning.
+        `products_first`: whether the products alone are probably the fastest. `is_free`: whether
+        what is behind them takes no time in a launch that has all."""
+        whole, alone = (0, self.count), (self.first, self.last)
+        # either side alone may start vector cores, so ends are tried without what comes before, too
+        begins, ends = dict.fromkeys((0, self.first)), range(self.last, self.count + 1)
+        self.cuts += [whole, *((b, e) for b in begins for e in ends if (b, e) != whole)]
+        for cut in [alone, *self.cuts] if products_first else self.cuts:
+            self.look(cut, (False, self.at_least(*cut)))
+            if cut == whole == self.best and is_free():
+                return whole
+        end = self.best[1]
+        least = self.found.get((self.first, end), (True, 0.0))
+        if least[0]:
+            least = False, self.at_least(self.first, end)
+        self.between(0, self.first, end, least)
+        return self.best
+
+    def between(self, low: int, high: int, end: int, least: Time) -> None:
+        """`least`: what launches do not go below that begin behind `low` and before `high`."""
+        middle = (low + high) // 2
+        if low < middle and self.beats((low + 1, end), least):
+            self.look((middle, end), least)
+            self.between(middle, high, end, least)
+            self.between(low, middle, end, self.found.get((middle, end), least))
+
+    def look(self, cut: Cut, at_least: Time) -> None:
+        """Ask for what a cut takes, unless it is not the fastest anyway."""
+        if cut in self.found or not self.beats(cut, at_least):
+            return
+        if self.beats(cut, added(at_least, others := self.others(*cut))):
+            self.found[cut] = launch = self.launch(*cut)
+            if self.beats(cut, time := added(launch, others)):
+                self.best, self.time = cut, time
+
+    def beats(self, cut: Cut, time: Time) -> bool:
+        """Of those that take as long, the first one is the best."""
+        return (time, self.place(cut)) < (self.time, self.place(self.best))
+
+    def place(self, cut: Cut) -> int:
+        return self.cuts.index(cut) if cut in self.cuts else len(self.cuts) + cut[0]
+
+
+def added(time: Time, us: float) -> Time:
+    return time[0], time[1] + us
+
+
+def at_least_us(body: Body, target: Target) -> float:
+    """Microseconds that no program of a launch that multiplies goes below: its start, and what the
+    cube takes for its products, or HBM for their weights."""
+    products = [op for op in body.ops if multiplies(op)]
+    if not all(isinstance(op, MatmulOp | ConvOp | AttentionOp) for op in products):
+        return 0.0
+    start = target.kernel_start_us
+    us = start.get("mixed", 0.0) if needs_vector_cores(body.ops) else 0.0
+    cycles = sum(
+        body.work_of(op).macs / peak_macs(element_type(op.operands[0]), target)
+        for op in products
+        if not isinstance(op, AttentionOp)  # it may leave some out
+    )
+    multiplied = cycles / target.cube_cores / target.cycles_per_us
+    sizes = {v: byte_size(v.type) for v in (*body.inputs, *body.outputs)}
+    weights = {v for op in products for v in op.operands if isinstance(v.owner, ConstantOp)}
+    size = sum(sizes[v] for v in weights if v in sizes)
+    rest = sum(sizes[v] for v in body.inputs if not isinstance(v.owner, ConstantOp))
+    rate = hbm_bytes_per_us(target.cube_cores, target) * target.hbm_read_efficiency
+    loaded = size / rate * (1 - rest / sum(sizes.values()))  # as `Figures.core_us` has it
+    return target.launch_us + us + max(multiplied, loaded)
+
+
+def needs_vector_cores(ops: Sequence[Operation]) -> bool:
+    """Whether no program has these products and what is behind them on the cube alone, or on vector
+    cores alone: on its way out of the cube nothing passes but a relu."""
+    kinds = [op for op in ops if isinstance(op, TensorOp)]
+    if any(isinstance(op, ConvOp) and op.groups > 1 for op in kinds):
+        return False
+    behind = [op for op in kinds if op.ACCESS not in MOVING and not isinstance(op, ReluOp)]
+    return any(isinstance(op, AttentionOp) or not multiplies(op) for op in behind)
+
+
+def passes_freely(ops: Sequence[Operation], cores: Sequence[tuple[str, int]]) -> bool:
+    """Whether what is behind the products of a launch, which begins with them, takes no time: a
+    relu, on its way out of the cube."""
+    kinds = [op for op in ops if isinstance(op, TensorOp) and op.ACCESS is not Access.VIEW]
+    passing = all(multiplies(op) or isinstance(op, ReluOp) for op in kinds)
+    return passing and multiplies(ops[0]) and any(engine == "cube" for engine, _ in cores)
