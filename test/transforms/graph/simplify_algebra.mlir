@@ -295,3 +295,18 @@ func.func @whole_image(%x: tensor<1x2x7x7xf32>) -> (tensor<1x2x1x1xf32>, tensor<
 // CHECK-NEXT:    graph.pool "average" %x kernel [7, 9] pads
 // CHECK-NEXT:    graph.pool "max" %x kernel [4, 7]
 // CHECK-NEXT:    graph.pool "max" %x kernel [8, 7]
+
+// -----
+
+// One number everywhere is not converted where it is 0 or 1; others may be rounded.
+func.func @filled() -> (tensor<8192x8192xi32>, tensor<8192x8192xbf16>) {
+  %0 = graph.fill 0.0 : f32 shape [8192, 8192] -> tensor<8192x8192xf32>
+  %1 = graph.cast %0 to i32 : (tensor<8192x8192xf32>) -> tensor<8192x8192xi32>
+  %2 = graph.fill 0.1 : f32 shape [8192, 8192] -> tensor<8192x8192xf32>
+  %3 = graph.cast %2 to bf16 : (tensor<8192x8192xf32>) -> tensor<8192x8192xbf16>
+  func.return %1, %3 : tensor<8192x8192xi32>, tensor<8192x8192xbf16>
+}
+// CHECK-LABEL: func.func @filled(
+// CHECK-DAG: graph.fill 0 : i32
+// CHECK-DAG: graph.fill 1.000000e-01 : f32
+// CHECK-COUNT-1: graph.cast

@@ -1,6 +1,11 @@
 """Chains of conversions, and rounding of what is whole."""
 
+from typing import cast
+
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
+
 from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.creation import FillOp
 from ge.dialects.graph.support.folding import holds
 from ge.dialects.support.element_types import bitwidth, is_integer
 from ge.dialects.support.types import element_type
@@ -31,6 +36,24 @@ def cast_narrower_twice(op: g.CastOp, make: Make) -> Replacement:
     if not all(is_integer(t) for t in kinds) or bitwidth(op.to) > bitwidth(inner.to):
         return None
     return make(g.CastOp, inner.input, to=op.to)
+
+
+@rule(g.CastOp)
+def cast_filled(op: g.CastOp, make: Make) -> Replacement:
+    """Zeros and ones are written as what they would be converted to."""
+    fill, to = op.input.owner, op.to
+    if not isinstance(fill, FillOp) or bitwidth(to) < 8:
+        return None
+    number = fill.value.value.data
+    if number not in (0, 1) or str(number).startswith("-"):
+        return None
+    if is_integer(to):
+        value = IntegerAttr(int(number), cast(IntegerType, to))
+    elif bitwidth(to) > 8:  # those of 8 bits need not have a zero
+        value = FloatAttr(float(number), cast(AnyFloat, to))
+    else:
+        return None
+    return make(FillOp, fill.shape_value, shape=fill.shape, value=value)
 
 
 @rule(g.BitcastOp)
