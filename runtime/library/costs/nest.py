@@ -110,6 +110,17 @@ class Walk:
         """How many it runs."""
         return sum(count for _, count in leaves(self.nest))
 
+    @cached_property
+    def step(self) -> tuple[int, int]:
+        """How many come before its loop, and in each step of that; 0, 0 where it has not one loop
+        alone, or steps of several lengths."""
+        loops = [part for part in self.nest if isinstance(part, Loop)]
+        if len(loops) != 1 or any(leaf.pipe is None for leaf, _ in leaves(self.nest)):
+            return 0, 0
+        steps = loops[0].first, *(step for _, step in loops[0].others)
+        (length, *others) = {sum(count for _, count in leaves(step)) for step in steps}
+        return (0, 0) if others else (self.nest.index(loops[0]), length)
+
     def in_order(self) -> Iterator[Leaf]:
         """The instructions that it runs, one after the other: found once, for all who ask."""
         return copy(self._in_order)

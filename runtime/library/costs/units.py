@@ -5,7 +5,8 @@ written, and the copy of a buffer that it writes has been read. What follows fro
     a loop on one core      its first step, `STEPS` others and the last are followed, and all others
                             pass at the pace of these
     two that exchange       their instructions are followed one after the other, as many as
-    tiles                   `MOST_FOLLOWED`, and all others pass at the pace of the later half
+    tiles                   `MOST_FOLLOWED`, and all others pass at the pace of the later half, of
+                            whole steps of the outermost loop where these are alike
 
 What an instruction takes is in `cycles.py`. The simulation of a finished program
 (`runtime/tiles/replay.py`) has its flags as well, and follows all steps on all cores.
@@ -28,6 +29,7 @@ from ge.runtime.library.costs.nest import Leaf, Part, Walk, fifo_of, leaves
 
 STEPS = 4  # of a loop that are followed
 MOST_FOLLOWED = 400  # instructions of a unit that exchanges tiles with another one
+FEW_STEPS = 3  # of its outermost loop that say its pace
 
 
 @dataclass(slots=True)
@@ -138,18 +140,22 @@ class Unit:
 
 class Exchange:
     """Units that exchange tiles: their instructions are followed one after the other, as many as
-    `MOST_FOLLOWED`, and all others go on at the pace of the later half of these."""
+    `MOST_FOLLOWED`, and all others go on at the pace of the later half of these: of whole steps of
+    the first unit's outermost loop, where these are alike, as tiles may pass at their ends alone.
+    """
 
     def __init__(self, units: Sequence[Unit], target: Target) -> None:
         self.units, self.cross = units, target.cross_flag_cycles
         self.pushed = defaultdict[SSAValue, list[float]](list)
         self.popped = defaultdict[SSAValue, list[float]](list)
+        self.ends: list[float] = []  # of such steps
 
     def cycles(self) -> float:
         queues = [unit.walk.in_order() for unit in self.units]
         heads = [next(queue, None) for queue in queues]
         counts, halves, half_end = [0] * len(queues), [0] * len(queues), 0.0
         most, waits = MOST_FOLLOWED * len(queues), 0
+        before, step = self.units[0].walk.step
         while any(heads) and sum(counts) < most and waits < len(queues):
             waits = 0
             if all(head is not None and head.pipe is None for head in heads):
@@ -161,6 +167,8 @@ class Exchange:
                 ran = 0
                 while (leaf := heads[i]) is not None and self.runs(unit, leaf):
                     heads[i], ran = next(queues[i], None), ran + 1
+                    if step and not i and (n := counts[i] + ran - before) > 0 and not n % step:
+                        self.ends.append(unit.end)
                     if ran >= most // 8:
                         break
                 counts[i] += ran
@@ -170,6 +178,12 @@ class Exchange:
         end = max(unit.end for unit in self.units)
         if not any(heads):
             return end
+        if len(ends := self.ends) >= FEW_STEPS:
+            half = len(ends) // 2 - 1
+            pace = (ends[-1] - ends[half]) / (len(ends) - 1 - half)
+            behind = max(unit.end for unit in self.units[1:]) - ends[-1]
+            left = (self.units[0].walk.instructions - before) // step - len(ends)
+            return max(end, ends[-1] + left * pace + max(behind, 0.0))
         left = [
             (unit.walk.instructions - n) / (n - h)
             for unit, n, h in zip(self.units, counts, halves, strict=True)
