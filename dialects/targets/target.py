@@ -47,6 +47,7 @@ REPEAT_LANES = 128  # elements of 16 bits in 256 bytes
 # What a target that does not state a rate has: assumptions, which matter where cores are merged
 TAKEN_FOR = {
     "gm_to_ub_rate": "l2_read_rate",
+    "l2_rate": "l2_read_rate",
     "l0c_out_rate": "ub_out_rate",
     "l0c_to_l1_rate": "l1_to_l0a_rate",
 }
@@ -126,6 +127,7 @@ class Target:
     # What the time of kernels' instructions comes from. 0, or a name that a table lacks: not
     # stated, so that what needs it (`stated`, `vector_cycles_of`) refuses the target.
     gm_to_ub_rate: float = 0.0  # of a vector core
+    l2_rate: float = 0.0  # what L2 gives all cores that read, a cube core of the chip
     l0c_out_rate: float = 0.0  # L0C to memory, through the fixpipe
     l0c_to_l1_rate: float = 0.0
     # Cycles that an instruction takes besides its bytes or macs

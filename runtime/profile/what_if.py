@@ -27,7 +27,7 @@ from ge.runtime.clock.clock import simulate
 # Part of a target -> the fields that a factor changes
 PARTS: dict[str, tuple[str, ...]] = {
     "hbm_bandwidth": ("hbm_rate",),
-    "l2_bandwidth": ("l2_read_rate", "l2_write_rate"),
+    "l2_bandwidth": ("l2_rate", "l2_read_rate", "l2_write_rate"),
     "cube": ("macs_per_cycle",),
     "vector": ("vector_lanes", "vector_cycles"),
     "host_link": ("host_link_gbs",),
@@ -110,7 +110,7 @@ def _change(target: Target, change: str, anew: bool) -> tuple[str, dict[str, Any
         raise GeError(f"the program was made for the '{name}' that its target has", hint=hint)
     if not factor and (name in PARTS or isinstance(known[name], dict)):
         raise GeError(f"'{name}' takes a factor", hint=f"write {name}=2x")
-    fields = PARTS.get(name, (name,))
+    fields = [f for f in PARTS.get(name, ()) if known[f]] or [name]  # those that it states
     new: dict[str, Any] = {f: _scaled(known[f], number) if factor else number for f in fields}
     if name == "vector":  # cycles of a faster part are fewer
         new["vector_cycles"] = _scaled(known["vector_cycles"], 1 / number)

@@ -46,7 +46,7 @@ def cycles(op: TileKernelOp) -> float:
 
 def test_a_ring_lets_pipes_overlap() -> None:
     """With one copy a turn is all three instructions, with three the longest of them."""
-    load = B2.mte2_start_cycles + 16384 / (32.0 * 0.85)
+    load = B2.mte2_start_cycles + 16384 / B2.hbm_rate
     store = 16384 / B2.l2_write_rate
     relu = B2.vector_start_cycles + 64 * B2.vector_cycles_of("scalar")
     more = [

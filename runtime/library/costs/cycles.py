@@ -8,8 +8,9 @@
                 as many pieces as lie evenly apart, in memory and in the tile; others start again.
                 A piece takes as long as its bytes, of 32 at least, and not less than mte2_piece;
                 so does, on its way to L1, an element that lies apart from others.
-                HBM gives UB whole blocks of a size that the target states: a piece that does not
-                begin at one takes one more
+                HBM gives whole blocks of a size that the target states to pieces that do not begin
+                at multiples of 128 bytes, so that these take one more (asc-devkit, data_copy: 512
+                bytes at odd places come to L1 at half the rate)
     fill        of L1: as a load of its bytes at full rate (an assumption); of UB: a vector copy
     move        L1 to L0A, L0B: mte1_start + bytes / rate; L0C to L1: bytes / rate; in UB: a copy,
                 or where columns are taken a gather of them
@@ -88,6 +89,7 @@ from ge.runtime.library.costs.rates import MOST_STRIDE, peak_macs, share_of, win
 PARTIAL_CYCLES = 16  # of a repeat that is not full: pto-isa
 MOST_REPEATS = 255  # of an instruction: official
 MOST_PIECES = 4095  # of a transfer: official
+REQUEST = 128  # bytes of the least request to HBM: official; others are of 256 and of 512
 GROUPS = REPEAT_BYTES // BLOCK  # of a repeat, which an instruction reduces apart: official
 COMBINING = {"sum": "add"}  # the instruction that combines what a reduction is of
 
@@ -163,10 +165,10 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
 def load_cycles(op: LoadOp, sizes: tuple[int, ...], share: Share, target: Target) -> float:
     view, t = box_of(op.source), tile_type(op.target)
     rate, found = min(load_rate(t.space, target), share.l2_read), pieces(view, sizes, op.target)
-    size, hbm = found.size, share.hbm.get(view.source, inf)
+    hbm = share.hbm.get(view.source, inf)
+    size = bytes_of_blocks(view, found.size, target.gm_block_bytes)
     if t.space is Memory.UB:
         alone = found.instructions * target.mte2_start_cycles + found.cycles(rate, target)
-        size = bytes_of_blocks(view, size, target.gm_block_bytes)
         return max(alone, found.count * size / hbm)
     starts = 1
     if target.split_cores and t.rows.data > 1:
@@ -176,14 +178,14 @@ def load_cycles(op: LoadOp, sizes: tuple[int, ...], share: Share, target: Target
         else:
             rate *= share_of(stride, t.element)
     is_apart = any(view.box_steps[dim] > 1 for dim in view.box_dims[1])
-    moved = found.cycles(rate, target) if is_apart else found.count * size / rate
+    moved = found.cycles(rate, target) if is_apart else found.count * found.size / rate
     return max(starts * target.mte2_start_cycles + moved, found.count * size / hbm)
 
 
 def bytes_of_blocks(view: ViewOp, size: int, block: int) -> float:
-    """Bytes of the blocks of HBM that a piece of `size` bytes lies in, on average over where pieces
-    of the box begin; its own, where it is shorter than a block (what such ones take is not known).
-    """
+    """Bytes of the requests that bring a piece of `size` bytes from HBM: where pieces of the box
+    begin between requests of the least size, those of the blocks that it lies in, on average; its
+    own, where it is shorter than a block (what such ones take is not known)."""
     if size < block:
         return size
     element, begins = memref_element(view.source), block
@@ -195,7 +197,7 @@ def bytes_of_blocks(view: ViewOp, size: int, block: int) -> float:
             begins = gcd(begins, step)
         elif step < size and count < extent:
             begins = gcd(begins, storage_bytes(count * _stride(view, dim), element))
-    return align_up(size, begins) + block - begins
+    return size if begins % REQUEST == 0 else align_up(size, begins) + block - begins
 
 
 def load_rate(memory: Memory, target: Target) -> float:

@@ -94,12 +94,13 @@ def hbm_bytes_per_us(cores: int, target: Target) -> float:
 
 def l2_bytes_per_us(cores: int, target: Target) -> float:
     """Bandwidth of reading L2 of so many cores together; all cube cores saturate it."""
-    return min(cores, target.cube_cores) * target.l2_read_rate * target.cycles_per_us
+    return min(cores, target.cube_cores) * target.stated("l2_rate") * target.cycles_per_us
 
 
 def whole_l2_bytes_per_us(target: Target) -> float:
     """Bandwidth of reading and of writing L2, of the whole chip."""
-    return target.cube_cores * (target.l2_read_rate + target.l2_write_rate) * target.cycles_per_us
+    each = target.stated("l2_rate") + target.l2_write_rate
+    return target.cube_cores * each * target.cycles_per_us
 
 
 def store_us(written: float, cores: int, target: Target) -> float:

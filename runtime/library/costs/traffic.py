@@ -81,7 +81,7 @@ class KernelTraffic:
                     for m, size in own.items()
                     if size and bytes_of[m]
                 },
-                self.target.l2_read_rate * self.l2_part(program),
+                self.target.stated("l2_rate") * self.l2_part(program),
                 self.target.l2_write_rate * self.l2_part(program),
             )
             for part, own, (program, _) in zip(parts, self.loaded, self.op.units, strict=True)

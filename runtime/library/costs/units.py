@@ -29,7 +29,7 @@ from ge.runtime.library.costs.nest import Leaf, Part, Walk, fifo_of, leaves
 
 STEPS = 4  # of a loop that are followed
 MOST_FOLLOWED = 400  # instructions of a unit that exchanges tiles with another one
-FEW_STEPS = 3  # of its outermost loop that say its pace
+FEW_STEPS = 2  # of its outermost loop say its pace
 
 
 @dataclass(slots=True)
@@ -179,7 +179,7 @@ class Exchange:
         if not any(heads):
             return end
         if len(ends := self.ends) >= FEW_STEPS:
-            half = len(ends) // 2 - 1
+            half = max(len(ends) // 2 - 1, 0)
             pace = (ends[-1] - ends[half]) / (len(ends) - 1 - half)
             behind = max(unit.end for unit in self.units[1:]) - ends[-1]
             left = (self.units[0].walk.instructions - before) // step - len(ends)
