@@ -171,6 +171,7 @@ def tilings(launch: Rewritten) -> Iterator[Cut]:
     whole = {d: shape[d] for d in in_tile & reduced}
     free = [d for d in sorted(in_tile - reduced, reverse=True)]
     step = BLOCK * 8 // min(bitwidth(element_type(v)) for v in values_of(launch))
+    block = step * max(launch.target.gm_block_bytes // BLOCK, 1)
 
     again = bool(whole) and is_loaded_again(launch)
     turned = any(isinstance(op, TransposeOp) for op in launch.body.ops)
@@ -184,8 +185,9 @@ def tilings(launch: Rewritten) -> Iterator[Cut]:
             found[dim] = max(min(shape[dim], elements), 1)
             elements //= found[dim]
         cut = next((d for d in free if found[d] < shape[d]), None)
-        if cut is not None and cut != last:
-            found[cut] = even(found[cut], shape[cut], spread // shape[cut], cores)
+        if cut is not None:
+            unit = block if cut == last and found[cut] >= LEAST else 1
+            found[cut] = even(found[cut], shape[cut], spread // shape[cut], cores, unit)
         if row is not None and turned and found[row] > 1:
             found[row] = align_up(found[row], step)
         rows = 1 if row is None else found[row]
@@ -227,14 +229,14 @@ def turns_of(launch: Launch, elements: int) -> int:
     return max(2, min(size // launch.target.full_rate_bytes, MOST_TURNS))
 
 
-def even(size: int, extent: int, others: int, cores: int) -> int:
-    """A size not below half of this one with which no core has more to do than needed: of a
-    dimension of so many elements, beside so many others."""
+def even(size: int, extent: int, others: int, cores: int, unit: int) -> int:
+    """A size not below half of this one, and a multiple of `unit`, with which no core has more to
+    do than needed: of a dimension of so many elements, beside so many others."""
 
     def most(size: int) -> int:
         return ceil(ceil(extent / size) * others / cores) * size
 
-    return min(range(size, (size + 1) // 2 - 1, -1), key=most)
+    return min(range(size // unit * unit, (size - 1) // 2, -unit), key=most)
 
 
 def values_of(launch: Launch) -> Iterator[SSAValue]:
