@@ -27,6 +27,7 @@ VECTOR_OPS = 6  # cycles of a repeat that epilogues take, about
 CYCLES = 2  # of an instruction for a repeat, about
 SIZES = tuple(FRACTAL * i for i in (32, 24, 20, 16, 12, 11, 10, 8, 6, 5, 4, 3, 2, 1))
 LONGEST = 2048  # elements of rows that vector cores compute
+MOST_COMPUTED = 16384  # elements of operands that one of them computes at a time
 WIDE = tuple(FRACTAL * i for i in (64, 48, 40))  # where each row takes a start of the vector cores
 
 
@@ -316,12 +317,25 @@ def pace(cut: Cut, p: Matrices, target: Target, most: float = inf) -> tuple[floa
 
 
 def computes(cut: Cut, p: Matrices, target: Target) -> float:
-    """Cycles of the vector cores for the operands of a step that they compute."""
-    cycles = 0.0
+    """Cycles of the vector cores for the operands of a step that they compute, tile by tile: each
+    instruction starts, and one that meets a number a row does for each row or each repeat."""
+    cycles, parts = 0.0, target.vector_parts
     for size, computing in zip((cut.m, p.terms * cut.n), p.computing, strict=True):
         if computing is not None:
+            rows, cols = (cut.k, size) if computing.by_terms else (size, cut.k)
+            each = max(heights(rows, cols, parts, MOST_COMPUTED), default=FRACTAL // parts)
+            starts = computing.instructions + min(each, ceil(cols * SUM_BYTES / REPEAT_BYTES))
+            cycles += ceil(rows / each) * starts * target.vector_start_cycles
             cycles += size * cut.k * computing.instructions * CYCLES * p.bits / 8 / REPEAT_BYTES
-    return cycles / target.vector_parts
+    return cycles / parts
+
+
+def heights(rows: int, cols: int, parts: int, most: int) -> Iterator[int]:
+    """How many rows of a tile a vector core may compute at a time, if it has room for `most`
+    elements: fractals that divide it."""
+    units = rows // FRACTAL
+    sizes = (rows // n // parts for n in range(1, units + 1) if units % n == 0)
+    return (size for size in sizes if size * cols <= most)
 
 
 def loads(cut: Cut, p: Matrices, target: Target) -> float:

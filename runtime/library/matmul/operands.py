@@ -30,7 +30,7 @@ from ge.runtime.library.language.indices import Index, Scalar
 from ge.runtime.library.language.tracing import Queue, Tracer
 from ge.runtime.library.language.values import Tile, Transposed
 from ge.runtime.library.launch import Arguments, Launch, NotLowered
-from ge.runtime.library.matmul.blocks import Computing
+from ge.runtime.library.matmul.blocks import Computing, heights
 from ge.runtime.library.matmul.outputs import AnyMatmul
 from ge.runtime.library.places import long_dims
 from ge.runtime.library.pulling import Pull, between
@@ -213,9 +213,7 @@ class Feed:
     def rows_of(self, operand: Operand, shape: v.Shape) -> int:
         """How many rows of a tile a vector core computes at a time."""
         rows, cols = shape
-        units = rows // FRACTAL
-        sizes = [rows // n // self.c.parts for n in range(1, units + 1) if units % n == 0]
-        fitting = [s for s in sizes if s * cols <= self.most] or sizes[-1:]
+        fitting = list(heights(rows, cols, self.c.parts, self.most)) or [FRACTAL // self.c.parts]
         within = [s for s in fitting if operand.block and operand.block % s == 0]
         whole = [s for s in fitting if not operand.block or s % operand.block == 0]
         return (within or whole or fitting)[0]

@@ -252,12 +252,14 @@ class Writer:
     ) -> None:
         """The sums of a block, or of the part of their terms that has this number."""
         c, steps, splits = self.c, ceil(section.p.k / self.cut.k), section.splits
-        first, begin, end = c.now(turn * steps), 0, steps
+        begin, count, most = 0, steps, steps
         if split is not None:
-            begin, end = (c.now((split + n) * steps // splits) for n in (0, 1))
-        sums = self.sums_in(section, turn)
-        for step in c.range(begin, end):
-            self.step(section, place, first + step, step, step == begin, sums)
+            begin, most = c.now(split * steps // splits), ceil(steps / splits)
+            even = steps % splits == 0
+            count = most if even else c.now((split + 1) * steps // splits - begin)
+        first, sums = c.now(turn * most), self.sums_in(section, turn)
+        for i in c.range(count):  # the copies of L1 take turns from one block to the next
+            self.step(section, place, first + i, begin + i, i == 0, sums)
 
     def bring_out(self, section: Section, place: Place, turn: Index) -> None:
         """The sums of a whole block."""
