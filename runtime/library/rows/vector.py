@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
+from ge.dialects.graph.quantization import Granular
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.types import Shape, align_up, element_type, shape_of
+from ge.dialects.support.types import Shape, align_up, element_type, normalize_axis, shape_of
 from ge.dialects.tile.types import BLOCK, Memory
 from ge.runtime.library.choices import in_order
 from ge.runtime.library.language.indices import Scalar
@@ -173,6 +174,7 @@ def tilings(launch: Rewritten) -> Iterator[Cut]:
     step = BLOCK * 8 // min(bitwidth(element_type(v)) for v in values_of(launch))
     block = step * max(launch.target.gm_block_bytes // BLOCK, 1)
 
+    columns = columns_of_block(launch)
     again = bool(whole) and is_loaded_again(launch)
     turned = any(isinstance(op, TransposeOp) for op in launch.body.ops)
     accumulated = any(isinstance(op, CumulativeOp) for op in launch.body.ops)
@@ -182,7 +184,8 @@ def tilings(launch: Rewritten) -> Iterator[Cut]:
         for dim, size in parts.items():
             found[dim] = size
         for dim in free:
-            found[dim] = max(min(shape[dim], elements), 1)
+            most = min(shape[dim], columns) if dim == last else shape[dim]
+            found[dim] = max(min(most, elements), 1)
             elements //= found[dim]
         cut = next((d for d in free if found[d] < shape[d]), None)
         if cut is not None:
@@ -227,6 +230,17 @@ def turns_of(launch: Launch, elements: int) -> int:
     ends = (*launch.body.inputs, *launch.body.outputs)
     size = elements * max(bitwidth(element_type(v)) for v in ends) // 8
     return max(2, min(size // launch.target.full_rate_bytes, MOST_TURNS))
+
+
+def columns_of_block(launch: Rewritten) -> int:
+    """Columns that have one scale a row: several blocks of them would be spread one by one."""
+    found = [launch.shape[-1]]
+    for op in launch.body.ops:
+        if isinstance(op, Granular) and op.axis is not None:
+            rank, block = len(shape_of(op.input)), op.block_size.value.data
+            along = normalize_axis(op.axis.value.data, rank) == rank - 1
+            found += [block] if block and along else []
+    return min(found)
 
 
 def even(size: int, extent: int, others: int, cores: int, unit: int) -> int:
