@@ -141,3 +141,22 @@ func.func @main(%x: tensor<320x512xf32>, %w: tensor<512x48xf32>) -> tensor<320x3
   func.return %2 : tensor<320x32xf32> }"""
     compare(text, target, all_lowered=True, tiles=True)
     assert "another block" in (asked(whole(text), Target.load("310p3")).refusal or "")
+
+
+def test_movements_that_are_alike_are_tried_once(monkeypatch: pytest.MonkeyPatch):
+    """Where a transposition is not faster as a launch of its own, others of the same shape are
+    not, either."""
+    calls, kernel_of = list[Body](), asking.kernel_of
+    monkeypatch.setattr(asking, "kernel_of", lambda body: calls.append(body) or kernel_of(body))
+    a, b = "tensor<48x80xf32>", "tensor<80x48xf32>"
+    names = [f"%x{i}" for i in range(4)]
+    lines = [f"  %t{i} = graph.transpose %x{i} permutation [1, 0] : {a} -> {b}" for i in range(4)]
+    lines += [f"  %s{i} = graph.add %s{i - 1}, %t{i} : ({b}, {b}) -> {b}" for i in range(2, 4)]
+    text = f"""func.func @main({", ".join(f"{n}: {a}" for n in names)}) -> {b} {{
+{chr(10).join(lines[:4])}
+  %s1 = graph.add %t0, %t1 : ({b}, {b}) -> {b}
+{chr(10).join(lines[4:])}
+  func.return %s3 : {b} }}"""
+    assert len(fused(text, True)) == 1
+    without = [body for body in calls if len(body.ops) == 6]
+    assert len(without) <= 1

@@ -98,12 +98,14 @@ def added(time: Time, us: float) -> Time:
 
 
 def at_least_us(body: Body, target: Target) -> float:
-    """Microseconds that no program of a launch that multiplies goes below: its start, and what the
-    cube takes for its products, or HBM for their weights."""
+    """Microseconds that no program of a launch goes below: its start, and what the cube takes for
+    its products, or HBM for their weights."""
+    start = target.kernel_start_us
     products = [op for op in body.ops if multiplies(op)]
+    if not products:
+        return target.launch_us + min(start.get("vector", 0.0), start.get("row", 0.0))
     if not all(isinstance(op, MatmulOp | ConvOp | AttentionOp) for op in products):
         return 0.0
-    start = target.kernel_start_us
     us = start.get("mixed", 0.0) if needs_vector_cores(body.ops) else 0.0
     cycles = sum(
         body.work_of(op).macs / peak_macs(element_type(op.operands[0]), target)
@@ -136,3 +138,23 @@ def passes_freely(ops: Sequence[Operation], cores: Sequence[tuple[str, int]]) ->
     kinds = [op for op in ops if isinstance(op, TensorOp) and op.ACCESS is not Access.VIEW]
     passing = all(multiplies(op) or isinstance(op, ReluOp) for op in kinds)
     return passing and multiplies(ops[0]) and any(engine == "cube" for engine, _ in cores)
+
+
+def cube_first(ops: Sequence[Operation]) -> list[Operation]:
+    """Ops of a launch in an order in which those come first that products are computed of."""
+    needed = set[Operation]()
+    for op in reversed(ops):
+        if multiplies(op) or any(u.operation in needed for r in op.results for u in r.uses):
+            needed.add(op)
+    return sorted(ops, key=lambda op: op not in needed)
+
+
+def connected(ops: Sequence[Operation]) -> list[list[Operation]]:
+    """The parts of some ops that use no results of each other, each in order."""
+    parts = list[list[Operation]]()
+    for op in ops:
+        defining = {v.owner for v in op.operands}
+        mine = [part for part in parts if not defining.isdisjoint(part)]
+        parts = [part for part in parts if part not in mine]
+        parts.append([*(o for part in mine for o in part), op])
+    return parts

@@ -3,7 +3,7 @@ the walk over the blocks of a program."""
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
@@ -23,7 +23,7 @@ from ge.dialects.support.access import Access
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import byte_size, has_size, is_ranked, numel, shape_of
+from ge.dialects.support.types import byte_size, has_size, is_ranked, number_of, numel, shape_of
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.library.answers import answers_in
@@ -35,6 +35,8 @@ from ge.transforms.fusion.cuts import (
     Time,
     added,
     at_least_us,
+    connected,
+    cube_first,
     needs_vector_cores,
     passes_freely,
 )
@@ -346,17 +348,24 @@ class Merger:
 
     def move_apart(self, group: Group) -> None:
         """Make ops that only move operands or results of a vector launch with a program launches of
-        their own, each where that is faster, at most `MOST_PLACES`."""
+        their own, each where that is faster, at most `MOST_PLACES`. Of those that are alike no more
+        are tried where one is not."""
         ops = self.groups.in_order(group)
         first, last = movements_at_ends(ops)
         if len(first) + len(last) in (0, len(ops)) or not self.body_of(ops).is_static:
             return
         whole = least = self.apart(ops)
-        apart = list[Operation]()
+        apart, stay = list[Operation](), set[Hashable]()
         for op in [*first, *last][:MOST_PLACES]:
-            others = [[other] for other in (*apart, op)]
-            if (found := self.apart([o for o in ops if [o] not in others], *others)) < least:
+            rest = [o for o in ops if o is not op and o not in apart]
+            if kind_of(op) in stay:
+                continue
+            us = self.others_us(*([other] for other in (*apart, op)))
+            found = False, us + at_least_us(self.body_of(rest), self.target)
+            if found < least and (found := added(self.launch_time(rest), us)) < least:
                 least, apart = found, [*apart, op]
+            else:
+                stay.add(kind_of(op))
         for op in apart:
             self.groups.split_off(op, before=op in first)
         if apart:
@@ -453,15 +462,6 @@ class Merger:
         return False
 
 
-def cube_first(ops: Sequence[Operation]) -> list[Operation]:
-    """Ops of a launch in an order in which those come first that products are computed of."""
-    needed = set[Operation]()
-    for op in reversed(ops):
-        if multiplies(op) or any(u.operation in needed for r in op.results for u in r.uses):
-            needed.add(op)
-    return sorted(ops, key=lambda op: op not in needed)
-
-
 def movements_at_ends(ops: Sequence[Operation]) -> tuple[list[Operation], list[Operation]]:
     """Those of the ops of a launch that only move its operands, and others that only move results
     of it."""
@@ -472,15 +472,10 @@ def movements_at_ends(ops: Sequence[Operation]) -> tuple[list[Operation], list[O
     return first, last
 
 
-def connected(ops: Sequence[Operation]) -> list[list[Operation]]:
-    """The parts of some ops that use no results of each other, each in order."""
-    parts = list[list[Operation]]()
-    for op in ops:
-        defining = {v.owner for v in op.operands}
-        mine = [part for part in parts if not defining.isdisjoint(part)]
-        parts = [part for part in parts if part not in mine]
-        parts.append([*(o for part in mine for o in part), op])
-    return parts
+def kind_of(op: Operation) -> Hashable:
+    """Equal for ops that do the same to equal shapes, or nearly so."""
+    types = (*(v.type for v in op.operands), *(r.type for r in op.results))
+    return op.name, *map(number_of, types)
 
 
 def sizes_in(block: Block) -> OpenBodies | None:
