@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import islice
+from math import inf
 from typing import Any, TypeVar
 
 from ge.dialects.support.context import setting
@@ -116,12 +117,20 @@ def looked_at(candidates: Iterable[T], choice: Choice, text: Callable[[T], str])
         yield candidate
 
 
-def chosen(
-    fastest: Callable[[], T | None], candidates: Callable[[], Iterable[tuple[float, T]]]
-) -> T | None:
-    """The fastest candidate by estimate, or that which is asked for. `candidates`: all of them, and
-    the estimates, which nobody asks for otherwise."""
+def chosen(candidates: Callable[[], Iterable[T]], cycles: Callable[[T, float], float]) -> T | None:
+    """The fastest candidate by estimate, or that which is asked for. `cycles` of one: any number
+    from `most` on where it takes so many, or does not fit."""
     if _choice.get() is None or _decisions.get() is not None:
-        return decided(fastest)
-    ranked = sorted(candidates(), key=lambda c: c[0])
+        return decided(lambda: fastest(candidates(), cycles))
+    found = ((cycles(candidate, inf), candidate) for candidate in candidates())
+    ranked = sorted((pair for pair in found if pair[0] < inf), key=lambda pair: pair[0])
     return next(iter(in_order([candidate for _, candidate in ranked])), None)
+
+
+def fastest(candidates: Iterable[T], cycles: Callable[[T, float], float]) -> T | None:
+    """The first of the fastest; None where there is none."""
+    best, least = None, inf
+    for candidate in candidates:
+        if (found := cycles(candidate, least)) < least:
+            best, least = candidate, found
+    return best

@@ -90,18 +90,20 @@ def test_few_launches_are_asked_of_a_long_one(monkeypatch: pytest.MonkeyPatch):
     assert 1 < len(calls) < 12
 
 
-@pytest.mark.parametrize(("target", "apart"), [("910b2", 1), ("310p3", 0)])
-def test_what_starts_late_stays_apart(target: str, apart: int):
-    """Where vector cores start late, a function of a result of a convolution is a launch of its
-    own: the two take less time by their programs (16 us, not 22). Where the cores are one it
-    stays."""
-    for size in (56, 224):
-        x, w = f"tensor<1x64x{size}x{size}xf32>", "tensor<64x64x3x3xf32>"
-        text = f"""func.func @main(%x: {x}, %w: {w}) -> {x} {{
+@pytest.mark.parametrize(
+    ("target", "size", "apart"),
+    [("910b2", 56, 1), ("910b2", 224, 0), ("310p3", 56, 0), ("310p3", 224, 0)],
+)
+def test_what_starts_late_stays_apart(target: str, size: int, apart: int):
+    """Where vector cores start late, a function of a small result of a convolution is a launch of
+    its own: the two take less time by their programs (16 us, not 22). Where results are large (71
+    us, not 75), or the cores are one, it stays."""
+    x, w = f"tensor<1x64x{size}x{size}xf32>", "tensor<64x64x3x3xf32>"
+    text = f"""func.func @main(%x: {x}, %w: {w}) -> {x} {{
   %0 = graph.conv %x, %w pads [1, 1, 1, 1] : ({x}, {w}) -> {x}
   %1 = graph.silu %0 : ({x}) -> {x}
   func.return %1 : {x} }}"""
-        assert len(fused(text, True, target)) == 1 - apart
+    assert len(fused(text, True, target)) == 1 - apart
 
 
 def test_answers_are_kept_beside_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

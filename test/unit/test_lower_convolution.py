@@ -1,7 +1,8 @@
 """Tile programs of convolutions, against the bodies of their kernels."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from math import inf
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,10 +16,9 @@ from xdsl.ir import Attribute
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.compute import MmadOp
 from ge.runtime.device.random_inputs import random_array
+from ge.runtime.library.choices import fastest
 from ge.runtime.library.convolution import convolution, merged_groups
-from ge.runtime.library.convolution import times as convolution_times
 from ge.runtime.library.convolution.cuts import Convolution, Cut, Sizes, block_sizes, cuts
-from ge.runtime.library.convolution.times import Times, fastest
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -84,14 +84,14 @@ def test_numbers(way: Callable[..., Any], data: st.DataObject) -> None:
     x, w = (batch, ins * group, *image), (outs * group, ins, *kernel)
     out = batch, outs * group, *result
     text = conv(x, w, out, flags, element, bias and element != "i8")
-    with patch.object(convolution_times, "block_sizes", way):
+    with patch.object(convolution, "block_sizes", way):
         compare(text, all_lowered=True, proved=group == 1)
 
 
 def test_an_element_of_the_kernel_may_lie_in_the_padding_alone() -> None:
     flags = "strides [1, 1, 1] pads [0, 0, 0, 0, 0, 1] dilations [1, 1, 2]"
     text = conv((1, 1, 3, 3, 4), (1, 1, 1, 1, 3), (1, 1, 3, 3, 1), flags, "f16")
-    with patch.object(convolution_times, "block_sizes", unfolding):
+    with patch.object(convolution, "block_sizes", unfolding):
         compare(text, all_lowered=True)
 
 
@@ -116,7 +116,7 @@ def test_ops_on_the_result(after: str, way: Callable[..., Any]) -> None:
     text = conv(
         (1, 20, 5, 9), (40, 20, 3, 3), (1, 40, 5, 9), "pads [1, 1, 1, 1]", after=AFTER[after]
     )
-    with patch.object(convolution_times, "block_sizes", way):
+    with patch.object(convolution, "block_sizes", way):
         compare(text, all_lowered=True, orders=1)
 
 
@@ -126,14 +126,13 @@ def test_the_first_of_the_fastest_cuts_that_fit_is_taken(after: str, target: str
     """Also where the search asks no more of a cut than how long its cube takes."""
     searches: list[bool] = []
 
-    def watched(w: Convolution, on: Target, fits: Callable[[Cut], bool]) -> Cut | None:
-        every = [cut for b in block_sizes(w, on) for cut in cuts(w, on, b) if fits(cut)]
-        found = fastest(w, on, fits)
-        searches.append(found == min(every, key=Times(w, on).cycles))
+    def watched(candidates: Callable[[], Iterable[Cut]], us: Callable[..., float]) -> Cut | None:
+        found = fastest(candidates(), us)
+        searches.append(found == min(candidates(), key=lambda cut: us(cut, inf)))
         return found
 
     text = conv((1, 40, 14, 18), (70, 40, 3, 3), (1, 70, 14, 18), "pads [1, 1, 1, 1]", after=after)
-    with patch.object(convolution, "fastest", watched):
+    with patch.object(convolution, "chosen", watched):
         lowered(text, target)
     assert searches
     assert all(searches)
@@ -270,7 +269,7 @@ def test_integers_with_bias_and_scales(group: int, way: Callable[..., Any]) -> N
         array = random_array(rng, element, shape)
         return abs(array) / 1000 if array.dtype == np.float32 else array
 
-    with patch.object(convolution_times, "block_sizes", way):
+    with patch.object(convolution, "block_sizes", way):
         compare(text, all_lowered=True, exact=True, make=few, orders=1)
 
 

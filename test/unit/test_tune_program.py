@@ -174,11 +174,11 @@ def test_the_order_of_candidates():
     assert list(in_order([3, 1, 2])) == [3, 1, 2]
     with choosing(Choice("1", most=2)) as choice:
         assert list(in_order([3, 1, 2])) == [1, 3, 1, 2]
-        assert chosen(lambda: 9, lambda: [(2.0, 5), (1.0, 4)]) == 4
-        assert chosen(lambda: 9, lambda: []) is None
+        assert chosen(lambda: [5, 4], lambda n, most: n) == 4
+        assert chosen(lambda: [], lambda n, most: n) is None
     assert choice is not None
     assert choice.seen == ["3", "1"]
-    assert chosen(lambda: 9, lambda: []) == 9
+    assert chosen(lambda: [5, 4, 6], lambda n, most: n) == 4
 
 
 @pytest.mark.parametrize("cache", ["off", "c"])

@@ -38,11 +38,9 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import normalize_axis, shape_of
 from ge.runtime.library.choices import chosen
 from ge.runtime.library.convolution.blocks import COPIES, Blocks, passing_rows
-from ge.runtime.library.convolution.cuts import (
-    Convolution,
-    Cut,
-)
-from ge.runtime.library.convolution.times import Times, all_cuts, fastest
+from ge.runtime.library.convolution.cuts import Convolution, Cut, block_sizes, cuts
+from ge.runtime.library.convolution.times import cycles
+from ge.runtime.library.costs.paces import Core
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
 from ge.runtime.library.windows.channels_last import lower_channels_last
@@ -128,26 +126,29 @@ def by_blocks(
         w = replace(w, copies=COPIES * (len(joined.inputs) - 1))
     within = joined is not None and joined.inputs[-1] is not rest.computed
 
-    def fits(cut: Cut) -> bool:
-        if within and w.outs % cut.m:
-            return False  # others would write beyond
-        if unfolded and cut.image is None:
-            return False
-        return not w.passing or passing_rows(cut, w, rest) > 0
-
     target = launch.target
 
-    def others() -> Iterator[tuple[float, Cut]]:
-        return ((cycles, cut) for cycles, cut in all_cuts(w, target) if fits(cut))
+    def estimate(cut: Cut, most: float) -> float:
+        if within and w.outs % cut.m:
+            return inf  # others would write beyond
+        if unfolded and cut.image is None:
+            return inf
+        found = cycles(w, cut, target, most)
+        fits = found < most and (not w.passing or passing_rows(cut, w, rest) > 0)
+        return found if fits else inf
 
-    if (cut := chosen(lambda: fastest(w, target, fits), others)) is None:
+    def candidates() -> Iterator[Cut]:
+        return (cut for sizes in block_sizes(w, target) for cut in cuts(w, target, sizes))
+
+    if (cut := chosen(candidates, estimate)) is None:
         raise NotLowered("no block of it fits on a core")
 
     def write(c: Tracer, arguments: Arguments) -> None:
         blocks(c, w, cut, arguments, rest).write()
 
-    cores = min(cut.blocks(w), launch.target.cube_cores)
-    return Written(write, cores, w.shapes(cut) | rest.shapes, Times(w, target).us(cut))
+    cores = min(cut.blocks(w), target.cube_cores)
+    us = Core.of(target).us("cube", cycles(w, cut, target))
+    return Written(write, cores, w.shapes(cut) | rest.shapes, us)
 
 
 def check_joined(op: ConcatOp, rest: Rest) -> None:

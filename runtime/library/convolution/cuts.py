@@ -68,7 +68,7 @@ class Convolution(Windows):
     def depth(self) -> int:
         return self.ins * self.taps
 
-    @property
+    @cached_property
     def bias(self) -> SSAValue | None:
         """That the cube adds."""
         return None if self.element == i8 else self.op.bias
@@ -207,7 +207,9 @@ def cuts(w: Convolution, target: Target, block: Sizes) -> Iterator[Cut]:
     m, high, wide, image, counts = block
     n = high * wide
     sums = room["l0c"] // (m * n * SUM_BYTES)
-    most = longest_part(w, target, block)
+    left, right = (n, m) if w.turned else (m, n)
+    # L0A and L0B hold two parts of a step; beside them there may be two of the bias
+    most = min(room["l0a"] // left, room["l0b"] // right) * 8 // (2 * bits) - unit
     for count in counts:
         depth = align_up(min(count, w.ins) * w.taps, unit)
         pixels = image.pixels * count if image else n * depth
@@ -219,22 +221,16 @@ def cuts(w: Convolution, target: Target, block: Sizes) -> Iterator[Cut]:
                 yield cut
 
 
-def longest_part(w: Convolution, target: Target, block: Sizes) -> int:
-    """How long a part of a step may be: L0A and L0B hold two of them."""
-    m, n, room = block.m, block.lines * block.cols, target.core_memories
-    left, right = (n, m) if w.turned else (m, n)
-    # beside two parts there may be two of the bias
-    return min(room["l0a"] // left, room["l0b"] // right) * 8 // (2 * w.bits) - w.unit
-
-
 def pixel_blocks(w: Convolution, unit: int) -> list[tuple[int, int]]:
     """Lines and columns of blocks: one line, or some whole lines."""
     lines, cols = w.result[-2:]
     blocks = [(1, c) for c in extents(cols, unit)]
     if not w.single_lines:
-        blocks += [(n, align_up(cols, unit)) for n in range(2, lines + 1)]
+        even = {ceil(lines / n) for n in range(1, lines)} - {1}  # as few as give as many blocks
         few = unit // gcd(cols, unit)  # lines whose pixels fill whole fractals
-        blocks += [(n, cols) for n in range(few, lines + few, few) if few > 1]
+        exact = {align_up(n, few) for n in even | {1} if few > 1}
+        blocks += [(n, align_up(cols, unit)) for n in sorted(even - exact)]
+        blocks += [(n, cols) for n in sorted(exact)]
     return blocks
 
 

@@ -53,7 +53,7 @@ from math import ceil, gcd, inf, prod
 
 from xdsl.dialects.builtin import f32
 from xdsl.dialects.scf import ForOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.elementwise import CastOp, CeilOp, FloorOp, RoundOp
 from ge.dialects.graph.quantization import LookupOp
@@ -128,11 +128,13 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
             rate = min(rate, share.l2_write)
             if memory is not Memory.UB:
                 return found.count * found.size / rate
-            return found.instructions * target.mte2_start_cycles + found.cycles(rate, target)
+            return found.cycles(rate, target)
         case MoveOp():
             return move_cycles(op, target)
         case UnfoldOp():
-            return unfold_cycles(op, target)
+            w, t = op.windows, tile_type(op.target)
+            rate = window_rate(w.kernel, w.strides, w.dilations, target)
+            return l0_cycles(t.space, t.bytes, target, rate)
         case PushOp():
             rate = push_rate(tile_type(op.source).space, target)
             return storage_bytes(numel(sizes), fifo_type(op.target).element) / rate
@@ -141,7 +143,8 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
             size = storage_bytes(numel(sizes), fifo_type(op.source).element)
             return target.mte2_start_cycles + size / rate
         case MmadOp():
-            return mmad_cycles(op, target)
+            lhs, cols = tile_type(op.lhs), tile_type(op.rhs).cols.data
+            return mmad_cycles(lhs.rows.data, cols, lhs.cols.data, lhs.element, target)
         case MapOp():
             return map_cycles(op, target)
         case ReduceOp():
@@ -168,8 +171,7 @@ def load_cycles(op: LoadOp, sizes: tuple[int, ...], share: Share, target: Target
     hbm = share.hbm.get(view.source, inf)
     size = bytes_of_blocks(view, found.size, target.gm_block_bytes)
     if t.space is Memory.UB:
-        alone = found.instructions * target.mte2_start_cycles + found.cycles(rate, target)
-        return max(alone, found.count * size / hbm)
+        return max(found.cycles(rate, target), found.count * size / hbm)
     starts = 1
     if target.split_cores and t.rows.data > 1:
         stride = box_row_stride(view)
@@ -177,9 +179,11 @@ def load_cycles(op: LoadOp, sizes: tuple[int, ...], share: Share, target: Target
             starts = prod(sizes[i] for i in view.box_dims[0])
         else:
             rate *= share_of(stride, t.element)
-    is_apart = any(view.box_steps[dim] > 1 for dim in view.box_dims[1])
-    moved = found.cycles(rate, target) if is_apart else found.count * found.size / rate
-    return max(starts * target.mte2_start_cycles + moved, found.count * size / hbm)
+    if any(view.box_steps[dim] > 1 for dim in view.box_dims[1]):
+        alone = pieces_cycles(starts, found.count, found.size, rate, target)
+    else:
+        alone = starts * target.mte2_start_cycles + found.count * found.size / rate
+    return max(alone, found.count * size / hbm)
 
 
 def bytes_of_blocks(view: ViewOp, size: int, block: int) -> float:
@@ -226,16 +230,13 @@ def move_cycles(op: MoveOp, target: Target) -> float:
         return max(on_tile(name, tile, target) for tile in (op.source, op.target))
     if memory is Memory.L1:
         return tile_type(op.target).bytes / target.stated("l0c_to_l1_rate")
+    return l0_cycles(memory, source.bytes, target)
+
+
+def l0_cycles(memory: Memory, size: float, target: Target, most: float = inf) -> float:
+    """Of bytes from L1, at `most` so many a cycle."""
     rate = target.l1_to_l0a_rate if memory is Memory.L0A else target.l1_to_l0b_rate
-    return target.mte1_start_cycles + source.bytes / rate
-
-
-def unfold_cycles(op: UnfoldOp, target: Target) -> float:
-    w, t = op.windows, tile_type(op.target)
-    rate = window_rate(w.kernel, w.strides, w.dilations, target)
-    if t.space is Memory.L0B:
-        rate = min(rate, target.l1_to_l0b_rate)
-    return target.mte1_start_cycles + t.bytes / rate
+    return target.mte1_start_cycles + size / min(rate, most)
 
 
 def box_row_stride(view: ViewOp) -> int:
@@ -259,8 +260,13 @@ class Pieces:
     size: int
 
     def cycles(self, rate: float, target: Target) -> float:
-        least = target.mte2_piece_cycles if self.count > 1 else 0.0
-        return self.count * max(self.size / rate, least)
+        """To UB, or from there."""
+        return pieces_cycles(self.instructions, self.count, self.size, rate, target)
+
+
+def pieces_cycles(starts: float, count: float, size: float, rate: float, target: Target) -> float:
+    least = target.mte2_piece_cycles if count > 1 else 0.0
+    return starts * target.mte2_start_cycles + count * max(size / rate, least)
 
 
 def pieces(view: ViewOp, sizes: tuple[int, ...], tile: SSAValue) -> Pieces:
@@ -292,11 +298,10 @@ def pieces(view: ViewOp, sizes: tuple[int, ...], tile: SSAValue) -> Pieces:
 # ---- the cube --------------------------------------------------------------------------------
 
 
-def mmad_cycles(op: MmadOp, target: Target) -> float:
-    lhs, cols = tile_type(op.lhs), tile_type(op.rhs).cols.data
-    k0 = 32 * 8 // bitwidth(lhs.element)
-    blocks = ceil(lhs.rows.data / 16) * ceil(cols / 16) * ceil(lhs.cols.data / k0)
-    rate = peak_macs(lhs.element, target) * target.cube_efficiency
+def mmad_cycles(m: int, n: int, k: int, element: Attribute, target: Target) -> float:
+    k0 = 32 * 8 // bitwidth(element)
+    blocks = -(-m // 16) * -(-n // 16) * -(-k // k0)
+    rate = peak_macs(element, target) * target.cube_efficiency
     return target.mmad_start_cycles + blocks * k0 * 256 / rate
 
 

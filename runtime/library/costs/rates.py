@@ -1,5 +1,7 @@
 """Rates of a core, by element types and shapes."""
 
+from functools import lru_cache
+
 from xdsl.ir import Attribute
 
 from ge.dialects.support.element_types import bitwidth, row_of
@@ -13,6 +15,7 @@ STRIDES = ((512, 1.0), (256, 0.8), (128, 0.5), (32, 0.4), (1, 0.3))
 MOST_STRIDE = 65535  # elements from one row of an operand of the cube to the next: official
 
 
+@lru_cache(256)
 def peak_macs(element: Attribute, target: Target) -> float:
     """Multiply-accumulates a cycle of a cube core. A type that the target does not list is scaled
     from f16 by the square of its width, which is the area of a multiplier."""
@@ -22,12 +25,14 @@ def peak_macs(element: Attribute, target: Target) -> float:
     return target.macs_per_cycle["f16"] * (16 / max(bitwidth(element), 16)) ** 2
 
 
+@lru_cache(4096)
 def share_of(stride: int, element: Attribute) -> float:
     """Share of the full rate of loading rows that lie so many elements apart."""
     size = stride * bitwidth(element) // 8
     return next(share for unit, share in STRIDES if size % unit == 0)
 
 
+@lru_cache(1024)
 def window_rate(kernel: Shape, strides: Shape, dilations: Shape, target: Target) -> float:
     """Bytes a cycle of windows from L1 to L0A (official): less where they have several rows, or
     strides; an eighth where they are dilated."""

@@ -4,13 +4,13 @@ A core takes a block of m x n sums at a time. Its operands come to L1 `k` deep a
 there to L0A and L0B `part` deep. There are two of each buffer: the next ones come while the cube
 works. With two `sums` in L0C the next block begins while one is taken out.
 
-Of the cuts that fit the fastest is taken, by an estimate from the target's facts: the busiest pipe
-sets the pace of a block; the first load and the last store stand alone.
+Of the cuts that fit the fastest is taken, by what they ask of the pipes.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from math import ceil, gcd, inf, lcm
 
 from xdsl.ir import Attribute
@@ -19,8 +19,9 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK, FRACTAL
+from ge.runtime.library.choices import fastest
 from ge.runtime.library.costs.instructions import REPEAT_BYTES
-from ge.runtime.library.costs.rates import MOST_STRIDE, peak_macs, share_of
+from ge.runtime.library.costs.paces import Core, paced
 
 SUM_BYTES = 4  # of f32 and of i32
 VECTOR_OPS = 6  # cycles of a repeat that epilogues take, about
@@ -64,12 +65,6 @@ class Matrices:
     computing: tuple[Computing | None, Computing | None] = (None, None)
     splits: int = 1
     last_wave: bool = False
-
-    @cached_property
-    def shares(self) -> tuple[float, float]:
-        """Of the full rate, for rows of either."""
-        lhs, rhs = (share_of(stride, self.element) for stride in self.strides)
-        return lhs, rhs
 
     @cached_property
     def bits(self) -> int:
@@ -118,7 +113,7 @@ SPLITS = (2, 3, 4, 6, 8, 12, 16, 24)  # cores that share the terms of a block's 
 def best_shared_wave(p: Matrices, target: Target, most: float) -> tuple[Cut, int] | None:
     """The fastest cut whose last wave is shared, and by how many cores each of its blocks; None:
     none takes less than so many cycles."""
-    cores, found = target.cube_cores, None
+    core, cores, found = Core.of(target), target.cube_cores, None
     for cut in cuts(p, p.units, target):
         waves, left = cut.waves(p, cores)
         if not left:
@@ -126,24 +121,15 @@ def best_shared_wave(p: Matrices, target: Target, most: float) -> tuple[Cut, int
         each, alone = pace(cut, p, target)
         if waves * each + alone >= most:
             continue
-        steps = ceil(p.k / cut.k)
+        steps, (m, n) = ceil(p.k / cut.k), (min(cut.m, p.m), min(cut.n, p.n))
+        after = epilogue(left * m * n / target.vector_cores, p, core)
         for splits in (n for n in SPLITS if n <= min(cores // left, steps)):
             part, _ = pace(cut, replace(p, splits=splits), target)
-            time = waves * each + part + alone + merging_blocks(cut, p, left, splits, target)
+            merged = core.merging(splits, ceil(left * m / target.vector_cores), n)
+            time = waves * each + part + alone + merged + after
             if time < most:
                 most, found = time, (cut, splits)
     return found
-
-
-def merging_blocks(cut: Cut, p: Matrices, left: int, splits: int, target: Target) -> float:
-    """Cycles of a barrier, and of adding the parts of so many blocks, of which each vector core has
-    some rows."""
-    rate = target.gm_to_ub_rate or target.l0c_to_ub_rate
-    size = left * min(cut.m, p.m) * min(cut.n, p.n) / target.vector_cores
-    starts = target.mte2_start_cycles + target.vector_start_cycles
-    each = SUM_BYTES / rate + CYCLES * SUM_BYTES / REPEAT_BYTES
-    after = size * (bitwidth(p.result) / 8 / rate + VECTOR_OPS * SUM_BYTES / REPEAT_BYTES)
-    return 2 * target.cross_flag_cycles + splits * (starts + size * each) + after
 
 
 @lru_cache(1024)
@@ -172,62 +158,25 @@ def columns_together(cut: Cut, p: Matrices, target: Target) -> int:
 @lru_cache(1024)
 def best_cut(ps: tuple[Matrices, ...], target: Target) -> Cut | None:
     """The fastest cut for all of these, of one m and k; None: there is none that fits."""
-    best, least, estimate = None, inf, Estimate.of(ps, target)
-    for cut in estimate.cuts:
-        if (found := estimate.cycles(cut, least)) < least:
-            best, least = cut, found
-    return best
+    return fastest(all_cuts(ps, target), partial(cycles, Counter(ps), target))
 
 
-def all_cuts(ps: Sequence[Matrices], target: Target) -> Iterator[tuple[float, Cut]]:
-    """Those for all of these, of one m and k, and the cycles that they take by the estimate."""
-    estimate = Estimate.of(ps, target)
-    return ((estimate.cycles(cut), cut) for cut in estimate.cuts)
+def all_cuts(ps: Sequence[Matrices], target: Target) -> Iterator[Cut]:
+    """Those that fit all of these."""
+    largest = max(ps, key=lambda p: (p.terms, p.n, p.m))
+    m, n, k = (lcm(*sizes) for sizes in zip(*{p.units for p in ps}, strict=True))
+    return cuts(largest, (m, n, k), target)
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """Cycles of cuts for matrices of one m and k: `numbers` are those of `ps` that there are, many
-    of which are of the same sizes."""
-
-    ps: Sequence[Matrices]
-    numbers: Sequence[int]
-    target: Target
-
-    @classmethod
-    def of(cls, ps: Sequence[Matrices], target: Target) -> "Estimate":
-        number = {p: i for i, p in enumerate(dict.fromkeys(ps))}
-        return cls(list(number), [number[p] for p in ps], target)
-
-    @property
-    def cuts(self) -> Iterator[Cut]:
-        """Those that fit all of the matrices."""
-        largest = max(self.ps, key=lambda p: (p.terms, p.n, p.m))
-        m, n, k = (lcm(*sizes) for sizes in zip(*(p.units for p in self.ps), strict=True))
-        return cuts(largest, (m, n, k), self.target)
-
-    def cycles(self, cut: Cut, most: float = inf) -> float:
-        """Of the busiest core; any number from `most` on where it takes so many."""
-        if len(self.numbers) == 1:
-            return self.cycles_alone(cut, self.ps[0], most)
-        count = [cut.blocks(p) for p in self.ps]
-        blocks = [count[i] for i in self.numbers]
-        rounds = ceil(sum(blocks) / self.target.cube_cores)
-        limit = most / rounds if len(self.ps) == 1 else inf
-        once = [pace(cut, p, self.target, limit) for p in self.ps]
-        paces = [once[i] for i in self.numbers]
-        mean = sum(n * each for n, (each, _) in zip(blocks, paces, strict=True)) / sum(blocks)
-        shared = (self.ps[i] for i in self.numbers if self.ps[i].splits > 1)
-        merged = sum(merging(p, self.target) for p in shared)
-        return rounds * mean + max(alone for _, alone in paces) + merged
-
-    def cycles_alone(self, cut: Cut, p: Matrices, most: float) -> float:
-        """Where there is one of the matrices."""
-        blocks = cut.blocks(p)
-        rounds = ceil(blocks / self.target.cube_cores)
-        each, alone = pace(cut, p, self.target, most / rounds)
-        merged = merging(p, self.target) if p.splits > 1 else 0.0
-        return rounds * (blocks * each / blocks) + alone + merged
+def cycles(ps: Counter[Matrices], target: Target, cut: Cut, most: float = inf) -> float:
+    """Of the busiest core; infinite where the cube of one alone takes `most`."""
+    blocks = [cut.blocks(p) * count for p, count in ps.items()]
+    rounds = ceil(sum(blocks) / target.cube_cores)
+    limit = most / rounds if len(ps) == 1 else inf
+    paces = [pace(cut, p, target, limit) for p in ps]
+    mean = sum([n * each for n, (each, _) in zip(blocks, paces, strict=True)]) / sum(blocks)
+    merged = sum([n * merging(p, target) for p, n in ps.items() if p.splits > 1])
+    return rounds * mean + max([alone for _, alone in paces]) + merged
 
 
 def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[Cut]:
@@ -274,60 +223,42 @@ def extents(size: int, unit: int, sizes: tuple[int, ...] = SIZES) -> tuple[int, 
     return tuple(dict.fromkeys(align_up(s, unit) for s in even))
 
 
-def cycles(cut: Cut, ps: Sequence[Matrices], target: Target) -> float:
-    """Of the busiest core."""
-    return Estimate.of(ps, target).cycles(cut)
-
-
 def merging(p: Matrices, target: Target) -> float:
-    """Cycles of a barrier, and of adding the parts of sums, of which each vector core has some
-    columns."""
-    cores = target.vector_cores
-    rate = target.gm_to_ub_rate or target.l0c_to_ub_rate
-    starts = 3 * target.mte2_start_cycles + 2 * target.vector_start_cycles
-    each = SUM_BYTES / rate + CYCLES * SUM_BYTES / REPEAT_BYTES
-    parts = p.splits * p.terms
-    return 2 * target.cross_flag_cycles + parts * (starts + p.m * ceil(p.n / cores) * each)
+    """Cycles of adding the parts of sums, of which each vector core has some columns."""
+    return Core.of(target).merging(p.splits * p.terms, p.m, ceil(p.n / target.vector_cores))
+
+
+def epilogue(elements: float, p: Matrices, core: Core) -> float:
+    """Cycles of what follows sums on a vector core."""
+    return elements * (p.result_bits / 8 / core.back_rate + VECTOR_OPS * SUM_BYTES / REPEAT_BYTES)
 
 
 def pace(cut: Cut, p: Matrices, target: Target, most: float = inf) -> tuple[float, float]:
     """Cycles of a block, and of what no other work goes on beside. Where the cube alone takes
     `most` for a block, how its operands come is not asked: then they are infinite."""
-    bits, steps = p.bits, -(-p.k // cut.k // p.splits)
-    if p.m <= cut.m - FRACTAL:  # of a group with less rows than others
-        cut = replace(cut, m=align_up(p.m, FRACTAL))
+    core, size, steps = Core.of(target), p.bits / 8, -(-p.k // cut.k // p.splits)
+    m = align_up(p.m, FRACTAL) if p.m <= cut.m - FRACTAL else cut.m  # of a group with less rows
     parts = p.terms * cut.k // cut.part
-    feed = cut.m / target.l1_to_l0a_rate + cut.n / target.l1_to_l0b_rate
-    moves = parts * 2 * target.mte1_start_cycles + p.terms * cut.k * bits / 8 * feed
-    macs = p.terms * cut.m * cut.n * cut.k / peak_macs(p.element, target)
-    macs += parts * target.mmad_start_cycles
-    size = p.terms * min(cut.m, p.m) * min(cut.n, p.n)
-    width = SUM_BYTES if p.splits > 1 else p.result_bits / 8
-    out = size * width / (target.l0c_out_rate or target.l0c_to_ub_rate)
-    cube = steps * macs + (out if cut.sums == 1 else 0)
-    if max(steps * moves, cube, out) >= most:
+    macs = core.mmad(m, cut.n, cut.part, p.element)
+    elements = p.terms * min(m, p.m) * min(cut.n, p.n)
+    out = core.out(elements * (SUM_BYTES if p.splits > 1 else p.result_bits / 8))
+    cube = steps * parts * macs + (out if cut.sums == 1 else 0)
+    if max(cube, out) >= most:
         return inf, inf
-    load = loads(cut, p, target)
-    vector = computes(cut, p, target) * steps
+    feed = core.feed(m * cut.part * size, cut.n * cut.part * size)
+    load, beside, computed = operands(replace(cut, m=m) if m < cut.m else cut, p, target)
+    after = 0.0
     if p.passing and p.splits == 1:
-        rate = target.gm_to_ub_rate or target.l0c_to_ub_rate
-        each = p.result_bits / 8 / rate + VECTOR_OPS * SUM_BYTES / REPEAT_BYTES
-        vector += size * each / target.vector_parts
-    return max(steps * load, steps * moves, cube, out, vector), load + macs / parts + out + vector
-
-
-def computes(cut: Cut, p: Matrices, target: Target) -> float:
-    """Cycles of the vector cores for the operands of a step that they compute, tile by tile: each
-    instruction starts, and one that meets a number a row does for each row or each repeat."""
-    cycles, parts = 0.0, target.vector_parts
-    for size, computing in zip((cut.m, p.terms * cut.n), p.computing, strict=True):
-        if computing is not None:
-            rows, cols = (cut.k, size) if computing.by_terms else (size, cut.k)
-            each = max(heights(rows, cols, parts, MOST_COMPUTED), default=FRACTAL // parts)
-            starts = computing.instructions + min(each, ceil(cols * SUM_BYTES / REPEAT_BYTES))
-            cycles += ceil(rows / each) * starts * target.vector_start_cycles
-            cycles += size * cut.k * computing.instructions * CYCLES * p.bits / 8 / REPEAT_BYTES
-    return cycles / parts
+        after = epilogue(elements / target.vector_parts, p, core)
+    times = steps * parts
+    return paced(
+        (steps * load, steps),
+        (steps * beside, steps),
+        (times * feed, times),
+        (cube, times),
+        (out, 1),
+        (steps * computed + after, steps if computed else 1),
+    )
 
 
 def heights(rows: int, cols: int, parts: int, most: int) -> Iterator[int]:
@@ -338,30 +269,28 @@ def heights(rows: int, cols: int, parts: int, most: int) -> Iterator[int]:
     return (size for size in sizes if size * cols <= most)
 
 
-def loads(cut: Cut, p: Matrices, target: Target) -> float:
-    """Cycles of loading the operands of a step. What is computed is loaded by the vector cores, row
-    by row, and once more from L2."""
-    depth, counts = p.k / ceil(p.k / cut.k), cut.counts(p)
-    width = p.bits / 8
-    lines = min(cut.m, p.m), p.terms * min(cut.n, p.n)
-    hbm = target.hbm_rate * target.hbm_efficiency * target.hbm_read_efficiency
-    load = (1 + p.terms) * target.mte2_start_cycles
-    facts = p.batches, p.shares, p.strides, p.computing
-    sides = zip(lines, (1, p.terms), counts[::-1], *facts, strict=True)
-    for line, terms, others, batch, kept, stride, computing in sides:
-        share, size = hbm * others * p.batch / batch, line * depth
+def operands(cut: Cut, p: Matrices, target: Target) -> tuple[float, float, float]:
+    """Cycles of a step: of loading its operands; of loading those that the vector cores compute
+    first, row by row; and of computing them."""
+    core, depth, load, beside, computed = Core.of(target), p.k / ceil(p.k / cut.k), 0.0, 0.0, 0.0
+    sizes, lines = (cut.m, cut.n), (min(cut.m, p.m), min(cut.n, p.n))
+    vectors, facts = target.vector_parts, (p.batches, p.strides, p.computing)
+    sides = zip(sizes, lines, (1, p.terms), cut.counts(p)[::-1], *facts, strict=True)
+    for whole, line, terms, others, batch, stride, computing in sides:
+        users, width = others * p.batch / batch, depth * p.bits / 8
         if computing is None:
-            rate = target.l2_read_rate
-            if target.split_cores and stride <= MOST_STRIDE:
-                rate *= kept
-            elif target.split_cores:  # an instruction for each of the rows in memory
-                load += (line - 1) * target.mte2_start_cycles
-            load += size * width / min(rate, share)
-        else:
-            parts = target.vector_parts
-            rate = parts * (target.gm_to_ub_rate or target.l0c_to_ub_rate)
-            pieces = terms * depth if computing.by_terms else line
-            beside = max(pieces * target.mte2_piece_cycles / parts, size * computing.bytes / rate)
-            beside = max(beside + target.mte2_start_cycles, size * computing.bytes / share)
-            load += max(size * width / target.l2_read_rate, beside)
-    return load
+            load += terms * core.load_rows(line, width, stride, p.element, users)
+            continue
+        load += core.load(terms * line * width)
+        pieces = terms * (depth if computing.by_terms else line) / vectors
+        size = terms * line * depth * computing.bytes
+        beside += max(core.ub(pieces, size / vectors / pieces), size / (core.hbm * users))
+        # tile by tile: each instruction starts, and one that meets a number a row does for each row
+        # or each repeat
+        rows, cols = (cut.k, terms * whole) if computing.by_terms else (terms * whole, cut.k)
+        each = max(heights(rows, cols, vectors, MOST_COMPUTED), default=FRACTAL // vectors)
+        starts = computing.instructions + min(each, ceil(cols * SUM_BYTES / REPEAT_BYTES))
+        computed += ceil(rows / each) / vectors * starts * target.vector_start_cycles
+        repeats = rows * cols * p.bits / 8 / REPEAT_BYTES / vectors
+        computed += repeats * computing.instructions * CYCLES
+    return load, beside, computed

@@ -10,8 +10,10 @@ terms of few rows, and those of the blocks that are left where all cores have ha
 estimate says that this takes less time (`split_sums.py`).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import gcd, inf, lcm
 
 from xdsl.dialects.builtin import i8
@@ -20,7 +22,8 @@ from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.support.access import Access
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import FRACTAL, Memory
-from ge.runtime.library.choices import chosen, is_open
+from ge.runtime.library.choices import chosen, is_free, is_open
+from ge.runtime.library.costs.paces import Core
 from ge.runtime.library.launch import Launch, NotLowered, Replaced, Written
 from ge.runtime.library.matmul.blocks import (
     SPLITS,
@@ -58,7 +61,10 @@ def written_for(launch: Launch) -> Written:
     target = launch.target
     sections = with_copies(target, sections)
     ps = tuple(p for s in sections for p in s.shapes)
-    cut = chosen(lambda: best_cut(ps, target), lambda: all_cuts(ps, target))
+    if is_free():
+        cut = best_cut(ps, target)
+    else:
+        cut = chosen(lambda: all_cuts(ps, target), partial(cycles, Counter(ps), target))
     if cut is None:
         raise NotLowered("no block of it fits on a core")
     if (with_parts := with_splits(launch.target, sections, cut)) is not None:
@@ -101,14 +107,14 @@ def with_copies(target: Target, sections: Sequence[Section]) -> Sequence[Section
 
     def cycles_of(section: Section) -> float:
         cut = best_cut(section.shapes, target)
-        return inf if cut is None else cycles(cut, section.shapes, target)
+        return inf if cut is None else cycles(Counter(section.shapes), target, cut)
 
-    least, best, start = cycles_of(first), first, target.kernel_start_us
+    least, best = cycles_of(first), first
     for copied_sides in choices(sides):
         section = replace(first, copied=copied_sides)
         time = cycles_of(section) + sum(copying(o, target) for o in section.copied_operands)
         if not first.has_vector_cores:
-            time += (start.get("mixed", 0) - start.get("cube", 0)) * target.cycles_per_us
+            time += Core.of(target).late("mixed", "cube")
         if time < least:
             least, best = time, section
     return [best]
@@ -121,10 +127,10 @@ def with_splits(
     for any number of blocks."""
     if is_open() or not all(map(may_share, sections)):
         return None
-    start, ps = target.kernel_start_us, tuple(s.p for s in sections)
-    least = cycles(cut, ps, target)
+    ps = tuple(s.p for s in sections)
+    least = cycles(Counter(ps), target, cut)
     if not any(s.has_vector_cores for s in sections):  # they would have to be started
-        least -= (start.get("mixed", 0) - start.get("cube", 0)) * target.cycles_per_us
+        least -= Core.of(target).late("mixed", "cube")
     if ps[0].m > FRACTAL:
         return with_last_wave(target, sections, least)
     found = None
@@ -132,7 +138,7 @@ def with_splits(
         shared_terms = [replace(s, splits=splits) for s in sections]
         ps = tuple(s.p for s in shared_terms)
         new = best_cut(ps, target)
-        if new is not None and (time := cycles(new, ps, target)) < least:
+        if new is not None and (time := cycles(Counter(ps), target, new)) < least:
             least, found = time, (shared_terms, new)
     return found
 

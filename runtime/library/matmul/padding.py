@@ -12,10 +12,11 @@ what the cube loads again and again comes at the full rate.
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from math import ceil, inf, prod
+from math import ceil, prod
 
 from ge.dialects.support.types import align_up
 from ge.dialects.targets.target import Target
+from ge.runtime.library.costs.paces import Core, cycles_of_blocks
 from ge.runtime.library.costs.rates import MOST_STRIDE, share_of
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar, ceil_div
@@ -51,16 +52,12 @@ def choices(sides: Sequence[int]) -> Iterator[frozenset[int]]:
 
 def copying(operand: Operand, target: Target) -> float:
     """Cycles of a copy: what the vector cores or HBM take."""
-    width, (*_, cols) = operand.bits / 8, operand.shape
-    rows, cores = prod(operand.shape[:-1]), target.vector_cores
-    each, read = rows / cores * cols * width, target.gm_to_ub_rate or target.l0c_to_ub_rate
-    height, wide = tile_shape(operand, cols)
-    tiles, across = ceil(rows / height), ceil(cols / wide)
-    load = ceil(tiles * across / cores) * target.mte2_start_cycles
-    load += max(each / read, rows * across / cores * target.mte2_piece_cycles)
-    hbm = target.hbm_rate * target.hbm_efficiency * target.hbm_read_efficiency * target.cube_cores
-    store = each / target.ub_out_rate if target.ub_out_rate else inf
-    return max(load, rows * cols * width / hbm, store) + 2 * target.cross_flag_cycles
+    core, size, (*_, cols) = Core.of(target), operand.bits / 8, operand.shape
+    rows, (height, wide) = prod(operand.shape[:-1]), tile_shape(operand, cols)
+    turns = ceil(ceil(rows / height) * ceil(cols / wide) / target.vector_cores)
+    load, store = core.ub(height, wide * size), core.store(height, wide * size)
+    time = cycles_of_blocks(turns, (load, 1), (store, 1))
+    return core.barrier + max(time, rows * cols * size / (core.hbm * target.cube_cores))
 
 
 def tile_shape(operand: Operand, cols: int) -> tuple[int, int]:

@@ -21,7 +21,6 @@ from functools import cached_property, reduce
 from itertools import product
 from math import ceil, prod
 
-from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.convolution import ConvOp
@@ -32,15 +31,13 @@ from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
 from ge.runtime.library.choices import in_order
-from ge.runtime.library.costs.cycles import PARTIAL_CYCLES
-from ge.runtime.library.costs.instructions import REPEAT_BYTES
+from ge.runtime.library.costs.paces import Core, cycles_of_blocks
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Index, Scalar
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
 from ge.runtime.library.programs import fits
 from ge.runtime.library.pulling import Pull, number
-from ge.runtime.library.windows.sliding import vector_us
 
 Pair = tuple[int, int]
 
@@ -147,27 +144,22 @@ class Cut:
 
     def cycles(self, w: Pixels, target: Target) -> float:
         """Of the busiest core."""
-        size = bitwidth(element_type(w.op.input)) // 8
-        pixels = len(w.phases) * prod(self.loaded(w))
-        rate = target.gm_to_ub_rate or target.l2_read_rate
-        pieces = pixels // self.loaded(w)[1] * self.channels if w.turns else pixels
-        load = max(
-            pixels * max(self.channels * size, BLOCK) / rate, pieces * target.mte2_piece_cycles
-        )
-        load += len(w.phases) * target.mte2_start_cycles
-        row = self.channels * bitwidth(f32) // 8
-        least, most = sorted(
-            (ceil(row / REPEAT_BYTES), self.cols)
-        )  # an instruction a row, or column
-        product = least * target.vector_start_cycles + 2 * least * most
-        product += self.cols * PARTIAL_CYCLES * (row % REPEAT_BYTES > 0)
-        total = target.vector_start_cycles + 2 * ceil(self.cols * row / REPEAT_BYTES)
-        vector = self.lines * prod(w.kernel) * (product + total)
+        core, size = Core.of(target), bitwidth(element_type(w.op.input)) / 8
+        (high, wide), taps, row = self.loaded(w), prod(w.kernel), self.channels * 4
         if w.turns:
-            turned = (pixels + self.lines * self.cols) * self.channels * size / REPEAT_BYTES
-            vector += turned * target.vector_cycles.get("transpose", 1)
-        turns = ceil(self.blocks(w) / target.vector_cores)
-        return turns * max(load, vector) + min(load, vector)
+            load = core.ub(high * self.channels, wide * size)
+        else:
+            pixels = len(w.phases) * high * wide
+            load = core.ub(pixels, self.channels * size, len(w.phases))
+        # each row of a tap's tile meets the one row of weights
+        tap = core.vector("mul", self.cols, row, self.cols > 1)
+        tap += core.vector("add" if size == 4 else "cast add", self.cols, row)
+        vector = self.lines * taps * tap
+        if w.turns:
+            for pixels in (high * wide, self.lines * self.cols):
+                vector += core.vector("transpose", pixels, self.channels * size)
+        rounds = ceil(self.blocks(w) / target.vector_cores)
+        return cycles_of_blocks(rounds, (load, 1), (vector, 1))
 
 
 def cuts(w: Pixels, target: Target) -> list[Cut]:
@@ -205,10 +197,8 @@ def by_blocks(launch: Launch, w: Pixels, value: SSAValue, cut: Cut) -> Written:
     def write(c: Tracer, arguments: Arguments) -> None:
         Blocks(c, launch, w, value, cut, arguments).write()
 
-    cores, us = (
-        min(cut.blocks(w), launch.target.vector_cores),
-        vector_us(cut.cycles(w, launch.target), launch.target),
-    )
+    cores = min(cut.blocks(w), launch.target.vector_cores)
+    us = Core.of(launch.target).us("vector", cut.cycles(w, launch.target))
     return Written(write, cores, w.shapes, us)
 
 

@@ -33,7 +33,7 @@ from ge.dialects.support.types import align_up, element_type
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
 from ge.runtime.library.choices import in_order
-from ge.runtime.library.costs.instructions import REPEAT_BYTES
+from ge.runtime.library.costs.paces import Core, cycles_of_blocks
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Index, Scalar, SharedIndex, minimum
 from ge.runtime.library.language.tracing import Tracer
@@ -82,26 +82,23 @@ class Cut:
 
     def cycles(self, p: Pool, target: Target) -> float:
         """Of the busiest core."""
-        w, wide = p.w, p.wide(self.cols)
+        core, w, rows, wide = Core.of(target), p.w, self.rows(p), p.wide(self.cols)
         loads, taps = len(w.loads), sum(len(w.phases[phase]) for _, phase in w.loads)
-        size = self.rows(p) * wide * w.bits / 8
-        least, rate = target.mte2_piece_cycles, target.gm_to_ub_rate or target.l2_read_rate
-        load = max(size / rate, self.rows(p) * least) + target.mte2_start_cycles
-        load *= loads * p.columns
-        once = self.rows(p) * wide * bitwidth(p.sums) / 8 / REPEAT_BYTES
-        each = 1 if bitwidth(p.sums) == w.bits else 2  # a cast
-        steps = [(2 * loads, loads * p.columns * each * once), (taps, 2 * taps * once)]
+        load = core.ub(rows, wide * w.bits / 8) * loads * p.columns
+        cast = "" if bitwidth(p.sums) == w.bits else "cast"
+
+        def each(names: str, cols: int) -> float:
+            return core.vector(names, rows, cols * bitwidth(p.sums) / 8)
+
+        vector = loads * p.columns * each(cast, wide) + taps * each("max", wide)
         if p.takes:
-            taken = once * self.cols / wide * w.kernel[-1]
-            steps += [(w.kernel[-1], taken * (target.vector_cycles_of("gather") + 2))]
+            vector += w.kernel[-1] * each("gather max", self.cols)
         elif p.columns > 1:
-            steps += [(loads, loads * 2 * (p.columns - 1) * once)]
-        steps += [(4, 4 * once * self.cols / wide)] if p.covered else []
-        vector = sum(count * target.vector_start_cycles + cycles for count, cycles in steps)
-        lines = self.channels * self.lines
-        store = lines * max(self.cols * w.bits / 8 / target.ub_out_rate, least)
-        turns = ceil(self.blocks(p) / target.vector_cores)
-        return turns * max(load, vector, store) + load + store
+            vector += loads * (p.columns - 1) * each("max", wide)
+        vector += each("mul mul", self.cols) if p.covered else 0.0
+        store = core.store(self.channels * self.lines, self.cols * w.bits / 8)
+        rounds = ceil(self.blocks(p) / target.vector_cores)
+        return cycles_of_blocks(rounds, (load, 1), (vector, 1), (store, 1))
 
 
 def cuts(p: Pool, rest: Rest) -> list[Cut]:

@@ -28,7 +28,7 @@ from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
 from ge.runtime.library.choices import in_order
-from ge.runtime.library.costs.instructions import REPEAT_BYTES
+from ge.runtime.library.costs.paces import Core, cycles_of_blocks
 from ge.runtime.library.language.indices import Scalar, maximum, minimum
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Expression, Tile, cast, columns, rows, unary
@@ -205,30 +205,25 @@ class Cut:
 
     def cycles(self, w: Resizing, target: Target) -> float:
         """Of the busiest core."""
-        size, wide = bitwidth(element_type(w.op.input)) / 8, w.wide(self.cols)
-        rate = target.gm_to_ub_rate or target.l2_read_rate
-        piece = max(wide * size / rate, target.mte2_piece_cycles) + target.mte2_start_cycles
-        load = w.loads * self.lines * piece
+        core, wide = Core.of(target), w.wide(self.cols)
+        piece = wide * bitwidth(element_type(w.op.input)) / 8
+        load = w.loads * self.lines * core.ub(1, piece)
 
         def mapped(cols: int) -> float:
             """A product, another one and their sum."""
-            repeats = ceil(cols * 4 / REPEAT_BYTES)
-            starts = min(self.lines, repeats) * target.vector_start_cycles
-            return 3 * starts + 6 * self.lines * repeats
+            apart = core.vector("mul mul", self.lines, cols * 4, self.lines > 1)
+            return apart + core.vector("add", self.lines, cols * 4)
 
-        vector = 0.0 if w.nearest else w.loads // 2 * mapped(wide)
+        sides, vector = 1 if w.nearest else 2, 0.0 if w.nearest else w.loads // 2 * mapped(wide)
         if w.last:
-            repeats = ceil(self.cols * 4 / REPEAT_BYTES)
-            each = target.vector_start_cycles + repeats * target.vector_cycles_of("gather")
-            vector += (1 if w.nearest else 2) * self.lines * each
+            vector += sides * self.lines * core.vector("gather", 1, self.cols * 4)
             vector += 0.0 if w.nearest else mapped(self.cols)
             if self.counts(w)[-1] > 1:  # places of columns, for each block
-                each = target.vector_start_cycles + 2 * repeats
-                vector += (1 if w.nearest else 2) * INSTRUCTIONS * each
+                vector += sides * INSTRUCTIONS * core.vector("add", 1, self.cols * 4)
         if len(w.shape) - 2 in w.axes and not w.nearest:  # places of lines
-            vector += INSTRUCTIONS * target.vector_start_cycles
-        turns = ceil(prod(self.counts(w)) / target.vector_cores)
-        return turns * max(load, vector) + min(load, vector)
+            vector += INSTRUCTIONS * core.vector("add", 1, self.lines * 4)
+        rounds = ceil(prod(self.counts(w)) / target.vector_cores)
+        return cycles_of_blocks(rounds, (load, 1), (vector, 1))
 
 
 def cuts(w: Resizing, target: Target) -> list[Cut]:

@@ -20,7 +20,7 @@ from itertools import product
 from math import ceil, prod
 from typing import Any
 
-from xdsl.dialects.builtin import f32, i8
+from xdsl.dialects.builtin import i8
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.convolution import ConvOp
@@ -31,7 +31,7 @@ from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
 from ge.runtime.library.choices import in_order
-from ge.runtime.library.costs.instructions import REPEAT_BYTES
+from ge.runtime.library.costs.paces import Core, cycles_of_blocks
 from ge.runtime.library.language.indices import Index, Scalar, SharedIndex
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import (
@@ -175,26 +175,24 @@ class Cut:
 
     def cycles(self, w: Sliding, target: Target) -> float:
         """Of the busiest core."""
-        loads, rate = w.kernel[-1] * len(w.loads), target.gm_to_ub_rate or target.l2_read_rate
-        size, lines, taken = self.pixels(w) * w.bits // 8, self.pixels(w) // self.cols, 0.0
+        core, loads, size = Core.of(target), w.kernel[-1] * len(w.loads), w.bits / 8
+        lines, taken = self.pixels(w) // self.cols, 0.0
         if self.takes:
-            repeats = size / REPEAT_BYTES
-            taken = repeats * target.vector_cycles_of("gather")
-            size, lines = self.loaded(w) * w.bits // 8, lines // w.kernel[-1]
+            taken = core.vector("gather", lines, self.cols * size)
+            lines //= w.kernel[-1]
+            load = core.ub(lines, self.loaded(w) * size / lines, len(w.loads))
         elif w.strides[-1] > 1:  # each pixel is a piece
-            size, lines = self.pixels(w) * BLOCK, self.pixels(w)
-        pieces = lines + w.taps * self.rows  # and each weight
-        load = max((size + w.taps * self.rows * BLOCK) / rate, pieces * target.mte2_piece_cycles)
-        load += (loads + w.taps) * target.mte2_start_cycles
-        size = self.lines * self.cols * bitwidth(f32) // 8
-        repeats, partial = ceil(size / REPEAT_BYTES), 16 * (size % REPEAT_BYTES > 0)
-        # a tap is cast, multiplied by a column (a start for each row or repeat) and added
-        starts, cycles = min(self.rows, repeats) + 2, 2 * 2 * repeats + 2 * partial
-        if w.bits < bitwidth(f32):
-            starts, cycles = starts + 1, cycles + target.vector_cycles_of("cast") * repeats
-        vector = taken + w.taps * (starts * target.vector_start_cycles + self.rows * cycles)
-        turns = ceil(self.blocks(w) / target.vector_cores)
-        return turns * max(load, vector) + min(load, vector)
+            load = core.ub(self.pixels(w), BLOCK, loads)
+        else:
+            load = core.ub(lines, self.cols * size, loads)
+        row = self.lines * self.cols * 4
+        tap = core.by_column("mul", self.rows, row) + core.vector("add", self.rows, row)
+        tap += core.vector("cast", self.rows, row) if w.bits < 32 else 0.0
+        return cycles_of_blocks(
+            ceil(self.blocks(w) / target.vector_cores),
+            (load + core.ub(w.taps * self.rows, BLOCK, w.taps), 1),
+            (taken + w.taps * tap, 1),
+        )
 
 
 def cuts(w: Sliding, narrowest: int, target: Target) -> list[Cut]:
@@ -227,13 +225,8 @@ def lower_sliding(launch: Launch) -> Written:
         Blocks(c, w, cut, arguments, rest).write()
 
     cores = min(cut.blocks(w), launch.target.vector_cores)
-    us = vector_us(cut.cycles(w, launch.target), launch.target)
+    us = Core.of(launch.target).us("vector", cut.cycles(w, launch.target))
     return Written(write, cores, w.shapes | rest.shapes, us)
-
-
-def vector_us(cycles: float, target: Target) -> float:
-    """Microseconds of a kernel of vector cores."""
-    return target.kernel_start_us.get("vector", 0.0) + cycles / target.cycles_per_us
 
 
 class Blocks:

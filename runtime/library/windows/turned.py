@@ -23,7 +23,7 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
-from ge.runtime.library.costs.instructions import REPEAT_BYTES
+from ge.runtime.library.costs.paces import Core, cycles_of_blocks
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar
 from ge.runtime.library.language.tracing import Tracer
@@ -103,25 +103,22 @@ class Turned:
 
     def cycles(self, target: Target) -> float:
         """Of the busiest core."""
-        p, w = self.p, self.p.w
-        high, across = w.kernel
-        once = self.loaded * self.cols * w.bits / 8 / REPEAT_BYTES
-        wide = self.loaded * self.cols * bitwidth(p.sums) / 8 / REPEAT_BYTES
-        down, high_blocks = self.counts
-        casts = (across + 1) * wide if p.sums != w.element else 0.0
-        vector = casts + 4 * (across - 1) * once + 2 * (across + high - 2 + bool(p.covered)) * wide
-        starts = min(self.cols, ceil(self.loaded * w.bits / 8 / REPEAT_BYTES))
-        turn = target.vector_cycles_of("transpose") * once + starts * target.vector_start_cycles
-        vector += 2 * turn + (4 * across + high + 4) * target.vector_start_cycles
-        if p.covered and high_blocks > 1:
-            vector += COUNTING * (2 * wide + target.vector_start_cycles)
+        core, p, w = Core.of(target), self.p, self.p.w
+        (high, across), (down, lines) = w.kernel, self.counts
+        size, row = self.cols * w.bits / 8, self.cols * bitwidth(p.sums) // 8
+
+        def each(names: str) -> float:
+            return core.vector(names, self.loaded, row)
+
+        vector = (across - 1) * core.vector("compare select", self.loaded, size)
+        vector += (across + 1) * each("cast") if p.sums != w.element else 0.0
+        vector += (across + high - 2 + bool(p.covered)) * each("max")
+        vector += 2 * core.vector("transpose", self.loaded, size)
+        vector += COUNTING * each("add") if p.covered and lines > 1 else 0.0
         if not self.is_dense:
-            each = self.results * 4 / REPEAT_BYTES * target.vector_cycles_of("gather")
-            vector += self.cols * (target.vector_start_cycles + each)
-        rate, least = target.gm_to_ub_rate or target.l2_read_rate, target.mte2_piece_cycles
-        load = target.mte2_start_cycles + self.cols * max(self.loaded * w.bits / 8 / rate, least)
-        turns = ceil(down * high_blocks / target.vector_cores)
-        return turns * max(load, vector) + min(load, vector)
+            vector += self.cols * core.vector("gather", 1, self.results * 4)
+        load = core.ub(self.cols, self.loaded * w.bits / 8)
+        return cycles_of_blocks(ceil(down * lines / target.vector_cores), (load, 1), (vector, 1))
 
     def written(self, target: Target) -> Written:
         op, w = self.p.op, self.p.w

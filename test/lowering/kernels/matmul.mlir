@@ -2,7 +2,7 @@
 
 // Cores share the blocks of the result. Steps of L1 go on from block to block; two parts of each
 // take turns in L0.
-// CHECK-LABEL: tile.kernel @matmul_tiles(%in0: memref<500x256xf16>, %in1: memref<300x256xf16>, %out0: memref<500x300xf16>) cores
+// CHECK-LABEL: tile.kernel @matmul_tiles(%in0: memref<500x1024xf16>, %in1: memref<300x1024xf16>, %out0: memref<500x300xf16>) cores
 // CHECK: tile.alloc : !tile.ring<2 x [[M:[0-9]+]]x[[N:[0-9]+]]xf32, l0c>
 // CHECK: tile.alloc : !tile.ring<2 x [[M]]x[[K:[0-9]+]]xf16, l1>
 // CHECK: tile.alloc : !tile.ring<2 x [[N]]x[[K]]xf16, l1>
@@ -20,8 +20,8 @@
 // CHECK: tile.store
 
 npu_task.kernel @matmul on cube {
-^bb0(%0: tensor<500x256xf16>, %1: tensor<300x256xf16>):
-  %2 = graph.matmul %0, %1 {transpose_rhs = true} : (tensor<500x256xf16>, tensor<300x256xf16>) -> tensor<500x300xf16>
+^bb0(%0: tensor<500x1024xf16>, %1: tensor<300x1024xf16>):
+  %2 = graph.matmul %0, %1 {transpose_rhs = true} : (tensor<500x1024xf16>, tensor<300x1024xf16>) -> tensor<500x300xf16>
   npu_task.return %2 : tensor<500x300xf16>
 }
 

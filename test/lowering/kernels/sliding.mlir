@@ -2,10 +2,10 @@
 
 // Lines come once for each column of the kernel, with the lines that windows reach beyond a block;
 // lines of windows are parts of them. One map has all products, and the ops after.
-// CHECK-LABEL: tile.kernel @depthwise_tiles(%in0: memref<1x32x16x16xf32>, %in1: memref<32x9xf32>, %out0: memref<1x32x16x16xf32>) cores
+// CHECK-LABEL: tile.kernel @depthwise_tiles(%in0: memref<1x32x40x40xf32>, %in1: memref<32x9xf32>, %out0: memref<1x32x40x40xf32>) cores
 // CHECK-NOT: tile.cube
 // CHECK: scf.for
-// CHECK: tile.view %in0[{{.*}}] sizes [1, [[ROWS:[0-9]+]], [[LINES:[0-9]+]], 16]
+// CHECK: tile.view %in0[{{.*}}] sizes [1, [[ROWS:[0-9]+]], [[LINES:[0-9]+]], 40]
 // CHECK-NEXT: tile.slot
 // CHECK-NEXT: tile.load {{.*}} pad 0.0
 // CHECK-COUNT-2: tile.view %in0[
@@ -17,14 +17,14 @@
 // CHECK-LABEL: npu_task.kernel @pool
 
 npu_task.kernel @depthwise on cube {
-^bb0(%x: tensor<1x32x16x16xf32>, %w: tensor<32x1x3x3xf32>):
-  %0 = fused_op.conv(%x, %w) : (tensor<1x32x16x16xf32>, tensor<32x1x3x3xf32>) -> tensor<1x32x16x16xf32> {
-  ^bb1(%1: tensor<1x32x16x16xf32>, %2: tensor<32x1x3x3xf32>):
-    %3 = graph.conv %1, %2 pads [1, 1, 1, 1] {group = 32 : i64} : (tensor<1x32x16x16xf32>, tensor<32x1x3x3xf32>) -> tensor<1x32x16x16xf32>
-    %4 = graph.relu %3 : (tensor<1x32x16x16xf32>) -> tensor<1x32x16x16xf32>
-    fused_op.yield %4 : tensor<1x32x16x16xf32>
+^bb0(%x: tensor<1x32x40x40xf32>, %w: tensor<32x1x3x3xf32>):
+  %0 = fused_op.conv(%x, %w) : (tensor<1x32x40x40xf32>, tensor<32x1x3x3xf32>) -> tensor<1x32x40x40xf32> {
+  ^bb1(%1: tensor<1x32x40x40xf32>, %2: tensor<32x1x3x3xf32>):
+    %3 = graph.conv %1, %2 pads [1, 1, 1, 1] {group = 32 : i64} : (tensor<1x32x40x40xf32>, tensor<32x1x3x3xf32>) -> tensor<1x32x40x40xf32>
+    %4 = graph.relu %3 : (tensor<1x32x40x40xf32>) -> tensor<1x32x40x40xf32>
+    fused_op.yield %4 : tensor<1x32x40x40xf32>
   }
-  npu_task.return %0 : tensor<1x32x16x16xf32>
+  npu_task.return %0 : tensor<1x32x40x40xf32>
 }
 
 // Images of a batch are channels of one; what windows reach beyond an image never is the largest.

@@ -1,0 +1,139 @@
+"""How long the blocks of a cut take on the busiest core, said before a program is written: by this
+sum families choose their cuts.
+
+A family says what each pipe does for a block, by the cycles of instructions of written programs
+(`cycles.py`), and how much of that it does before another one goes on. Pipes work side by side, so
+that the busiest one sets the pace of all blocks; what the others do first, or last, stands alone.
+"""
+
+from functools import lru_cache
+from math import ceil
+from typing import TypeAlias
+
+from xdsl.ir import Attribute
+
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.types import BLOCK, Memory
+from ge.runtime.library.costs.cycles import (
+    l0_cycles,
+    load_rate,
+    mmad_cycles,
+    out_rate,
+    pieces_cycles,
+    pop_rate,
+    push_rate,
+    row_reduction,
+    vector_cycles,
+)
+from ge.runtime.library.costs.rates import MOST_STRIDE, share_of
+
+Pipe: TypeAlias = tuple[float, float]
+"""Cycles of all that a pipe does for a block, and how many times it goes on to another one."""
+
+
+def paced(*pipes: Pipe) -> tuple[float, float]:
+    """Cycles of a block, and of what no other block goes on beside: the busiest pipe waits for the
+    others at first, and they end after it; of those that do more at a time than it does..."""
+    pace, often = max(pipes)
+    once = [total / times for total, times in pipes]
+    others = [total / min(times, often) - each for (total, times), each in zip(pipes, once)]
+    busiest = pace / often
+    return pace, sum(once) - busiest + max(others)
+
+
+def cycles_of_blocks(rounds: float, *pipes: Pipe) -> float:
+    """Of as many blocks on the busiest core."""
+    pace, alone = paced(*pipes)
+    return rounds * pace + alone
+
+
+class Core:
+    """What the pipes of a core take, in cycles, by sizes."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.hbm = target.hbm_rate * target.hbm_efficiency * target.hbm_read_efficiency
+        self.out_rate = push_rate(Memory.L0C, target)
+        self.back_rate = pop_rate(Memory.UB, target)
+        self.ub_rate = load_rate(Memory.UB, target)
+        self.ub_out_rate = out_rate(Memory.UB, target)
+        self.barrier = 2 * target.cross_flag_cycles
+
+    @staticmethod
+    @lru_cache(16)
+    def of(target: Target) -> "Core":
+        """Raises GeError where the target lacks a rate."""
+        return Core(target)
+
+    def late(self, kind: str, than: str) -> float:
+        """By how many cycles a kernel of a kind begins later than one of another kind."""
+        start = self.target.kernel_start_us
+        return (start.get(kind, 0.0) - start.get(than, 0.0)) * self.target.cycles_per_us
+
+    def us(self, kind: str, cycles: float) -> float:
+        """Of a kernel of a kind, with its start."""
+        return self.target.kernel_start_us.get(kind, 0.0) + cycles / self.target.cycles_per_us
+
+    # ---- to the cube
+
+    def share(self, stride: int, element: Attribute) -> float:
+        """Of the full rate of loading to L1, for rows so many elements apart that come together."""
+        return share_of(stride, element) if self.target.split_cores else 1.0
+
+    def load(self, size: float, users: float = 1.0, share: float = 1.0, starts: int = 1) -> float:
+        """Of bytes to L1, each of which `users` blocks load."""
+        rate = min(self.target.l2_read_rate * share, self.hbm * users)
+        return starts * self.target.mte2_start_cycles + size / rate
+
+    def load_rows(
+        self, rows: float, size: float, stride: int, element: Attribute, users: float
+    ) -> float:
+        """The same of rows: an instruction for each of those that lie far apart."""
+        far = self.target.split_cores and stride > MOST_STRIDE
+        if far:
+            return self.load(rows * size, users, starts=max(ceil(rows), 1))
+        return self.load(rows * size, users, self.share(stride, element))
+
+    def apart(self, count: float, starts: int) -> float:
+        """Of elements to L1 that lie apart from others."""
+        return pieces_cycles(starts, count, BLOCK, self.target.l2_read_rate, self.target)
+
+    def feed(self, lhs: float, rhs: float) -> float:
+        """Of bytes to L0A and L0B."""
+        l0a = l0_cycles(Memory.L0A, lhs, self.target)
+        return l0a + l0_cycles(Memory.L0B, rhs, self.target)
+
+    def mmad(self, m: int, n: int, k: int, element: Attribute) -> float:
+        return mmad_cycles(m, n, k, element, self.target)
+
+    def out(self, size: float) -> float:
+        """Of bytes that leave L0C."""
+        return size / self.out_rate
+
+    # ---- vector cores
+
+    def ub(self, pieces: float, size: float, starts: float = 1) -> float:
+        """Of as many pieces of these bytes to UB."""
+        return pieces_cycles(starts, pieces, max(size, BLOCK), self.ub_rate, self.target)
+
+    def store(self, pieces: float, size: float, starts: float = 1) -> float:
+        return pieces_cycles(starts, pieces, max(size, BLOCK), self.ub_out_rate, self.target)
+
+    def vector(self, names: str, rows: int, row_bytes: float, apart: bool = False) -> float:
+        """Of these instructions on as many rows, one after the other."""
+        size = ceil(row_bytes)
+        return sum([vector_cycles(name, rows, size, apart, self.target) for name in names.split()])
+
+    def by_column(self, name: str, rows: int, row_bytes: float) -> float:
+        """Of an instruction that meets one number a row, which is spread before."""
+        spread = vector_cycles("copy", 1, rows * BLOCK, False, self.target)
+        return spread + self.vector(name, rows, row_bytes, rows > 1)
+
+    def reduced(self, kind: str, rows: int, row_bytes: int) -> float:
+        return row_reduction(kind, rows, row_bytes, True, False, self.target)
+
+    def merging(self, parts: int, rows: int, cols: int) -> float:
+        """Of waiting for all cores, and of adding parts of sums in f32, of which a vector core has
+        these."""
+        each = self.ub(rows, 4 * cols) + self.vector("add", rows, 4 * cols)
+        return self.barrier + parts * each
