@@ -23,6 +23,7 @@ from ge.transforms.fusion.fuse_conv import FuseConvPass
 from ge.transforms.fusion.fuse_linear import FuseLinearPass
 from ge.transforms.fusion.fuse_norm import FuseNormPass
 from ge.transforms.fusion.fuse_region import FuseRegionPass
+from ge.transforms.fusion.keep_channels_last import KeepChannelsLastPass
 from ge.transforms.fusion.sort_groups import SortGroupsPass
 from ge.transforms.graph.absorb_transposes import AbsorbTransposesPass
 from ge.transforms.graph.composites.find_activations import FindActivationsPass
@@ -321,6 +322,7 @@ def to_fused(options: Options, remedies: Remedies) -> Passes:
         target, aggressive = options.target, options.fusion == "aggressive"
         fewest, kept = aggressive or remedies.fuse, answers(options)
         fusion = [
+            *([] if options.fusion == "conservative" else [KeepChannelsLastPass(target, kept)]),
             FuseLinearPass(target, answers=kept),
             FuseConvPass(target, answers=kept),
             FuseAttentionPass(target, answers=kept, exact=options.fusion == "conservative"),

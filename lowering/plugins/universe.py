@@ -23,7 +23,8 @@ DIALECTS = {
 PASSES = {
     "transforms.fusion": """
         assign-engines expand-attention fuse-attention fuse-conv fuse-linear fuse-norm fuse-region
-        fuse-shape-arithmetic fuse-vector-ops recompute-in-users relieve-peak sort-groups
+        fuse-shape-arithmetic fuse-vector-ops keep-channels-last recompute-in-users relieve-peak
+        sort-groups
     """,
     "transforms.graph": """
         absorb-transposes deduplicate-constants eliminate-dead-code expand-einsum expand-layers

@@ -77,12 +77,16 @@ def unsqueeze(op: g.UnsqueezeOp) -> Fn:
     return refusing(run)
 
 
-@kernel(g.TransposeOp)
+@kernel(g.TransposeOp, into=True)
 def transpose(op: g.TransposeOp) -> Fn:
     permutation = array_ints(op.permutation)
 
-    def run(x: Array) -> Array:
-        return x.transpose(permutation)
+    def run(x: Array, out: Array | None = None) -> Array:
+        turned = x.transpose(permutation)
+        if out is None:
+            return turned
+        np.copyto(out, turned)
+        return out
 
     return run
 

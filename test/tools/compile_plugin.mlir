@@ -11,7 +11,7 @@
 // CHECK:     graph.add
 // CHECK-NOT: half.double
 // NUMBERS:   y: float32[1] = {{.*}}
-// PIPELINE:  ,eliminate-dead-code,lower-half,verify-level{level=graph},refuse-sin,fuse-{{.*}}verify-level{level=fused}
+// PIPELINE:  ,eliminate-dead-code,lower-half,verify-level{level=graph},refuse-sin,keep-channels-last{{.*}}verify-level{level=fused}
 // PIPELINE-NOT:  not-by-itself
 // WITHOUT:   compile_plugin.mlir:[[#]]:8: error: unknown op 'half.double': there is no dialect 'half'
 // LEVEL:     ge-compile: error: pass 'lost' states level 'grpah'; levels are graph, fused, tasks, buffers, program

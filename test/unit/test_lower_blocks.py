@@ -55,7 +55,7 @@ def test_rows_of_windows_and_a_norm_over_an_operand(width: int, target: str) -> 
       %4 = graph.layer_norm %3, %g, %b : ({y}, {g}, {g}) -> {y}
       func.return %3, %4 : {y}, {y} }}"""
     lowered = compare(text, target, all_lowered=True, tiles=True)
-    assert all(kernel.in_place_pairs() for kernel, _ in lowered.pairs)
+    assert lowered.pairs[-1][0].in_place_pairs()  # of the one that normalizes
 
 
 @pytest.mark.parametrize("target", TARGETS)

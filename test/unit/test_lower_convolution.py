@@ -95,6 +95,7 @@ def test_an_element_of_the_kernel_may_lie_in_the_padding_alone() -> None:
         compare(text, all_lowered=True)
 
 
+FIRST = ("keep-channels-last",)  # left out: channels come first
 AFTER = {
     "relu": "%1 = graph.relu %0 : (T) -> T",
     "residual": "%2 = graph.add %0, %r : (T, T) -> T\n%1 = graph.relu %2 : (T) -> T",
@@ -347,7 +348,7 @@ def test_single_channels_are_merged_on_the_cube(
     x, w, out = (2, channels, 9, 11), (channels, 1, 5, 5), (2, channels, *image)
     text = conv(x, w, out, f"{flags} {{group = {channels} : i64}}", element, after=after)
     with patch.object(convolution, "DEPTHWISE", (convolution.lower_merged,)):
-        found = compare(text, target, all_lowered=True, orders=1)
+        found = compare(text, target, all_lowered=True, orders=1, fusion_disable=FIRST)
     ((_, program),) = found.pairs
     assert any(isinstance(op, MmadOp) for op in program.walk())
 

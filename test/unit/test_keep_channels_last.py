@@ -1,0 +1,125 @@
+"""Layouts of feature maps: the same numbers whichever maps have their channels last, and less time
+by simulation of the programs."""
+
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
+
+sys.path.insert(0, str(Path(__file__).parent))
+from writing import Expr, Tensor, normal, run, written
+
+from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.pooling import PoolOp
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import Options
+from ge.lowering.text.reading import Source, parse_module
+from ge.runtime.clock.clock import simulate
+from ge.runtime.library import asking
+from ge.transforms.fusion.keep_channels_last import KeepChannelsLastPass, Prices
+
+SHAPE = (1, 4, 6, 6)
+STEPS = "conv", "grouped", "relu", "tanh", "add", "scale", "gate", "mean", "pool"
+
+
+def step(kind: str, number: int, values: list[Expr]) -> Expr:
+    """What one step computes of the last value, of the same shape."""
+    x = values[-1]
+    match kind:
+        case "conv":
+            weight = normal(4, 4, 3, 3) / np.float32(6)
+            return x.op(ConvOp, x, x.lift(weight), None, pads=(1, 1, 1, 1))
+        case "grouped":
+            weight = normal(4, 2, 3, 3) / np.float32(6)
+            return x.op(ConvOp, x, x.lift(weight), None, pads=(1, 1, 1, 1), group=2)
+        case "relu":
+            return x.relu()
+        case "tanh":
+            return x.tanh()
+        case "add":
+            return x + values[number % len(values)]
+        case "scale":
+            return x * x.lift(np.linspace(0, 1, 4, dtype=np.float32).reshape(4, 1, 1))
+        case "gate":
+            return x * x.mean(2, 3)
+        case "mean":
+            return x + x.mean(number % 4)
+        case _:
+            return x.op(PoolOp, x, kind="max", kernel=(3, 3), pads=(1, 1, 1, 1))
+
+
+@settings(max_examples=settings().max_examples // 3)
+@given(
+    st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 9)), min_size=3, max_size=14),
+    st.lists(st.integers(0, 14), max_size=2),
+    st.integers(0, 99),
+)
+def test_whatever_layouts_cost(steps: list[tuple[str, int]], outputs: list[int], seed: int):
+    def formula(x: Expr) -> list[Expr]:
+        values = [x]
+        for kind, number in steps:
+            values.append(step(kind, number, values))
+        return [values[-1], *(values[i % len(values)] for i in outputs)]
+
+    random = Random(seed)
+    before = written(formula, Tensor(*SHAPE))
+    after = before.clone()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Prices, "_conv_us", lambda *a: random.uniform(1, 9))
+        patch.setattr(Prices, "turning_us", lambda *a: random.uniform(0, 2))
+        KeepChannelsLastPass("910b2").apply(context(), after)
+    after.verify()
+    x = normal(*SHAPE)
+    for a, b in zip(run(before, x), run(after, x), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
+
+
+def network(depth: int) -> ModuleOp:
+    """Residual blocks, some of which halve the image."""
+    lines, size, shown = list[str](), 28, "%x"
+    for i in range(depth):
+        now, then = f"tensor<1x128x{size}x{size}xf16>", f"tensor<1x128x{size}x{size}xf16>"
+        types = f"({now}, tensor<128x128x3x3xf16>) -> {then}"
+        lines += [
+            f"%a{i} = graph.conv {shown}, %w pads [1, 1, 1, 1] : {types}",
+            f"%b{i} = graph.relu %a{i} : ({then}) -> {then}",
+            f"%c{i} = graph.conv %b{i}, %w pads [1, 1, 1, 1] : {types}",
+            f"%d{i} = graph.add %c{i}, {shown} : ({then}, {now}) -> {then}",
+            f"%e{i} = graph.relu %d{i} : ({then}) -> {then}",
+        ]
+        shown = f"%e{i}"
+    x = f"tensor<1x128x{size}x{size}xf16>"
+    text = f"func.func @main(%x: {x}) -> {x} {{\n" + "\n".join(
+        ['%w = graph.constant #graph.weight<"w"> : tensor<128x128x3x3xf16>', *lines]
+    )
+    return parse_module(context(), Source("test", f"{text}\nfunc.return {shown} : {x} }}"))
+
+
+def test_it_saves_time():
+    """Both ways by simulation of all programs."""
+
+    def us(without: tuple[str, ...]) -> float:
+        module = network(3)
+        lower(module, Options(target="910b2", tile_cache="off", fusion_disable=without))
+        return simulate(module, Target.load("910b2")).latency_us
+
+    assert us(()) < 0.95 * us(("keep-channels-last",))
+
+
+def test_convolutions_that_are_alike_are_asked_about_once(monkeypatch: pytest.MonkeyPatch):
+    """However often they are there: layouts of a network take time in proportion to its length."""
+    made = list[Any]()
+    kernel_of = asking.kernel_of
+    monkeypatch.setattr(asking, "kernel_of", lambda body: made.append(body) or kernel_of(body))
+    counts = list[int]()
+    for depth in (3, 12):
+        KeepChannelsLastPass("910b2").apply(context(), network(depth))
+        counts.append(len(made))
+    assert counts[0] == counts[1] <= 8

@@ -1,0 +1,354 @@
+"""Feature maps with their channels last, where convolutions are faster so.
+
+    %1 = graph.conv %0, ...                                   pixels of a channel side by side
+    %2 = graph.relu %1
+    %3 = graph.conv %2, ...
+becomes
+    %1 = graph.conv %0, ...
+    %2 = graph.relu %1
+    %t = graph.transpose %2 permutation [0, 2, 3, 1]          channels of a pixel side by side
+    %3 = graph.conv %t, ... {input_channels_last = true}
+
+The cube multiplies channels. Where these lie side by side in memory, it loads all that a window is
+within at once, and windows are unfolded on their way to L0A; where they do not, it loads each
+element of the kernel, or vector cores turn the pixels before. The transposition is part of the
+launch that stores the map (`fuse_conv.py`), as such chips' libraries keep their own layout from
+convolution to convolution.
+
+Elementwise ops between convolutions take any layout, but one for all that they join: a *web* of
+maps. A web has its channels last where that takes less time: of the programs of convolutions that
+read or store its maps, and of the transpositions of what comes from others and goes to others.
+First each convolution counts half for the web that it reads and half for the one that it stores;
+then webs change as long as the sum of all times gets smaller, at most `SWEEPS` times.
+
+Only for chips whose vector cores are apart from the cube: where they are one core, vector ops are
+part of the launch of a convolution, whose program has none before a transposition, and turning
+costs little. Feature maps are [batch, channels, lines, columns] of known sizes.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, TypeGuard
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Block, Operation, SSAValue, Use
+from xdsl.passes import ModulePass
+from xdsl.utils.disjoint_set import DisjointSet
+
+from ge.dialects.fused_op import Body
+from ge.dialects.graph.activation import ReluOp
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.shape import TransposeOp
+from ge.dialects.support.access import Access
+from ge.dialects.support.editing import erase
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.inference import attribute
+from ge.dialects.support.interfaces import PermuteInterface
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import element_type, has_size, is_ranked, rank_of, shape_of, tensor
+from ge.dialects.targets.target import Target, target_for
+from ge.runtime.library.answers import answers_in
+from ge.runtime.library.asking import asked, launch_us
+from ge.runtime.library.costs.structure import number_of
+from ge.transforms.fusion.merging import blocks_of
+from ge.transforms.graph.control_flow import insert_before
+from ge.transforms.graph.move_transposes import Move, carry_out, composed, takes_any_order
+from ge.transforms.rewriting import remarks
+from ge.transforms.rewriting.counts import count, is_enabled
+from ge.transforms.rewriting.relations import Relation, Ulps
+
+LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # the orders that bring channels there
+SWEEPS = 4  # over the webs
+REFUSED = 1e9  # microseconds of a launch without a program: none is made for a layout
+
+
+def is_map(value: SSAValue) -> bool:
+    """Whether a value may be a feature map."""
+    return (
+        isinstance(value.type, TensorType)
+        and is_ranked(value)
+        and rank_of(value) == len(LAST)
+        and has_size(value)
+        and not isinstance(value.owner, ConstantOp)
+    )
+
+
+def stored_by(conv: ConvOp) -> SSAValue:
+    """What the launch of a convolution stores: the cube cuts sums at zero on their way out."""
+    users = [use.operation for use in conv.result.uses]
+    return users[0].result if len(users) == 1 and isinstance(users[0], ReluOp) else conv.result
+
+
+def is_conv(use: Use) -> bool:
+    return isinstance(use.operation, ConvOp)
+
+
+@dataclass
+class Web:
+    """Feature maps that have one layout, and the elementwise ops that compute some of them."""
+
+    maps: list[SSAValue] = field(default_factory=list[SSAValue])
+    ops: list[PermuteInterface] = field(default_factory=list[PermuteInterface])
+    readers: list[ConvOp] = field(default_factory=list[ConvOp])
+    writers: list[ConvOp] = field(default_factory=list[ConvOp])
+
+    @cached_property
+    def computed(self) -> set[SSAValue]:
+        """The maps that its ops compute."""
+        return {op.results[0] for op in self.ops}
+
+    @cached_property
+    def uses(self) -> dict[SSAValue, list[Use]]:
+        """The uses of each map by convolutions and ops that take its layout."""
+        takers = {*self.ops, *self.readers}
+        found = {v: [use for use in v.uses if use.operation in takers] for v in self.maps}
+        return {v: [u for u in uses if not (is_conv(u) and u.index)] for v, uses in found.items()}
+
+
+def webs_of(block: Block) -> list[Web]:
+    """The webs that convolutions read, in program order."""
+    convs = [op for op in block.ops if isinstance(op, ConvOp) and is_map(op.result)]
+    stored = {stored_by(op): op for op in convs}
+    reading = [op for op in convs if is_map(op.input) and not op.input_channels_last.value.data]
+    sets = DisjointSet[SSAValue](())
+    known = dict.fromkeys([*stored, *(op.input for op in reading)])
+    for value in known:
+        sets.add(value)
+    joining = [op for op in block.ops if joins(op) and op.results[0] not in stored]
+    for op in joining:
+        first, *others = joined_by(op)
+        for value in (first, *others):
+            if value not in known:
+                known[value] = None
+                sets.add(value)
+            sets.union(first, value)
+    webs = defaultdict[SSAValue, Web](Web)
+    for value in known:
+        webs[sets.find(value)].maps.append(value)
+    for op in joining:
+        webs[sets.find(op.results[0])].ops.append(op)
+    for op in reading:
+        webs[sets.find(op.input)].readers.append(op)
+    for value, op in stored.items():
+        webs[sets.find(value)].writers.append(op)
+    return [web for web in webs.values() if web.readers]
+
+
+def joins(op: Operation) -> TypeGuard[PermuteInterface]:
+    """Whether an op is elementwise, and computes a map."""
+    return (
+        isinstance(op, PermuteInterface)
+        and op.ACCESS is Access.POINTWISE
+        and len(op.results) == 1
+        and is_map(op.results[0])
+        and takes_any_order(op, True) is not None
+    )
+
+
+def joined_by(op: PermuteInterface) -> list[SSAValue]:
+    """The maps of one shape that an elementwise op computes and reads."""
+    shape = shape_of(op.results[0])
+    return [v for v in (*op.results, *op.operands) if is_map(v) and shape_of(v) == shape]
+
+
+# ---- what layouts cost ---------------------------------------------------------------------------
+
+
+@dataclass
+class Prices:
+    """Times of launches, each asked for once."""
+
+    target: Target
+    _convs: dict[tuple[int, bool, bool, bool], float] = field(
+        default_factory=dict[tuple[int, bool, bool, bool], float]
+    )
+
+    def conv_us(self, op: ConvOp, reads_last: bool, stores_last: bool) -> float:
+        """Of a convolution, and what its launch stores, in these layouts."""
+        relu = stored_by(op) is not op.result
+        key = number_of(op), relu, reads_last, stores_last
+        if key not in self._convs:
+            self._convs[key] = self._conv_us(op, relu, reads_last, stores_last)
+        return self._convs[key]
+
+    def _conv_us(self, op: ConvOp, relu: bool, reads_last: bool, stores_last: bool) -> float:
+        x = op.input
+        if reads_last and not op.input_channels_last.value.data:
+            (x,) = Block(arg_types=[turned(x)]).args
+        last = op.input_channels_last.value.data or reads_last
+        params: dict[str, Any] = {**op.properties, "input_channels_last": bool(last)}
+        ops: list[TensorOp] = [ConvOp.of(x, op.weight, op.bias, **params)]
+        if relu:
+            ops.append(ReluOp.of(ops[-1].results[0]))
+        if stores_last:
+            ops.append(TransposeOp.of(ops[-1].results[0], permutation=LAST))
+        given = dict.fromkeys(v for v in (x, op.weight, op.bias) if v is not None)
+        body = Body(ops, list(given), ops[-1].results)
+        refused = asked(body, self.target).refusal is not None
+        us = REFUSED if refused else launch_us(body, self.target) or 0.0
+        for made in reversed(ops):
+            made.erase()
+        return us
+
+    def turning_us(self, value: SSAValue) -> float:
+        """Of a launch that brings the channels of a map elsewhere."""
+        op = TransposeOp.of(value, permutation=LAST)
+        us = launch_us(op, self.target) or 0.0
+        op.erase()
+        return us
+
+
+def turned(value: SSAValue) -> TensorType:
+    return tensor(composed(shape_of(value), LAST), element_type(value))
+
+
+@dataclass
+class Layouts:
+    """Which webs have their channels last, and what all launches take that depend on it."""
+
+    webs: list[Web]
+    prices: Prices
+    last: list[bool] = field(init=False)
+    edges: list[float] = field(init=False)
+    reads: dict[ConvOp, int] = field(default_factory=dict[ConvOp, int])
+    stores: dict[ConvOp, int] = field(default_factory=dict[ConvOp, int])
+
+    def __post_init__(self) -> None:
+        for i, web in enumerate(self.webs):
+            self.reads |= dict.fromkeys(web.readers, i)
+            self.stores |= dict.fromkeys(web.writers, i)
+        self.edges = [self.edges_us(web) for web in self.webs]
+        self.last = [self.promises(web) > self.edges[i] for i, web in enumerate(self.webs)]
+
+    def edges_us(self, web: Web) -> float:
+        """Of turning what comes from others, and what others read."""
+        own, us = web.computed | {stored_by(op) for op in web.writers}, 0.0
+        for value in web.maps:
+            others = value.uses.get_length() > len(web.uses[value])
+            if times := (value not in own) + others:
+                us += times * self.prices.turning_us(value)
+        return us
+
+    def promises(self, web: Web) -> float:
+        """Microseconds that the convolutions around a web would save, each if both of its maps had
+        their channels last, and half for each."""
+        return sum(
+            (self.prices.conv_us(op, False, False) - self.both_last_us(op)) / 2
+            for op in (*web.readers, *web.writers)
+        )
+
+    def both_last_us(self, op: ConvOp) -> float:
+        return self.prices.conv_us(op, op in self.reads, op in self.stores)
+
+    def conv_us(self, op: ConvOp) -> float:
+        reads, stores = self.reads.get(op), self.stores.get(op)
+        reads_last = reads is not None and self.last[reads]
+        return self.prices.conv_us(op, reads_last, stores is not None and self.last[stores])
+
+    def saved_by(self, number: int) -> float:
+        """Microseconds less if a web changes its layout."""
+        web = self.webs[number]
+        convs = dict.fromkeys((*web.readers, *web.writers))
+        before = sum(map(self.conv_us, convs)) + self.last[number] * self.edges[number]
+        self.last[number] = not self.last[number]
+        after = sum(map(self.conv_us, convs)) + self.last[number] * self.edges[number]
+        self.last[number] = not self.last[number]
+        return before - after
+
+    def is_at_border(self, number: int) -> bool:
+        """Whether a convolution reads one layout and stores another one."""
+        web = self.webs[number]
+        read = [self.reads.get(op) for op in web.writers]
+        near = [*read, *(self.stores.get(op) for op in web.readers)]
+        return any(n is None or self.last[n] != self.last[number] for n in near)
+
+    def settle(self) -> float:
+        """Change the layouts of webs while that saves time; returns what is saved in all."""
+        for _ in range(SWEEPS):
+            changes = [i for i in range(len(self.webs)) if self.is_at_border(i)]
+            if not any([self.changed(i) for i in changes]):
+                break
+        convs = dict.fromkeys((*self.reads, *self.stores))
+        first = sum(self.prices.conv_us(op, False, False) for op in convs)
+        edges = sum(us for us, last in zip(self.edges, self.last, strict=True) if last)
+        return first - sum(map(self.conv_us, convs)) - edges
+
+    def changed(self, number: int) -> bool:
+        """Change the layout of a web if that saves time; whether it does."""
+        if saves := self.saved_by(number) > 0:
+            self.last[number] = not self.last[number]
+        return saves
+
+
+# ---- giving maps their layout --------------------------------------------------------------------
+
+
+def turn(web: Web) -> None:
+    """Give the maps of a web their channels last. Convolutions that read one turn it back first,
+    which they then need not do (`read_last`)."""
+    for value in web.maps:
+        if value not in web.computed and (uses := web.uses[value]):
+            before = first_after(value)
+            there = insert_before(before, TransposeOp.of(value, permutation=LAST)).result
+            back = insert_before(before, TransposeOp.of(there, permutation=FIRST)).result
+            for use in uses:
+                use.operation.operands[use.index] = back
+    carry_out(Move.of(web.ops, LAST, exact=True))
+    for op in web.readers:
+        read_last(op)
+
+
+def first_after(value: SSAValue) -> Operation:
+    """The op before which something can be computed of a value."""
+    owner = value.owner
+    op = owner.first_op if isinstance(owner, Block) else owner.next_op
+    assert op is not None
+    return op
+
+
+def read_last(op: ConvOp) -> None:
+    """Have a convolution read what its input was turned from."""
+    if isinstance(back := op.input.owner, TransposeOp) and back.ints("permutation") == FIRST:
+        op.operands[0] = back.input
+        attr = attribute(True)
+        assert attr is not None
+        op.properties["input_channels_last"] = attr
+        if back.result.first_use is None:
+            erase(back)
+
+
+def keep_channels_last(block: Block, target: Target, rule: str) -> None:
+    if not (webs := webs_of(block)):
+        return
+    layouts = Layouts(webs, Prices(target))
+    if (saved := layouts.settle()) <= 0:
+        return
+    for web, last in zip(webs, layouts.last, strict=True):
+        if last:
+            turn(web)
+            count(rule)
+    remarks.applied(rule, webs[layouts.last.index(True)].readers[0], gain_us=saved)
+
+
+@dataclass(frozen=True)
+class KeepChannelsLastPass(ModulePass):
+    """Store feature maps with their channels last, where convolutions are faster so."""
+
+    name = "keep-channels-last"
+    RELATION: ClassVar[Relation] = Ulps()
+
+    target: str = ""
+    """Preset name, or path of a target file."""
+    answers: str = ""
+    """File that keeps what the library answers about launches (empty: none)."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = target_for(main_function(op) or op, self.target)
+        if not is_enabled(self.name) or not target.split_cores:
+            return
+        with answers_in(self.answers):
+            for block in list(blocks_of(op)):
+                keep_channels_last(block, target, self.name)
