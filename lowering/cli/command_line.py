@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ge.dialects.support.environment import truth, variables
 from ge.dialects.support.helpers import with_helpers
-from ge.dialects.support.quick_dataclasses import make_quickly
 from ge.dialects.support.streams import (
     be_quiet,
     drop_output,
@@ -38,7 +37,6 @@ def guarded(
     if argv is None:  # a process of its own, most of whose objects live until it ends
         gc.set_threshold(100_000 if collects else 0)
         atexit.register(gc.freeze)  # no last search for garbage: the memory goes with the process
-        make_quickly()
     prepare_streams()
     stderr = sys.stderr
     if {"--quiet", "-quiet"} & set(args):  # before anything is printed
