@@ -38,14 +38,15 @@ torch-check: $(TORCH)/.check  ## models of PyTorch, in an environment of their o
 	$(TORCH)/bin/python -m pytest -q test/torch
 
 # unit tests of random examples, of which the profile `soak` takes 250 times as many
-RANDOM := accuracy bounds boxes byte_history embedding_tables expand_einsum ge_check gear_padding \
-  in_place integer_epilogues l2 launch_times lower_attention lower_convolution lower_matmul \
-  lower_moves lower_resize lower_running lower_scatter lower_sliding lower_transposed memory_limit \
+RANDOM := accuracy bounds boxes byte_history embedding_tables expand_einsum expand_layers \
+  ge_check gear_padding grouped_matmul in_place integer_epilogues l2 launch_times \
+  lower_attention lower_channels_last lower_convolution lower_matmul lower_moves lower_quantized \
+  lower_resize lower_running lower_scatter lower_sliding lower_transposed memory_limit \
   memory_plan move_transposes op_contracts open_programs orders packing pass_options plan_ranges \
-  pulled_tiles quantization_layers quantization_requantize random_ops range_methods recomputation \
-  relations schedule search simplify_algebra simplify_movement size_expressions spellings \
-  split_launches stored_caches stored_weights tile_boxes tile_kernels tile_passes tile_reuse \
-  tile_sharing views
+  pulled_tiles quantization_layers quantization_requantize random_ops range_methods \
+  recomputation relations schedule search simplify_algebra simplify_movement size_expressions \
+  spellings split_launches stored_caches stored_weights tile_boxes tile_kernels tile_passes \
+  tile_reuse tile_sharing views
 SEED ?= 0
 FOLDER ?= test/models
 # $(call cases,N): N cases where CASES says nothing else
@@ -68,15 +69,16 @@ soak: $(VENV)/.check $(VENV)/.docs  ## what takes hours; SEED=, CASES= and FOLDE
 machines: $(VENV)/.check  ## the suite as on other processors and in other environments
 	$(BIN)/python test/bench/machines.py $(TESTS)
 
+# what is never imported need not be compiled
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/pip
-	$(BIN)/pip install -q -e .
+	$(BIN)/pip install -q --no-compile -e .
 	touch $@
 
 $(VENV)/.check: pyproject.toml | $(VENV)/bin/pip
-	$(BIN)/pip install -q -e '.[test,lint]'
+	$(BIN)/pip install -q --no-compile -e '.[test,lint]'
 	touch $@ $(VENV)/.demo
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/pip

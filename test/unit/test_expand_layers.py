@@ -64,7 +64,7 @@ func.func @main({arguments}) -> ({named}) {{
 }}"""
 
 
-@settings(max_examples=30, deadline=None)
+@settings(deadline=None)
 @given(
     st.sampled_from(["rnn", "gru", "lstm"]),
     st.tuples(st.integers(1, 5), st.integers(1, 4), st.integers(1, 6), st.integers(1, 7)),
@@ -85,9 +85,16 @@ def test_any_layer(name: str, sizes: Sizes, direction: str, start: bool, flag: b
     assert name not in op_names(module)
 
 
-@pytest.mark.parametrize("target", ["910b2", "310p3"])
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [
+        ("910b2", "f32"),
+        ("310p3", "f16"),
+        pytest.param("910b2", "f16", marks=pytest.mark.soak),
+        pytest.param("310p3", "f32", marks=pytest.mark.soak),
+    ],
+)
 @pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])
-@pytest.mark.parametrize("kind", ["f32", "f16"])
 def test_all_launches_have_programs(name: str, target: str, kind: str) -> None:
     text = layer(name, (6, 4, 32, 48), "bidirectional", kind=kind)
     compare(text, target, all_lowered=True, tiles=True)
@@ -164,7 +171,7 @@ func.func @main(%in0: {x} {{graph.name = "in0"}}) -> ({x} {{graph.name = "out0"}
     compare(text, target, all_lowered=True, tiles=True)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(st.data())
 def test_transposed_convolutions_of_stride_1(data: st.DataObject) -> None:
     """Any kernel, dilation, pads and groups; a stride, or more pads than a kernel has, stay."""

@@ -207,7 +207,7 @@ def by_rows(sizes: Sequence[int], k: int, n: int, turned: bool, element: str, en
     ) + (gated if end else f"func.return %0 : {y}\n}}")
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=settings().max_examples // 4, deadline=None)
 @given(
     st.lists(st.one_of(st.integers(0, 40), st.integers(100, 300)), min_size=1, max_size=6),
     st.sampled_from([(40, 64), (64, 96), (96, 544)]),
@@ -258,7 +258,7 @@ def test_time_depends_on_the_sizes_of_groups() -> None:
     assert few < even / 2
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=settings().max_examples // 4, deadline=None)
 @given(
     st.lists(st.one_of(st.integers(0, 40), st.integers(100, 300)), min_size=1, max_size=5),
     st.sampled_from([(40, 64), (96, 544)]),

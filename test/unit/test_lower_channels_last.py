@@ -5,7 +5,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -88,6 +88,7 @@ def test_ops_on_the_result(target: str) -> None:
     assert len(found.pairs) == 1
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(st.data())
 def test_pixels_of_short_lines_are_turned(data: st.DataObject) -> None:
     """Channels that are not last, with ops on the result, by rows of channels all the same."""

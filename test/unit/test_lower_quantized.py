@@ -19,7 +19,7 @@ from ge.runtime.device.random_inputs import random_array
 TARGETS = "910b2", "310p3"
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=settings().max_examples // 2, deadline=None)
 @given(
     st.sampled_from(TARGETS),
     st.sampled_from([0, 3, 128, 255]),
@@ -76,7 +76,7 @@ func.func @main(%q: {x}ui8>, %r: {f}) -> tensor<40x48xf32> {{
     )
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=settings().max_examples // 2, deadline=None)
 @given(
     st.sampled_from(TARGETS),
     st.sampled_from([("i16", 0), ("i16", -32768), ("i16", 300), ("ui16", 0), ("ui16", 40000)]),
@@ -101,7 +101,7 @@ func.func @main(%q: {x}{kind}>) -> tensor<{rows}x48xf32> {{
     )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=settings().max_examples // 2, deadline=None)
 @given(
     st.sampled_from(TARGETS),
     st.sampled_from(["i8", "ui8"]),
@@ -124,7 +124,7 @@ func.func @main(%x: {x}{codes}>, %t: tensor<256x{made}>) -> {x}{made}> {{
     )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=settings().max_examples // 2, deadline=None)
 @given(
     st.sampled_from(TARGETS),
     st.sampled_from([(2, 40, 64, 64), (3, 5, 64, 16), (1, 33, 128, 32), (4, 1, 48, 48)]),
