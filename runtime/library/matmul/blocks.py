@@ -34,12 +34,15 @@ WIDE = tuple(FRACTAL * i for i in (64, 48, 40))  # where each row takes a start 
 
 @dataclass(frozen=True)
 class Computing:
-    """What the vector cores take for an element that they compute: instructions, and bytes that are
-    loaded. `by_terms`: rows of their tiles are terms of products."""
+    """What the vector cores take for an element that they compute: instructions, in so many bits,
+    and bytes that are loaded. `by_terms`: rows of their tiles are terms of products; `blocks`:
+    rows and columns that have one row or column of scales; 0: all."""
 
     instructions: int
+    bits: int
     bytes: float
     by_terms: bool
+    blocks: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -261,12 +264,15 @@ def pace(cut: Cut, p: Matrices, target: Target, most: float = inf) -> tuple[floa
     )
 
 
-def heights(rows: int, cols: int, parts: int, most: int) -> Iterator[int]:
-    """How many rows of a tile a vector core may compute at a time, if it has room for `most`
-    elements: fractals that divide it."""
+def rows_at_a_time(rows: int, cols: int, parts: int, block: int, most: int) -> int:
+    """How many rows of a tile a vector core computes at a time, if it has room for `most` elements:
+    fractals that divide it, and the `block` of rows that has one row of scales, or blocks."""
     units = rows // FRACTAL
-    sizes = (rows // n // parts for n in range(1, units + 1) if units % n == 0)
-    return (size for size in sizes if size * cols <= most)
+    sizes = [rows // n // parts for n in range(1, units + 1) if units % n == 0]
+    fitting = [s for s in sizes if s * cols <= most] or sizes[-1:]
+    within = [s for s in fitting if block and block % s == 0]
+    whole = [s for s in fitting if not block or s % block == 0]
+    return (within or whole or fitting)[0]
 
 
 def operands(cut: Cut, p: Matrices, target: Target) -> tuple[float, float, float]:
@@ -281,16 +287,19 @@ def operands(cut: Cut, p: Matrices, target: Target) -> tuple[float, float, float
         if computing is None:
             load += terms * core.load_rows(line, width, stride, p.element, users)
             continue
-        load += core.load(terms * line * width)
+        load += core.load(terms * line * width, inf)  # L2 has it
         pieces = terms * (depth if computing.by_terms else line) / vectors
         size = terms * line * depth * computing.bytes
         beside += max(core.ub(pieces, size / vectors / pieces), size / (core.hbm * users))
         # tile by tile: each instruction starts, and one that meets a number a row does for each row
         # or each repeat
         rows, cols = (cut.k, terms * whole) if computing.by_terms else (terms * whole, cut.k)
-        each = max(heights(rows, cols, vectors, MOST_COMPUTED), default=FRACTAL // vectors)
-        starts = computing.instructions + min(each, ceil(cols * SUM_BYTES / REPEAT_BYTES))
+        high, wide = computing.blocks
+        each = rows_at_a_time(rows, cols, vectors, high, MOST_COMPUTED)
+        several = ceil(cols / wide) if 0 < wide < cols else 0
+        count = computing.instructions + (several > 0)  # scales are spread, block by block
+        starts = count + 2 * several + min(each, ceil(cols * SUM_BYTES / REPEAT_BYTES))
         computed += ceil(rows / each) / vectors * starts * target.vector_start_cycles
-        repeats = rows * cols * p.bits / 8 / REPEAT_BYTES / vectors
-        computed += repeats * computing.instructions * CYCLES
+        repeats = rows * cols * computing.bits / 8 / REPEAT_BYTES / vectors
+        computed += repeats * count * CYCLES
     return load, beside, computed

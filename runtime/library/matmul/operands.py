@@ -25,12 +25,13 @@ from ge.dialects.support.types import Shape, element_type, normalize_axis, numel
 from ge.dialects.tile.scalars import zero_of
 from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.attention.operands import seen_through
+from ge.runtime.library.costs.instructions import bits_of
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Index, Scalar
 from ge.runtime.library.language.tracing import Queue, Tracer
 from ge.runtime.library.language.values import Tile, Transposed
 from ge.runtime.library.launch import Arguments, Launch, NotLowered
-from ge.runtime.library.matmul.blocks import Computing, heights
+from ge.runtime.library.matmul.blocks import Computing, rows_at_a_time
 from ge.runtime.library.matmul.outputs import AnyMatmul
 from ge.runtime.library.places import long_dims
 from ge.runtime.library.pulling import Pull, between
@@ -131,9 +132,12 @@ class Operand:
             return None
         count = numel(shape_of(self.value))
         large = [s for s in self.sources if 2 * numel(shape_of(s)) > count]
-        instructions = sum(op.VECTOR_COST for op in self.ops if op.ACCESS not in MOVING)
-        bits = sum(bitwidth(element_type(s)) * numel(shape_of(s)) for s in large)
-        return Computing(instructions, bits / count / 8, self.side == 0)
+        computed = [op for op in self.ops if op.ACCESS not in MOVING]
+        instructions, wide = sum(op.VECTOR_COST for op in computed), map(bits_of, computed)
+        size = sum(bitwidth(element_type(s)) * numel(shape_of(s)) for s in large) / 8
+        blocks = self.block_along(0), self.block_along(1)
+        facts = max(wide, default=self.bits), size / count, self.side == 0, blocks
+        return Computing(instructions, *facts)
 
     @cached_property
     def units(self) -> tuple[int, int]:
@@ -150,10 +154,11 @@ class Operand:
         rows, cols = found
         return self.tile_shape(rows, cols)
 
-    @property
-    def block(self) -> int:
-        """How many rows of a tile have one row of scales."""
-        blocks = [op for op in self.ops if isinstance(op, DequantizeOp) and self.side_of(op) == 0]
+    def block_along(self, side: int) -> int:
+        """How many rows (0) or columns (1) of a tile have one row or column of scales."""
+        blocks = [
+            op for op in self.ops if isinstance(op, DequantizeOp) and self.side_of(op) == side
+        ]
         return max((op.block_size.value.data for op in blocks), default=0)
 
     @staticmethod
@@ -212,11 +217,7 @@ class Feed:
 
     def rows_of(self, operand: Operand, shape: v.Shape) -> int:
         """How many rows of a tile a vector core computes at a time."""
-        rows, cols = shape
-        fitting = list(heights(rows, cols, self.c.parts, self.most)) or [FRACTAL // self.c.parts]
-        within = [s for s in fitting if operand.block and operand.block % s == 0]
-        whole = [s for s in fitting if not operand.block or s % operand.block == 0]
-        return (within or whole or fitting)[0]
+        return rows_at_a_time(*shape, self.c.parts, operand.block_along(0), self.most)
 
     def passing_of(self, shape: v.Shape, element: Attribute) -> tuple[Any, Queue]:
         if (key := (shape, element)) not in self.passing:
