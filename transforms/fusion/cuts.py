@@ -49,18 +49,16 @@ class Search:
     best: Cut = 0, 0
     time: Time = True, inf  # of the best one
 
-    def fastest(self, products_first: bool, is_free: Callable[[], bool]) -> Cut:
+    def fastest(self, products_first: bool) -> Cut:
         """The end is looked for first, with nothing before the products or all, then the beginning.
-        `products_first`: whether the products alone are probably the fastest. `is_free`: whether
-        what is behind them takes no time in a launch that has all."""
+        `products_first`: whether the products alone are probably the fastest."""
         whole, alone = (0, self.count), (self.first, self.last)
         # either side alone may start vector cores, so ends are tried without what comes before, too
         begins, ends = dict.fromkeys((0, self.first)), range(self.last, self.count + 1)
         self.cuts += [whole, *((b, e) for b in begins for e in ends if (b, e) != whole)]
-        for cut in [alone, *self.cuts] if products_first else self.cuts:
+        longest_first = sorted(self.cuts, key=lambda cut: -cut[1])
+        for cut in [alone, *longest_first] if products_first else longest_first:
             self.look(cut, (False, self.at_least(*cut)))
-            if cut == whole == self.best and is_free():
-                return whole
         end = self.best[1]
         least = self.found.get((self.first, end), (True, 0.0))
         if least[0]:
@@ -132,12 +130,14 @@ def needs_vector_cores(ops: Sequence[Operation]) -> bool:
     return any(isinstance(op, AttentionOp) or not multiplies(op) for op in behind)
 
 
-def passes_freely(ops: Sequence[Operation], cores: Sequence[tuple[str, int]]) -> bool:
-    """Whether what is behind the products of a launch, which begins with them, takes no time: a
-    relu, on its way out of the cube."""
-    kinds = [op for op in ops if isinstance(op, TensorOp) and op.ACCESS is not Access.VIEW]
-    passing = all(multiplies(op) or isinstance(op, ReluOp) for op in kinds)
-    return passing and multiplies(ops[0]) and any(engine == "cube" for engine, _ in cores)
+def passes_freely(ops: Sequence[Operation]) -> bool:
+    """Whether ops behind products take no time in a launch that runs on the cube: a relu, on its
+    way out."""
+    return all(isinstance(op, ReluOp) or is_view(op) for op in ops)
+
+
+def is_view(op: Operation) -> bool:
+    return isinstance(op, TensorOp) and op.ACCESS is Access.VIEW
 
 
 def cube_first(ops: Sequence[Operation]) -> list[Operation]:

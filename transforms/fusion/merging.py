@@ -390,17 +390,22 @@ class Merger:
         if body.kind or not body.is_static:
             return self.longest(ops, first, last)
 
-        def is_free() -> bool:
-            figures = asked(body, self.target).figures
-            return figures is not None and passes_freely(ops, figures.cores)
+        def at_least(b: int, e: int) -> float:
+            us = at_least_us(self.body_of(ops[b:e]), self.target)
+            longer = (end for end in range(e + 1, len(ops) + 1) if (b, end) in search.found)
+            if b == first and (end := next(longer, 0)) and passes_freely(ops[e:end]):
+                figures = asked(self.body_of(ops[b:end]), self.target).figures
+                if figures is not None and any(engine == "cube" for engine, _ in figures.cores):
+                    return max(us, search.found[b, end][1])
+            return us
 
         search = Search(
             *(len(ops), first, last),
             lambda b, e: self.launch_time(ops[b:e]),
             lambda b, e: self.others_us(ops[:b], ops[e:]),
-            lambda b, e: at_least_us(self.body_of(ops[b:e]), self.target),
+            at_least,
         )
-        begin, end = search.fastest(needs_vector_cores(ops), is_free)
+        begin, end = search.fastest(needs_vector_cores(ops))
         if (begin, end) != (0, len(ops)) and remarks.wanted():
             why = f"apart they are {self.apart(ops)[-1] - search.time[-1]:.1f} us faster"
             if (refusal := asked(body, self.target).refusal) is not None:
