@@ -26,6 +26,7 @@ from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box, blocks
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import is_float, is_integer
+from ge.dialects.support.interfaces import Permuted, PermuteInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -67,7 +68,7 @@ def fitted_scale(size: Shape, target: Shape, policy: str) -> float:
 
 
 @irdl_op_definition
-class ResizeOp(OneResultOp):
+class ResizeOp(OneResultOp, PermuteInterface):
     """The input resampled along `axes` (all when absent), to `sizes` or by `scales`.
 
     Index i of the result reads the input around the coordinate that `coordinates` names, for input
@@ -110,6 +111,18 @@ class ResizeOp(OneResultOp):
     def resized_axes(self) -> tuple[int, ...]:
         axes, rank = self.ints("axes"), len(shape_of(self.input))
         return tuple(range(rank)) if axes is None else distinct_axes(axes, rank)
+
+    def permuted(self, order: Sequence[int]) -> Permuted | None:
+        """Only where elements are copies: sums of weights would be rounded in another order."""
+        if self.mode.data != "nearest" or self.roi is not None or len(self.operands) > 1:
+            return None
+        targets = [("scales", self.scale_values()), ("sizes", self.ints("sizes"))]
+        axes = self.resized_axes()
+        places = sorted(range(len(axes)), key=lambda i: order.index(axes[i]))
+        params = {name: [t[i] for i in places] for name, t in targets if t is not None}
+        if self.axes is not None:
+            params["axes"] = [order.index(axes[i]) for i in places]
+        return Permuted([0], order, params)
 
     def scale_values(self) -> tuple[float, ...] | None:
         """The scales, None when they are absent or known only at run time."""

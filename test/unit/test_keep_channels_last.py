@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from writing import Expr, Tensor, normal, run, written
 
 from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context, lower
@@ -26,11 +27,11 @@ from ge.runtime.library import asking
 from ge.transforms.fusion.keep_channels_last import KeepChannelsLastPass, Prices
 
 SHAPE = (1, 4, 6, 6)
-STEPS = "conv", "grouped", "relu", "tanh", "add", "scale", "gate", "mean", "pool"
+STEPS = "conv", "grouped", "relu", "tanh", "add", "scale", "gate", "mean", "pool", "resize"
 
 
 def step(kind: str, number: int, values: list[Expr]) -> Expr:
-    """What one step computes of the last value, of the same shape."""
+    """What one step computes of the last value."""
     x = values[-1]
     match kind:
         case "conv":
@@ -44,13 +45,17 @@ def step(kind: str, number: int, values: list[Expr]) -> Expr:
         case "tanh":
             return x.tanh()
         case "add":
-            return x + values[number % len(values)]
+            same = [v for v in values if v.shape == x.shape]
+            return x + same[number % len(same)]
         case "scale":
             return x * x.lift(np.linspace(0, 1, 4, dtype=np.float32).reshape(4, 1, 1))
         case "gate":
             return x * x.mean(2, 3)
         case "mean":
             return x + x.mean(number % 4)
+        case "resize" if x.shape[2] < 13:
+            scales = [(1.0, 1.0, 2.0, 2.0), (2.0, 1.0, 2.0, 1.0)][number % 2]
+            return x.op(ResizeOp, x, None, None, None, scales=scales)
         case _:
             return x.op(PoolOp, x, kind="max", kernel=(3, 3), pads=(1, 1, 1, 1))
 
@@ -60,8 +65,11 @@ def step(kind: str, number: int, values: list[Expr]) -> Expr:
     st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 9)), min_size=3, max_size=14),
     st.lists(st.integers(0, 14), max_size=2),
     st.integers(0, 99),
+    st.sampled_from(["910b2", "310p3"]),
 )
-def test_whatever_layouts_cost(steps: list[tuple[str, int]], outputs: list[int], seed: int):
+def test_whatever_layouts_cost(
+    steps: list[tuple[str, int]], outputs: list[int], seed: int, target: str
+):
     def formula(x: Expr) -> list[Expr]:
         values = [x]
         for kind, number in steps:
@@ -73,8 +81,9 @@ def test_whatever_layouts_cost(steps: list[tuple[str, int]], outputs: list[int],
     after = before.clone()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Prices, "_conv_us", lambda *a: random.uniform(1, 9))
+        patch.setattr(Prices, "resize_us", lambda *a: random.uniform(0, 9))
         patch.setattr(Prices, "turning_us", lambda *a: random.uniform(0, 2))
-        KeepChannelsLastPass("910b2").apply(context(), after)
+        KeepChannelsLastPass(target).apply(context(), after)
     after.verify()
     x = normal(*SHAPE)
     for a, b in zip(run(before, x), run(after, x), strict=True):

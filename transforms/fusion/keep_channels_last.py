@@ -16,14 +16,16 @@ launch that stores the map (`fuse_conv.py`), as such chips' libraries keep their
 convolution to convolution.
 
 Elementwise ops between convolutions take any layout, but one for all that they join: a *web* of
-maps. A web has its channels last where that takes less time: of the programs of convolutions that
-read or store its maps, and of the transpositions of what comes from others and goes to others.
-First each convolution counts half for the web that it reads and half for the one that it stores;
-then webs change as long as the sum of all times gets smaller, at most `SWEEPS` times.
+maps. So does a resize to the nearest pixels, which copies whole pixels where channels are last, and
+one element after the other where they are not. A web has its channels last where that takes less
+time: of the programs of resizes and of convolutions that read or store its maps, and of the
+transpositions of what comes from others and goes to others. First each convolution counts half for
+the web that it reads and half for the one that it stores; then webs change as long as the sum of
+all times gets smaller, at most `SWEEPS` times.
 
-Only for chips whose vector cores are apart from the cube: where they are one core, vector ops are
-part of the launch of a convolution, whose program has none before a transposition, and turning
-costs little. Feature maps are [batch, channels, lines, columns] of known sizes.
+Where vector cores are not apart from the cube, elementwise ops are part of the launch of a
+convolution, whose program has none before a transposition: there convolutions store their channels
+first. Feature maps are [batch, channels, lines, columns] of known sizes.
 """
 
 from collections import defaultdict
@@ -41,6 +43,7 @@ from ge.dialects.fused_op import Body
 from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.support.access import Access
 from ge.dialects.support.editing import erase
@@ -88,10 +91,12 @@ def is_conv(use: Use) -> bool:
 
 @dataclass
 class Web:
-    """Feature maps that have one layout, and the elementwise ops that compute some of them."""
+    """Feature maps that have one layout, the ops that take any layout and compute some of them
+    (resizes are among these), and convolutions that read and store some."""
 
     maps: list[SSAValue] = field(default_factory=list[SSAValue])
     ops: list[PermuteInterface] = field(default_factory=list[PermuteInterface])
+    resizes: list[ResizeOp] = field(default_factory=list[ResizeOp])
     readers: list[ConvOp] = field(default_factory=list[ConvOp])
     writers: list[ConvOp] = field(default_factory=list[ConvOp])
 
@@ -108,16 +113,16 @@ class Web:
         return {v: [u for u in uses if not (is_conv(u) and u.index)] for v, uses in found.items()}
 
 
-def webs_of(block: Block) -> list[Web]:
-    """The webs that convolutions read, in program order."""
+def webs_of(block: Block, target: Target) -> list[Web]:
+    """The webs that convolutions or resizes read, in program order."""
     convs = [op for op in block.ops if isinstance(op, ConvOp) and is_map(op.result)]
-    stored = {stored_by(op): op for op in convs}
+    stored = {stored_by(op): op for op in convs if target.split_cores}
     reading = [op for op in convs if is_map(op.input) and not op.input_channels_last.value.data]
     sets = DisjointSet[SSAValue](())
     known = dict.fromkeys([*stored, *(op.input for op in reading)])
     for value in known:
         sets.add(value)
-    joining = [op for op in block.ops if joins(op) and op.results[0] not in stored]
+    joining = [op for op in block.ops if joins(op, target) and op.results[0] not in stored]
     for op in joining:
         first, *others = joined_by(op)
         for value in (first, *others):
@@ -129,19 +134,23 @@ def webs_of(block: Block) -> list[Web]:
     for value in known:
         webs[sets.find(value)].maps.append(value)
     for op in joining:
-        webs[sets.find(op.results[0])].ops.append(op)
+        web = webs[sets.find(op.results[0])]
+        web.ops.append(op)
+        if isinstance(op, ResizeOp):
+            web.resizes.append(op)
     for op in reading:
         webs[sets.find(op.input)].readers.append(op)
     for value, op in stored.items():
         webs[sets.find(value)].writers.append(op)
-    return [web for web in webs.values() if web.readers]
+    return [web for web in webs.values() if web.readers or web.resizes]
 
 
-def joins(op: Operation) -> TypeGuard[PermuteInterface]:
-    """Whether an op is elementwise, and computes a map."""
+def joins(op: Operation, target: Target) -> TypeGuard[PermuteInterface]:
+    """Whether an op takes any layout, and computes a map."""
+    is_pointwise = isinstance(op, TensorOp) and op.ACCESS is Access.POINTWISE
     return (
         isinstance(op, PermuteInterface)
-        and op.ACCESS is Access.POINTWISE
+        and (isinstance(op, ResizeOp) or (is_pointwise and target.split_cores))
         and len(op.results) == 1
         and is_map(op.results[0])
         and takes_any_order(op, True) is not None
@@ -149,7 +158,9 @@ def joins(op: Operation) -> TypeGuard[PermuteInterface]:
 
 
 def joined_by(op: PermuteInterface) -> list[SSAValue]:
-    """The maps of one shape that an elementwise op computes and reads."""
+    """The maps that an op computes and reads; not what elementwise ops broadcast."""
+    if isinstance(op, ResizeOp):
+        return [op.result, op.input]
     shape = shape_of(op.results[0])
     return [v for v in (*op.results, *op.operands) if is_map(v) and shape_of(v) == shape]
 
@@ -193,6 +204,18 @@ class Prices:
             made.erase()
         return us
 
+    def resize_us(self, op: ResizeOp, last: bool) -> float:
+        x, params = op.input, dict[str, Any](op.properties)
+        if last:
+            (x,) = Block(arg_types=[turned(x)]).args
+            permuted = op.permuted(LAST)
+            assert permuted is not None
+            params |= permuted.params
+        made = ResizeOp.of(x, None, None, None, **params)
+        us = launch_us(made, self.target) or 0.0
+        made.erase()
+        return us
+
     def turning_us(self, value: SSAValue) -> float:
         """Of a launch that brings the channels of a map elsewhere."""
         op = TransposeOp.of(value, permutation=LAST)
@@ -213,6 +236,7 @@ class Layouts:
     prices: Prices
     last: list[bool] = field(init=False)
     edges: list[float] = field(init=False)
+    """Of each web what transpositions and resizes take more, or less, if its channels are last."""
     reads: dict[ConvOp, int] = field(default_factory=dict[ConvOp, int])
     stores: dict[ConvOp, int] = field(default_factory=dict[ConvOp, int])
 
@@ -224,12 +248,14 @@ class Layouts:
         self.last = [self.promises(web) > self.edges[i] for i, web in enumerate(self.webs)]
 
     def edges_us(self, web: Web) -> float:
-        """Of turning what comes from others, and what others read."""
+        """Of turning what comes from others, and what others read, and of resizes."""
         own, us = web.computed | {stored_by(op) for op in web.writers}, 0.0
         for value in web.maps:
             others = value.uses.get_length() > len(web.uses[value])
             if times := (value not in own) + others:
                 us += times * self.prices.turning_us(value)
+        for op in web.resizes:
+            us += self.prices.resize_us(op, True) - self.prices.resize_us(op, False)
         return us
 
     def promises(self, web: Web) -> float:
@@ -321,7 +347,7 @@ def read_last(op: ConvOp) -> None:
 
 
 def keep_channels_last(block: Block, target: Target, rule: str) -> None:
-    if not (webs := webs_of(block)):
+    if not (webs := webs_of(block, target)):
         return
     layouts = Layouts(webs, Prices(target))
     if (saved := layouts.settle()) <= 0:
@@ -330,7 +356,8 @@ def keep_channels_last(block: Block, target: Target, rule: str) -> None:
         if last:
             turn(web)
             count(rule)
-    remarks.applied(rule, webs[layouts.last.index(True)].readers[0], gain_us=saved)
+    first = webs[layouts.last.index(True)]
+    remarks.applied(rule, [*first.readers, *first.resizes][0], gain_us=saved)
 
 
 @dataclass(frozen=True)
@@ -347,7 +374,7 @@ class KeepChannelsLastPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_for(main_function(op) or op, self.target)
-        if not is_enabled(self.name) or not target.split_cores:
+        if not is_enabled(self.name):
             return
         with answers_in(self.answers):
             for block in list(blocks_of(op)):

@@ -1,7 +1,6 @@
 // RUN: ge-opt %s --split-input-file -p 'keep-channels-last{target=910b2}' | filecheck %s
 // RUN: ge-opt %s --split-input-file -p 'keep-channels-last{target=910b2},fuse-conv{target=910b2}' | filecheck %s --check-prefix=FUSED
 // RUN: ge-opt %s --split-input-file -p 'keep-channels-last{target=310p3}' | filecheck %s --check-prefix=MERGED
-// MERGED-NOT: channels_last = true
 
 // From convolution to convolution, and through the sum that joins two of them. What comes from
 // others, or goes to others, stays as it is.
@@ -22,6 +21,9 @@ func.func @residual(%x: tensor<1x64x28x28xf16>, %w: tensor<128x64x3x3xf16>, %v: 
 // CHECK-NEXT:    %[[A:.*]] = graph.add %[[U]], %[[T]] : {{.*}} -> tensor<1x28x28x128xf16>
 // CHECK-NEXT:    %[[Y:.*]] = graph.conv %[[A]], %v strides [2, 2] pads [1, 1, 1, 1] {input_channels_last = true}
 // CHECK-NEXT:    func.return %[[Y]] : tensor<1x128x14x14xf16>
+// MERGED-LABEL: func.func @residual(
+// MERGED-NOT:    graph.transpose
+// MERGED:        func.return
 // FUSED-LABEL: func.func @residual(
 // FUSED:         fused_op.conv(%x, %w) : {{.*}} -> tensor<1x28x28x128xf16>
 // FUSED:           graph.conv
@@ -66,3 +68,20 @@ func.func @open(%x: tensor<?x64x28x28xf16>, %w: tensor<128x64x3x3xf16>, %v: tens
 // CHECK-LABEL: func.func @open(
 // CHECK-NOT:     graph.transpose
 // CHECK:         func.return
+
+// -----
+
+// A resize copies whole pixels where channels are last, with vector cores apart and without.
+func.func @resized(%x: tensor<1x128x32x32xf16>, %v: tensor<128x128x3x3xf16>) -> tensor<1x128x64x64xf16> {
+  %0 = graph.conv %x, %v pads [1, 1, 1, 1] : (tensor<1x128x32x32xf16>, tensor<128x128x3x3xf16>) -> tensor<1x128x32x32xf16>
+  %1 = graph.resize %0 scales [1.0, 1.0, 2.0, 2.0] {coordinates = "asymmetric", nearest_mode = "floor"} : tensor<1x128x32x32xf16> -> tensor<1x128x64x64xf16>
+  %2 = graph.conv %1, %v pads [1, 1, 1, 1] : (tensor<1x128x64x64xf16>, tensor<128x128x3x3xf16>) -> tensor<1x128x64x64xf16>
+  func.return %2 : tensor<1x128x64x64xf16>
+}
+// CHECK-LABEL: func.func @resized(
+// CHECK:         %[[T:.*]] = graph.transpose
+// CHECK-NEXT:    %[[R:.*]] = graph.resize %[[T]] scales [1.000000e+00, 2.000000e+00, 2.000000e+00, 1.000000e+00] {
+// CHECK-NEXT:    graph.conv %[[R]], %v pads [1, 1, 1, 1] {input_channels_last = true}
+// MERGED-LABEL: func.func @resized(
+// MERGED:        graph.transpose
+// MERGED-NEXT:   graph.resize
