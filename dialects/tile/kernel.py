@@ -29,7 +29,6 @@ from abc import ABC
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple, cast
 
-from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import (
     I64,
     ArrayAttr,
@@ -67,6 +66,7 @@ from ge.dialects.support.dims import parsed, symbols
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import GeOp, ops_of
 from ge.dialects.support.types import DYNAMIC, align_up, byte_size
+from ge.dialects.tile.arithmetic import INDEX_OPS
 from ge.dialects.tile.buffers import AllocOp, FifoOp, SlotOp, ViewOp, buffer_of, constant_index
 from ge.dialects.tile.compute import MapOp
 from ge.dialects.tile.instruction import Instruction, Program, program_of
@@ -75,17 +75,6 @@ from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import Memory, Pipe
 
 INDEX = IndexType()
-INDEX_OPS = frozenset(
-    f"arith.{name}"
-    for name in (
-        "constant addi subi muli divui divsi floordivsi ceildivsi remui remsi minsi maxsi minui "
-        "maxui cmpi select andi ori xori"
-    ).split()
-)
-"""What the scalar unit computes indices and conditions with."""
-
-assert {op.name for op in Arith.operations} >= INDEX_OPS
-
 WORKSPACE_ALIGNMENT = 512  # of memrefs in it, as of other buffers
 
 

@@ -4,7 +4,7 @@
 core's scalar unit does, and lists the instructions in the order of issue, each with its pipe and
 with the bytes and boxes that it reads and writes. Nothing of the emulated core is used here. What
 both trust: the pipe, the operands read and written of each op, the sizes of boxes and the row
-strides of tiles, which the dialect states.
+strides of tiles, which the dialect states; what index arithmetic is, the proof trusts alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from xdsl.dialects.arith import CmpiOp
+from xdsl.dialects.arith import CmpiOp, SelectOp
 from xdsl.dialects.builtin import IntegerAttr, i1
 from xdsl.dialects.scf import ForOp, IfOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import operands_of
+from ge.dialects.tile.arithmetic import ARITHMETIC, COMPARED, Binary
 from ge.dialects.tile.buffers import (
     AllocOp,
     FifoOp,
@@ -36,7 +37,6 @@ from ge.dialects.tile.kernel import BarrierOp, CoreOp, CoresOp, KernelOp, PartOp
 from ge.dialects.tile.reading import ReadOp, number_at
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import BoxType, Memory, Pipe, TileType, box_type
-from ge.runtime.check.tile_arithmetic import ARITHMETIC, DIVISIONS, compare, stretches
 
 MOST_INSTRUCTIONS = 1 << 21  # of one core, and rounds of its loops
 
@@ -224,29 +224,26 @@ def follow_of(op: Operation) -> Follow | None:
             return Walk.loop
         case IfOp():
             return Walk.branch
-        case AllocOp() | SlotOp() | ViewOp():
+        case AllocOp() | SlotOp() | ViewOp() | FifoOp():
             return None
+        case Binary():
+            return arithmetic_of(op)
         case _:
-            return scalar_of(op) if op.results else None
+            return Walk.scalar if op.results else None
 
 
-def scalar_of(op: Operation) -> Follow:
-    return arithmetic_of(op) if op.name in ARITHMETIC else Walk.scalar
-
-
-def arithmetic_of(op: Operation) -> Follow:
-    name, compute = op.name, ARITHMETIC[op.name]
-    operands, result = operands_of(op), op.results[0]
-    divides, unsigned = name in DIVISIONS, name.endswith("ui")
+def arithmetic_of(op: Binary) -> Follow:
+    name, compute, unsigned = op.name, ARITHMETIC[type(op)], op.name.endswith("ui")
+    (lhs, rhs), result = operands_of(op), op.result
 
     def follow(walk: "Walk", op: Operation) -> None:
-        values = walk.values
-        n = [values[v] for v in operands]
-        if divides and not n[1]:
-            raise WalkError("loop", f"{name} by zero", op)
-        if unsigned and min(n) < 0:
-            raise WalkError("loop", f"{name} of a negative number, {min(n)}", op)
-        values[result] = compute(*n)
+        a, b = walk.values[lhs], walk.values[rhs]
+        if unsigned and min(a, b) < 0:
+            raise WalkError("loop", f"{name} of a negative number, {min(a, b)}", op)
+        try:
+            walk.values[result] = compute(a, b)
+        except ZeroDivisionError:
+            raise WalkError("loop", f"{name} by zero", op) from None
 
     return follow
 
@@ -283,9 +280,7 @@ class Walk:
     known: dict[object, Tiles] = field(default_factory=dict[object, Tiles])
 
     def run(self) -> list[Step]:
-        for op in self.kernel.body.block.ops:
-            if not isinstance(op, ProgramOp | FifoOp):
-                scalar_of(op)(self, op)
+        self.block(self.kernel.body.block)
         self.block(self.program.body.block)
         return self.steps
 
@@ -343,7 +338,9 @@ class Walk:
             value = value & 1 if op.results[0].type == i1 else value  # true is kept as -1
         elif isinstance(op, CmpiOp):
             a, b = (self.values[v] for v in op.operands)
-            value = int(compare(op.predicate.value.data, a, b))
+            value = int(COMPARED[op.predicate.value.data](a, b))
+        elif isinstance(op, SelectOp):
+            value = self.values[op.lhs if self.values[op.cond] else op.rhs]
         else:
             raise WalkError("loop", f"{op.name} cannot be followed", op)
         self.values[op.results[0]] = value
@@ -493,6 +490,18 @@ def region_of(box: BoxFacts, starts: Sequence[int], ends: Sequence[int]) -> Regi
         )
         parts = tuple((*r, *c) for r in rows for c in cols)
     return Region(box.memref, tuple(bounds), parts, tuple(endless))
+
+
+def stretches(dims: Sequence[tuple[range, int]]) -> list[tuple[int, int]]:
+    """Where numbers exist along several dimensions seen as one: stretches from, count."""
+    found, length = [(0, 1)], 1
+    for exist, size in reversed(dims):
+        if found == [(0, length)]:  # all so far: longer stretches
+            found = [(exist.start * length, len(exist) * length)]
+        else:
+            found = [(i * length + at, count) for i in exist for at, count in found]
+        length *= size
+    return found
 
 
 def is_cut(region: Region, shape: Sequence[int]) -> bool:

@@ -14,10 +14,9 @@ What follows from sizes alone is computed here. The program is the same one: no 
 no place, flag or buffer is found anew.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import cast
 
-from xdsl.dialects.arith import CmpiOp
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, Block, Operation
 
@@ -26,18 +25,10 @@ from ge.dialects.support.editing import replace_uses
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import cloned, operands_of, ops_of
 from ge.dialects.support.types import DYNAMIC, Shape, dense_memref, set_type
+from ge.dialects.tile.arithmetic import ARITHMETIC, Binary
 from ge.dialects.tile.buffers import constant_index
 from ge.dialects.tile.kernel import KernelOp, SizeOp
-from ge.runtime.library.language.arith import Constants
-from ge.runtime.library.language.indices import KNOWN
-
-
-def rounded_up(a: int, b: int) -> int:
-    return -(-a // b)
-
-
-FOLDED: dict[str, Callable[[int, int], int]] = {f"arith.{k}": f for k, f in KNOWN.items()}
-FOLDED.update({"arith.ceildivsi": rounded_up, "arith.minsi": min, "arith.maxsi": max})
+from ge.runtime.library.language.arith import INDEX, Constants
 
 
 def bound_types(kernel: KernelOp, sizes: Mapping[str, int]) -> list[MemRefType[Attribute]]:
@@ -95,7 +86,7 @@ def number_of(op: Operation, sizes: Mapping[str, int]) -> int | None:
     """What an op computes of numbers; None where it does not."""
     if isinstance(op, SizeOp):
         return size_at(op.dim.data, sizes)
-    if isinstance(op, CmpiOp) or (compute := FOLDED.get(op.name)) is None:
+    if not isinstance(op, Binary) or op.result.type != INDEX:
         return None
     a, b = map(constant_index, operands_of(op))
-    return None if a is None or b is None else compute(a, b)
+    return None if a is None or b is None else ARITHMETIC[type(op)](a, b)

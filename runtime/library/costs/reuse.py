@@ -14,29 +14,13 @@ whole or not at all; results take no room. That L2 keeps what was used last is o
 is not published.
 """
 
-import operator
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from math import prod
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from xdsl.dialects.arith import (
-    AddiOp,
-    AndIOp,
-    CeilDivSIOp,
-    CmpiOp,
-    ConstantOp,
-    FloorDivSIOp,
-    MaxSIOp,
-    MinSIOp,
-    MuliOp,
-    OrIOp,
-    RemSIOp,
-    SelectOp,
-    SubiOp,
-    XOrIOp,
-)
+from xdsl.dialects.arith import CmpiOp, ConstantOp, SelectOp
 from xdsl.dialects.scf import ForOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -44,6 +28,7 @@ from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.operation import operands_of
 from ge.dialects.support.types import byte_size
+from ge.dialects.tile.arithmetic import ARITHMETIC, COMPARED
 from ge.dialects.tile.buffers import box_of, constant_index
 from ge.dialects.tile.kernel import CoreOp, CoresOp, PartOp, ProgramOp
 from ge.dialects.tile.reading import ReadOp
@@ -55,24 +40,6 @@ Piece: TypeAlias = tuple[SSAValue, int, tuple[int, ...]]
 """A memref, which load brings it, and the offsets where a turn begins to load it."""
 Turn: TypeAlias = dict[Piece, int]
 """The pieces that a core loads in a turn, and their bytes."""
-
-FUNCTIONS: dict[type[Operation], Callable[[int, int], int]] = {
-    AddiOp: operator.add,
-    SubiOp: operator.sub,
-    MuliOp: operator.mul,
-    FloorDivSIOp: lambda a, b: a // b,
-    CeilDivSIOp: lambda a, b: -(-a // b),
-    RemSIOp: operator.mod,  # of numbers from 0 on
-    MinSIOp: min,
-    MaxSIOp: max,
-    AndIOp: lambda a, b: a & b,
-    OrIOp: lambda a, b: a | b,
-    XOrIOp: lambda a, b: a ^ b,
-}
-COMPARISONS: Sequence[Callable[[int, int], bool]] = (
-    *(operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge),
-    *(operator.lt, operator.le, operator.gt, operator.ge),
-)  # by predicate of arith.cmpi
 
 
 class Unknown(Exception):
@@ -231,15 +198,15 @@ class Numbers:
 
     def computed(self, value: SSAValue) -> int:
         op: Any = value.owner
-        kind: type[Operation] = op.__class__
-        if (function := FUNCTIONS.get(kind)) is not None:
+        kind: Any = op.__class__
+        if (function := ARITHMETIC.get(kind)) is not None:
             lhs, rhs = operands_of(op)
             return function(self.number(lhs), self.number(rhs))
         if kind in self.own:
             return self.own[kind]
         match op:
             case CmpiOp():
-                compare = COMPARISONS[op.predicate.value.data]
+                compare = COMPARED[op.predicate.value.data]
                 return compare(*map(self.number, operands_of(op)))
             case SelectOp():
                 cond, lhs, rhs = operands_of(op)

@@ -1,6 +1,5 @@
 """Index arithmetic of tile programs: what a value is a sum of, and sums of values."""
 
-from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import NamedTuple, cast
 
@@ -14,7 +13,6 @@ from xdsl.dialects.arith import (
     MinSIOp,
     MuliOp,
     RemSIOp,
-    SignlessIntegerBinaryOperation,
     SubiOp,
 )
 from xdsl.dialects.builtin import IndexType, IntegerAttr, i1, i64
@@ -23,6 +21,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import Pure
 
 from ge.dialects.support.operation import created, operands_of, ops_of, put_before, put_last
+from ge.dialects.tile.arithmetic import ARITHMETIC, PREDICATES, Binary
 from ge.dialects.tile.buffers import constant_index
 from ge.dialects.tile.kernel import CoreOp, CoresOp, PartOp
 
@@ -30,8 +29,7 @@ GROWING = (AddiOp, CeilDivSIOp, CoreOp, CoresOp, PartOp, MaxSIOp, MinSIOp, MuliO
 """Ops whose results are at least 0 where their operands are."""
 
 NESTING = ForOp, IfOp  # asked of `type`: `isinstance` of xDSL's classes takes much longer
-Binary = SignlessIntegerBinaryOperation
-COMPARISONS = ("eq", "ne", "slt", "sle", "sgt", "sge")  # by the numbers of arith.cmpi
+NUMBERS = {name: number for number, name in enumerate(PREDICATES)}  # of arith.cmpi
 INDEX = IndexType()
 Index = int | SSAValue
 """A number that is known, or a value."""
@@ -111,7 +109,7 @@ def arith_op(kind: type[Binary], a: SSAValue, b: SSAValue) -> Binary:
 
 def compare_op(kind: str, a: SSAValue, b: SSAValue) -> CmpiOp:
     """A comparison of two indices, as `arith_op`: "slt" and the like."""
-    predicate = _attribute(COMPARISONS.index(kind), i64)
+    predicate = _attribute(NUMBERS[kind], i64)
     return created(CmpiOp, (a, b), (i1,), {"predicate": predicate})
 
 
@@ -178,36 +176,30 @@ class Emit:
     def value(self, index: Index) -> SSAValue:
         return self.constant(index) if isinstance(index, int) else index
 
-    def _binary(
-        self,
-        op: type[Binary],
-        function: Callable[[int, int], int],
-        a: Index,
-        b: Index,
-    ) -> Index:
+    def _binary(self, op: type[Binary], a: Index, b: Index) -> Index:
         if isinstance(a, int) and isinstance(b, int):
-            return function(a, b)
+            return ARITHMETIC[op](a, b)
         return self.builder.insert(arith_op(op, self.value(a), self.value(b))).result
 
     def add(self, a: Index, b: Index) -> Index:
         if a == 0 or b == 0:
             return b if a == 0 else a
-        return self._binary(AddiOp, lambda x, y: x + y, a, b)
+        return self._binary(AddiOp, a, b)
 
     def sub(self, a: Index, b: Index) -> Index:
-        return a if b == 0 else self._binary(SubiOp, lambda x, y: x - y, a, b)
+        return a if b == 0 else self._binary(SubiOp, a, b)
 
     def mul(self, a: Index, b: Index) -> Index:
-        return a if b == 1 else self._binary(MuliOp, lambda x, y: x * y, a, b)
+        return a if b == 1 else self._binary(MuliOp, a, b)
 
     def ceildiv(self, a: Index, b: Index) -> Index:
-        return a if b == 1 else self._binary(CeilDivSIOp, lambda x, y: -(-x // y), a, b)
+        return a if b == 1 else self._binary(CeilDivSIOp, a, b)
 
     def max(self, a: Index, b: Index) -> Index:
-        return a if a is b else self._binary(MaxSIOp, max, a, b)
+        return a if a is b else self._binary(MaxSIOp, a, b)
 
     def min(self, a: Index, b: Index) -> Index:
-        return a if a is b else self._binary(MinSIOp, min, a, b)
+        return a if a is b else self._binary(MinSIOp, a, b)
 
     def sum(self, terms: tuple[SSAValue, ...], number: Index) -> Index:
         total: Index = 0

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from ge.dialects.support.boxes import divisor_of
 from ge.dialects.support.errors import GeError
+from ge.dialects.tile.arithmetic import ARITHMETIC, BY_NAME, PREDICATES
 
 Scalar: TypeAlias = "Index | int"
 
@@ -142,17 +143,8 @@ def is_once(low: Scalar, high: Scalar, step: Scalar) -> bool:
 
 
 KNOWN: dict[str, Callable[[int, int], int]] = {
-    "addi": operator.add,
-    "subi": operator.sub,
-    "muli": operator.mul,
-    "floordivsi": lambda a, b: a // b,
-    "remsi": lambda a, b: a % b,  # of a number that is at least 0
-    "slt": operator.lt,
-    "sle": operator.le,
-    "sgt": operator.gt,
-    "sge": operator.ge,
-    "eq": operator.eq,
-    "ne": operator.ne,
+    **{name: ARITHMETIC[kind] for name, kind in BY_NAME.items()},
+    **PREDICATES,
 }
 """What is computed of two numbers that are known."""
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import Any
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -18,11 +17,11 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.extents import Extent
 from ge.dialects.support.operation import GeOp, ops_of, put_after, put_before, put_last
 from ge.dialects.tile import buffers, kernel
+from ge.dialects.tile.arithmetic import BY_NAME
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.types import RingType, TileType
 from ge.runtime.library.language.arith import (
-    Binary,
     arith_op,
     compare_op,
     constant_op,
@@ -179,7 +178,7 @@ class Side:
             key = kind, id(memref), *map(id, offsets), *given
             return self.value(key, ReadOp, memref, offsets, *given)
         a, b = (self.index(n) for n in number.args)
-        return self.value((kind, id(a), id(b)), arith_op, ARITH[kind], a, b)
+        return self.value((kind, id(a), id(b)), arith_op, BY_NAME[kind], a, b)
 
     def constant(self, number: int) -> SSAValue:
         if type(number) is Extent:
@@ -197,7 +196,7 @@ class Side:
             case ast.BinOp(left, op, right):
                 a, b = self.size(left), self.size(right)
                 kind = SIZES[type(op)]
-                return self.once((kind, id(a), id(b)), arith_op, ARITH[kind], a, b)
+                return self.once((kind, id(a), id(b)), arith_op, BY_NAME[kind], a, b)
             case _:
                 name = ast.unparse(tree)
                 return self.once(("size", name), kernel.SizeOp, name)
@@ -206,9 +205,11 @@ class Side:
         if (truth := truth_of(test)) is not None:
             return self.once(("i1", truth), constant_op, int(truth), i1)
         assert isinstance(test, Condition)
-        if test.kind in JOINED:
+        if test.kind in BY_NAME:
             left, right = (self.condition(t) for t in test.args)
-            return self.value((test.kind, id(left), id(right)), JOINED[test.kind], left, right)
+            return self.value(
+                (test.kind, id(left), id(right)), arith_op, BY_NAME[test.kind], left, right
+            )
         a, b = (self.index(n) for n in test.args)
         return self.value((test.kind, id(a), id(b)), compare_op, test.kind, a, b)
 
@@ -218,22 +219,11 @@ NUMBERS: dict[str, Callable[[], Operation]] = {
     "cores": kernel.CoresOp,
     "part": kernel.PartOp,
 }
-JOINED: dict[str, type[Binary]] = {"andi": arith.AndIOp, "ori": arith.OrIOp}
 SIZES: dict[type[ast.operator], str] = {
     ast.Add: "addi",
     ast.Sub: "subi",
     ast.Mult: "muli",
     ast.FloorDiv: "floordivsi",
-}
-ARITH: dict[str, type[Binary]] = {
-    "addi": arith.AddiOp,
-    "subi": arith.SubiOp,
-    "muli": arith.MuliOp,
-    "floordivsi": arith.FloorDivSIOp,
-    "remsi": arith.RemSIOp,
-    "ceildivsi": arith.CeilDivSIOp,
-    "minsi": arith.MinSIOp,
-    "maxsi": arith.MaxSIOp,
 }
 
 

@@ -93,12 +93,6 @@ def at_zero(number: Scalar) -> int:
     match number.kind:
         case "known":
             return args[0]
-        case "minsi":
-            return min(args)
-        case "maxsi":
-            return max(args)
-        case "ceildivsi":
-            return -(-args[0] // args[1])
         case kind if kind in KNOWN:
             return KNOWN[kind](*args)
         case "cores":
