@@ -1,7 +1,7 @@
 """How large the tiles of attention are: what fits into the core's memories and takes least time, by
 a rough estimate of the pipes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import ceil, lcm
@@ -17,9 +17,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Shape, align_up, element_type, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK, FRACTAL
-from ge.runtime.library.costs.cycles import row_reduction
-from ge.runtime.library.costs.instructions import REPEAT_BYTES
-from ge.runtime.library.costs.rates import peak_macs, share_of
+from ge.runtime.library.costs.paces import Core
 from ge.runtime.library.launch import NotLowered
 
 AHEAD = 3  # tiles of keys that the cube is ahead of what the vector cores give back
@@ -33,59 +31,6 @@ LONG_VALUE = 256  # elements of values that are summed in parts
 
 COLUMNS = 9  # instructions on one number a row, for a tile of keys
 LAST = 0.8  # how much of a step's way through all pipes is seen at a tile's end: an assumption
-
-
-@dataclass(frozen=True)
-class Rates:
-    """What a target takes: of the vector core cycles for 256 bytes, by instruction, and for the
-    start of one; bytes a cycle that leave L0C and that come to UB."""
-
-    target: Target
-    cycles: Mapping[str, float]
-    start: float
-    out: float
-    back: float
-
-    @staticmethod
-    @lru_cache(16)
-    def of(target: Target) -> "Rates":
-        """Raises NotLowered for a target that lacks a fact."""
-        try:
-            cycles = {name: target.vector_cycles_of(name) for name in INSTRUCTIONS}
-            out = target.stated("l0c_out_rate" if target.split_cores else "l0c_to_ub_rate")
-            back = target.stated("gm_to_ub_rate" if target.split_cores else "l0c_to_ub_rate")
-        except GeError as e:
-            raise NotLowered(f"attention takes facts of {target.name}: {e.message}") from None
-        return Rates(target, cycles, target.vector_start_cycles, out, back)
-
-    def scores(self, rows: int, keys: int, masks: int) -> float:
-        """Cycles of what a vector core does to the scores of a tile of keys."""
-        c, count = self.cycles, ceil(keys * 4 / REPEAT_BYTES)
-        elements = rows * count * (c["scalar"] + c["sub"] + c["exp"] + c["cast"])
-        elements += masks * (rows * count * (c["add"] + c["cast"] + c["scalar"]) + 3 * self.start)
-        reduced = sum(
-            row_reduction(kind, rows, keys * 4, True, False, self.target) for kind in ("max", "sum")
-        )
-        return elements + reduced + 3 * self.start + self.by_column(rows, count)
-
-    def sums(self, rows: int, size: int) -> float:
-        """Cycles of scaling sums of this size, and of adding more to them."""
-        count = ceil(size * 4 / REPEAT_BYTES)
-        added = rows * count * (self.cycles["mul"] + self.cycles["add"])
-        return added + self.start + self.apart(rows, count)
-
-    def apart(self, rows: int, count: int) -> float:
-        """Cycles besides those of its elements that an instruction takes which meets one number a
-        row: it starts for each row or each repeat, and the numbers are spread before."""
-        spread = ceil(rows * BLOCK / REPEAT_BYTES) * self.cycles["copy"]
-        return (min(rows, count) + 1) * self.start + spread
-
-    def by_column(self, rows: int, count: int) -> float:
-        each = ceil(rows * 4 / REPEAT_BYTES) * self.cycles["sub"]
-        return COLUMNS * (self.start + each) + self.apart(rows, count)
-
-
-INSTRUCTIONS = "add cast copy exp group_add max mul row_max row_sum scalar sub".split()
 
 
 @dataclass(frozen=True)
@@ -149,13 +94,6 @@ class Problem:
         ends = (ceil(self.queries * min((i + 1) * rows / self.rows, 1)) for i in range(tiles))
         seen = (min(max(end + self.offset, 0), self.keys) for end in ends)
         return sum(ceil(n / keys) for n in seen) / tiles
-
-    def shares(self, target: Target) -> tuple[float, float]:
-        """Of the full rate, for rows of keys and of values."""
-        if not target.split_cores:
-            return 1.0, 1.0
-        key, value = (share_of(n, self.element) for n in self.strides)
-        return key, value
 
     @cached_property
     def width(self) -> int:
@@ -313,49 +251,66 @@ def splits_for(p: Problem, t: Tiles, target: Target) -> Iterator[int]:
     yield from (n for n in SPLITS if n <= steps and items * n <= MOST_TURNS * target.cube_cores)
 
 
-def merging(p: Problem, t: Tiles, splits: int, target: Target) -> float:
+def scored(rows: int, keys: int, masks: int, core: Core) -> float:
+    """Cycles of what a vector core does to the scores of a tile of keys."""
+    size, each = keys * 4, core.vector("sub", 1, rows * 4)
+    cycles = core.vector("scalar exp cast", rows, size) + core.by_column("sub", rows, size)
+    cycles += masks * core.vector("add cast scalar", rows, size) + COLUMNS * each
+    return cycles + sum(core.reduced(kind, rows, size) for kind in ("max", "sum"))
+
+
+def summed(rows: int, size: int, core: Core) -> float:
+    """Cycles of scaling sums of this size, and of adding more to them."""
+    return core.by_column("mul", rows, size * 4) + core.vector("add", rows, size * 4)
+
+
+def merging(p: Problem, t: Tiles, splits: int, core: Core) -> float:
     """Cycles of a barrier, and of adding what several cores have of a tile of queries."""
-    H, D, r, start = t.rows // t.parts, t.value_size, Rates.of(target), target.mte2_start_cycles
-    items = ceil(p.items * ceil(p.rows / t.rows) / target.cube_cores)
-    stored = H * D * 4 / r.out + 2 * start
-    each = 6 * r.start + 3 * start + H * D * 4 / r.back + 2 * r.sums(H, D)
-    return 2 * target.cross_flag_cycles + stored + items * (splits * each + stored)
+    H, D = t.rows // t.parts, t.value_size
+    items = ceil(p.items * ceil(p.rows / t.rows) / core.target.cube_cores)
+    stored = core.store(1, H * D * 4, 3)
+    each = core.ub(1, H * D * 4, 3) + 2 * summed(H, D, core)
+    each += core.vector("max sub exp sub exp add", 1, H * 4)
+    return core.barrier + stored + items * (splits * each + stored)
 
 
 def estimate(p: Problem, t: Tiles, target: Target, splits: int = 1) -> float:
-    """Cycles of the busiest core: those of its busiest pipe, and the way of a tile's last keys.
-    `splits`: how many cores share the keys. Raises NotLowered for a target that lacks a fact."""
-    M, N, H, D, width = t.rows, t.keys, t.rows // t.parts, t.value_size, p.width
-    counts, tiles, r = N // t.piece, ceil(p.rows / M), Rates.of(target)
-    start = target.mte2_start_cycles
-    more = D // t.value_part - 1
-    vector = r.scores(H, N, len(p.masks)) + (1 + more) * r.sums(H, t.value_part)
-    out = M * (N + D) * 4 / r.out
-    back = H * (N + D) * 4 / r.back + (2 + more) * start
-    hbm = target.hbm_rate * target.hbm_efficiency * target.hbm_read_efficiency * p.sharing * tiles
-    of_key, of_value = (min(target.l2_read_rate * share, hbm) for share in p.shares(target))
-    load = N * width * (t.size / of_key + D / of_value) + counts * (2 + more) * start
-    load += M * N * width / target.l2_read_rate + start
-    moves = counts * feed(t.size, t.size_part, M, t.piece, width, target)
-    moves += counts * (1 + more) * feed(t.piece, t.key_part, M, t.value_part, width, target)
-    macs = M * N * (t.size + D * (3 if p.is_integer else 1)) / peak_macs(p.element, target)
-    passed = [out, back, load, moves, macs]
-    step = max(vector, *passed) if t.copies > 1 else max(vector + out, *passed)
+    """Cycles of the busiest core. `splits`: how many cores share the keys. Raises NotLowered for a
+    target that lacks a fact."""
+    try:
+        return cycles_of(p, t, Core.of(target), splits)
+    except GeError as e:
+        raise NotLowered(f"attention takes facts of {target.name}: {e.message}") from None
+
+
+def cycles_of(p: Problem, t: Tiles, core: Core, splits: int) -> float:
+    M, N, H, D = t.rows, t.keys, t.rows // t.parts, t.value_size
+    width, target = p.width, core.target
+    pieces, more, tiles = N // t.piece, D // t.value_part, ceil(p.rows / M)
+    users, (key_stride, value_stride) = p.sharing * tiles, p.strides
+    # a step: a tile of keys
+    scores = scored(H, N, len(p.masks), core)
+    vector = scores + more * summed(H, t.value_part, core)
+    out = core.out(M * (N + D) * 4)
+    back = H * (N + D) * 4 / core.back_rate + (1 + more) * target.mte2_start_cycles
+    load = core.load_rows(t.piece, t.size * width, key_stride, p.element, users)
+    values = core.load_rows(t.piece, t.value_part * width, value_stride, p.element, users)
+    load = pieces * (load + more * values) + core.load(M * N * width)
+    keyed, valued = pieces * t.size // t.size_part, pieces * more * t.piece // t.key_part
+    moves = keyed * core.feed(M * t.size_part * width, t.piece * t.size_part * width)
+    moves += valued * core.feed(M * t.key_part * width, t.value_part * t.key_part * width)
+    macs = keyed * core.mmad(M, t.piece, t.size_part, p.element)
+    macs += valued * core.mmad(M, t.value_part, t.key_part, p.element) * (3 if p.is_integer else 1)
+    vector += out if t.copies == 1 else 0.0  # it waits for what leaves L0C
+    pipes, way = (vector, out, back, moves, macs), vector + out + back + moves + macs
     # what the cube waits for meanwhile: scores there, weights back
     cross = target.cross_flag_cycles
-    there = M * N * (4 / r.out + width / target.l2_read_rate) + H * N * 4 / r.back + 2 * cross
-    step = max(step, (there + r.scores(H, N, len(p.masks))) / AHEAD)
-    items = ceil(p.items * tiles * splits / target.cube_cores)
-    steps = p.steps(M, N)
-    steps = ceil(steps / splits) if splits > 1 else steps
+    there = core.out(M * N * 4) + core.load(M * N * width) + H * N * 4 / core.back_rate
+    step = max(*pipes, load, (there + 2 * cross + scores) / AHEAD)
     # values are loaded before the weights are there, if all of a tile are
-    ahead = t.is_simple * 2 * N * D * width / of_value
-    last = LAST * (vector + out + back + moves + macs) + 3 * cross - ahead
-    merged = merging(p, t, splits, target) if splits > 1 else 0
-    return items * (steps * step + r.sums(H, D) * 2 + max(last, 0)) + merged
-
-
-def feed(length: int, part: int, rows: int, cols: int, width: int, target: Target) -> float:
-    """Cycles of bringing the operands of a product to L0A and L0B."""
-    bytes_cycles = rows / target.l1_to_l0a_rate + cols / target.l1_to_l0b_rate
-    return length // part * (2 * target.mte1_start_cycles + part * width * bytes_cycles)
+    ahead = t.is_simple * 2 * pieces * values
+    items, steps = ceil(p.items * tiles * splits / target.cube_cores), p.steps(M, N)
+    steps = ceil(steps / splits) if splits > 1 else steps
+    last = max(LAST * way + 3 * cross - ahead, 0)
+    merged = merging(p, t, splits, core) if splits > 1 else 0
+    return items * (steps * step + 2 * summed(H, D, core) + last) + merged

@@ -7,7 +7,7 @@ that the busiest one sets the pace of all blocks; what the others do first, or l
 """
 
 from functools import lru_cache
-from math import ceil
+from math import ceil, inf
 from typing import TypeAlias
 
 from xdsl.ir import Attribute
@@ -80,8 +80,8 @@ class Core:
         """Of the full rate of loading to L1, for rows so many elements apart that come together."""
         return share_of(stride, element) if self.target.split_cores else 1.0
 
-    def load(self, size: float, users: float = 1.0, share: float = 1.0, starts: int = 1) -> float:
-        """Of bytes to L1, each of which `users` blocks load."""
+    def load(self, size: float, users: float = inf, share: float = 1.0, starts: int = 1) -> float:
+        """Of bytes to L1, each of which `users` blocks load; from L2, where nobody says so."""
         rate = min(self.target.l2_read_rate * share, self.hbm * users)
         return starts * self.target.mte2_start_cycles + size / rate
 
