@@ -10,10 +10,10 @@ what fits. A cut that a later version no longer knows is passed over.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.errors import GeError
@@ -37,6 +37,9 @@ class TunedKernel:
     own_us: float
 
 
+KEYS = {f.name: str if f.type is str else (int, float) for f in fields(TunedKernel)}
+
+
 @dataclass(frozen=True)
 class KernelTunings:
     """Those of a file, by kernel and target."""
@@ -48,12 +51,15 @@ class KernelTunings:
     @classmethod
     def read(cls, path: str) -> "KernelTunings":
         """Raises GeError for what is no such file."""
+        hint = "ge-tune PROGRAM.mlir -o FILE writes such files"
         try:
-            parts: dict[str, Any] = json.loads(Path(path).read_text())
-            entries = [TunedKernel(**row) for row in parts.get(PART, [])]
-        except (OSError, ValueError, AttributeError, TypeError) as e:
-            hint = "ge-tune PROGRAM.mlir -o FILE writes such files"
+            parts: Any = json.loads(Path(path).read_text())
+            rows = rows_of(parts)
+        except OSError as e:
+            raise GeError(f"cannot read the tunings: {e.strerror}", path, hint) from None
+        except ValueError as e:
             raise GeError(f"it is no file of tunings: {e}", path, hint) from None
+        entries = [TunedKernel(**row) for row in rows]
         return cls({(e.kernel, e.target): e for e in entries})
 
     def cut(self, kernel: KernelOp, target: Target) -> str:
@@ -69,6 +75,22 @@ class KernelTunings:
 
     def rows(self) -> list[dict[str, Any]]:
         return [asdict(e) for e in self.entries.values()]
+
+
+def rows_of(parts: Any) -> list[dict[str, Any]]:
+    """The entries for kernels of a file. Raises ValueError for what is none."""
+    found: Any = cast("dict[str, Any]", parts).get(PART, []) if isinstance(parts, dict) else None
+    if not isinstance(found, list):
+        raise ValueError(f"it has no list '{PART}'")
+    rows = cast("list[dict[str, Any]]", found)
+    for i, row in enumerate(rows):
+        if not isinstance(row, dict) or set(row) != set(KEYS):  # pyright: ignore
+            raise ValueError(f"entry {i} of '{PART}' has not the keys {', '.join(KEYS)}")
+        for key, kind in KEYS.items():
+            if not isinstance(row[key], kind):
+                what = "text" if kind is str else "number"
+                raise ValueError(f"'{key}' of entry {i} of '{PART}' is no {what}: {row[key]!r}")
+    return rows
 
 
 def kernel_hash(kernel: KernelOp, target: Target) -> str:

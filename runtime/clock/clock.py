@@ -179,8 +179,13 @@ class ProgramClock:
             self.rows, note = read
             self.notes.append(note)
         timeline = self.block(main.body.block, host_driven=False)
-        lacking = [k.lacks for k in self._known.values() if k.lacks]
-        self.notes += [f"timed as a plain loop over elements, as {lack}" for lack in lacking]
+        lacking: dict[str, list[str]] = {}
+        for name, known in self._known.items():
+            if known.lacks:
+                lacking.setdefault(known.lacks, []).append(name)
+        for lack, (name, *others) in lacking.items():
+            who = f"{name} and {len(others)} more kernels are" if others else f"{name} is"
+            self.notes.append(f"{who} timed as a plain loop over elements, as {lack}")
         timeline.notes = self.notes
         if self._unknown:
             names = (name for op in self._unknown if (name := str(location_of(op))))

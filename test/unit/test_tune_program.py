@@ -162,11 +162,18 @@ def test_a_program_without_tile_programs(
 
 
 def test_what_is_no_file_of_tunings(model: Path, tmp_path: Path):
-    for text in ("[]", "{", '{"kernels": [{"name": "x"}]}'):
+    entry = {"name": "x", "kernel": "0", "target": "910b2", "cut": 5, "us": 1, "own_us": 1.0}
+    for text, why in (
+        ("[]", "it has no list 'kernels'"),
+        ("{", "Expecting property name"),
+        ('{"kernels": "x"}', "it has no list 'kernels'"),
+        ('{"kernels": [{"name": "x"}]}', "entry 0 of 'kernels' has not the keys name, kernel,"),
+        (json.dumps({"kernels": [entry]}), "'cut' of entry 0 of 'kernels' is no text: 5"),
+    ):
         (tmp_path / "t.json").write_text(text)
-        with pytest.raises(GeError, match="no file of tunings"):
+        with pytest.raises(GeError, match=f"no file of tunings: {why}"):
             compiled(model, tile_tunings=str(tmp_path / "t.json"))
-    with pytest.raises(GeError, match="no file of tunings"):
+    with pytest.raises(GeError, match="cannot read the tunings: No such file"):
         compiled(model, tile_tunings=str(tmp_path / "missing.json"))
 
 
