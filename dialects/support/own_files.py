@@ -44,12 +44,17 @@ def text_of(path: Path) -> str:
 
 
 def read_entry(path: Path) -> Any:
-    """What a file of ours holds: JSON, behind a line with its hash. Raises FileNotFoundError, and
-    Unsound or one of `WRONG` for a file that does not hold together."""
+    """What a file of ours holds: JSON, behind a line with the hash of it and the file's name.
+    Raises FileNotFoundError, and Unsound or one of `WRONG` for a file that does not hold together,
+    or is another one's under this name."""
     digest, _, rest = text_of(path).partition("\n")
-    if digest != sha256(rest.encode()).hexdigest():
+    if digest != digest_of(path, rest):
         raise Unsound
     return json.loads(rest)
+
+
+def digest_of(path: Path, rest: str) -> str:
+    return sha256(f"{path.name}\n{rest}".encode()).hexdigest()
 
 
 def write_entry(path: Path, held: Any) -> None:
@@ -60,7 +65,7 @@ def write_entry(path: Path, held: Any) -> None:
         raise PermissionError("others may write to it")
     rest = json.dumps(held)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-        file.write(f"{sha256(rest.encode()).hexdigest()}\n{rest}")
+        file.write(f"{digest_of(path, rest)}\n{rest}")
     os.replace(file.name, path)
 
 
