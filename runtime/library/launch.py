@@ -27,6 +27,14 @@ class NotLowered(Exception):
     """There is no tile program for a kernel; the text says why."""
 
 
+def no_room(needs: Mapping[str, int], target: Target) -> NotLowered:
+    """No cut of a kernel fits: what the least one takes of memories that have less."""
+    room = target.core_memories
+    full = [f"{n} bytes of {m}, which has {room[m]}" for m, n in needs.items() if n > room[m]]
+    least = f": the least takes {', '.join(full)}" if full else ""
+    return NotLowered(f"no block of it fits on a core{least}")
+
+
 Arguments: TypeAlias = "Mapping[SSAValue, Argument]"
 """The tile program's argument for each input and each output of the launch's body."""
 

@@ -38,11 +38,11 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import normalize_axis, shape_of
 from ge.runtime.library.choices import chosen
 from ge.runtime.library.convolution.blocks import COPIES, Blocks, passing_rows
-from ge.runtime.library.convolution.cuts import Convolution, Cut, block_sizes, cuts
+from ge.runtime.library.convolution.cuts import Convolution, Cut, block_sizes, cuts, least_bytes
 from ge.runtime.library.convolution.times import cycles
 from ge.runtime.library.costs.paces import Core
 from ge.runtime.library.language.tracing import Tracer
-from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
+from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written, no_room
 from ge.runtime.library.windows.channels_last import lower_channels_last
 from ge.runtime.library.windows.sliding import lower_sliding
 from ge.runtime.library.windows.windows import Rest
@@ -141,7 +141,7 @@ def by_blocks(
         return (cut for sizes in block_sizes(w, target) for cut in cuts(w, target, sizes))
 
     if (cut := chosen(candidates, estimate)) is None:
-        raise NotLowered("no block of it fits on a core")
+        raise no_room(least_bytes(w), launch.target)
 
     def write(c: Tracer, arguments: Arguments) -> None:
         blocks(c, w, cut, arguments, rest).write()

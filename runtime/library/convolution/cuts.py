@@ -221,6 +221,15 @@ def cuts(w: Convolution, target: Target, block: Sizes) -> Iterator[Cut]:
                 yield cut
 
 
+def least_bytes(w: Convolution) -> dict[str, int]:
+    """What the least block takes of each memory: a fractal of channels by one of pixels."""
+    unit, counts = w.unit, [count for found in channel_steps(w, w.unit) for count in found]
+    depth = align_up(min([min(count, w.ins) for count in counts], default=1) * w.taps, unit)
+    part = 2 * 2 * unit * unit * w.bits // 8
+    l1 = 2 * (2 * unit * depth + 2 * unit * unit) * w.bits // 8
+    return {"l0c": unit * unit * SUM_BYTES, "l0a": part, "l0b": part, "l1": l1}
+
+
 def pixel_blocks(w: Convolution, unit: int) -> list[tuple[int, int]]:
     """Lines and columns of blocks: one line, or some whole lines."""
     lines, cols = w.result[-2:]

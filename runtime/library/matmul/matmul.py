@@ -24,7 +24,7 @@ from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import FRACTAL, Memory
 from ge.runtime.library.choices import chosen, is_free, is_open
 from ge.runtime.library.costs.paces import Core
-from ge.runtime.library.launch import Launch, NotLowered, Replaced, Written
+from ge.runtime.library.launch import Launch, NotLowered, Replaced, Written, no_room
 from ge.runtime.library.matmul.blocks import (
     SPLITS,
     Cut,
@@ -32,6 +32,7 @@ from ge.runtime.library.matmul.blocks import (
     best_cut,
     best_shared_wave,
     cycles,
+    least_bytes,
 )
 from ge.runtime.library.matmul.padding import choices, copying, may_be_copied
 from ge.runtime.library.matmul.program import Blocks, part_of
@@ -66,7 +67,7 @@ def written_for(launch: Launch) -> Written:
     else:
         cut = chosen(lambda: all_cuts(ps, target), partial(cycles, Counter(ps), target))
     if cut is None:
-        raise NotLowered("no block of it fits on a core")
+        raise no_room(least_bytes(ps, target), target)
     if (with_parts := with_splits(launch.target, sections, cut)) is not None:
         try:
             return fitting(launch, *with_parts)

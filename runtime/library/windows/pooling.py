@@ -37,7 +37,7 @@ from ge.runtime.library.costs.paces import Core, cycles_of_blocks
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Index, Scalar, SharedIndex, minimum
 from ge.runtime.library.language.tracing import Tracer
-from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
+from ge.runtime.library.launch import Arguments, Launch, Written, no_room
 from ge.runtime.library.windows.pool import Pool
 from ge.runtime.library.windows.turned import fastest_turned
 from ge.runtime.library.windows.windows import Rest
@@ -124,9 +124,10 @@ def lower_pool(launch: Launch) -> Written:
     w = p.w
     rest = Rest(launch, op, (1, w.channels, *w.result), (1, w.channels, 1))
     room = launch.target.core_memories["ub"]
-    fitting = [cut for cut in cuts(p, rest) if cut.bytes(p, rest) <= room]
+    found = {cut: cut.bytes(p, rest) for cut in cuts(p, rest)}
+    fitting = [cut for cut, size in found.items() if size <= room]
     if not fitting:
-        raise NotLowered("no block of it fits into ub")
+        raise no_room({"ub": min(found.values(), default=0)}, launch.target)
     found = in_order(sorted(fitting, key=lambda cut: cut.cycles(p, launch.target)))
     cut = next(iter(found))
     turned = fastest_turned(p, launch.target) if rest.is_empty else None

@@ -40,7 +40,7 @@ from ge.runtime.library.language.values import (
     cast,
     wide,
 )
-from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
+from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written, no_room
 from ge.runtime.library.pulling import number
 from ge.runtime.library.windows.windows import Rest, Windows, windows_of
 
@@ -216,9 +216,10 @@ def lower_sliding(launch: Launch) -> Written:
     w = Sliding.of(op)
     rest = Rest(launch, op, (w.batch, w.channels, *w.result), (1, w.channels, 1))
     room = launch.target.core_memories["ub"]
-    fitting = [cut for cut in cuts(w, rest.narrowest, launch.target) if cut.bytes(w, rest) <= room]
+    found = {c: c.bytes(w, rest) for c in cuts(w, rest.narrowest, launch.target)}
+    fitting = [cut for cut, size in found.items() if size <= room]
     if not fitting:
-        raise NotLowered("no block of it fits into ub")
+        raise no_room({"ub": min(found.values(), default=0)}, launch.target)
     cut = next(iter(in_order(sorted(fitting, key=lambda cut: cut.cycles(w, launch.target)))))
 
     def write(c: Tracer, arguments: Arguments) -> None:
