@@ -14,7 +14,8 @@ programs scale sums of products, and kernels queries (`graph.attention`), and tr
 convolutions, of which they multiply zeros beside the image by weights, which may be infinite. Nor
 are Fourier transforms, deformed windows, regions and cubic images compared on extremes: they become
 products with matrices, where an element that counts nothing is multiplied by 0, and gives nan if it
-is infinite.
+is infinite (the kernels do so with other elements, so that no mask makes both alike). Terms of
+determinants may be infinite, and cancel, where an elimination has none of them.
 """
 
 import argparse
@@ -68,6 +69,7 @@ from ge.dialects.graph.control import (
 from ge.dialects.graph.convolution import ConvTransposeOp, DeformConvOp
 from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.image import ResizeOp
+from ge.dialects.graph.linear import DetOp
 from ge.dialects.graph.pooling import RoiAlignOp
 from ge.dialects.graph.signal import DftOp, StftOp
 from ge.dialects.support.errors import GeError
@@ -282,9 +284,9 @@ def may_leave_range(module: ModuleOp) -> bool:
 
 def multiplies_zeros(module: ModuleOp) -> bool:
     """Whether there is an op that may become products in which elements that its kernel leaves out
-    are multiplied by 0."""
+    are multiplied by 0, or whose terms leave the range."""
     return any(
-        isinstance(op, DftOp | StftOp | DeformConvOp | RoiAlignOp)
+        isinstance(op, DftOp | StftOp | DeformConvOp | RoiAlignOp | DetOp)
         or (isinstance(op, ResizeOp) and is_of_matrices(op))
         for op in module.walk()
     )
