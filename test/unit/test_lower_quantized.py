@@ -232,3 +232,18 @@ func.func @main(%x: {x}, %s: tensor<40xf32>, %z: tensor<{to}>{given}) -> {y} {{
         exact=True,
         all_lowered=True,
     )
+
+
+def test_scales_of_an_axis_of_one_element() -> None:
+    x, y = "tensor<1x1xf32>", "tensor<1x1xui8>"
+    compare(
+        f"""
+func.func @main(%x: {x}, %z: tensor<1xui8>) -> {y} {{
+  %s = graph.constant dense<1.91> : tensor<1xf32>
+  %0 = graph.quantize %x, %s, %z to ui8 {{axis = 1 : i64}}
+    : ({x}, tensor<1xf32>, tensor<1xui8>) -> {y}
+  func.return %0 : {y}
+}}""",
+        exact=True,
+        all_lowered=True,
+    )

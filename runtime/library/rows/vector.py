@@ -236,10 +236,10 @@ def columns_of_block(launch: Rewritten) -> int:
     """Columns that have one scale a row: several blocks of them would be spread one by one."""
     found = [launch.shape[-1]]
     for op in launch.body.ops:
-        if isinstance(op, Granular) and op.axis is not None:
-            rank, block = len(shape_of(op.input)), op.block_size.value.data
-            along = normalize_axis(op.axis.value.data, rank) == rank - 1
-            found += [block] if block and along else []
+        if isinstance(op, Granular) and op.axis is not None and op.block_size.value.data:
+            rank = len(shape_of(op.input))  # of scales without blocks the axis may be another one
+            if normalize_axis(op.axis.value.data, rank) == rank - 1:
+                found.append(op.block_size.value.data)
     return min(found)
 
 
