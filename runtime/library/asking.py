@@ -135,6 +135,21 @@ def found(body: TensorOp | Body, target: Target) -> Answer:
     return answer
 
 
+@once
+def cut_us(body: TensorOp | Body, target: Target) -> float | None:
+    """Microseconds of a launch with its start, by the sum by which its lowering chooses a cut: no
+    program is written for it. None where no lowering takes it, or chooses by no sum."""
+    from ge.runtime.library.table import lowering_of  # it takes long to import
+
+    kernel = kernel_of(Body.of(body))
+    hide(data_of(all_ops(kernel.body.blocks)))
+    launch = Launch(kernel, target)
+    try:
+        return lowering_of(launch)(launch).us
+    except (NotLowered, GeError):
+        return None
+
+
 def written(body: Body, target: Target) -> tuple[Answer, KernelOp, TileKernelOp | None]:
     """The answer, the kernel that would be the launch, and its program."""
     from ge.runtime.library.table import program_that_fits  # it takes long to import

@@ -63,8 +63,8 @@ def test_a_launch_without_a_program_comes_apart(target: str):
 
 def test_each_kind_of_launch_is_asked_once(monkeypatch: pytest.MonkeyPatch):
     """Layers repeat: lowerings are asked once for all that are alike."""
-    calls, kernel_of = list[Body](), asking.kernel_of
-    monkeypatch.setattr(asking, "kernel_of", lambda body: calls.append(body) or kernel_of(body))
+    calls, written = list[Body](), asking.written
+    monkeypatch.setattr(asking, "written", lambda body, t: calls.append(body) or written(body, t))
     text = SHUFFLED.replace("16", "24").replace("x32x32x32", "x48x32x32")  # no other test has it
     text = text.replace("<32x24x1x1", "<48x24x1x1").replace("shape [1, 32,", "shape [1, 48,")
     fused(text, True)

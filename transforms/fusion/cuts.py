@@ -21,12 +21,13 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.support.access import MOVING, Access
+from ge.dialects.support.access import MOVING
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, element_type
 from ge.dialects.targets.target import Target
 from ge.runtime.library.costs.rates import peak_macs
 from ge.runtime.library.costs.times import hbm_bytes_per_us
+from ge.transforms.fusion.launchable import is_view
 
 Cut: TypeAlias = tuple[int, int]
 Time: TypeAlias = tuple[bool, float]
@@ -104,7 +105,8 @@ def at_least_us(body: Body, target: Target) -> float:
         return target.launch_us + min(start.get("vector", 0.0), start.get("row", 0.0))
     if not all(isinstance(op, MatmulOp | ConvOp | AttentionOp) for op in products):
         return 0.0
-    us = start.get("mixed", 0.0) if needs_vector_cores(body.ops) else 0.0
+    kinds = ("mixed",) if needs_vector_cores(body.ops) else ("cube", "vector", "row")
+    us = min(start.get(kind, 0.0) for kind in kinds)
     cycles = sum(
         body.work_of(op).macs / peak_macs(element_type(op.operands[0]), target)
         for op in products
@@ -134,10 +136,6 @@ def passes_freely(ops: Sequence[Operation]) -> bool:
     """Whether ops behind products take no time in a launch that runs on the cube: a relu, on its
     way out."""
     return all(isinstance(op, ReluOp) or is_view(op) for op in ops)
-
-
-def is_view(op: Operation) -> bool:
-    return isinstance(op, TensorOp) and op.ACCESS is Access.VIEW
 
 
 def cube_first(ops: Sequence[Operation]) -> list[Operation]:

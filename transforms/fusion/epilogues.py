@@ -26,20 +26,14 @@ from xdsl.ir import Operation, SSAValue
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import Convolution
+from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp
 from ge.dialects.support.access import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_static, shape_of
 from ge.transforms.fusion.groups import Group, Groups
-from ge.transforms.fusion.merging import (
-    Merger,
-    Missed,
-    access,
-    can_join,
-    is_vector_op,
-    is_view,
-    size_of,
-)
+from ge.transforms.fusion.launchable import access, can_join, is_vector_op, is_view, size_of
+from ge.transforms.fusion.merging import Merger, Missed
 from ge.transforms.fusion.regions import mismatch
 from ge.transforms.rewriting.counts import declare, is_enabled
 
@@ -175,7 +169,16 @@ def judge_epilogue(op: TensorOp, group: Group, merger: Merger) -> Verdict:
         return FUSE_STORE, moves_too_much(op, sources)
     if kind is not Access.POINTWISE:
         return FUSE_ACTIVATION, ""
+    if stores_turned(group):
+        return rule_of(op, sources), "the convolution ends with a transposition"
     return rule_of(op, sources), not_on_a_tile(op, sources)
+
+
+def stores_turned(group: Group) -> bool:
+    """Whether sums of a convolution leave the cube in another order: behind that no program has
+    anything. (Vector cores have channels last all the time, where each is one of its own.)"""
+    turns = any(isinstance(o, TransposeOp) for o in group.ops)
+    return turns and any(isinstance(o, Convolution) and o.groups == 1 for o in group.ops)
 
 
 def rule_of(op: TensorOp, sources: list[SSAValue]) -> str:

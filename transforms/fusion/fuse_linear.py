@@ -28,7 +28,8 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_static, shape_of
 from ge.transforms.fusion.epilogues import EPILOGUE, Verdict, grow, judge_epilogue
 from ge.transforms.fusion.groups import Group, Groups
-from ge.transforms.fusion.merging import FusionPass, Merger, access
+from ge.transforms.fusion.launchable import access
+from ge.transforms.fusion.merging import FusionPass, Merger
 from ge.transforms.fusion.operands import (
     OPERANDS,
     dequantize_for_each_user,

@@ -18,10 +18,10 @@ convolution to convolution.
 Elementwise ops between convolutions take any layout, but one for all that they join: a *web* of
 maps. So does a resize to the nearest pixels, which copies whole pixels where channels are last, and
 one element after the other where they are not. A web has its channels last where that takes less
-time: of the programs of resizes and of convolutions that read or store its maps, and of the
-transpositions of what comes from others and goes to others. First each convolution counts half for
-the web that it reads and half for the one that it stores; then webs change as long as the sum of
-all times gets smaller, at most `SWEEPS` times.
+time: of convolutions that read or store its maps, by the sums by which their cuts are chosen, of
+resizes, and of the transpositions of what comes from others and goes to others. First each
+convolution counts half for the web that it reads and half for the one that it stores; then webs
+change as long as the sum of all times gets smaller, at most `SWEEPS` times.
 
 Where vector cores are not apart from the cube, elementwise ops are part of the launch of a
 convolution, whose program has none before a transposition: there convolutions store their channels
@@ -54,9 +54,9 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, has_size, is_ranked, rank_of, shape_of, tensor
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.library.answers import answers_in
-from ge.runtime.library.asking import asked, launch_us
+from ge.runtime.library.asking import cut_us, launch_us
 from ge.runtime.library.costs.structure import number_of
-from ge.transforms.fusion.merging import blocks_of
+from ge.transforms.fusion.launchable import blocks_of
 from ge.transforms.graph.control_flow import insert_before
 from ge.transforms.graph.move_transposes import Move, carry_out, composed, takes_any_order
 from ge.transforms.rewriting import remarks
@@ -198,11 +198,10 @@ class Prices:
             ops.append(TransposeOp.of(ops[-1].results[0], permutation=LAST))
         given = dict.fromkeys(v for v in (x, op.weight, op.bias) if v is not None)
         body = Body(ops, list(given), ops[-1].results)
-        refused = asked(body, self.target).refusal is not None
-        us = REFUSED if refused else launch_us(body, self.target) or 0.0
+        us = cut_us(body, self.target)
         for made in reversed(ops):
             made.erase()
-        return us
+        return REFUSED if us is None else us
 
     def resize_us(self, op: ResizeOp, last: bool) -> float:
         x, params = op.input, dict[str, Any](op.properties)

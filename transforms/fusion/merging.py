@@ -3,7 +3,7 @@ the walk over the blocks of a program."""
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
@@ -13,23 +13,20 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import Pure
 
 from ge.dialects.fused_op import Body, FusedOp, RegionOp, multiplies
 from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.support.access import Access
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import byte_size, has_size, is_ranked, number_of, numel, shape_of
+from ge.dialects.support.types import byte_size, has_size, number_of
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.library.answers import answers_in
 from ge.runtime.library.asking import asked, core_us, launch_us
 from ge.runtime.library.costs.times import hbm_bytes_per_us
-from ge.transforms.analysis.views import view_offsets
 from ge.transforms.fusion.cuts import (
     Search,
     Time,
@@ -41,7 +38,7 @@ from ge.transforms.fusion.cuts import (
     passes_freely,
 )
 from ge.transforms.fusion.groups import Group, Groups
-from ge.transforms.graph.prepare_weights import FUNCTION
+from ge.transforms.fusion.launchable import access, blocks_of, is_vector_op, is_view
 from ge.transforms.graph.share_common_subexpressions import share_common_subexpressions
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count, disabling, is_enabled
@@ -54,66 +51,6 @@ about half a KiB an op; neither is published). It also keeps the search for kern
 
 
 MOST_PLACES = 4  # ops at an end of a vector launch that are tried as launches of their own
-
-REGION = (
-    Access.POINTWISE,
-    Access.VIEW,
-    Access.MOVEMENT,
-    Access.LOOKUP,
-    Access.WINDOW,
-    Access.ROWS,
-)
-
-
-def blocks_of(module: ModuleOp) -> Iterator[Block]:
-    """The blocks of the program: function bodies and control flow in them, but neither bodies of
-    fused ops nor the function that prepares weights."""
-
-    def walk(block: Block) -> Iterator[Block]:
-        yield block
-        for op in block.ops:
-            if not isinstance(op, FusedOp):
-                for region in op.regions:
-                    for inner in region.blocks:
-                        yield from walk(inner)
-
-    for func in module.ops:
-        if isinstance(func, FuncOp) and func.sym_name.data != FUNCTION and func.body.blocks:
-            yield from walk(func.body.block)
-
-
-def is_view(op: Operation) -> bool:
-    """Whether the result of an op is memory of its operand, so that it is no launch."""
-    return view_offsets(op) is not None
-
-
-def is_pure(op: Operation) -> bool:
-    """Whether the results of a graph op follow from its operands alone."""
-    return (
-        isinstance(op, TensorOp)
-        and not op.regions
-        and not isinstance(op, ConstantOp)
-        and op.has_trait(Pure)
-    )
-
-
-def can_join(op: Operation) -> bool:
-    """Whether an op can be part of a launch. Shape arithmetic is no work for the NPU."""
-    return is_pure(op) and not is_shape_arithmetic(op) and all(map(is_ranked, op.results))
-
-
-def is_vector_op(op: Operation) -> bool:
-    """Whether a launch of the vector unit can hold the op."""
-    return can_join(op) and not isinstance(op, FusedOp) and access(op) in REGION
-
-
-def size_of(value: SSAValue) -> int | None:
-    """The number of elements, None where unknown."""
-    return numel(shape_of(value)) if has_size(value) else None
-
-
-def access(op: Operation) -> Access:
-    return op.ACCESS if isinstance(op, TensorOp) else Access.WHOLE
 
 
 def _source(value: SSAValue, inside: set[Operation]) -> SSAValue:

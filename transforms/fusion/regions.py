@@ -46,15 +46,8 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.transforms.fusion.groups import Group, Groups
-from ge.transforms.fusion.merging import (
-    MOST_OPS,
-    Merger,
-    Missed,
-    access,
-    is_vector_op,
-    is_view,
-    size_of,
-)
+from ge.transforms.fusion.launchable import access, is_vector_op, is_view, size_of
+from ge.transforms.fusion.merging import MOST_OPS, Merger, Missed
 from ge.transforms.rewriting.counts import declare, is_enabled
 
 MOST_VALUES = 48  # values of unknown size that a kernel reads and writes at most

@@ -30,7 +30,7 @@ from ge.dialects.support.types import element_type, is_static, shape_of
 from ge.dialects.support.work import Work
 from ge.runtime import kernels
 from ge.runtime.data.arrays import Array, dtype_of
-from ge.transforms.fusion.merging import blocks_of
+from ge.transforms.fusion.launchable import blocks_of
 from ge.transforms.fusion.user_patterns import Nodes, Pattern
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count

@@ -299,6 +299,7 @@ def pieces(view: ViewOp, sizes: tuple[int, ...], tile: SSAValue) -> Pieces:
 
 
 def mmad_cycles(m: int, n: int, k: int, element: Attribute, target: Target) -> float:
+    """Of a product of m x k by k x n."""
     k0 = 32 * 8 // bitwidth(element)
     blocks = -(-m // 16) * -(-n // 16) * -(-k // k0)
     rate = peak_macs(element, target) * target.cube_efficiency

@@ -40,6 +40,7 @@ _next_number = count()  # no two threads get the same
 
 
 def number_of(op: TensorOp) -> int:
+    """Equal for ops of one class with equal properties, types, and short constants."""
     operands = tuple([
         _constant(v, v.op) if type(v) is OpResult and type(v.op) is ConstantOp
         else attribute_number(v.type)
