@@ -10,6 +10,7 @@ sizes: it takes the ways of large sizes of no special kind, and numbers that dep
 how. An extent is equal to one of the same expression, never to a number.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -116,6 +117,14 @@ def expression(number: int) -> Polynomial:
     return number.size if isinstance(number, Extent) else Polynomial.of(number)
 
 
+OF_FLOATS: dict[Callable[[int, int], int], Callable[[float, float], float]] = {
+    int.__add__: operator.add,
+    int.__sub__: operator.sub,
+    int.__mul__: operator.mul,
+    int.__floordiv__: operator.floordiv,
+}
+
+
 def combined(
     numbers: Callable[[int, int], int],
     sizes: Callable[[Polynomial, Polynomial], Polynomial | None],
@@ -125,8 +134,7 @@ def combined(
     """What is computed of two numbers; a plain one where no expression is known for it."""
     if not isinstance(a, int) or not isinstance(b, int):
         if isinstance(a, float) or isinstance(b, float):
-            a, b = (int(x) if isinstance(x, int) else x for x in (a, b))
-            return {int.__add__: a + b, int.__sub__: a - b, int.__mul__: a * b}.get(numbers, a // b)
+            return OF_FLOATS[numbers](*(int(x) if isinstance(x, int) else x for x in (a, b)))
         return NotImplemented
     number, size = numbers(int(a), int(b)), sizes(expression(a), expression(b))
     return number if size is None else known(number, size)

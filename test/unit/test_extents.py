@@ -92,3 +92,9 @@ A, B = extent("a"), extent("b")
 )
 def test_expressions_are_short(number: Extent, text: str):
     assert str(number.size) == text
+
+
+def test_times_a_fraction_it_is_a_number():
+    """Also where the other one is 0: nothing is divided by it."""
+    a = extent("a")
+    assert (a * 0.0, 0.5 * a, a + 0.5) == (0.0, int(a) / 2, int(a) + 0.5)

@@ -120,7 +120,7 @@ def test_passes_have_their_place_in_the_pipeline(
 ):
     text = printed(ge_compile, capfd, "--print-pipeline")
     assert "infer-shapes,relate-dims,acme-lower-twice,fold-constants,acme-find-clipped," in text
-    assert "verify-level{level=graph},acme-fuse-clipped,fuse-linear" in text
+    assert "verify-level{level=graph},acme-fuse-clipped,keep-channels-last" in text
     off = "acme-lower-twice,acme-fuse-clipped"
     assert "acme-fuse" not in printed(
         ge_compile, capfd, "--print-pipeline", "--fusion-disable", off

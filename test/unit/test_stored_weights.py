@@ -17,7 +17,7 @@ from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
 from ge.runtime.kernels import quantization
-from ge.runtime.library.asking import core_us, estimated_times
+from ge.runtime.library.asking import asked, estimated_times
 
 TARGET = Target.load("910_merged")
 
@@ -93,9 +93,8 @@ def test_the_core_loads_integers(block: int, turned: bool) -> None:
         # nor does the program move much more than what is read and written once
         assert 1 <= times.moved() / (once.read + once.written) < 1.1
     if not (block and turned):  # whose scales are not in the order of its rows
-        fast, slow = (core_us(b, TARGET) for b in (body, floats))
-        assert fast is not None
-        assert slow is not None
+        figures = [asked(b, TARGET).figures for b in (body, floats)]
+        fast, slow = (0.0 if f is None else f.total_us for f in figures)  # all of it from HBM
         assert 0.49 < fast / slow < 0.56
 
 

@@ -244,13 +244,13 @@ def columns_of_block(launch: Rewritten) -> int:
 
 
 def even(size: int, extent: int, others: int, cores: int, unit: int) -> int:
-    """A size not below half of this one, and a multiple of `unit`, with which no core has more to
-    do than needed: of a dimension of so many elements, beside so many others."""
+    """A size not below half of this one, and a multiple of `unit` if there is one, with which no
+    core has more to do than needed: of a dimension of so many elements, beside so many others."""
 
     def most(size: int) -> int:
         return ceil(ceil(extent / size) * others / cores) * size
 
-    return min(range(size // unit * unit, (size - 1) // 2, -unit), key=most)
+    return min(range(size // unit * unit, (size - 1) // 2, -unit), key=most, default=size)
 
 
 def values_of(launch: Launch) -> Iterator[SSAValue]:
