@@ -295,12 +295,16 @@ class Pull:
 
     def store(self, value: SSAValue, box: Box, column: bool = False) -> None:
         """Compute a box of a result, and write it to device memory."""
+        self.c.store(self.box(value, box), self.result(value, box, column))
+
+    def result(self, value: SSAValue, box: Box, column: bool = False) -> v.Tile:
+        """A box of a result, in a tile that stays until it is stored."""
         found = self.expression(value, box, column)
         if not isinstance(found, v.Tile):
             loops = self._loops(box)
             found = self._slot(tile_shape(box, column), value, loops)
             self.tile(value, box, column, found)
-        self.c.store(self.box(value, box), found)
+        return found
 
     # ---- memory
 

@@ -64,19 +64,26 @@ def by_boxes(launch: Rewritten, cut: Cut) -> Written:
     def write(c: Tracer, arguments: Arguments) -> None:
         pull = Pull(c, launch, arguments, parts=parts, copies=copies)
 
-        def store(out: SSAValue, offsets: Sequence[Scalar]) -> None:
+        def box_of(out: SSAValue, offsets: Sequence[Scalar]) -> Box:
             extents = shape_of(out)
             if len(extents) != len(offsets):  # one number
-                box = Box.whole(extents)
-            else:
-                spans = zip(extents, offsets, sizes, strict=True)
-                box = Box.of([(at, size) if extent > 1 else (0, 1) for extent, at, size in spans])
-            pull.store(out, box, long_dims(box) == [row])
+                return Box.whole(extents)
+            spans = zip(extents, offsets, sizes, strict=True)
+            return Box.of([(at, size) if extent > 1 else (0, 1) for extent, at, size in spans])
+
+        def store(outs: list[SSAValue], offsets: Sequence[Scalar]) -> None:
+            """All are computed first: no store holds up what reads the same tile."""
+            boxes = [box_of(out, offsets) for out in outs]
+            tiles = [
+                pull.result(out, box, long_dims(box) == [row])
+                for out, box in zip(outs, boxes, strict=True)
+            ]
+            for out, box, tile in zip(outs, boxes, tiles, strict=True):
+                c.store(pull.box(out, box), tile)
 
         def in_parts(outs: list[SSAValue], offsets: list[Scalar], dims: Sequence[int]) -> None:
             if not dims:
-                for out in outs:
-                    store(out, offsets)
+                store(outs, offsets)
                 return
             for i in c.range(ceil(shape[dims[0]] / sizes[dims[0]])):
                 offsets[dims[0]] = i * sizes[dims[0]]
