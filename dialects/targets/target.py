@@ -287,6 +287,11 @@ class Target:
             raise GeError(problem, self.name, STATE_IT)
         return cycles
 
+    @property
+    def states_all_instructions(self) -> bool:
+        """Whether there are cycles for each instruction of the vector unit, or lanes for all."""
+        return not self.vector_cycles or all(n in self.vector_cycles for n in VECTOR_INSTRUCTIONS)
+
     def constants_bytes(self, sizes: Iterable[int], alignment: int) -> int:
         """Bytes that constants take. They lie one behind the other: first those that are multiples
         of `alignment`, or long enough for the full rate, each at a multiple of it; then all others,

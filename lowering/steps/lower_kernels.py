@@ -18,6 +18,7 @@ the program's choice. A kernel without a program stays as it is, and a remark an
 `no_tiles` say why.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -37,13 +38,14 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.helpers import helpers
 from ge.dialects.support.operation import all_ops, ops_of
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.targets.target import Target, target_for
+from ge.dialects.targets.target import STATE_IT, Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.steps.bound_programs import at_hand, has_open_programs
 from ge.lowering.steps.kept_programs import Kept, Shared
 from ge.lowering.steps.lower_to_tasks import symbols_of
+from ge.runtime.library.asking import asked
 from ge.runtime.library.by_hand import passed_over, registered
-from ge.runtime.library.costs.estimates import figures_of, keep, known_figures
+from ge.runtime.library.costs.estimates import figures_of, keep, kind_of, known_figures
 from ge.runtime.library.costs.structure import once
 from ge.runtime.library.launch import Launch, NotLowered
 
@@ -100,6 +102,7 @@ class LowerKernelsPass(ModulePass):
             return
         programs.prepare(writers)
         tell_passed_over(kernels, target)
+        written = dict[KernelOp, TileKernelOp]()
         for kernel in kernels:
             try:
                 if kernel in refused:
@@ -110,6 +113,8 @@ class LowerKernelsPass(ModulePass):
                 remark(kernel, f"@{kernel.sym_name.data} has no tile program: {e}")
                 continue
             give(kernel, program, taken)
+            written[kernel] = program
+        tell_untimed(written, target)
 
     def cuts(self, target: Target) -> Callable[[KernelOp], str]:
         """What says how a kernel is cut: empty where its lowering does. Raises GeError for what is
@@ -146,6 +151,21 @@ def tell_passed_over(kernels: Sequence[KernelOp], target: Target) -> None:
         text = f"{text} @{kernel.sym_name.data}, where it is fused with {others or 'others'}"
         way = "a ge.FusedOp(kernel=...) is for such groups, and --fusion off keeps ops apart"
         warning(kernel, f"{text}: {way}")
+
+
+def tell_untimed(written: Mapping[KernelOp, TileKernelOp], target: Target) -> None:
+    """Warn, once for each fact that the target lacks, of kernels whose programs need it."""
+    if target.states_all_instructions:
+        return
+    untimed = defaultdict[str, list[KernelOp]](list)
+    for kernel, program in written.items():
+        body = Body.of(kernel.main)
+        if body.is_static and (why := asked(body, target).refusal) is not None:
+            untimed[f"{why}, which kernels of kind '{kind_of(program)}' need"].append(kernel)
+    for why, (first, *others) in untimed.items():
+        more = f" and {len(others)} more" if others else ""
+        text = f"target '{target.name}': {why}: @{first.sym_name.data}{more}"
+        warning(first, f"{text} would be timed as plain loops over elements; {STATE_IT}")
 
 
 def bind_open_programs(module: ModuleOp) -> None:

@@ -2,6 +2,8 @@
 what was measured on a 910B2 (cann-bench), and more for more."""
 
 from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +37,7 @@ from ge.runtime.library.costs.cycles import INSTRUCTIONS
 from ge.runtime.library.costs.instructions import ELEMENTWISE, SLOW
 from ge.runtime.library.costs.rates import peak_macs
 from ge.runtime.library.costs.times import hbm_bytes_per_us
+from ge.tools import ge_compile
 
 PRESETS = [Target.load(name) for name in Target.presets()]
 TARGET = Target.load("910b2")
@@ -232,6 +235,23 @@ def test_a_program_that_the_target_cannot_time_is_a_plain_loop():
     assert note.startswith("softmax_0 is timed as a plain loop over elements, as bare: ")
     assert "'vector_cycles' has no instruction" in note
     assert timeline.latency_us > simulate(module, TARGET).latency_us
+
+
+def test_facts_that_kernels_need_are_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    """When a program is compiled: which fact, and which kind of kernels needs it."""
+    text = (files("ge.dialects.targets") / "910b2.toml").read_text("utf-8")
+    target, model = tmp_path / "bare.toml", tmp_path / "m.mlir"
+    target.write_text("\n".join(line for line in text.split("\n") if not line.startswith("exp =")))
+    model.write_text("""func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %0 = graph.softmax %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  func.return %0 : tensor<64x64xf32> }""")
+    out = ["-o", str(tmp_path / "p.mlir")]
+    assert not ge_compile.main([str(model), "--target", str(target), *out])
+    told = capfd.readouterr().err
+    assert "'vector_cycles' has no instruction 'exp', which kernels of kind 'row' need" in told
+    assert "@softmax_0 would be timed as plain loops over elements" in told
+    assert not ge_compile.main([str(model), "--target", "910b2", *out])
+    assert "warning" not in capfd.readouterr().err
 
 
 def test_operands_that_launches_compute_are_warm():
