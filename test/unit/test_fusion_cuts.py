@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import f16
+from xdsl.ir import Block, Operation
 
-from ge.dialects.fused_op import multiplies
+from ge.dialects.fused_op import Body, multiplies
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import compile_file
 from ge.lowering.pipeline.options import Options
@@ -130,3 +133,9 @@ def test_no_launch_takes_less_than_its_bound(
     monkeypatch.setattr(merging, "passes_freely", lambda *_: False)
     compile_file(f"test/models/{model}.onnx", Options(target=target, tile_cache="off"))
     assert sum(map(bool, seen)) > 3
+
+
+def test_launches_without_elements_have_a_bound():
+    """Nothing is divided by their bytes."""
+    x, w = Block(arg_types=[tensor((0, 5), f16), tensor((5, 0), f16)]).args
+    assert at_least_us(Body.of(MatmulOp.of(x, w)), Target.load("910b2")) > 0

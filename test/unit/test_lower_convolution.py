@@ -157,6 +157,26 @@ def test_windows_of_an_image_with_channels_last(element: str, strides: int) -> N
     assert program.vector is None
 
 
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+@pytest.mark.parametrize("pads", [[2, 0], [0, 3], [2, 1]])
+@pytest.mark.parametrize("last", [False, True])
+def test_single_elements_with_zeros_around(last: bool, pads: list[int], target: str) -> None:
+    """A window of one element is not where it would be without pads."""
+    out, flag = 8 + sum(pads), " {input_channels_last = true}" if last else ""
+    x = "5x8x5" if last else "5x5x8"
+    text = f"""
+func.func @main(%x: tensor<{x}xf32>, %w: tensor<3x5x1xf32>) -> tensor<5x3x{out}xf32> {{
+  %0 = graph.conv %x, %w pads {pads}{flag}
+      : (tensor<{x}xf32>, tensor<3x5x1xf32>) -> tensor<5x3x{out}xf32>
+  func.return %0 : tensor<5x3x{out}xf32> }}"""
+    compare(text, target, all_lowered=True)
+    image = (
+        text.replace("x8x5xf32", "x6x8x5xf32") if last else text.replace("x5x8xf32", "x5x6x8xf32")
+    )
+    image = image.replace("3x5x1xf32", "3x5x1x1xf32").replace(f"3x{out}x", f"3x9x{out}x")
+    compare(image.replace(f"{pads}", f"[1, {pads[0]}, 2, {pads[1]}]"), target, all_lowered=True)
+
+
 def test_strides_are_taken_where_windows_are_unfolded() -> None:
     """Elements that do not lie side by side would take 32 bytes each: 33 microseconds in all."""
     flags = "strides [2, 2] pads [3, 3, 3, 3]"

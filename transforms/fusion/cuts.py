@@ -118,7 +118,7 @@ def at_least_us(body: Body, target: Target) -> float:
     size = sum(sizes[v] for v in weights if v in sizes)
     rest = sum(sizes[v] for v in body.inputs if not isinstance(v.owner, ConstantOp))
     rate = hbm_bytes_per_us(target.cube_cores, target) * target.hbm_read_efficiency
-    loaded = size / rate * (1 - rest / sum(sizes.values()))  # as `Figures.core_us` has it
+    loaded = size / rate * (1 - rest / max(sum(sizes.values()), 1))  # as `Figures.core_us` has it
     return target.launch_us + us + max(multiplied, loaded)
 
 

@@ -81,7 +81,7 @@ class Convolution(Windows):
     @property
     def is_matmul(self) -> bool:
         """Whether each window is one element, side by side."""
-        return self.taps == 1 and {*self.strides} == {1}
+        return self.taps == 1 and {*self.strides} == {1} and not any(self.pads)
 
     @property
     def unfolds(self) -> bool:
