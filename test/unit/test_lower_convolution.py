@@ -177,6 +177,20 @@ func.func @main(%x: tensor<{x}xf32>, %w: tensor<3x5x1xf32>) -> tensor<5x3x{out}x
     compare(image.replace(f"{pads}", f"[1, {pads[0]}, 2, {pads[1]}]"), target, all_lowered=True)
 
 
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+def test_an_input_that_is_the_weight_is_not_lowered(target: str) -> None:
+    """One argument would have the shape of the other one."""
+    x = "tensor<2x2x3x3xf32>"
+    text = f"""
+func.func @main(%x: {x}) -> {x} {{
+  %0 = graph.conv %x, %x pads [1, 1, 1, 1] : ({x}, {x}) -> {x}
+  func.return %0 : {x} }}"""
+    found = lowered(text, target, fusion_disable=FIRST)
+    assert not found.pairs
+    assert any("its input is its weight" in reason for reason in found.reasons)
+    compare(text, target, all_lowered=True)  # with channels last they are two
+
+
 def test_strides_are_taken_where_windows_are_unfolded() -> None:
     """Elements that do not lie side by side would take 32 bytes each: 33 microseconds in all."""
     flags = "strides [2, 2] pads [3, 3, 3, 3]"

@@ -356,7 +356,8 @@ def keep_channels_last(block: Block, target: Target, rule: str) -> None:
             turn(web)
             count(rule)
     first = webs[layouts.last.index(True)]
-    remarks.applied(rule, [*first.readers, *first.resizes][0], gain_us=saved)
+    gain = None if saved > REFUSED / 2 else saved  # more where there was no program before
+    remarks.applied(rule, [*first.readers, *first.resizes][0], gain_us=gain)
 
 
 @dataclass(frozen=True)

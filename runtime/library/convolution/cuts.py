@@ -42,6 +42,8 @@ class Convolution(Windows):
         """Raises NotLowered for what is no convolution of images."""
         shape, weight, last = op.input_shape(), shape_of(op.weight), op.channel_axis != 1
         check_elements(op)
+        if op.input is op.weight:
+            raise NotLowered("its input is its weight: one value would have two shapes in memory")
         windows = windows_of(op.window(), shape[2:], shape_of(op.result)[2:])
         groups, images = op.groups, shape[0] * op.groups
         if groups > 1 and (last or turned):
