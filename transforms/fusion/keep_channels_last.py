@@ -170,7 +170,8 @@ def joined_by(op: PermuteInterface) -> list[SSAValue]:
 
 @dataclass
 class Prices:
-    """Times of launches, each asked for once."""
+    """Times of launches, each asked for once: of convolutions by the sums of their cuts, without
+    the launch cost, which all layouts have; of others by their programs, with it."""
 
     target: Target
     _convs: dict[tuple[int, bool, bool, bool], float] = field(
