@@ -388,7 +388,7 @@ class Pull:
             for i in self.c.range(shape[0]) if shape[0] > 1 else (0,):
                 place = minimum(box.offsets[0] + i, count - 1)
                 read = v.Box(self.arguments[indices], (place,), (), (1,))
-                row = Box((self.c.read(read, rows, -rows) % rows, box.offsets[1]), (1, shape[1]))
+                row = Box((self.c.read_index(read, rows), box.offsets[1]), (1, shape[1]))
                 part = tile.part(i, 0, (1, shape[1]))
                 self.c.load(part, self.box(table, row), pad=PAD)
             self._keep(value, box, column, tile)

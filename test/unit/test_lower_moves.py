@@ -10,15 +10,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute
 
+from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Shape
 from ge.dialects.tile.buffers import AllocOp
 from ge.dialects.tile.transfers import LoadOp
 from ge.dialects.tile.types import tile_type
 from ge.runtime.data.arrays import Array, dtype_of
+from ge.runtime.device.interpreter import KernelCode
 from ge.runtime.device.random_inputs import random_array
+from ge.runtime.device.tiled import TiledCode
 from ge.runtime.library.moves import moves
+from ge.runtime.tiles.kernel import TileKernel
 from ge.transforms.tiles import tile_flags
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -296,3 +302,38 @@ def test_boxes_of_transpositions_are_alike(shape: Shape) -> None:
     (load,) = (op for op in program.walk() if isinstance(op, LoadOp))
     high, wide = tile_type(load.target).shape
     assert ceil(rows / high) * high * ceil(cols / wide) * wide < 1.2 * rows * cols
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gather %a, %b axis 0 : {n}x8xf16, 4xi64 -> 4x8xf16",
+        "gather_nd %a, %b : {n}x8xf16, 4x1xi64 -> 4x8xf16",
+        "gather_elements %a, %b axis 0 : {n}x8xf16, 4x8xi64 -> 4x8xf16",
+        "gather_elements %a, %b axis 1 : 4x{n}xf16, 4x5xi64 -> 4x5xf16",
+        "grouped_matmul %a, %c groups %b : 4x8xf16, {n}x8x8xf16, 4xi64 -> 4x4x8xf16",
+        "scatter_nd %a, %b, %c : {n}x8xf16, 4x1xi64, 4x8xf16 -> {n}x8xf16",
+    ],
+)
+def test_indices_of_nothing_are_refused(text: str, count: int) -> None:
+    """Also where there is one element, row or matrix, so that an index decides nothing, and where
+    a tile has padding behind the last one."""
+    op, _, types = f"%r = {text.format(n=count)}".partition(" : ")
+    first, *others, last = types.replace(" -> ", ", ").split(", ")
+    others.sort(key=lambda t: "i64" not in t)  # %b has the indices
+    module = program([first, *others, last], f"{op} : {types}")
+
+    def make(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+        return np.full(shape, index) if element == i64 else random_array(rng, element, shape)
+
+    result = lowered(module, fusion="off")  # else gathers of one row are no gathers
+    ((kernel, tiles),) = result.pairs
+    code = KernelCode(kernel, {})
+    for index in (-count - 1, count):
+        inputs = [make(np.random.default_rng(0), *data_type(t)) for t in kernel.input_types]
+        for way in (code, TiledCode(kernel, TileKernel(tiles, result.target), {})):
+            with pytest.raises(GeError, match=f"{index}|are gathered of"):
+                way.run(inputs, [None])
+    index = count - 1
+    compare(result, all_lowered=True, exact="matmul" not in text, make=make)

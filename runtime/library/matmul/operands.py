@@ -71,8 +71,7 @@ class Operand:
         if not own or not is_given(self.launch, self.groups):
             raise NotLowered("numbers of groups are computed")
         count, (argument, ones) = self.shape[0], (arguments[self.groups], (1,) * len(own))
-        read = c.read(v.Box(argument, tuple(place), (), ones), count, -count)
-        return [c.now(c.now(read) % count)]
+        return [c.now(c.read_index(v.Box(argument, tuple(place), (), ones), count))]
 
     def as_taken(self, tile: Tile) -> Tile | Transposed:
         return tile.T if self.turned else tile

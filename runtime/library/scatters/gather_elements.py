@@ -130,7 +130,8 @@ class Blocks:
         tile = c.load(self.source[turn], self.given[op.input][row:, 0:], pad=0)
         index = c.load(self.indices[turn], self.given[op.indices][row:, 0:], pad=0)
         self.places[:] = counted(index, self.w.size)
-        found = c.gather(self.found[turn], tile, self.places)
+        own = tile[:, : self.w.size]  # an index beyond is refused, not one of the padding
+        found = c.gather(self.found[turn], own, self.places)
         c.store(self.given[op.result][row:, 0:], found)
 
     def columns(self, turn: Scalar, plane: Scalar, col: Scalar) -> None:

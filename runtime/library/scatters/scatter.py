@@ -109,8 +109,7 @@ class Rows:
         found: Scalar = 0
         for k in range(shape_of(op.indices)[-1]):
             size = shape[k]
-            at = c.read(given[op.indices][number, k], below=size, least=-size) % size
-            found = found * size + at
+            found = found * size + c.read_index(given[op.indices][number, k], size)
         return found
 
 
