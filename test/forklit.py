@@ -156,32 +156,10 @@ def call(argv: list[str], stdin: bytes) -> int:
     from filecheck.finput import FInput
     from filecheck.matcher import Matcher
     from filecheck.options import parse_argv_options
+    from filecheck.parser import Parser
 
     options = parse_argv_options(argv)
-    return Matcher(options, FInput("-", stdin.decode()), whole_words(options)).run()
-
-
-def whole_words(options):
-    """The checks of a file. What a check asks for begins and ends with whole words: `bytes = 31`
-    is not found in `bytes = 3146240`. A CHECK-NOT excludes what begins so, too."""
-    from filecheck.ops import RE, Literal, Subst
-    from filecheck.parser import Parser, pattern_for_opts
-
-    class WholeWords(Parser):
-        def __next__(self):
-            op = super().__next__()
-            if op.name in ("NOT", "EMPTY"):
-                return op
-            first, last = op.uops[0], op.uops[-1]
-            ends_in_word = isinstance(last, Literal) and re.search(r"\w$", last.content)
-            if ends_in_word or isinstance(last, Subst):
-                op.uops.append(RE(r"(?!\w)"))
-            if isinstance(first, Literal) and re.match(r"\w", first.content):
-                op.uops.insert(0, RE(r"\b"))
-            return op
-
-    with open(options.match_filename, encoding="utf-8") as file:
-        return WholeWords(options, io.StringIO(file.read()), *pattern_for_opts(options))
+    return Matcher(options, FInput("-", stdin.decode()), Parser.from_opts(options)).run()
 
 
 def text_stream(data: bytes = b"") -> io.TextIOWrapper:

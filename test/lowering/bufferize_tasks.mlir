@@ -59,11 +59,11 @@ func.func @main(%x: tensor<4x6xf32>) -> (tensor<24xf32>, tensor<2x3xf32>, tensor
   func.return %1, %5, %7 : tensor<24xf32>, tensor<2x3xf32>, tensor<2x6xf32>
 }
 // CHECK:         %1 = memref.alloc() {npu_task.io} : memref<4x6xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    npu_task.launch @neg_0
+// CHECK-NEXT:    npu_task.launch @neg_0 ins
 // CHECK-NEXT:    %2 = memref.reinterpret_cast %1 to offset: [0], sizes: [24], strides: [1] : memref<4x6xf32, #npu_task<space hbm>> to memref<24xf32, #npu_task<space hbm>>
 // CHECK-NEXT:    %3 = memref.reinterpret_cast %1 to offset: [12], sizes: [2, 3], strides: [3, 1] : memref<4x6xf32, #npu_task<space hbm>> to memref<2x3xf32, strided<[3, 1], offset: 12>, #npu_task<space hbm>>
 // CHECK-NEXT:    %4 = memref.alloc() : memref<4x6xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    npu_task.launch @exp_0
+// CHECK-NEXT:    npu_task.launch @exp_0 ins
 // CHECK-NEXT:    %5 = memref.reinterpret_cast %4 to offset: [0], sizes: [2, 6], strides: [6, 1] : memref<4x6xf32, #npu_task<space hbm>> to memref<2x6xf32, #npu_task<space hbm>>
 
 // -----
@@ -75,7 +75,7 @@ func.func @main(%x: tensor<2x3xf32>, %e: tensor<0x3xf32>) -> (tensor<2x3xf32>, t
   %2 = graph.reshape %e shape [3, 0] {allow_zero = true} : tensor<0x3xf32> -> tensor<3x0xf32>
   func.return %1, %2 : tensor<2x3xf32>, tensor<3x0xf32>
 }
-// CHECK:         npu_task.copy %x to %0
+// CHECK:         npu_task.copy %x to %0 :
 // CHECK:         npu_task.launch @neg_0 ins(%0 :
 // CHECK:         memref.reinterpret_cast %1 to offset: [0], sizes: [3, 0], strides: [1, 1] : memref<0x3xf32, #npu_task<space hbm>> to memref<3x0xf32, strided<[1, 1]>, #npu_task<space hbm>>
 

@@ -13,8 +13,8 @@ func.func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
   %4 = graph.add %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   func.return %4 : tensor<4xf32>
 }
-// CHECK:         npu_task.copy %c to %0
-// CHECK:         npu_task.copy %x to %1
+// CHECK:         npu_task.copy %c to %0 :
+// CHECK:         npu_task.copy %x to %1 :
 // CHECK-NEXT:    %2 = memref.alloc() : memref<4xf32, #npu_task<space hbm>>
 // CHECK-NEXT:    %3 = memref.alloc() : memref<4xf32, #npu_task<space hbm>>
 // CHECK-NEXT:    npu_task.if %0 : memref<i1, #npu_task<space hbm>> outs(%2, %3 : {{.*}}) order [1, 1] {
@@ -50,11 +50,11 @@ func.func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:    npu_task.if %0 : {{.*}} outs(%2 : {{.*}}) order [1] {
 // CHECK-NEXT:      npu_task.if %0 : {{.*}} outs(%2 : {{.*}}) order [1] {
 // CHECK-NEXT:        npu_task.launch @neg_0 ins(%1 : {{.*}}) outs(%2 :
-// CHECK-NEXT:        npu_task.yield %2
+// CHECK-NEXT:        npu_task.yield %2 :
 // CHECK-NEXT:      } else {
-// CHECK-NEXT:        npu_task.yield %1
+// CHECK-NEXT:        npu_task.yield %1 :
 // CHECK-NEXT:      }
-// CHECK-NEXT:      npu_task.yield %2
+// CHECK-NEXT:      npu_task.yield %2 :
 // CHECK:         npu_task.copy %2 to
 
 // -----
@@ -73,7 +73,7 @@ func.func @main(%c: tensor<i1>, %x: tensor<4xf32>, %y: tensor<?xf32>) -> tensor<
 // CHECK-NEXT:      npu_task.yield %[[M]] : memref<?xf32, #npu_task<space hbm>>
 // CHECK-NEXT:    } else {
 // CHECK-NEXT:      npu_task.yield %2 : memref<?xf32, #npu_task<space hbm>>
-// CHECK:         npu_task.transfer %[[R]]
+// CHECK:         npu_task.transfer %[[R]] :
 
 // -----
 

@@ -31,7 +31,7 @@ func.func @main(%x: tensor<1x3x8x8xf32>, %y: tensor<1x8x8x3xf32>, %z: tensor<1x8
 // CHECK-LABEL: func.func @main(
 // CHECK:       graph.conv %x, %{{.*}} bias
 // CHECK:       graph.conv %y, %{{.*}} bias %{{.*}} {input_channels_last = true}
-// CHECK-NEXT:  %[[Z:.*]] = graph.transpose %z
+// CHECK-NEXT:  %[[Z:.*]] = graph.transpose %z permutation
 // CHECK-NEXT:  %[[MEAN:.*]] = graph.add %[[Z]],
 // CHECK-NEXT:  %[[W:.*]] = graph.constant #graph.weight<"prepared.4">
 // CHECK-NEXT:  graph.conv %[[MEAN]], %[[W]] pads [1, 1, 1, 1]

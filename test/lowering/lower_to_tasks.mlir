@@ -16,16 +16,16 @@ func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
 }
 // CHECK:       npu_task.kernel @matmul_0 on cube {
 // CHECK-NEXT:  ^bb0(%0: tensor<8x64xf32>, %1: tensor<64x64xf32>):
-// CHECK-NEXT:    %2 = graph.matmul %0, %1
+// CHECK-NEXT:    %2 = graph.matmul %0, %1 :
 // CHECK-NEXT:    npu_task.return %2 : tensor<8x64xf32>
 // CHECK:       npu_task.kernel @mul_0 on vector {
 // CHECK-NEXT:  ^bb0(%0: tensor<8x64xf32>):
 // CHECK-NEXT:    %1 = graph.constant dense<2.000000e+00> : tensor<f32>
-// CHECK-NEXT:    %2 = graph.mul %0, %1
+// CHECK-NEXT:    %2 = graph.mul %0, %1 :
 // CHECK-NEXT:    npu_task.return %2 : tensor<8x64xf32>
 // CHECK:       npu_task.kernel @add_0 on vector
 // CHECK-NEXT:  ^bb0(%0: tensor<8x64xf32>):
-// CHECK-NEXT:    graph.add %0, %0
+// CHECK-NEXT:    graph.add %0, %0 :
 // CHECK-NOT:   npu_task.kernel
 // CHECK:       func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> attributes {npu_task.target = "910_merged"} {
 // CHECK-NEXT:    %w = npu_task.constant #graph.weight<"w"> as tensor<64x64xf32>
@@ -62,8 +62,8 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<2xf32>) -> (ten
 // CHECK:         npu_task.launch @sub_2 ins(%x, %y :
 // CHECK:         npu_task.launch @sub_2 ins(%y, %x :
 // CHECK:         npu_task.launch @sub_3 ins(%z :
-// CHECK:         npu_task.launch @compare_0
-// CHECK:         npu_task.launch @compare_1
+// CHECK:         npu_task.launch @compare_0 ins
+// CHECK:         npu_task.launch @compare_1 ins
 
 // -----
 
@@ -87,8 +87,8 @@ func.func @main(%x: tensor<8x64xf32>, %w: tensor<64x32xf32>, %v: tensor<64x32xf3
 // CHECK:       npu_task.kernel @linear_1 on cube {
 // CHECK:         fused_op.linear(%0, %1)
 // CHECK-NOT:   npu_task.kernel
-// CHECK:         npu_task.launch @linear_1 ins(%x, %w
-// CHECK:         npu_task.launch @linear_1 ins(%x, %v
+// CHECK:         npu_task.launch @linear_1 ins(%x, %w :
+// CHECK:         npu_task.launch @linear_1 ins(%x, %v :
 
 // -----
 
@@ -106,14 +106,14 @@ func.func @main(%x: tensor<4x6xf32>) -> (tensor<2x6xf32>, tensor<4x2xf32>, tenso
 // CHECK:       func.func @main(
 // CHECK-NEXT:    graph.slice %x starts [1] ends [3] axes [0]
 // CHECK-NEXT:    tensor.empty() : tensor<4x2xf32>
-// CHECK-NEXT:    npu_task.launch @slice_0
+// CHECK-NEXT:    npu_task.launch @slice_0 ins
 // CHECK-NEXT:    graph.reshape %x shape [24]
-// CHECK-NEXT:    graph.split %x axis 0
+// CHECK-NEXT:    graph.split %x axis 0 :
 // CHECK-NEXT:    tensor.empty() : tensor<4x3xf32>
 // CHECK-NEXT:    tensor.empty() : tensor<4x3xf32>
 // CHECK-NEXT:    npu_task.launch @split_0 ins(%x : tensor<4x6xf32>) outs(%{{.*}}, %{{.*}} : tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>, tensor<4x3xf32>
 // CHECK-NEXT:    tensor.empty() : tensor<2x6xf32>
-// CHECK-NEXT:    npu_task.launch @slice_1
+// CHECK-NEXT:    npu_task.launch @slice_1 ins
 // CHECK-NEXT:    graph.slice %x starts [1, 2] ends [2, 4] axes [0, 1]
 // CHECK-NEXT:    func.return
 
@@ -147,8 +147,8 @@ func.func private @prepare() -> (tensor<4x4xf32> {graph.name = "prepared.0"}) {
   %0 = graph.neg %w : (tensor<4x4xf32>) -> tensor<4x4xf32>
   func.return %0 : tensor<4x4xf32>
 }
-// CHECK:         npu_task.launch @add_0
-// CHECK:       func.func private @prepare
+// CHECK:         npu_task.launch @add_0 ins
+// CHECK:       func.func private @prepare(
 // CHECK-NEXT:    graph.constant #graph.weight<"w">
 // CHECK-NEXT:    graph.neg
 // CHECK-NEXT:    func.return

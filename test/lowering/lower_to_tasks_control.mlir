@@ -19,7 +19,7 @@ func.func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<3x4
   }
   func.return %r, %s : tensor<4xf32>, tensor<3x4xf32>
 }
-// CHECK:       npu_task.kernel @add_0
+// CHECK:       npu_task.kernel @add_0 on
 // CHECK-NOT:   npu_task.kernel
 // CHECK:       func.func @main(
 // CHECK-NEXT:    %w = npu_task.constant #graph.weight<"w"> as tensor<4xf32>
@@ -39,4 +39,4 @@ func.func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<3x4
 // CHECK-NEXT:      %6 = npu_task.launch @add_0 ins(%y, %w :
 // CHECK-NEXT:      graph.yield %go, %6, %6 :
 // CHECK-NEXT:    }
-// CHECK-NEXT:    func.return %r, %s
+// CHECK-NEXT:    func.return %r, %s :

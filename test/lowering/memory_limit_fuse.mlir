@@ -6,7 +6,7 @@
 // CHECK: remark: over the memory limit; order: another order of the launches saves nothing
 // CHECK: remark: over the memory limit; fuse: fusion for memory saves 1048576 bytes
 
-// PLAN: npu_task.arena_bytes = 0 : i64
+// PLAN: npu_task.arena_bytes = 0 : i64,
 func.func @main(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
   %0 = graph.add %x, %y : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
   %1 = graph.softmax %0 : (tensor<512x512xf32>) -> tensor<512x512xf32>

@@ -7,7 +7,7 @@
 
 // CHECK: remark: over the memory limit; order: another order of the launches saves {{[0-9]+}} bytes
 // CHECK-NOT: remark: over the memory limit
-// PROGRAM: npu_task.order = "depth-first"{{.*}}npu_task.arena_bytes = 1050624
+// PROGRAM: npu_task.order = "depth-first"{{.*}}npu_task.arena_bytes = 1050624 :
 
 // REPORT: "remedies": [
 // REPORT: "remedy": "order"

@@ -15,7 +15,7 @@
 // REPORT: "remedy": "recompute"
 // REPORT: "applied": true
 
-// PROGRAM:     npu_task.recomputed = 1 : i64
+// PROGRAM:     npu_task.recomputed = 1 : i64,
 // PROGRAM-NOT: npu_task.spilled_bytes
 
 // ERROR: error: the arena needs {{[0-9]+}} bytes, its limit is 102400; with all that helps it needs {{[0-9]+}}

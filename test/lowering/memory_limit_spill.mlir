@@ -9,7 +9,7 @@
 // CHECK: remark: over the memory limit; order: another order of the launches saves nothing
 // CHECK: remark: over the memory limit; spill: host memory for buffers saves 1048576 bytes
 
-// PLAN: npu_task.spilled_bytes = 1048576 : i64, {{.*}}npu_task.arena_bytes = 2097152 : i64
+// PLAN: npu_task.spilled_bytes = 1048576 : i64, {{.*}}npu_task.arena_bytes = 2097152 : i64,
 
 // ERROR:      error: the arena needs 3145728 bytes, its limit is 1000000; {{.*}}use smaller shapes
 // ERROR-NEXT: func.func

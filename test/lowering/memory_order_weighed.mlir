@@ -9,9 +9,9 @@
 // RUN: ge-compile %s --fusion off --memory 2 --memory-limit 1536 --remarks -o - 2>&1 | filecheck %s --check-prefix=LIMIT
 // CHOSEN: npu_task.order = "
 // CHECK-NOT: npu_task.order
-// CHECK: npu_task.arena_bytes = 1536
+// CHECK: npu_task.arena_bytes = 1536 :
 // LIMIT: over the memory limit; order: another order of the launches saves 1024 bytes
-// LIMIT: npu_task.arena_bytes = 1536
+// LIMIT: npu_task.arena_bytes = 1536 :
 func.func @main(%x: tensor<2x130xf16>, %y: tensor<2x130xf16>)
     -> (tensor<2x130xf16>, tensor<2x130xf16>, tensor<4x8xf16>, tensor<2x130xf16>) {
   %a = graph.add %x, %y : (tensor<2x130xf16>, tensor<2x130xf16>) -> tensor<2x130xf16>

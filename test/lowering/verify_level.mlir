@@ -22,7 +22,7 @@ func.func private @prepare() -> (tensor<f32> {graph.name = "prepared.0"}) {
 // PROGRAM:     npu_task.kernel @linear_0 on cube
 // PROGRAM:     func.func @main(
 // PROGRAM-SAME:  npu_task.target = "910_merged"
-// PROGRAM:     func.func private @prepare
+// PROGRAM:     func.func private @prepare(
 // PROGRAM-NEXT:  graph.constant
 // The tiles are checked against the target that they were chosen for.
 // SMALL:       npu_task.target = "310p3"

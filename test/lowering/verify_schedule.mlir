@@ -29,7 +29,7 @@ func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.
   npu_task.launch @c on 0 ins(%b : memref<4x4xf32, #npu_task<space hbm>>) outs(%c : memref<4x4xf32, #npu_task<space hbm>>)
   func.return
 }
-// CHECK: npu_task.wait 1 on 0
+// CHECK: npu_task.wait 1 on 0{{$}}
 
 // -----
 
@@ -246,7 +246,7 @@ func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.
   npu_task.launch @c on 1 ins(%a : memref<4x4xf32, #npu_task<space hbm>>) outs(%c : memref<4x4xf32, #npu_task<space hbm>>)
   func.return
 }
-// CHECK: npu_task.wait 1 on 0
+// CHECK: npu_task.wait 1 on 0{{$}}
 
 // -----
 
@@ -356,4 +356,4 @@ func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.
   npu_task.launch @c on 1 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%c : memref<4x4xf32, #npu_task<space hbm>>)
   func.return
 }
-// CHECK: npu_task.wait 0 on 1
+// CHECK: npu_task.wait 0 on 1{{$}}

@@ -17,7 +17,7 @@
 
 // REPORT:      "model": "clock"
 // REPORT:      "ops": {
-// REPORT-NEXT:   "launches": 3
+// REPORT-NEXT:   "launches": 3{{$}}
 // REPORT:      "time": {
 // REPORT-NEXT:   "machine": "910b2, estimated",
 // REPORT-NEXT:   "latency_us":

@@ -1,9 +1,9 @@
 // What control flow hands on is copied: the slot of an initial value, of a branch's value and of a
 // scanned row is used again while the values live on. The checker says so, and the emulator agrees.
 // RUN: ge-run %s --sanitize | filecheck %s
-// CHECK:      kept: float32[2] = 1 2
-// CHECK-NEXT: chosen: float32[2] = 1 2
-// CHECK-NEXT: rows: float32[2, 2] = 2 4 2 4
+// CHECK:      kept: float32[2] = 1 2{{$}}
+// CHECK-NEXT: chosen: float32[2] = 1 2{{$}}
+// CHECK-NEXT: rows: float32[2, 2] = 2 4 2 4{{$}}
 npu_task.kernel @double on vector {
 ^bb0(%x: tensor<2xf32>):
   %0 = graph.add %x, %x : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>

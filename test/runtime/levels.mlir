@@ -18,8 +18,8 @@
 // RUN: not ge-run %t.program.mlir --level tasks 2>&1 | filecheck %s --check-prefix=BACK
 // BACK: error: the module is at the program level, it cannot go back to tasks
 
-// CHECK:      y: float32[2, 2] = 2 7 10 17
-// CHECK-NEXT: rows: float32[1, 3] = 3 4 5
+// CHECK:      y: float32[2, 2] = 2 7 10 17{{$}}
+// CHECK-NEXT: rows: float32[1, 3] = 3 4 5{{$}}
 func.func @main(%x: tensor<2x3xf32> {graph.name = "x"}) -> (
     tensor<2x2xf32> {graph.name = "y"},
     tensor<1x3xf32> {graph.name = "rows"}) {

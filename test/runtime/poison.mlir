@@ -2,8 +2,8 @@
 // the bytes of %b, whose last reader comes after %a is written.
 // RUN: env GE_SANITIZE=0 ge-run %s | filecheck %s --check-prefix=PLAN
 // RUN: env GE_SANITIZE=0 ge-run %s --poison | filecheck %s --check-prefix=PLAN
-// PLAN: right: float32[2] = 5 7
-// PLAN: early: float32[2] = 6 8
+// PLAN: right: float32[2] = 5 7{{$}}
+// PLAN: early: float32[2] = 6 8{{$}}
 // Bytes that were never written.
 // RUN: env GE_SANITIZE=0 ge-run %s | filecheck %s --check-prefix=LUCK
 // LUCK: unwritten: float32[2]

@@ -1,7 +1,7 @@
 // Programs that cannot be run or timed.
 // RUN: not ge-run %s 2>&1 | filecheck %s --check-prefix=KERNEL
 // RUN: not ge-run %s --timing-only 2>&1 | filecheck %s --check-prefix=EVENT
-// KERNEL: error: there is no kernel @nothing
+// KERNEL: error: there is no kernel @nothing{{$}}
 // EVENT: error: event 7 is waited for but was not recorded before
 func.func @main(%x: memref<2xf32, #npu_task<space host>> {graph.name = "x"}) -> () {
   %0 = npu_task.slot "arena" 0 : memref<2xf32, #npu_task<space hbm>>

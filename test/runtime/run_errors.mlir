@@ -1,7 +1,7 @@
 // What a user can get wrong with ge-run ends in one clear line.
 // RUN: python %S/Inputs/npz.py %t
 // RUN: ge-run %s --inputs %t.good.npz | filecheck %s
-// CHECK: y: float32[2, 3] = 1 1 1 1 1 1
+// CHECK: y: float32[2, 3] = 1 1 1 1 1 1{{$}}
 
 // RUN: not ge-run %s --inputs %t.missing.npz 2>&1 | filecheck %s --check-prefix=MISSING
 // MISSING: error: there is no input 'y'; input 'x' is missing; expected inputs: x: float32[2, 3], n: int64[rows]
@@ -31,7 +31,7 @@
 // RUN: not ge-run %s --level graph --timing-only 2>&1 | filecheck %s --check-prefix=LEVEL
 // LEVEL: error: time is known at the program level only, not at graph
 // RUN: not ge-run %s --timing-only 2>&1 | filecheck %s --check-prefix=DYNAMIC
-// DYNAMIC: error: the sizes of 'rows' are not known; give them, as in --dim rows=8
+// DYNAMIC: error: the sizes of 'rows' are not known; give them, as in --dim rows=8{{$}}
 // RUN: not ge-run %s --target 911 2>&1 | filecheck %s --check-prefix=TARGET
 // TARGET: error: unknown target '911'
 

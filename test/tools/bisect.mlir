@@ -4,7 +4,7 @@
 // RUN: not ge-opt %s --cse --load-plugin=%S/Inputs/numbers.py --drop-zero --find-activations --bisect 2>&1 | filecheck %s --check-prefix=NUMBERS
 // NUMBERS:      error: pass 'drop-zero' (number 2 of 3) does harm: it changes the numbers: @main, {{.*}} inputs: output 'result0': {{.*}} became {{.*}}
 // NUMBERS-NEXT: bisect.mlir:[[#ZERO:]]:8: note: by this application of rule 'DropZero'
-// NUMBERS-NEXT: %3 = graph.add %2, %zero
+// NUMBERS-NEXT: %3 = graph.add %2, %zero :
 // NUMBERS:      note: up to it, it is ge-opt -p 'builtin.module(cse,drop-zero)' --mlir-debug-counter=rule-application-count={{[0-9]+}}
 // RUN: not ge-opt %s --load-plugin=%S/Inputs/plugin.py --plug-fail --bisect 2>&1 | filecheck %s --check-prefix=FAILS
 // FAILS:      error: pass 'plug-fail' (number 1 of 1) does harm: nothing can be done
@@ -16,7 +16,7 @@
 // SCRIPT:      error: pass 'find-activations' (number 2 of 2) does harm: the script says so
 // SCRIPT-NEXT: bisect.mlir:{{[0-9]+}}:8: note: by this application of rule 'find-silu'
 // SCRIPT-NEXT: graph.sigmoid
-// SCRIPT:      --mlir-debug-counter=rule-application-count=2
+// SCRIPT:      --mlir-debug-counter=rule-application-count=2{{$}}
 // RUN: not ge-opt %s --cse --bisect=false 2>&1 | filecheck %s --check-prefix=BEFORE
 // BEFORE: error: the script says that the input is wrong before any pass (status 1)
 

@@ -13,8 +13,8 @@
 // TWO-COUNT-2: graph.silu
 // TWO-NOT: graph.silu
 // PASS: DebugCounter counters: {seen,skip,count}
-// PASS: pass-execution {{ *}}: {2,1,-1}
-// PRINT: find-silu {{ *}}: {3,0,-1}
+// PASS: pass-execution : {2,1,-1}
+// PRINT: find-silu : {3,0,-1}
 // NAME: ge-opt: error: --mlir-debug-counter: nothing counts 'find-slu'; did you mean 'find-silu'?
 // FORM: ge-opt: error: --mlir-debug-counter: expected NAME-skip=N or NAME-count=N, not 'find-silu'
 

@@ -1,6 +1,6 @@
 // All ways to expect a diagnostic, as in mlir-opt.
 // RUN: ge-opt %s --split-input-file --verify-diagnostics --load-plugin=%S/Inputs/plugin.py --plug-talk | filecheck %s
-// CHECK: func.func @talk
+// CHECK: func.func @talk(
 
 func.func @talk(%a: i32) -> i32 {
   // expected-remark@+1 {{an addition}}

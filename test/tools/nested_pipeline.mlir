@@ -10,18 +10,18 @@
 
 // DUMP: IR Dump After CommonSubexpressionElimination (cse)
 
-// CHECK-LABEL: func.func @f
+// CHECK-LABEL: func.func @f(
 // CHECK-COUNT-1: arith.addi
 // CHECK-NOT: arith.addi
-// CHECK-LABEL: func.func @g
+// CHECK-LABEL: func.func @g(
 // CHECK: arith.muli
 
-// INNER-LABEL: func.func @f
+// INNER-LABEL: func.func @f(
 // INNER-COUNT-2: arith.addi
-// INNER-LABEL: func.func @inner
+// INNER-LABEL: func.func @inner(
 // INNER-COUNT-1: arith.subi
 // INNER-NOT: arith.subi
-// INNER-LABEL: func.func @g
+// INNER-LABEL: func.func @g(
 
 func.func @f(%x: i32) -> (i32, i32) {
   %0 = arith.addi %x, %x : i32

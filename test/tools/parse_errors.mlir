@@ -1,8 +1,8 @@
 // Each error has the place of what is wrong, and what is good in other parts is still printed.
 // RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
-// CHECK:     func.func private @first
+// CHECK:     func.func private @first(
 // CHECK-NOT: func.func @
-// CHECK:     func.func private @last
+// CHECK:     func.func private @last(
 
 func.func private @first() -> ()
 

@@ -1,7 +1,7 @@
 // An error in a pass names the pass, and the op if the pass says which.
 // RUN: not ge-opt %s --load-plugin=%S/Inputs/plugin.py --cse --plug-fail=how=op 2>&1 | filecheck %s --check-prefix=OP
 // OP:      pass_errors.mlir:[[L:[0-9]+]]:10: error: 'arith.addi' op this op cannot be done (in pass 'plug-fail')
-// OP-NEXT: %sum = arith.addi %a, %a : i32
+// OP-NEXT: %sum = arith.addi %a, %a : i32{{$}}
 // OP-NEXT: {{^}}         ^
 // OP-NEXT: note: see current operation: %{{.*}} = "arith.addi"(%a, %a)
 

@@ -16,10 +16,10 @@
 // RUN: not ge-opt %s --verify-each=maybe 2>&1 | filecheck %s --check-prefix=BOOL
 // BOOL: ge-opt: error: argument --verify-each: 0 or 1, not 'maybe'
 
-// RUN: not ge-opt %s -p 'cse,canonicalize cse' 2>&1 | filecheck %s --check-prefix=COMMA --match-full-lines
-// COMMA:      <pass-pipeline>:1:18: error: expected ',' or the end of the pass pipeline
-// COMMA-NEXT: cse,canonicalize cse
-// COMMA-NEXT: {{ {17}\^}}
+// RUN: not ge-opt %s -p 'cse,canonicalize cse' 2>&1 | filecheck %s --check-prefix=COMMA --match-full-lines --strict-whitespace
+//      COMMA:<pass-pipeline>:1:18: error: expected ',' or the end of the pass pipeline
+// COMMA-NEXT:cse,canonicalize cse
+// COMMA-NEXT:                 ^
 // RUN: not ge-opt %s -p 'cse{=}' 2>&1 | filecheck %s --check-prefix=KEY
 // KEY: <pass-pipeline>:1:5: error: expected an option
 // RUN: not ge-opt %s -p 'cse{a=}' 2>&1 | filecheck %s --check-prefix=VALUE

@@ -8,7 +8,7 @@
 
 // ONE: size=3 scale=1.0 mode=fast tiles=() dump=False file=None
 // ALL: size=3 scale=2.0 mode=exact tiles=(4, 8) dump=True file=a b.txt
-// TWICE: size=1
-// TWICE: size=2
+// TWICE: size=1{{ }}
+// TWICE: size=2{{ }}
 
 builtin.module {}

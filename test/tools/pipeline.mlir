@@ -12,15 +12,15 @@
 // RUN: ge-opt %s --canonicalize --cse --mlir-print-ir-after-all 2>&1 | filecheck %s --check-prefix=ORDER
 // RUN: ge-opt %s --cse --canonicalize --mlir-print-ir-after-all 2>&1 | filecheck %s --check-prefix=OTHER
 
-// BOTH-LABEL: func.func @f
-// BOTH-NEXT:    arith.constant 3 : i32
-// BOTH-NEXT:    func.return %{{.*}}, %{{.*}} : i32, i32
+// BOTH-LABEL: func.func @f(
+// BOTH-NEXT:    arith.constant 3 : i32{{$}}
+// BOTH-NEXT:    func.return %{{.*}}, %{{.*}} : i32, i32{{$}}
 
-// CSE-LABEL: func.func @f
-// CSE-NEXT:    arith.constant 1
-// CSE-NEXT:    arith.constant 2
+// CSE-LABEL: func.func @f(
+// CSE-NEXT:    arith.constant 1 :
+// CSE-NEXT:    arith.constant 2 :
 // CSE-NEXT:    %[[SUM:.*]] = arith.addi
-// CSE-NEXT:    func.return %[[SUM]], %[[SUM]]
+// CSE-NEXT:    func.return %[[SUM]], %[[SUM]] :
 
 // NONE-COUNT-2: arith.addi
 

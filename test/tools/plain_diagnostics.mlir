@@ -16,7 +16,7 @@ a.b
 
 // -----
 
-// CHECK: func.func private @after_errors
+// CHECK: func.func private @after_errors(
 func.func private @after_errors() -> ()
 
 // -----

@@ -9,17 +9,17 @@
 // RUN: rm -rf %t && ge-opt %s --cse --mlir-print-ir-tree-dir=%t && not ls %t
 
 // CHECK:      IR Dump Before CommonSubexpressionElimination (cse) //----- //
-// CHECK-NEXT: func.func @f
+// CHECK-NEXT: func.func @f(
 // CHECK:      IR Dump Before CommonSubexpressionElimination (cse) //----- //
-// CHECK-NEXT: func.func @g
+// CHECK-NEXT: func.func @g(
 
 // CHANGE:      IR Dump After CommonSubexpressionElimination (cse) //----- //
-// CHANGE-NEXT: func.func @f
+// CHANGE-NEXT: func.func @f(
 // CHANGE-NOT:  IR Dump
 
 // MODULE:      IR Dump After CommonSubexpressionElimination (cse) ('func.func' operation: @f) //----- //
 // MODULE-NEXT: builtin.module {
-// MODULE:      func.func @g
+// MODULE:      func.func @g(
 // MODULE:      IR Dump After CommonSubexpressionElimination (cse) ('func.func' operation: @g) //----- //
 // MODULE-NEXT: builtin.module {
 
@@ -35,7 +35,7 @@
 // FILES-NEXT: builtin_module_no-symbol-name/func_func_g/1_2_canonicalize.mlir
 
 // FILE:      // -----// IR Dump After CommonSubexpressionElimination (cse) //----- //
-// FILE-NEXT: func.func @f
+// FILE-NEXT: func.func @f(
 // FILE-NOT:  func.func @g
 
 // WRONG: error: cannot write to '/dev/null/x/builtin_module_no-symbol-name': Not a directory; see --mlir-print-ir-tree-dir

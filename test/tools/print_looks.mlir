@@ -36,9 +36,9 @@
 // SKIP-GENERIC: "builtin.module"() ({...}) : () -> ()
 
 // UNIQUE:      func.func @f(%a: f32, %b: i1)
-// UNIQUE:        %3 = arith.addf %a, %a
+// UNIQUE:        %3 = arith.addf %a, %a :
 // UNIQUE:      func.func @g(%a_1: f32) -> f32 {
-// UNIQUE-NEXT:   %4 = arith.addf %a_1, %a_1
+// UNIQUE-NEXT:   %4 = arith.addf %a_1, %a_1 :
 
 // USERS:      func.func @f(%a: f32, %b: i1)
 // USERS-NEXT:   // %a is used by %5, %4, %3
@@ -54,7 +54,7 @@
 
 // NAMES:      func.func @f(%an_input: f32, %b: i1)
 // NAMES-NEXT:   %a = arith.constant
-// NAMES:          %Add_3 = arith.addf %an_input, %an_input
+// NAMES:          %Add_3 = arith.addf %an_input, %an_input :
 
 // HEX:    dense<"0x0000803F0000004000004040"> : tensor<3xf32>
 // ELIDED: dense_resource<__elided__> : tensor<3xf32>

@@ -4,7 +4,7 @@
 
 // WARNING-NOT:  remark:
 // WARNING:      remarks.mlir:12:8: warning: of a value to itself
-// WARNING-NEXT: %0 = arith.addi %a, %a : i32
+// WARNING-NEXT: %0 = arith.addi %a, %a : i32{{$}}
 // REMARK:       remarks.mlir:12:8: remark: an addition
 // REMARK:       remarks.mlir:12:8: warning: of a value to itself
 

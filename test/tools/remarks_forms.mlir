@@ -16,9 +16,9 @@
 // YAML-NEXT:   - Microseconds:    "{{[0-9.]+}}"
 // YAML-NEXT:   - String:          " us won"
 // YAML-NEXT: ...
-// SUMMARY:      rule {{ +}} passed  missed  other      us won     us lost  pass
-// SUMMARY:      fuse-bias {{ +}} 1       0      0 {{ +[0-9.]+ +}} 0.0  fuse-linear
-// SUMMARY:      all {{ +}} {{[0-9]+}}
+// SUMMARY:      rule passed  missed  other      us won     us lost  pass
+// SUMMARY:      fuse-bias 1       0      0 {{[0-9.]+}} 0.0  fuse-linear
+// SUMMARY:      all {{[0-9]+}}
 // RULE:         remark: fuse-bias applied: {{[0-9.]+}} us saved
 // PLACE:        remarks_forms.mlir:26:8: remark: fuse-bias applied
 func.func @main(%x: tensor<8x64xf32>, %w: tensor<64x32xf32>, %b: tensor<32xf32>) -> tensor<8x32xf32> {

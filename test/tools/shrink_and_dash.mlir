@@ -3,7 +3,7 @@
 // RUN: ge-opt %s --load-plugin=%S/Inputs/shrink.py --shrinks --shrink | filecheck %s --check-prefix=SHRINK
 // RUN: ge-opt %s -t 'mlir{print_generic_format=true}' | filecheck %s --check-prefix=GENERIC
 
-// CHECK: func.func @f
+// CHECK: func.func @f(
 // NOSHRINK: Failure, can't shrink
 // SHRINK: Success, can shrink
 // GENERIC: "func.func"() <{sym_name = "f"

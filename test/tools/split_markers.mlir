@@ -5,9 +5,9 @@
 // RUN: ge-opt %s --split-input-file= | filecheck %s --check-prefix=WHOLE
 // RUN: ge-opt --split-input-file %s | filecheck %s --check-prefix=DEFAULT
 
-// CHECK: func.func private @a
+// CHECK: func.func private @a(
 // CHECK: // -----{{$}}
-// CHECK: func.func private @b
+// CHECK: func.func private @b(
 // STARS: // *****{{$}}
 // EMPTY: }
 // EMPTY-EMPTY:

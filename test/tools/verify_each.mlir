@@ -3,8 +3,8 @@
 // RUN: not ge-opt %s --load-plugin=%S/Inputs/plugin.py --plug-fail=how=invalid --verify-each=true 2>&1 | filecheck %s --check-prefix=ERROR
 // RUN: ge-opt %s --load-plugin=%S/Inputs/plugin.py --plug-fail=how=invalid --verify-each=false | not ge-opt - --verify-each=false 2>&1 | filecheck %s --check-prefix=INPUT
 
-// CHECK: func.func @f() -> i32
-// CHECK: func.return %{{.*}} : i64
+// CHECK: func.func @f() -> i32 {
+// CHECK: func.return %{{.*}} : i64{{$}}
 // ERROR: error: 'func.return' op {{.*}} (after pass 'plug-fail')
 // INPUT: <stdin>:{{[0-9]+}}:5: error: 'func.return' op
 

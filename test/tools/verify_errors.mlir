@@ -24,7 +24,7 @@ func.func @f() -> i32 {
 %0 = "test.op"() : () -> f32
 %1 = "arith.addi"(%0, %0) : (f32, f32) -> f32 loc("/encoder/Add_1")
 // -----
-// CHECK: model.py:17:4: error: 'arith.addi' op operand 'lhs' at position 0
+// CHECK: model.py:17:4: error: 'arith.addi' op operand 'lhs' at position 0 does
 // expected-error@unknown {{operand 'lhs' at position 0 does not verify}}
 %0 = "test.op"() : () -> f32
 %1 = "arith.addi"(%0, %0) : (f32, f32) -> f32 loc(fused["a", callsite("model.py":17:4 at "b")])

@@ -10,7 +10,7 @@
 // LOSES-NEXT: note: it was: "unreadable.loses"() {a = 1 : i32} : () -> ()
 // LOSES-NEXT: note: it became: "unreadable.loses"() : () -> ()
 
-// CHECK: func.func @f
+// CHECK: func.func @f(
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32> loc("a node")
   func.return %0 : tensor<4xf32>

@@ -3,7 +3,7 @@
 // RUN: filecheck %s --check-prefix=OUT < %t.out
 
 // OUT: builtin.module
-// OUT: func.func private @fine
+// OUT: func.func private @fine(
 
 // CHECK: wrong_expectations.mlir:[[L:[0-9]+]]:4: error: expected error "other words" was not produced
 // CHECK: wrong_expectations.mlir:[[L:[0-9]+]]:4: error: expected warning "no such" was not produced

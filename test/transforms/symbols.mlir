@@ -7,26 +7,26 @@
 
 // INLINE-NOT:   @twice
 // INLINE-NOT:   @unused
-// INLINE-LABEL: func.func @main
+// INLINE-LABEL: func.func @main(
 // INLINE:         %[[A:.*]] = arith.addi %x, %x : i32 loc(callsite(callsite("in twice" at "in four") at "in main"))
-// INLINE:         %[[B:.*]] = arith.addi %[[A]], %[[A]] : i32
+// INLINE:         %[[B:.*]] = arith.addi %[[A]], %[[A]] : i32 loc
 // INLINE:         func.call @recursive(%[[B]])
-// INLINE:         func.call @declared
-// INLINE:       func.func private @recursive
-// INLINE:       func.func @public_and_unused
+// INLINE:         func.call @declared(
+// INLINE:       func.func private @recursive(
+// INLINE:       func.func @public_and_unused(
 
-// NEVER-LABEL: func.func @main
-// NEVER:         func.call @four
+// NEVER-LABEL: func.func @main(
+// NEVER:         func.call @four(
 
-// DCE:          func.func private @twice
-// DCE:          func.func private @four
+// DCE:          func.func private @twice(
+// DCE:          func.func private @four(
 // DCE-NOT:      @unused
 // DCE-NOT:      @used_by_unused
-// DCE:          func.func @main
-// DCE:          func.func private @declared
-// DCE:          func.func @public_and_unused
+// DCE:          func.func @main(
+// DCE:          func.func private @declared(
+// DCE:          func.func @public_and_unused(
 
-// STRIP-LABEL: func.func private @twice
+// STRIP-LABEL: func.func private @twice(
 // STRIP:         arith.addi %a, %a : i32 loc(unknown)
 
 func.func private @twice(%a: i32) -> i32 {

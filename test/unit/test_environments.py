@@ -2,6 +2,7 @@
 environment are there where it is not activated, figures of arrays are compared as figures."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,19 @@ def test_lit_tests_begin_alike(shell: str) -> None:
     run = subprocess.run(
         [*command, str(test)], env=environment, capture_output=True, text=True, check=False
     )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.soak
+def test_lit_tests_pass_with_llvms_filecheck() -> None:
+    """All of them, so that the checks are those of one language."""
+    names = ("FileCheck", *(f"FileCheck-{version}" for version in range(22, 13, -1)))
+    checker = next(filter(None, map(shutil.which, names)), None)
+    if checker is None:
+        pytest.skip("FileCheck is not installed (llvm-19-tools)")
+    command = [str(Path(sys.executable).parent / "lit"), "-q", str(ROOT / "test")]
+    environment = BARE | {"FILECHECK": checker}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
 
 

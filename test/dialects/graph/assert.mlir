@@ -15,4 +15,4 @@ func.func @main(%x: tensor<?x4xf16>, %c: tensor<1xi1>) -> (tensor<?x4xf16>, tens
 // FOLD:     %0 = graph.assert %x, %c, "rows are missing"
 // FOLD-NOT: "never told"
 // FOLD:     %1 = graph.assert {{.*}} "always told"
-// FOLD:     return %0, %x, %1
+// FOLD:     return %0, %x, %1 :

@@ -8,7 +8,7 @@ func.func @f(%q: tensor<2x4x5x8xi32>, %k: tensor<2x2x6x8xi32>, %v: tensor<2x2x6x
 
 // -----
 
-// CHECK: error: 'graph.attention' op element types differ: f32 and f16
+// CHECK: error: 'graph.attention' op element types differ: f32 and f16{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf16>) {
   %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf16> -> tensor<2x4x5x8xf32>
   func.return
@@ -32,7 +32,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x6x8x
 
 // -----
 
-// CHECK: error: 'graph.attention' op sizes of query and key differ: 8 and 9
+// CHECK: error: 'graph.attention' op sizes of query and key differ: 8 and 9{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x9xf32>, %v: tensor<2x2x6x8xf32>) {
   %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x2x6x9xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
   func.return
@@ -48,7 +48,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x3x6x8xf32>, %v: tensor<2x3x6x
 
 // -----
 
-// CHECK: error: 'graph.attention' op batches of query and key differ: 2 and 3
+// CHECK: error: 'graph.attention' op batches of query and key differ: 2 and 3{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<3x2x6x8xf32>, %v: tensor<3x2x6x8xf32>) {
   %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<3x2x6x8xf32>, tensor<3x2x6x8xf32> -> tensor<2x4x5x8xf32>
   func.return
@@ -56,7 +56,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<3x2x6x8xf32>, %v: tensor<3x2x6x
 
 // -----
 
-// CHECK: error: 'graph.attention' op batches of query and value differ: 2 and 3
+// CHECK: error: 'graph.attention' op batches of query and value differ: 2 and 3{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<3x2x6x8xf32>) {
   %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<3x2x6x8xf32> -> tensor<2x4x5x8xf32>
   func.return
@@ -64,7 +64,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<3x2x6x
 
 // -----
 
-// CHECK: error: 'graph.attention' op heads of key and value differ: 2 and 4
+// CHECK: error: 'graph.attention' op heads of key and value differ: 2 and 4{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x4x6x8xf32>) {
   %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x4x6x8xf32> -> tensor<2x4x5x8xf32>
   func.return
@@ -72,7 +72,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x4x6x
 
 // -----
 
-// CHECK: error: 'graph.attention' op numbers of keys and values differ: 6 and 7
+// CHECK: error: 'graph.attention' op numbers of keys and values differ: 6 and 7{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x7x8xf32>) {
   %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x7x8xf32> -> tensor<2x4x5x8xf32>
   func.return
@@ -80,7 +80,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x7x
 
 // -----
 
-// CHECK: error: 'graph.attention' op mask is i1 or a float, not i8
+// CHECK: error: 'graph.attention' op mask is i1 or a float, not i8{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<5x6xi8>) {
   %0 = graph.attention %q, %k, %v mask %m : tensor<5x6xi8> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
   func.return
@@ -104,7 +104,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x
 
 // -----
 
-// CHECK: error: 'graph.attention' op key_lengths is of integers, not f32
+// CHECK: error: 'graph.attention' op key_lengths is of integers, not f32{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<2xf32>) {
   %0 = graph.attention %q, %k, %v key_lengths %m : tensor<2xf32> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
   func.return
@@ -120,7 +120,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x
 
 // -----
 
-// CHECK: error: 'graph.attention' op batches of query and key_lengths differ: 2 and 3
+// CHECK: error: 'graph.attention' op batches of query and key_lengths differ: 2 and 3{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<3xi64>) {
   %0 = graph.attention %q, %k, %v key_lengths %m : tensor<3xi64> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
   func.return
@@ -136,7 +136,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x
 
 // -----
 
-// CHECK: error: 'graph.attention' op offset is of integers, not f32
+// CHECK: error: 'graph.attention' op offset is of integers, not f32{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<1xf32>) {
   %0 = graph.attention %q, %k, %v offset(%m : tensor<1xf32>) : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
   func.return
@@ -168,7 +168,7 @@ func.func @f(%x: tensor<f32>, %c: tensor<4xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.rotary_embedding' op cos and sin rotate 10 elements, but there are 8
+// CHECK: error: 'graph.rotary_embedding' op cos and sin rotate 10 elements, but there are 8{{$}}
 func.func @f(%x: tensor<2x8xf32>, %c: tensor<2x5xf32>) {
   %0 = graph.rotary_embedding %x, %c, %c : (tensor<2x8xf32>, tensor<2x5xf32>, tensor<2x5xf32>) -> tensor<2x8xf32>
   func.return
@@ -209,7 +209,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x4x3x8xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.attention' op key and value are i8 like the query, not i8, f32
+// CHECK: error: 'graph.attention' op key and value are i8 like the query, not i8, f32{{$}}
 func.func @f(%q: tensor<1x2x4x8xi8>, %f: tensor<1x2x4x8xf32>) {
   %0 = graph.attention %q, %q, %f {scale = 1.0 : f64, rounded_weights = true, value_scale = 1.0 : f64} : tensor<1x2x4x8xi8>, tensor<1x2x4x8xi8>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
   func.return
@@ -225,7 +225,7 @@ func.func @f(%q: tensor<1x2x4x8xi8>) {
 
 // -----
 
-// CHECK: error: 'graph.attention' op value_scale is for values of i8
+// CHECK: error: 'graph.attention' op value_scale is for values of i8{{$}}
 func.func @f(%q: tensor<1x2x4x8xf32>) {
   %0 = graph.attention %q, %q, %q {value_scale = 1.0 : f64} : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
   func.return
@@ -241,7 +241,7 @@ func.func @f(%q: tensor<1x2x4x8xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.attention' op weight_scale is a positive number, not 0.0
+// CHECK: error: 'graph.attention' op weight_scale is a positive number, not 0.0{{$}}
 func.func @f(%q: tensor<1x2x4x8xf32>) {
   %0 = graph.attention %q, %q, %q {weight_scale = 0.0 : f64, weight_zero_point = 0 : i8} : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
   func.return
@@ -257,7 +257,7 @@ func.func @f(%q: tensor<1x2x4x8xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.attention' op weights of up to 512 keys have a grid, not of 600
+// CHECK: error: 'graph.attention' op weights of up to 512 keys have a grid, not of 600{{$}}
 func.func @f(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x600x8xf32>) {
   %0 = graph.attention %q, %k, %k {weight_scale = 1.0 : f64, weight_zero_point = 0 : i8} : tensor<1x2x4x8xf32>, tensor<1x2x600x8xf32>, tensor<1x2x600x8xf32> -> tensor<1x2x4x8xf32>
   func.return

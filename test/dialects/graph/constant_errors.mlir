@@ -16,7 +16,7 @@ func.func @f() {
 
 // -----
 
-// CHECK: error: 'graph.constant' op expected a ranked tensor or memref, got f32
+// CHECK: error: 'graph.constant' op expected a ranked tensor or memref, got f32{{$}}
 func.func @f() {
   %0 = graph.constant #graph.weight<"w"> : f32
   func.return

@@ -115,7 +115,7 @@ func.func @f(%n: tensor<i64>) {
 // -----
 
 func.func @f() {
-  // CHECK: the body needs 2 arguments (iteration number, condition, carried values), but has 1
+  // CHECK: the body needs 2 arguments (iteration number, condition, carried values), but has 1{{$}}
   "graph.loop"() <{operandSegmentSizes = array<i32: 0, 0, 0>}> ({
   ^bb0(%i: tensor<i64>):
     %go = graph.constant dense<true> : tensor<i1>
@@ -147,7 +147,7 @@ func.func @f(%x: tensor<2xf32>, %z: tensor<3xf32>) {
 // -----
 
 func.func @f(%x: tensor<2xf32>) {
-  // CHECK: the body must yield a condition and 1 carried values, not 1
+  // CHECK: the body must yield a condition and 1 carried values, not 1{{$}}
   %y = graph.loop (%i, %go) carry (%s = %x : tensor<2xf32>) -> (tensor<2xf32>) {
     graph.yield %go : tensor<i1>
   }
@@ -167,7 +167,7 @@ func.func @f(%x: tensor<2xf32>) {
 // -----
 
 func.func @f(%x: tensor<2xf32>) {
-  // CHECK: expected 1 results, got 0
+  // CHECK: expected 1 results, got 0{{$}}
   graph.loop (%i, %go) carry (%s = %x : tensor<2xf32>) -> () {
     graph.yield %go, %s : tensor<i1>, tensor<2xf32>
   }
@@ -228,7 +228,7 @@ func.func @f(%x: tensor<?xf32>) {
 // -----
 
 func.func @f(%x: tensor<?xf32>) {
-  // CHECK: axis 1 is none of tensor<?xf32>, which has 1
+  // CHECK: axis 1 is none of tensor<?xf32>, which has 1{{$}}
   %i = graph.map_index %x axes [1] table [array<i64: 2>] : (tensor<?xf32>) -> tensor<i64>
   return
 }

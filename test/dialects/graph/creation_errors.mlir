@@ -8,7 +8,7 @@ func.func @f(%a: tensor<i64>, %b: tensor<2xi64>) {
 
 // -----
 
-// CHECK: error: 'graph.range' op element types differ: i64 and f32
+// CHECK: error: 'graph.range' op element types differ: i64 and f32{{$}}
 func.func @f(%a: tensor<i64>, %b: tensor<f32>) {
   %0 = graph.range %a, %a, %b : (tensor<i64>, tensor<i64>, tensor<f32>) -> tensor<?xi64>
   func.return
@@ -16,7 +16,7 @@ func.func @f(%a: tensor<i64>, %b: tensor<f32>) {
 
 // -----
 
-// CHECK: error: 'graph.range' op delta is 0
+// CHECK: error: 'graph.range' op delta is 0{{$}}
 func.func @f(%a: tensor<i64>) {
   %0 = graph.constant dense<0> : tensor<i64>
   %1 = graph.range %a, %a, %0 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
@@ -49,7 +49,7 @@ func.func @f() {
 
 // -----
 
-// CHECK: error: 'graph.eye' op an identity matrix has 2 dimensions, not 3
+// CHECK: error: 'graph.eye' op an identity matrix has 2 dimensions, not 3{{$}}
 func.func @f() {
   %0 = graph.eye f32 shape [2, 2, 2] -> tensor<2x2xf32>
   func.return
@@ -65,7 +65,7 @@ func.func @f(%x: tensor<3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.tri' op k are integers, not f32
+// CHECK: error: 'graph.tri' op k are integers, not f32{{$}}
 func.func @f(%x: tensor<2x3xf32>, %k: tensor<f32>) {
   %0 = graph.tri %x k(%k : tensor<f32>) {upper = true} : tensor<2x3xf32> -> tensor<2x3xf32>
   func.return

@@ -24,7 +24,7 @@ func.func @f(%b: tensor<1x6x4xf32>, %s: tensor<1x2x5xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.non_max_suppression' op element types differ: f32 and f16
+// CHECK: error: 'graph.non_max_suppression' op element types differ: f32 and f16{{$}}
 func.func @f(%b: tensor<1x6x4xf32>, %s: tensor<1x2x6xf16>) {
   %0 = graph.non_max_suppression %b, %s : tensor<1x6x4xf32>, tensor<1x2x6xf16> -> tensor<?x3xi64>
   func.return
@@ -32,7 +32,7 @@ func.func @f(%b: tensor<1x6x4xf32>, %s: tensor<1x2x6xf16>) {
 
 // -----
 
-// CHECK: error: 'graph.non_max_suppression' op max_output are integers, not f32
+// CHECK: error: 'graph.non_max_suppression' op max_output are integers, not f32{{$}}
 func.func @f(%b: tensor<1x6x4xf32>, %s: tensor<1x2x6xf32>, %n: tensor<f32>) {
   %0 = graph.non_max_suppression %b, %s max_output(%n : tensor<f32>) : tensor<1x6x4xf32>, tensor<1x2x6xf32> -> tensor<?x3xi64>
   func.return

@@ -1,6 +1,6 @@
 // RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
-// CHECK: error: 'graph.gather' op axis 2 is out of range for rank 2
+// CHECK: error: 'graph.gather' op axis 2 is out of range for rank 2{{$}}
 func.func @f(%x: tensor<2x3xf32>, %i: tensor<2x2xi64>) {
   %0 = graph.gather %x, %i axis 2 : (tensor<2x3xf32>, tensor<2x2xi64>) -> tensor<2x2x2xf32>
   func.return
@@ -8,7 +8,7 @@ func.func @f(%x: tensor<2x3xf32>, %i: tensor<2x2xi64>) {
 
 // -----
 
-// CHECK: error: 'graph.gather' op a scalar has no axis 0
+// CHECK: error: 'graph.gather' op a scalar has no axis 0{{$}}
 func.func @f(%x: tensor<f32>, %i: tensor<2x2xi64>) {
   %0 = graph.gather %x, %i : (tensor<f32>, tensor<2x2xi64>) -> tensor<2x2xf32>
   func.return
@@ -16,7 +16,7 @@ func.func @f(%x: tensor<f32>, %i: tensor<2x2xi64>) {
 
 // -----
 
-// CHECK: error: 'graph.gather' op indices are integers, not f32
+// CHECK: error: 'graph.gather' op indices are integers, not f32{{$}}
 func.func @f(%x: tensor<2x3xf32>) {
   %0 = graph.gather %x, %x : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3x3xf32>
   func.return
@@ -24,7 +24,7 @@ func.func @f(%x: tensor<2x3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.gather_elements' op ranks of input and indices differ: 2 and 1
+// CHECK: error: 'graph.gather_elements' op ranks of input and indices differ: 2 and 1{{$}}
 func.func @f(%x: tensor<2x3xf32>, %i: tensor<2xi64>) {
   %0 = graph.gather_elements %x, %i : (tensor<2x3xf32>, tensor<2xi64>) -> tensor<2xf32>
   func.return
@@ -32,7 +32,7 @@ func.func @f(%x: tensor<2x3xf32>, %i: tensor<2xi64>) {
 
 // -----
 
-// CHECK: error: 'graph.gather_elements' op dimension 1 of the indices is 4, of the input only 3
+// CHECK: error: 'graph.gather_elements' op dimension 1 of the indices is 4, of the input only 3{{$}}
 func.func @f(%x: tensor<2x3xf32>, %i: tensor<2x4xi64>) {
   %0 = graph.gather_elements %x, %i : (tensor<2x3xf32>, tensor<2x4xi64>) -> tensor<2x4xf32>
   func.return
@@ -72,7 +72,7 @@ func.func @f(%x: tensor<2x3xf32>, %i: tensor<2x2xi64>) {
 
 // -----
 
-// CHECK: error: 'graph.scatter_elements' op element types differ: f32 and i64
+// CHECK: error: 'graph.scatter_elements' op element types differ: f32 and i64{{$}}
 func.func @f(%x: tensor<2x3xf32>, %i: tensor<2x2xi64>) {
   %0 = graph.scatter_elements %x, %i, %i : (tensor<2x3xf32>, tensor<2x2xi64>, tensor<2x2xi64>) -> tensor<2x3xf32>
   func.return
@@ -152,7 +152,7 @@ func.func @f(%x: tensor<2x3xf32>, %c: tensor<2xi64>) {
 
 // -----
 
-// CHECK: error: 'graph.unique' op axis -3 is out of range for rank 2
+// CHECK: error: 'graph.unique' op axis -3 is out of range for rank 2{{$}}
 func.func @f(%x: tensor<2x3xf32>) {
   %0, %1, %2, %3 = graph.unique %x axis -3 : (tensor<2x3xf32>) -> (tensor<?x3xf32>, tensor<?xi64>, tensor<2xi64>, tensor<?xi64>)
   func.return
@@ -184,7 +184,7 @@ func.func @f(%v: tensor<2xf32>, %i: tensor<2x2xi64>) {
 
 // -----
 
-// CHECK: error: 'graph.one_hot' op depth is -1
+// CHECK: error: 'graph.one_hot' op depth is -1{{$}}
 func.func @f(%v: tensor<2xf32>, %i: tensor<2x2xi64>) {
   %0 = graph.one_hot %i, %v depth -1 : tensor<2x2xi64>, tensor<2xf32> -> tensor<2x2x?xf32>
   func.return

@@ -1,6 +1,6 @@
 // RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
-// CHECK: error: 'graph.quantize' op element type i64 is not supported; quantize a float or i32
+// CHECK: error: 'graph.quantize' op element type i64 is not supported; quantize a float or i32{{$}}
 func.func @f(%x: tensor<4xi64>, %s: tensor<f32>) {
   %0 = graph.quantize %x, %s to i8 : (tensor<4xi64>, tensor<f32>) -> tensor<4xi8>
   func.return
@@ -8,7 +8,7 @@ func.func @f(%x: tensor<4xi64>, %s: tensor<f32>) {
 
 // -----
 
-// CHECK: error: 'graph.quantize' op a quantized element type is one of i2, i4, i8, i16, ui2, ui4, ui8, ui16, i32, f8E4M3FN, f8E5M2, f8E4M3FNUZ, f8E5M2FNUZ, f4E2M1FN, not f16
+// CHECK: error: 'graph.quantize' op a quantized element type is one of i2, i4, i8, i16, ui2, ui4, ui8, ui16, i32, f8E4M3FN, f8E5M2, f8E4M3FNUZ, f8E5M2FNUZ, f4E2M1FN, not f16{{$}}
 func.func @f(%x: tensor<4xf32>, %s: tensor<f32>) {
   %0 = graph.quantize %x, %s to f16 : (tensor<4xf32>, tensor<f32>) -> tensor<4xf16>
   func.return
@@ -16,7 +16,7 @@ func.func @f(%x: tensor<4xf32>, %s: tensor<f32>) {
 
 // -----
 
-// CHECK: error: 'graph.dequantize' op a quantized element type is one of i2, i4, i8, i16, ui2, ui4, ui8, ui16, i32, f8E4M3FN, f8E5M2, f8E4M3FNUZ, f8E5M2FNUZ, f4E2M1FN, not ui64
+// CHECK: error: 'graph.dequantize' op a quantized element type is one of i2, i4, i8, i16, ui2, ui4, ui8, ui16, i32, f8E4M3FN, f8E5M2, f8E4M3FNUZ, f8E5M2FNUZ, f4E2M1FN, not ui64{{$}}
 func.func @f(%x: tensor<4xui64>, %s: tensor<f32>) {
   %0 = graph.dequantize %x, %s : (tensor<4xui64>, tensor<f32>) -> tensor<4xf32>
   func.return
@@ -32,7 +32,7 @@ func.func @f(%x: tensor<4xi64>, %s: tensor<f32>, %z: tensor<i64>) {
 
 // -----
 
-// CHECK: error: 'graph.quantize' op scale is a float, not i32
+// CHECK: error: 'graph.quantize' op scale is a float, not i32{{$}}
 func.func @f(%x: tensor<4xf32>, %s: tensor<i32>) {
   %0 = graph.quantize %x, %s to i8 : (tensor<4xf32>, tensor<i32>) -> tensor<4xi8>
   func.return
@@ -56,7 +56,7 @@ func.func @f(%x: tensor<4x3xi8>, %s: tensor<3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.dequantize' op axis 2 is out of range for rank 2
+// CHECK: error: 'graph.dequantize' op axis 2 is out of range for rank 2{{$}}
 func.func @f(%x: tensor<4x3xi8>, %s: tensor<3xf32>) {
   %0 = graph.dequantize %x, %s {axis = 2 : i64} : (tensor<4x3xi8>, tensor<3xf32>) -> tensor<4x3xf32>
   func.return
@@ -80,7 +80,7 @@ func.func @f(%x: tensor<4x3xi8>, %s: tensor<3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.dequantize' op block_size is positive, not -2
+// CHECK: error: 'graph.dequantize' op block_size is positive, not -2{{$}}
 func.func @f(%x: tensor<4x3xi8>, %s: tensor<2x3xf32>) {
   %0 = graph.dequantize %x, %s {axis = 0 : i64, block_size = -2 : i64} : (tensor<4x3xi8>, tensor<2x3xf32>) -> tensor<4x3xf32>
   func.return
@@ -104,7 +104,7 @@ func.func @f(%x: tensor<5x3xi8>, %s: tensor<2x3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.quantize' op zero point is i8, not ui8
+// CHECK: error: 'graph.quantize' op zero point is i8, not ui8{{$}}
 func.func @f(%x: tensor<4xf32>, %s: tensor<f32>, %z: tensor<ui8>) {
   %0 = graph.quantize %x, %s, %z to i8 : (tensor<4xf32>, tensor<f32>, tensor<ui8>) -> tensor<4xi8>
   func.return
@@ -136,7 +136,7 @@ func.func @f(%x: tensor<4xi8>) {
 
 // -----
 
-// CHECK: error: 'graph.requantize' op zero point is i8, not ui8
+// CHECK: error: 'graph.requantize' op zero point is i8, not ui8{{$}}
 func.func @f(%x: tensor<4xi32>, %s: tensor<f32>, %z: tensor<ui8>) {
   %0 = graph.requantize %x, %s zero_point %z : tensor<ui8> to i8 : tensor<4xi32>, tensor<f32> -> tensor<4xi8>
   func.return
@@ -144,7 +144,7 @@ func.func @f(%x: tensor<4xi32>, %s: tensor<f32>, %z: tensor<ui8>) {
 
 // -----
 
-// CHECK: error: 'graph.requantize' op offset is i32, not i8
+// CHECK: error: 'graph.requantize' op offset is i32, not i8{{$}}
 func.func @f(%x: tensor<4xi32>, %s: tensor<f32>, %z: tensor<i8>) {
   %0 = graph.requantize %x, %s offset %z : tensor<i8> to i8 : tensor<4xi32>, tensor<f32> -> tensor<4xi8>
   func.return
@@ -152,7 +152,7 @@ func.func @f(%x: tensor<4xi32>, %s: tensor<f32>, %z: tensor<i8>) {
 
 // -----
 
-// CHECK: error: 'graph.requantize' op limits 0 and 128 are not limits within i8
+// CHECK: error: 'graph.requantize' op limits 0 and 128 are not limits within i8{{$}}
 func.func @f(%x: tensor<4xi32>, %s: tensor<f32>) {
   %0 = graph.requantize %x, %s to i8 {low = 0 : i64, high = 128 : i64} : tensor<4xi32>, tensor<f32> -> tensor<4xi8>
   func.return
@@ -176,7 +176,7 @@ func.func @f(%x: tensor<4xf32>, %s: tensor<f32>) {
 
 // -----
 
-// CHECK: error: 'graph.lookup' op element type i16 is not supported; a lookup takes i8 or ui8
+// CHECK: error: 'graph.lookup' op element type i16 is not supported; a lookup takes i8 or ui8{{$}}
 func.func @f(%x: tensor<4xi16>, %t: tensor<256xi8>) {
   %0 = graph.lookup %x, %t : (tensor<4xi16>, tensor<256xi8>) -> tensor<4xi8>
   func.return

@@ -16,7 +16,7 @@ func.func @f(%x: tensor<5x3x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>
 
 // -----
 
-// CHECK: error: 'graph.rnn' op expected 1 activations, got 2
+// CHECK: error: 'graph.rnn' op expected 1 activations, got 2{{$}}
 func.func @f(%x: tensor<5x3x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>) {
   %0, %1 = graph.rnn %x, %w, %r {activations = ["tanh", "tanh"]} : tensor<5x3x4xf32>, tensor<1x6x4xf32>, tensor<1x6x6xf32> -> tensor<5x1x3x6xf32>, tensor<1x3x6xf32>
   func.return
@@ -24,7 +24,7 @@ func.func @f(%x: tensor<5x3x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>
 
 // -----
 
-// CHECK: error: 'graph.rnn' op expected 1 alphas, got 2
+// CHECK: error: 'graph.rnn' op expected 1 alphas, got 2{{$}}
 func.func @f(%x: tensor<5x3x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>) {
   %0, %1 = graph.rnn %x, %w, %r {activations = ["elu"], alphas = array<f64: 1.0, 2.0>} : tensor<5x3x4xf32>, tensor<1x6x4xf32>, tensor<1x6x6xf32> -> tensor<5x1x3x6xf32>, tensor<1x3x6xf32>
   func.return
@@ -32,7 +32,7 @@ func.func @f(%x: tensor<5x3x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>
 
 // -----
 
-// CHECK: error: 'graph.rnn' op expected 1 betas, got 2
+// CHECK: error: 'graph.rnn' op expected 1 betas, got 2{{$}}
 func.func @f(%x: tensor<5x3x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>) {
   %0, %1 = graph.rnn %x, %w, %r {activations = ["affine"], betas = array<f64: 1.0, 2.0>} : tensor<5x3x4xf32>, tensor<1x6x4xf32>, tensor<1x6x6xf32> -> tensor<5x1x3x6xf32>, tensor<1x3x6xf32>
   func.return
@@ -48,7 +48,7 @@ func.func @f(%x: tensor<5x3x4xi32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>
 
 // -----
 
-// CHECK: error: 'graph.rnn' op element types differ: f32 and f16
+// CHECK: error: 'graph.rnn' op element types differ: f32 and f16{{$}}
 func.func @f(%x: tensor<5x3x4xf32>, %w: tensor<1x6x4xf16>, %r: tensor<1x6x6xf32>) {
   %0, %1 = graph.rnn %x, %w, %r : tensor<5x3x4xf32>, tensor<1x6x4xf16>, tensor<1x6x6xf32> -> tensor<5x1x3x6xf32>, tensor<1x3x6xf32>
   func.return
@@ -96,7 +96,7 @@ func.func @f(%x: tensor<5x3x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>
 
 // -----
 
-// CHECK: error: 'graph.rnn' op lengths are integers, not f32
+// CHECK: error: 'graph.rnn' op lengths are integers, not f32{{$}}
 func.func @f(%x: tensor<5x3x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>, %m: tensor<3xf32>) {
   %0, %1 = graph.rnn %x, %w, %r lengths %m : tensor<3xf32> : tensor<5x3x4xf32>, tensor<1x6x4xf32>, tensor<1x6x6xf32> -> tensor<5x1x3x6xf32>, tensor<1x3x6xf32>
   func.return

@@ -64,7 +64,7 @@ func.func @f(%x: tensor<2x3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.reshape' op dimension -1 cannot follow from others of which one is 0
+// CHECK: error: 'graph.reshape' op dimension -1 cannot follow from others of which one is 0{{$}}
 func.func @f(%x: tensor<0x3xf32>) {
   %0 = graph.reshape %x shape [0, -1] {allow_zero = true} : tensor<0x3xf32> -> tensor<0x?xf32>
   func.return
@@ -88,7 +88,7 @@ func.func @f(%x: tensor<2x3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.squeeze' op dimension 1 of [2, 3] is not 1
+// CHECK: error: 'graph.squeeze' op dimension 1 of [2, 3] is not 1{{$}}
 func.func @f(%x: tensor<2x3xf32>) {
   %0 = graph.squeeze %x axes [1] : tensor<2x3xf32> -> tensor<2xf32>
   func.return
@@ -96,7 +96,7 @@ func.func @f(%x: tensor<2x3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.squeeze' op axis 2 is out of range for rank 2
+// CHECK: error: 'graph.squeeze' op axis 2 is out of range for rank 2{{$}}
 func.func @f(%x: tensor<2x3xf32>) {
   %0 = graph.squeeze %x axes [2] : tensor<2x3xf32> -> tensor<2xf32>
   func.return
@@ -112,7 +112,7 @@ func.func @f(%x: tensor<1x3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.squeeze' op a scalar has no axis 0
+// CHECK: error: 'graph.squeeze' op a scalar has no axis 0{{$}}
 func.func @f(%x: tensor<f32>) {
   %0 = graph.squeeze %x axes [0] : tensor<f32> -> tensor<f32>
   func.return
@@ -128,7 +128,7 @@ func.func @f(%x: tensor<2x3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.unsqueeze' op axis 3 is out of range for rank 3
+// CHECK: error: 'graph.unsqueeze' op axis 3 is out of range for rank 3{{$}}
 func.func @f(%x: tensor<2x3xf32>) {
   %0 = graph.unsqueeze %x axes [3] : tensor<2x3xf32> -> tensor<2x3x1xf32>
   func.return
@@ -144,7 +144,7 @@ func.func @f(%x: tensor<2x3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.depth_to_space' op number of channels 6 does not divide by 4
+// CHECK: error: 'graph.depth_to_space' op number of channels 6 does not divide by 4{{$}}
 func.func @f(%x: tensor<1x6x2x2xf32>) {
   %0 = graph.depth_to_space %x block 2 : tensor<1x6x2x2xf32> -> tensor<1x1x4x4xf32>
   func.return
@@ -168,7 +168,7 @@ func.func @f(%x: tensor<1x8x2x2xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.space_to_depth' op width 3 does not divide by 2
+// CHECK: error: 'graph.space_to_depth' op width 3 does not divide by 2{{$}}
 func.func @f(%x: tensor<1x1x2x3xf32>) {
   %0 = graph.space_to_depth %x block 2 : tensor<1x1x2x3xf32> -> tensor<1x4x1x1xf32>
   func.return
@@ -176,7 +176,7 @@ func.func @f(%x: tensor<1x1x2x3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.space_to_depth' op block is at least 1, not 0
+// CHECK: error: 'graph.space_to_depth' op block is at least 1, not 0{{$}}
 func.func @f(%x: tensor<1x1x2x2xf32>) {
   %0 = graph.space_to_depth %x block 0 : tensor<1x1x2x2xf32> -> tensor<1x4x1x1xf32>
   func.return
@@ -184,7 +184,7 @@ func.func @f(%x: tensor<1x1x2x2xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.reverse_sequence' op batch_axis and time_axis are both 0
+// CHECK: error: 'graph.reverse_sequence' op batch_axis and time_axis are both 0{{$}}
 func.func @f(%x: tensor<2x3xf32>, %n: tensor<2xi64>) {
   %0 = graph.reverse_sequence %x, %n batch_axis 0 time_axis -2 : (tensor<2x3xf32>, tensor<2xi64>) -> tensor<2x3xf32>
   func.return

@@ -2,7 +2,7 @@
 
 // Ops that change nothing fold away.
 // CHECK-LABEL: func.func @same(
-// CHECK-NEXT:    func.return %x, %d
+// CHECK-NEXT:    func.return %x, %d :
 func.func @same(%x: tensor<2x3xf32>, %d: tensor<?x3xf32>) -> (tensor<2x3xf32>, tensor<?x3xf32>) {
   %0 = graph.reshape %x shape [2, -1] : tensor<2x3xf32> -> tensor<2x3xf32>
   %1 = graph.transpose %0 permutation [0, 1] : tensor<2x3xf32> -> tensor<2x3xf32>
@@ -36,7 +36,7 @@ func.func @different(%d: tensor<?x?xf32>, %x: tensor<2x2xf32>) -> (tensor<?x?xf3
 // CHECK-NEXT:    %0 = graph.constant dense<4> : tensor<i64>
 // CHECK-NEXT:    %1 = graph.constant dense<[4, 3]> : tensor<2xi64>
 // CHECK-NEXT:    %2 = graph.constant dense<5> : tensor<2xi64>
-// CHECK-NEXT:    func.return %0, %1, %2
+// CHECK-NEXT:    func.return %0, %1, %2 :
 func.func @shapes(%x: tensor<?x3x4xf32>) -> (tensor<i64>, tensor<2xi64>, tensor<2xi64>) {
   %i = graph.constant dense<-1> : tensor<i64>
   %0 = graph.shape_of %x : tensor<?x3x4xf32> -> tensor<3xi64>

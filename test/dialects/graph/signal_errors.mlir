@@ -64,7 +64,7 @@ func.func @f(%x: tensor<2x10x1xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.stft' op a frame of 256 is longer than the signal of 128
+// CHECK: error: 'graph.stft' op a frame of 256 is longer than the signal of 128{{$}}
 func.func @f(%x: tensor<1x128x1xf32>) {
   %0 = graph.stft %x frame_step 8 frame_length 256 : tensor<1x128x1xf32> -> tensor<1x15x9x2xf32>
   func.return
@@ -104,7 +104,7 @@ func.func @f(%x: tensor<1x128x1xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.mel_weight_matrix' op sample_rate are integers, not f32
+// CHECK: error: 'graph.mel_weight_matrix' op sample_rate are integers, not f32{{$}}
 func.func @f(%i: tensor<i64>, %f: tensor<f32>) {
   %0 = graph.mel_weight_matrix %i, %i, %f, %f, %f : (tensor<i64>, tensor<i64>, tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<?x?xf32>
   func.return
@@ -112,7 +112,7 @@ func.func @f(%i: tensor<i64>, %f: tensor<f32>) {
 
 // -----
 
-// CHECK: error: 'graph.mel_weight_matrix' op lower_edge_hertz is a float, not i64
+// CHECK: error: 'graph.mel_weight_matrix' op lower_edge_hertz is a float, not i64{{$}}
 func.func @f(%i: tensor<i64>, %f: tensor<f32>) {
   %0 = graph.mel_weight_matrix %i, %i, %i, %i, %f : (tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>, tensor<f32>) -> tensor<?x?xf32>
   func.return

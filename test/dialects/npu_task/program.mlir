@@ -30,8 +30,8 @@ func.func @main(%x: memref<4xf32, #npu_task<space host>>, %d: memref<?xf32, #npu
 // CHECK-NEXT:    npu_task.copy %x to %0 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
 // CHECK-NEXT:    npu_task.copy %x to %0 on 2 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
 // CHECK-NEXT:    npu_task.transfer %d on 2 : memref<?xf32, #npu_task<space host>> to memref<?xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    npu_task.record 0 on 2
-// CHECK-NEXT:    npu_task.wait 0 on 1
+// CHECK-NEXT:    npu_task.record 0 on 2{{$}}
+// CHECK-NEXT:    npu_task.wait 0 on 1{{$}}
 // CHECK-NEXT:    npu_task.launch @neg_0 on 1 ins(%0 : memref<4xf32, #npu_task<space hbm>>) outs(%0 : memref<4xf32, #npu_task<space hbm>>)
 // CHECK-NEXT:    npu_task.if %c : memref<i1, #npu_task<space hbm>> outs(%0 : memref<4xf32, #npu_task<space hbm>>) -> memref<?xf32, #npu_task<space hbm>> order [1, 0] {
 // CHECK-NEXT:      npu_task.yield %0, %2 : memref<4xf32, #npu_task<space hbm>>, memref<?xf32, #npu_task<space hbm>>

@@ -9,7 +9,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> attributes {npu_task.streams
 
 // -----
 
-// CHECK: error: npu_task.certificate is a dictionary, not 3 : i64
+// CHECK: error: npu_task.certificate is a dictionary, not 3 : i64{{$}}
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> attributes {npu_task.certificate = 3} {
   func.return %x : tensor<4xf32>
 }

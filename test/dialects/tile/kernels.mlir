@@ -42,13 +42,13 @@ tile.kernel @gemm(%a: memref<500x256xf16>, %b: memref<256x128xf16>, %c: memref<5
 // CHECK:           scf.for %k = %c0 to %c4 step %c1 {
 // CHECK:             %as = tile.slot %A[%k] : !tile.ring<2 x 128x64xf16, l1>
 // CHECK:             %ab = tile.view %a[%row, %col] : memref<500x256xf16> -> !tile.box<128x64xf16>
-// CHECK:             tile.load %ab to %as pad 0.0
-// CHECK-NEXT:        tile.load %bb to %bs
+// CHECK:             tile.load %ab to %as pad 0.0{{$}}
+// CHECK-NEXT:        tile.load %bb to %bs{{$}}
 // CHECK-NEXT:        tile.set mte2 -> mte1[%c0]
 // CHECK-NEXT:        tile.wait mte2 -> mte1[%c0]
-// CHECK-NEXT:        tile.move %as to %la
+// CHECK-NEXT:        tile.move %as to %la{{$}}
 // CHECK-NEXT:        tile.move %bs to %lb {tile.note = "rows of b"}
-// CHECK:             tile.mmad %acc, %la, %lb init %first
+// CHECK:             tile.mmad %acc, %la, %lb init %first{{$}}
 // CHECK:           tile.store %acc to %cb relu
 
 // softmax of rows: 16 at a time, cores in turn
@@ -86,11 +86,11 @@ tile.kernel @softmax(%x: memref<100x1000xf32>, %y: memref<100x1000xf32>) cores 3
 }
 // CHECK:       tile.kernel @softmax(%x: memref<100x1000xf32>, %y: memref<100x1000xf32>) cores 3 {
 // CHECK:           tile.load %in to %s pad -inf
-// CHECK-NEXT:      tile.reduce max %s to %m
+// CHECK-NEXT:      tile.reduce max %s to %m{{$}}
 // CHECK-NEXT:      tile.map ins(%s, %m) outs(%s) {
 // CHECK-NEXT:      ^bb0(%0: tensor<16x1008xf32>, %1: tensor<16x1xf32>):
 // CHECK:             tile.yield %3 : tensor<16x1008xf32>
-// CHECK:           tile.store %s to %out
+// CHECK:           tile.store %s to %out{{$}}
 
 // the rest: both programs, fifos, sub-tiles, boxes of more dimensions, masks, atomic sums
 tile.kernel @rest(%q: memref<64x4x32xf16>, %l: memref<64xi32>, %o: memref<64x32xf32>) cores 1 {
@@ -159,30 +159,30 @@ tile.kernel @rest(%q: memref<64x4x32xf16>, %l: memref<64xi32>, %o: memref<64x32x
 // CHECK:       %scores = tile.fifo depth 2 : !tile.fifo<64x64xf32>
 // CHECK:       %head = tile.view %q[%c0, %c1, %c0] sizes [64, 1, 32] : memref<64x4x32xf16> -> !tile.box<64x32xf16>
 // CHECK:       tile.move %Q to %lb transposed
-// CHECK-NEXT:  tile.mmad %acc, %la, %lb
-// CHECK-NEXT:  tile.push %acc to %scores
-// CHECK:       tile.pop %weights to %slot
+// CHECK-NEXT:  tile.mmad %acc, %la, %lb{{$}}
+// CHECK-NEXT:  tile.push %acc to %scores{{$}}
+// CHECK:       tile.pop %weights to %slot{{$}}
 // CHECK-NEXT:  %part = tile.view %slot[%c16, %c16] : !tile.tile<64x64xf16, l1> -> !tile.tile<16x32xf16, l1>
-// CHECK:       tile.fill %part, 0.0
+// CHECK:       tile.fill %part, 0.0{{$}}
 // CHECK:       %odd = tile.view %q[%before, %c0, %c1] sizes [7, 4, 16] steps [1, 1, 2] : memref<64x4x32xf16> -> !tile.box<7x64xf16>
-// CHECK-NEXT:  tile.load %odd to %slot rows %c1 step 9 pad 0.0
-// CHECK:       tile.unfold %P0 to %lb width 10 pixels 4 kernel [3, 3] strides [1, 2] dilations [2, 1] from 12
-// CHECK-NEXT:  tile.unfold %P0 to %lb width 10 pixels 4 kernel [3, 3] strides [1, 3] dilations [2, 1] from 0 left 2 pad -1.0
+// CHECK-NEXT:  tile.load %odd to %slot rows %c1 step 9 pad 0.0{{$}}
+// CHECK:       tile.unfold %P0 to %lb width 10 pixels 4 kernel [3, 3] strides [1, 2] dilations [2, 1] from 12{{$}}
+// CHECK-NEXT:  tile.unfold %P0 to %lb width 10 pixels 4 kernel [3, 3] strides [1, 3] dilations [2, 1] from 0 left 2 pad -1.0{{$}}
 // CHECK:       %length = tile.view %l[%c0] : memref<64xi32> -> !tile.box<64x1xi32>
-// CHECK-NEXT:  tile.load %length to %lengths pad 0
-// CHECK:       tile.index columns %c0 to %n
-// CHECK-NEXT:  tile.gather %s at %n to %s
-// CHECK:       tile.scatter max %s at %places to %s
-// CHECK:       tile.fill %u, 1.5
-// CHECK-NEXT:  tile.move %s to %u columns 1 step 2
-// CHECK-NEXT:  tile.move %s to %u columns 1 step -1 each 2 further 2
-// CHECK-NEXT:  tile.fill %u, -1.0e+30
+// CHECK-NEXT:  tile.load %length to %lengths pad 0{{$}}
+// CHECK:       tile.index columns %c0 to %n{{$}}
+// CHECK-NEXT:  tile.gather %s at %n to %s{{$}}
+// CHECK:       tile.scatter max %s at %places to %s{{$}}
+// CHECK:       tile.fill %u, 1.5{{$}}
+// CHECK-NEXT:  tile.move %s to %u columns 1 step 2{{$}}
+// CHECK-NEXT:  tile.move %s to %u columns 1 step -1 each 2 further 2{{$}}
+// CHECK-NEXT:  tile.fill %u, -1.0e+30{{$}}
 // CHECK:       tile.store %u to %b add
 
 // -----
 
 // The scalar unit reads numbers: of a row to load, of blocks.
-// CHECK-LABEL: tile.kernel @rows
+// CHECK-LABEL: tile.kernel @rows(
 tile.kernel @rows(%x: memref<100x64xf32>, %ids: memref<8xi64>, %y: memref<8x64xf32>) cores 1 {
   %c0 = arith.constant 0 : index
   %c5 = arith.constant 5 : index
@@ -209,7 +209,7 @@ tile.kernel @rows(%x: memref<100x64xf32>, %ids: memref<8xi64>, %y: memref<8x64xf
 // -----
 
 // Two vector cores beside each cube core, with half of the rows each.
-// CHECK-LABEL: tile.kernel @halves
+// CHECK-LABEL: tile.kernel @halves(
 tile.kernel @halves(%x: memref<64x32xf16>, %y: memref<64x32xf32>) cores 1 {
   %c0 = arith.constant 0 : index
   %c32 = arith.constant 32 : index
@@ -221,7 +221,7 @@ tile.kernel @halves(%x: memref<64x32xf16>, %y: memref<64x32xf32>) cores 1 {
   // CHECK: tile.vector split 2 {
   tile.vector split 2 {
     %s = tile.alloc : !tile.tile<32x32xf32, ub>
-    // CHECK: tile.pop %sums to %s
+    // CHECK: tile.pop %sums to %s{{$}}
     tile.pop %sums to %s
     // CHECK: %part = tile.part
     %part = tile.part

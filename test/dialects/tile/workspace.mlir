@@ -17,6 +17,6 @@ tile.kernel @sum(%x: memref<4x16xf32>, %y: memref<1x16xf32>) workspace(%w: memre
   }
 }
 // CHECK:      tile.kernel @sum(%x: memref<4x16xf32>, %y: memref<1x16xf32>) workspace(%w: memref<4x16xf32>) cores 4 {
-// CHECK:        tile.store %t to %mine
+// CHECK:        tile.store %t to %mine{{$}}
 // CHECK-NEXT:   tile.barrier
 // CHECK:        tile.barrier {tile.note = "once more"}

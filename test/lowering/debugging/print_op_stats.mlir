@@ -9,11 +9,11 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32> {
 }
 // CHECK:      Operations encountered:
 // CHECK-NEXT: -----------------------
-// CHECK-NEXT:   builtin.module , 1
-// CHECK-NEXT:      func.func   , 1
-// CHECK-NEXT:      func.return , 1
-// CHECK-NEXT:     graph.matmul , 2
-// CHECK-NEXT:     graph.relu   , 1
+// CHECK-NEXT:   builtin.module , 1{{$}}
+// CHECK-NEXT:      func.func   , 1{{$}}
+// CHECK-NEXT:      func.return , 1{{$}}
+// CHECK-NEXT:     graph.matmul , 2{{$}}
+// CHECK-NEXT:     graph.relu   , 1{{$}}
 
 // JSON:      "builtin.module": 1,
 // JSON-NEXT: "func.func": 1,
@@ -21,4 +21,4 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32> {
 // JSON-NEXT: "fused_op.linear": 1,
 // JSON-NEXT: "fused_op.yield": 1,
 // JSON-NEXT: "graph.matmul": 2,
-// JSON-NEXT: "graph.relu": 1
+// JSON-NEXT: "graph.relu": 1{{$}}

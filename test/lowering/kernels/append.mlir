@@ -10,12 +10,12 @@ func.func @main(%cache: memref<1x4x64x16xf32, #npu_task<space hbm>>, %rows: memr
   npu_task.launch @append on 0 ins(%cache, %rows, %n : memref<1x4x64x16xf32, #npu_task<space hbm>>, memref<1x4x1x16xf32, #npu_task<space hbm>>, memref<i64, #npu_task<space hbm>>) outs(%cache : memref<1x4x64x16xf32, #npu_task<space hbm>>)
   func.return
 }
-// CHECK:       tile.kernel @append_tiles(%in0: memref<1x4x64x16xf32>, %in1: memref<1x4x1x16xf32>, %in2: memref<1xi64>, %out0: memref<1x4x64x16xf32>) cores 1
-// CHECK:         %[[ROWS:.*]] = tile.view %in1
-// CHECK:         tile.load %[[ROWS]]
-// CHECK:         %[[END:.*]] = tile.read %in2
+// CHECK:       tile.kernel @append_tiles(%in0: memref<1x4x64x16xf32>, %in1: memref<1x4x1x16xf32>, %in2: memref<1xi64>, %out0: memref<1x4x64x16xf32>) cores 1 {
+// CHECK:         %[[ROWS:.*]] = tile.view %in1[
+// CHECK:         tile.load %[[ROWS]] to
+// CHECK:         %[[END:.*]] = tile.read %in2[
 // CHECK:         %[[PLACE:.*]] = tile.view %out0[{{.*}}] sizes [1, 4, 1, 16]
-// CHECK:         tile.store {{.*}} to %[[PLACE]]
+// CHECK:         tile.store {{.*}} to %[[PLACE]]{{$}}
 
 // -----
 

@@ -8,7 +8,7 @@ npu_task.kernel @plain on cube {
   %2 = graph.attention %0, %1, %1 {query_tokens_first = true, key_tokens_first = true, value_tokens_first = true, result_tokens_first = true} : tensor<2x40x4x64xf16>, tensor<2x50x4x64xf16>, tensor<2x50x4x64xf16> -> tensor<2x40x4x64xf16>
   npu_task.return %2 : tensor<2x40x4x64xf16>
 }
-// CHECK:       npu_task.kernel @plain on cube tiles @plain_tiles
+// CHECK:       npu_task.kernel @plain on cube tiles @plain_tiles {
 // CHECK:       tile.kernel @plain_tiles(%in0: memref<2x40x4x64xf16>, %in1: memref<2x50x4x64xf16>, %out0: memref<2x40x4x64xf16>) cores
 // CHECK:         tile.cube {
 // CHECK:           tile.view %in0[{{.*}}] sizes [1, {{[0-9]+}}, 1, 64]
@@ -41,7 +41,7 @@ npu_task.kernel @causal on cube {
 // CHECK:       tile.kernel @causal_tiles(
 // CHECK:         tile.vector split 2 {
 // CHECK:           %[[END:.*]] = arith.minsi
-// CHECK:           %[[TO:.*]] = arith.addi %[[END]]
+// CHECK:           %[[TO:.*]] = arith.addi %[[END]],
 // CHECK:           scf.for {{.*}} to %[[TO]] step
 // CHECK:             graph.compare "le"
 
@@ -53,7 +53,7 @@ npu_task.kernel @decode on cube {
   %2 = graph.attention %0, %1, %1 {query_tokens_first = true, key_tokens_first = true, value_tokens_first = true, result_tokens_first = true} : tensor<2x1x8x64xf16>, tensor<2x50x2x64xf16>, tensor<2x50x2x64xf16> -> tensor<2x1x8x64xf16>
   npu_task.return %2 : tensor<2x1x8x64xf16>
 }
-// CHECK:       tile.kernel @decode_tiles(%in0: memref<2x2x4x64xf16>, %in1: memref<2x50x2x64xf16>, %out0: memref<2x2x4x64xf16>) cores 4
+// CHECK:       tile.kernel @decode_tiles(%in0: memref<2x2x4x64xf16>, %in1: memref<2x50x2x64xf16>, %out0: memref<2x2x4x64xf16>) cores 4 {
 // CHECK:         tile.cube {
 // CHECK:           tile.view %in0[{{.*}}] : memref<2x2x4x64xf16> -> !tile.box<16x64xf16>
 // CHECK:           tile.view %in1[{{.*}}] sizes [1, 64, 1, 64]

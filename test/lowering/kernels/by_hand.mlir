@@ -6,10 +6,10 @@
 // SAID: warning: the tile program that is registered for graph.softmax is not used in @region_0, where it is fused with graph.neg: a ge.FusedOp(kernel=...) is for such groups, and --fusion off keeps ops apart
 
 // CHECK:     tile.kernel @custom_0_tiles(%in0: memref<64x32xf32>, %out0: memref<64x32xf32>)
-// CHECK:     tile.fill %ub{{.*}}, 30.0
+// CHECK:     tile.fill %ub{{.*}}, 30.0{{$}}
 // CHECK:     tile.kernel @custom_1_tiles(%in0: memref<64x32xf32>, %in1: memref<1xf32>, %out0: memref<64x32xf32>)
 // CHECK:     tile.view %in1[%c0] sizes [1] : memref<1xf32> -> !tile.box<1x1xf32>
-// CHECK:     tile.kernel @softmax_0_tiles({{.*}}) cores 3
+// CHECK:     tile.kernel @softmax_0_tiles({{.*}}) cores 3 {
 func.func @main(%x: tensor<64x32xf32> {graph.name = "x"}, %cap: tensor<f32> {graph.name = "cap"},
                 %w: tensor<64x32xf32> {graph.name = "w"})
     -> (tensor<64x32xf32> {graph.name = "a"}, tensor<64x32xf32> {graph.name = "b"},

@@ -4,15 +4,15 @@
 // a product of a column by ones.
 // CHECK-LABEL: tile.kernel @conv_tiles(%in0: memref<1x32x8x16xf32>, %in1: memref<1x48x288xf32>, %in2: memref<1x48x1xf32>, %out0: memref<1x48x8x16xf32>) cores
 // CHECK-NOT: tile.vector
-// CHECK: tile.fill [[ONES:%l1_[0-9]+]], 1.0
+// CHECK: tile.fill [[ONES:%l1_[0-9]+]], 1.0{{$}}
 // CHECK: [[BIAS:%[0-9]+]] = tile.view %in2[
 // CHECK: tile.load [[BIAS]] to
 // CHECK: tile.move [[ONES]] to
 // CHECK: tile.mmad [[SUMS:%[0-9]+]], {{.*}} init
-// CHECK: tile.load {{.*}} pad 0.0
+// CHECK: tile.load {{.*}} pad 0.0{{$}}
 // CHECK: scf.for
 // CHECK: [[BOX:%[0-9]+]] = tile.view %in0[{{.*}}] sizes [1, [[CHANNELS:[0-9]+]], [[LINES:[0-9]+]], 16] : memref<1x32x8x16xf32>
-// CHECK: tile.load [[BOX]] to {{%[0-9]+}} rows {{%[0-9]+}} step 9 pad 0.0
+// CHECK: tile.load [[BOX]] to {{%[0-9]+}} rows {{%[0-9]+}} step 9 pad 0.0{{$}}
 // CHECK: tile.mmad [[SUMS]],
 // CHECK: tile.store [[SUMS]] to {{%[0-9]+}} relu
 
@@ -31,7 +31,7 @@ npu_task.kernel @conv on cube {
 // CHECK-LABEL: tile.kernel @add_tiles(%in0: memref<2x32x1x49xf16>, %in1: memref<1x16x32xf16>, %in2: memref<2x16x1x49xf16>, %out0: memref<2x16x1x49xf16>) cores
 // CHECK: [[FIFO:%fifo[0-9a-z_]*|%[0-9]+]] = tile.fifo
 // CHECK: tile.cube
-// CHECK: tile.push {{.*}} to [[FIFO]]
+// CHECK: tile.push {{.*}} to [[FIFO]]{{$}}
 // CHECK: tile.vector
 // CHECK: tile.pop [[FIFO]] to
 // CHECK: tile.map
@@ -55,13 +55,13 @@ npu_task.kernel @add on cube {
 // CHECK: [[FIFO:%fifo[0-9a-z_]*|%[0-9]+]] = tile.fifo
 // CHECK: tile.cube
 // CHECK: tile.pop [[FIFO]] to [[IMAGE:%[0-9]+]]
-// CHECK: tile.unfold [[IMAGE]] to [[WINDOWS:%[0-9a-z_]+]] width 224 pixels 112 kernel [7, 7] strides [2, 2] dilations [1, 1] from 0 left 3 pad 0.0
-// CHECK: tile.mmad {{.*}}, {{.*}}, [[WINDOWS]]
-// CHECK: tile.vector split 2
+// CHECK: tile.unfold [[IMAGE]] to [[WINDOWS:%[0-9a-z_]+]] width 224 pixels 112 kernel [7, 7] strides [2, 2] dilations [1, 1] from 0 left 3 pad 0.0{{$}}
+// CHECK: tile.mmad {{.*}}, {{.*}}, [[WINDOWS]] init
+// CHECK: tile.vector split 2 {
 // CHECK: [[BOX:%[0-9]+]] = tile.view %in0[{{.*}}] sizes [1, 16, {{[0-9]+}}] : memref<1x3x14336xf16>
-// CHECK: tile.load [[BOX]] to [[LINES:%[0-9]+]] pad 0.0
+// CHECK: tile.load [[BOX]] to [[LINES:%[0-9]+]] pad 0.0{{$}}
 // CHECK: tile.move {{%[0-9]+}} to {{%[0-9]+}} transposed
-// CHECK: tile.push {{.*}} to [[FIFO]]
+// CHECK: tile.push {{.*}} to [[FIFO]]{{$}}
 
 npu_task.kernel @stem on cube {
 ^bb0(%x: tensor<1x3x64x224xf16>, %w: tensor<64x3x7x7xf16>):
@@ -71,7 +71,7 @@ npu_task.kernel @stem on cube {
 
 // Planes: those of the kernel are more rows of windows.
 // CHECK-LABEL: tile.kernel @volume_tiles(%in0: memref<1x16x6x8x16xf16>, %in1: memref<1x32x432xf16>, %out0: memref<1x32x6x8x16xf16>) cores
-// CHECK-COUNT-9: tile.load {{.*}} rows {{%[a-z0-9_]+}} step 27 pad 0.0
+// CHECK-COUNT-9: tile.load {{.*}} rows {{%[a-z0-9_]+}} step 27 pad 0.0{{$}}
 // CHECK-NOT: step 27
 // CHECK: tile.mmad
 // CHECK: tile.store

@@ -1,10 +1,10 @@
 // RUN: ge-opt %s -p lower-kernels{target=910b2} | filecheck %s
 
 // Boxes of two rows; what all of them need is loaded before the loop.
-// CHECK:      tile.kernel @region_0_tiles(%in0: memref<2x300x700xf32>, %in1: memref<1x1x700xf32>, %in2: memref<2x1x1xf32>, %out0: memref<2x300x700xf32>) cores 48
+// CHECK:      tile.kernel @region_0_tiles(%in0: memref<2x300x700xf32>, %in1: memref<1x1x700xf32>, %in2: memref<2x1x1xf32>, %out0: memref<2x300x700xf32>) cores 48 {
 // CHECK:        [[B:%.+]] = tile.alloc : !tile.tile<1x704xf32, ub>
 // CHECK:        [[V:%.+]] = tile.view %in1[{{.+}}] sizes [1, 1, 704] : memref<1x1x700xf32>
-// CHECK:        tile.load [[V]] to [[B]] pad 1.0
+// CHECK:        tile.load [[V]] to [[B]] pad 1.0{{$}}
 // CHECK:        scf.for
 // CHECK-NOT:      memref<1x1x700xf32>
 // CHECK:          tile.map ins(%{{.+}}, [[B]], %{{.+}}) outs(
@@ -24,7 +24,7 @@ npu_task.kernel @region_0 on vector {
 }
 
 // One box a core: no loop. A number is in the text.
-// CHECK:      tile.kernel @select_0_tiles(%in0: memref<20x1xi64>, %in1: memref<1x50xi64>, %in2: memref<20x50xf16>, %out0: memref<20x50xf16>) cores 1
+// CHECK:      tile.kernel @select_0_tiles(%in0: memref<20x1xi64>, %in1: memref<1x50xi64>, %in2: memref<20x50xf16>, %out0: memref<20x50xf16>) cores 1 {
 // CHECK-NOT:    scf.for
 // CHECK:        graph.compare "le" %{{.+}}, %{{.+}} : (tensor<20x1xi64>, tensor<1x64xi64>) -> tensor<20x64xi1>
 // CHECK-NEXT:   graph.constant dense<5.000000e-01> : tensor<1x1xf16>

@@ -8,10 +8,10 @@
 // CHECK: tile.alloc : !tile.ring<2 x [[N]]x[[K]]xf16, l1>
 // CHECK: scf.for
 // CHECK: scf.for [[STEP:%[0-9]+]] =
-// CHECK: [[COPY:%[0-9]+]] = arith.addi {{.*}}, [[STEP]]
+// CHECK: [[COPY:%[0-9]+]] = arith.addi {{.*}}, [[STEP]] :
 // CHECK-NEXT: tile.slot {{.*}}[[[COPY]]]
-// CHECK: tile.load {{.*}} pad 0.0
-// CHECK: tile.load {{.*}} pad 0.0
+// CHECK: tile.load {{.*}} pad 0.0{{$}}
+// CHECK: tile.load {{.*}} pad 0.0{{$}}
 // CHECK: tile.move {{.*}} to [[A:%[a-z0-9_]+]]{{$}}
 // CHECK: tile.move {{.*}} to [[B:%[a-z0-9_]+]] transposed
 // CHECK: tile.mmad [[SUMS:%[0-9]+]], [[A]], [[B]] init
@@ -35,15 +35,15 @@ npu_task.kernel @rows on cube {
 }
 
 // Sums pass to the vector core in parts, and what follows is computed there.
-// CHECK-LABEL: tile.kernel @gate_tiles
+// CHECK-LABEL: tile.kernel @gate_tiles(
 // CHECK: tile.cube
 // CHECK: tile.mmad [[A:%[0-9]+]],
 // CHECK: tile.mmad [[B:%[0-9]+]],
 // CHECK: tile.push {{.*}} to [[GATE:%[0-9]+]]
 // CHECK: tile.push {{.*}} to [[UP:%[0-9]+]]
 // CHECK: tile.vector
-// CHECK: tile.pop [[GATE]]
-// CHECK: tile.pop [[UP]]
+// CHECK: tile.pop [[GATE]] to
+// CHECK: tile.pop [[UP]] to
 // CHECK: tile.map
 // CHECK: graph.silu
 // CHECK: graph.mul
@@ -64,15 +64,15 @@ npu_task.kernel @gate on cube {
 
 // Vector cores compute the weights, a half of each part on either of two, and a fifo takes them to
 // the cube. Codes of 8 bits are multiplied in f16: the scales are.
-// CHECK-LABEL: tile.kernel @weights_tiles
+// CHECK-LABEL: tile.kernel @weights_tiles(
 // CHECK: tile.fifo
 // CHECK: tile.cube
 // CHECK: tile.load
 // CHECK: tile.pop {{.*}} to [[W:%[0-9]+]]
 // CHECK: tile.mmad
-// CHECK: tile.vector split 2
+// CHECK: tile.vector split 2 {
 // CHECK: tile.map
-// CHECK: graph.cast {{.*}} to f16
+// CHECK: graph.cast {{.*}} to f16 :
 // CHECK-NEXT: graph.mul {{.*}} tensor<{{[0-9]+x[0-9]+}}xf16>
 // CHECK-NEXT: tile.yield
 // CHECK: tile.push
@@ -89,7 +89,7 @@ npu_task.kernel @weights on cube {
 }
 
 // One matmul takes what another one computes: there is no program.
-// CHECK-LABEL: npu_task.kernel @chain
+// CHECK-LABEL: npu_task.kernel @chain on
 // CHECK-SAME: no_tiles = "a matmul takes what another one computes"
 
 npu_task.kernel @chain on cube {
@@ -104,11 +104,11 @@ npu_task.kernel @chain on cube {
 }
 
 // Rows that are reduced are whole in a block; each vector core has some of them.
-// CHECK-LABEL: tile.kernel @softmax_tiles
+// CHECK-LABEL: tile.kernel @softmax_tiles(
 // CHECK: tile.mmad
-// CHECK: tile.vector split 2
+// CHECK: tile.vector split 2 {
 // CHECK: tile.pop {{.*}} to [[X:%[a-z0-9_]+]]
-// CHECK: tile.reduce max [[X]]
+// CHECK: tile.reduce max [[X]] to
 // CHECK: graph.exp
 // CHECK: tile.reduce sum
 // CHECK: graph.div
@@ -127,7 +127,7 @@ npu_task.kernel @softmax on cube {
 
 // Numbers of matrices are read where a block begins.
 // CHECK-LABEL: tile.kernel @experts_tiles(%in0: memref<5x1x8192xf16>, %in1: memref<4x8192x32xf16>, %in2: memref<5xi64>, %out0: memref<5x1x32xf16>)
-// CHECK: tile.read %in2
+// CHECK: tile.read %in2[
 // CHECK: scf.for
 // CHECK: tile.view %in1[
 
@@ -138,7 +138,7 @@ npu_task.kernel @experts on cube {
 }
 
 // Rows become columns on the vector core, where what is added has the other order.
-// CHECK-LABEL: tile.kernel @turned_tiles
+// CHECK-LABEL: tile.kernel @turned_tiles(
 // CHECK: tile.mmad
 // CHECK: tile.pop {{.*}} to [[X:%[a-z0-9_]+]]
 // CHECK: tile.map ins([[X]], {{.*}}) outs([[SUM:%[a-z0-9_]+]])
@@ -169,7 +169,7 @@ npu_task.kernel @turned on cube {
 // CHECK: tile.view %workspace[
 // CHECK: tile.store
 // CHECK: tile.barrier
-// CHECK: tile.vector split 2
+// CHECK: tile.vector split 2 {
 // CHECK: tile.pop
 // CHECK: tile.barrier
 // CHECK: tile.view %workspace[
@@ -190,7 +190,7 @@ npu_task.kernel @waves on cube {
 }
 
 // Three blocks for each core: none is left. Sums are stored as they are.
-// CHECK-LABEL: tile.kernel @full_tiles
+// CHECK-LABEL: tile.kernel @full_tiles(
 // CHECK-NOT: workspace
 // CHECK-NOT: tile.barrier
 // CHECK: tile.store
@@ -204,7 +204,7 @@ npu_task.kernel @full on cube {
 
 // 250 MB of weights do not fit into L2: some columns of blocks are walked down together, the last
 // ones being fewer.
-// CHECK-LABEL: tile.kernel @beyond_tiles
+// CHECK-LABEL: tile.kernel @beyond_tiles(
 // CHECK: arith.minsi
 // CHECK: tile.load
 
@@ -215,7 +215,7 @@ npu_task.kernel @beyond on cube {
 }
 
 // Both operands fit: row after row of blocks.
-// CHECK-LABEL: tile.kernel @within_tiles
+// CHECK-LABEL: tile.kernel @within_tiles(
 // CHECK-NOT: arith.minsi
 // CHECK: tile.load
 

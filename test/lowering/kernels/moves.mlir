@@ -14,12 +14,12 @@ npu_task.kernel @turned on vector {
 // -----
 
 // Each operand of a concatenation has boxes of its own; nothing is transposed.
-// CHECK:      tile.kernel @joined_tiles
+// CHECK:      tile.kernel @joined_tiles(
 // CHECK-NOT:    transposed
-// CHECK:        tile.view %in0
-// CHECK:        tile.view %out0
-// CHECK:        tile.view %in1
-// CHECK:        tile.view %out0
+// CHECK:        tile.view %in0[
+// CHECK:        tile.view %out0[
+// CHECK:        tile.view %in1[
+// CHECK:        tile.view %out0[
 npu_task.kernel @joined on vector {
 ^bb0(%x: tensor<3x5x40xf32>, %y: tensor<3x9x40xf32>):
   %r = graph.concat %x, %y axis 1 : (tensor<3x5x40xf32>, tensor<3x9x40xf32>) -> tensor<3x14x40xf32>
@@ -29,7 +29,7 @@ npu_task.kernel @joined on vector {
 // -----
 
 // A row at an index, which may count from the end.
-// CHECK:      tile.kernel @rows_tiles
+// CHECK:      tile.kernel @rows_tiles(
 // CHECK:        [[I:%.+]] = tile.read %in1[{{.+}}] from -90 below 90 : memref<28xi64>
 // CHECK:        tile.view %in0[{{.+}}, {{.+}}] {{.*}}-> !tile.box<1x72xf32>
 npu_task.kernel @rows on vector {
@@ -41,7 +41,7 @@ npu_task.kernel @rows on vector {
 // -----
 
 // An element of each row, at an index.
-// CHECK:      tile.kernel @along_tiles
+// CHECK:      tile.kernel @along_tiles(
 // CHECK:        [[I:%.+]] = tile.read %in1[{{.+}}] from -30 below 30 : memref<40x3xi64>
 // CHECK:        tile.view %in0[{{.+}}, {{.+}}] {{.*}}-> !tile.box<1x1xf32>
 npu_task.kernel @along on vector {
@@ -65,7 +65,7 @@ npu_task.kernel @repeated on vector {
 // -----
 
 // A result is over an operand that no other one is computed of.
-// CHECK:      tile.kernel @over_its_own_tiles
+// CHECK:      tile.kernel @over_its_own_tiles(
 npu_task.kernel @over_its_own on vector {
 ^bb0(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>):
   %0, %1, %2 = fused_op.region(%x, %y) : (tensor<4x4xf32>, tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x2xf32>, tensor<4x4xf32>) {

@@ -3,7 +3,7 @@
 
 // Steps of an elimination are no ops of tiles.
 // CHECK-NOT: tile.kernel
-// CHECK:     npu_task.kernel @eliminated
+// CHECK:     npu_task.kernel @eliminated on
 // expected-remark@+1 {{@eliminated has no tile program: there are no tiles for graph.det}}
 npu_task.kernel @eliminated on vector {
 ^bb0(%x: tensor<8x16x16xf32>):
@@ -15,7 +15,7 @@ npu_task.kernel @eliminated on vector {
 
 // A block of sums has one place in a result, not two.
 // CHECK-NOT: tile.kernel
-// CHECK:     npu_task.kernel @repeated
+// CHECK:     npu_task.kernel @repeated on
 // expected-remark@+1 {{@repeated has no tile program: a result has elements of the matmul's several times}}
 npu_task.kernel @repeated on cube {
 ^bb0(%x: tensor<3x8xf32>, %w: tensor<8x8xf32>):
@@ -33,7 +33,7 @@ npu_task.kernel @repeated on cube {
 
 // A sum of one element is that element: both results are one value, which has one place.
 // CHECK-NOT: tile.kernel
-// CHECK:     npu_task.kernel @twice
+// CHECK:     npu_task.kernel @twice on
 // expected-remark@+1 {{@twice has no tile program: a result is the same value as another argument}}
 npu_task.kernel @twice on vector {
 ^bb0(%x: tensor<4x1xf32>):
@@ -50,7 +50,7 @@ npu_task.kernel @twice on vector {
 
 // So is a sum alone: the element is an operand, too.
 // CHECK-NOT: tile.kernel
-// CHECK:     npu_task.kernel @once
+// CHECK:     npu_task.kernel @once on
 // expected-remark@+1 {{@once has no tile program: a result is the same value as another argument}}
 npu_task.kernel @once on vector {
 ^bb0(%x: tensor<8x1xf32>):
@@ -62,7 +62,7 @@ npu_task.kernel @once on vector {
 
 // What is padded around a matmul's result is none of its elements moved.
 // CHECK-NOT: tile.kernel
-// CHECK:     npu_task.kernel @padded
+// CHECK:     npu_task.kernel @padded on
 // expected-remark@+1 {{@padded has no tile program: graph.pad behind a matmul changes elements}}
 npu_task.kernel @padded on cube {
 ^bb0(%x: tensor<3x5x2xf32>, %w: tensor<2x2xf32>):
@@ -79,7 +79,7 @@ npu_task.kernel @padded on cube {
 
 // Boxes of the first result would each store all of the second one.
 // CHECK-NOT: tile.kernel
-// CHECK:     npu_task.kernel @beside
+// CHECK:     npu_task.kernel @beside on
 // expected-remark@+1 {{@beside has no tile program: a result has not all dimensions along which others are cut}}
 npu_task.kernel @beside on vector {
 ^bb0(%x: tensor<64x256x64xf32>, %y: tensor<256x64xf32>):
@@ -96,7 +96,7 @@ npu_task.kernel @beside on vector {
 
 // Windows are over planes, lines and columns, and no more.
 // CHECK-NOT: tile.kernel
-// CHECK:     npu_task.kernel @four
+// CHECK:     npu_task.kernel @four on
 // expected-remark@+1 {{@four has no tile program: it has 4 spatial dimensions}}
 npu_task.kernel @four on vector {
 ^bb0(%x: tensor<1x2x3x3x3x3xf32>):
@@ -108,7 +108,7 @@ npu_task.kernel @four on vector {
 
 // A store is to elements side by side: columns of a phase are those of a memref of their own.
 // CHECK-NOT: tile.kernel
-// CHECK:     npu_task.kernel @odd
+// CHECK:     npu_task.kernel @odd on
 // expected-remark@+1 {{@odd has no tile program: 9 columns of its result are no multiple of the stride}}
 npu_task.kernel @odd on cube {
 ^bb0(%x: tensor<1x4x4x4xf32>, %w: tensor<4x4x3x3xf32>):
@@ -120,7 +120,7 @@ npu_task.kernel @odd on cube {
 
 // Four lines around each place: not yet.
 // CHECK-NOT: tile.kernel
-// CHECK:     npu_task.kernel @cubic
+// CHECK:     npu_task.kernel @cubic on
 // expected-remark@+1 {{@cubic has no tile program: there is none for cubic interpolation}}
 npu_task.kernel @cubic on vector {
 ^bb0(%x: tensor<4x8xf32>):
@@ -132,7 +132,7 @@ npu_task.kernel @cubic on vector {
 
 // A row is filled row by row: parts of it are none.
 // CHECK-NOT: tile.kernel
-// CHECK:     npu_task.kernel @one_row
+// CHECK:     npu_task.kernel @one_row on
 // expected-remark@+1 {{@one_row has no tile program: it is concatenated within rows}}
 npu_task.kernel @one_row on vector {
 ^bb0(%x: tensor<1x4xf32>, %y: tensor<1x2xf32>, %z: tensor<1x2xf32>):
@@ -151,7 +151,7 @@ npu_task.kernel @one_row on vector {
 // The first result is over an operand that the third one is computed of, on other cores: each
 // result of a kernel that moves elements is cut in its own way.
 // CHECK-NOT: tile.kernel
-// CHECK:     npu_task.kernel @over_another
+// CHECK:     npu_task.kernel @over_another on
 // CHECK:     no_tiles = "results are cut apart, and one is over an operand of another one"
 // expected-remark@+1 {{@over_another has no tile program: results are cut apart, and one is over an operand of another one}}
 npu_task.kernel @over_another on vector {
@@ -175,7 +175,7 @@ func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>, %y: memref<4x4xf32, #
 // What attention is computed of is stored beside it, over an operand: tiles that come later read
 // that again.
 // CHECK-NOT: tile.kernel
-// CHECK:     npu_task.kernel @beside_attention
+// CHECK:     npu_task.kernel @beside_attention on
 // expected-remark@+1 {{@beside_attention has no tile program: results are cut apart, and one is over an operand of another one}}
 npu_task.kernel @beside_attention on cube {
 ^bb0(%x: tensor<2x2x2x4xf32>, %y: tensor<2x2x2x4xf32>):
@@ -197,7 +197,7 @@ func.func @main(%x: memref<2x2x2x4xf32, #npu_task<space hbm>>, %y: memref<2x2x2x
 
 // Nothing is computed for a result without elements.
 // CHECK-NOT: tile.kernel
-// CHECK:     npu_task.kernel @empty
+// CHECK:     npu_task.kernel @empty on
 // expected-remark@+1 {{@empty has no tile program: it has no elements}}
 npu_task.kernel @empty on cube {
 ^bb0(%x: tensor<5x2x2x4xf32>, %w: tensor<2x1x1x3xf32>):
@@ -209,7 +209,7 @@ npu_task.kernel @empty on cube {
 
 // Nor along columns.
 // CHECK-NOT: tile.kernel
-// CHECK:     npu_task.kernel @no_columns
+// CHECK:     npu_task.kernel @no_columns on
 // expected-remark@+1 {{@no_columns has no tile program: it has no elements}}
 npu_task.kernel @no_columns on cube {
 ^bb0(%x: tensor<5x2x1x2xf32>, %w: tensor<2x2x3x1xf32>):

@@ -7,7 +7,7 @@
 // CHECK-COUNT-2: graph.floor
 // CHECK: scf.for
 // CHECK: scf.for
-// CHECK-COUNT-2: tile.load {{.*}} pad 0.0
+// CHECK-COUNT-2: tile.load {{.*}} pad 0.0{{$}}
 // CHECK-COUNT-1: graph.floor
 // CHECK: tile.gather [[LINES:%[a-z0-9_]+]] at [[BEFORE:%[a-z0-9_]+]] to
 // CHECK-NEXT: tile.gather [[LINES]] at [[AFTER:%[a-z0-9_]+]] to

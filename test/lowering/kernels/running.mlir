@@ -16,7 +16,7 @@ npu_task.kernel @rows on vector {
 // -----
 
 // Columns become rows, and rows columns at the end.
-// CHECK-LABEL: tile.kernel @columns_tiles
+// CHECK-LABEL: tile.kernel @columns_tiles(
 // CHECK:         tile.move {{.*}} transposed
 // CHECK:         scf.for
 // CHECK:             graph.mul
@@ -31,7 +31,7 @@ npu_task.kernel @columns on vector {
 // -----
 
 // The position of an extreme is the least number of an element that equals it; a nan is one.
-// CHECK-LABEL: tile.kernel @largest_tiles
+// CHECK-LABEL: tile.kernel @largest_tiles(
 // CHECK:         tile.reduce max [[X:%.+]] to [[PEAK:%.+]]
 // CHECK:         tile.index columns
 // CHECK:         tile.map
@@ -39,7 +39,7 @@ npu_task.kernel @columns on vector {
 // CHECK-DAG:       graph.compare "ne"
 // CHECK:           graph.select
 // CHECK:         tile.reduce min
-// CHECK:           graph.cast {{.+}} to i64
+// CHECK:           graph.cast {{.+}} to i64 :
 // CHECK:         tile.store
 npu_task.kernel @largest on vector {
 ^bb0(%x: tensor<40x32xf32>):
@@ -61,7 +61,7 @@ npu_task.kernel @backwards on vector {
 // -----
 
 // The next one is the largest of those that are left, and has the least number of its equals.
-// CHECK-LABEL: tile.kernel @first_tiles
+// CHECK-LABEL: tile.kernel @first_tiles(
 // CHECK:         scf.for
 // CHECK:           tile.reduce max
 // CHECK:           tile.reduce min

@@ -7,7 +7,7 @@
 // CHECK:           tile.store
 // CHECK:         scf.for
 // CHECK:           tile.load
-// CHECK:           tile.read %in1[{{.+}}] from -90 below 90
+// CHECK:           tile.read %in1[{{.+}}] from -90 below 90 :
 // CHECK:           tile.store
 npu_task.kernel @rows on vector {
 ^bb0(%x: tensor<90x512xf32>, %i: tensor<30x1xi64>, %u: tensor<30x512xf32>):
@@ -18,7 +18,7 @@ npu_task.kernel @rows on vector {
 // -----
 
 // Sums are added in device memory.
-// CHECK-LABEL: tile.kernel @sums_tiles
+// CHECK-LABEL: tile.kernel @sums_tiles(
 // CHECK:         tile.store {{.+}} add
 npu_task.kernel @sums on vector {
 ^bb0(%x: tensor<90x512xf32>, %i: tensor<30x1xi64>, %u: tensor<30x512xf32>):
@@ -29,14 +29,14 @@ npu_task.kernel @sums on vector {
 // -----
 
 // Each box selects the elements that an update's indices name.
-// CHECK-LABEL: tile.kernel @elements_tiles
+// CHECK-LABEL: tile.kernel @elements_tiles(
 // CHECK:         tile.load %{{.+}} to [[T:%.+]] pad
 // CHECK:         tile.index rows
 // CHECK:         scf.for
 // CHECK:           tile.map ins({{.+}}) outs([[T]])
 // CHECK:             graph.compare "eq"
 // CHECK:             graph.select
-// CHECK:         tile.store [[T]]
+// CHECK:         tile.store [[T]] to
 npu_task.kernel @elements on vector {
 ^bb0(%x: tensor<9x6400xf32>, %i: tensor<3x6400xi64>, %u: tensor<3x6400xf32>):
   %r = graph.scatter_elements %x, %i, %u axis 0 : (tensor<9x6400xf32>, tensor<3x6400xi64>, tensor<3x6400xf32>) -> tensor<9x6400xf32>
@@ -46,11 +46,11 @@ npu_task.kernel @elements on vector {
 // -----
 
 // The scalar unit puts elements along a long axis one by one.
-// CHECK-LABEL: tile.kernel @long_tiles
+// CHECK-LABEL: tile.kernel @long_tiles(
 // CHECK:         tile.load %{{.+}} to [[T:%.+]] pad
 // CHECK:         scf.for
-// CHECK:           tile.scatter add %{{.+}} at %{{.+}} to [[T]]
-// CHECK:         tile.store [[T]]
+// CHECK:           tile.scatter add %{{.+}} at %{{.+}} to [[T]]{{$}}
+// CHECK:         tile.store [[T]] to
 npu_task.kernel @long on vector {
 ^bb0(%x: tensor<900x64xf32>, %i: tensor<300x64xi64>, %u: tensor<300x64xf32>):
   %r = graph.scatter_elements %x, %i, %u axis 0 reduction "add" : (tensor<900x64xf32>, tensor<300x64xi64>, tensor<300x64xf32>) -> tensor<900x64xf32>

@@ -7,14 +7,14 @@
 // CHECK: scf.for
 // CHECK: tile.view %in0[{{.*}}] sizes [1, [[ROWS:[0-9]+]], [[LINES:[0-9]+]], 40]
 // CHECK-NEXT: tile.slot
-// CHECK-NEXT: tile.load {{.*}} pad 0.0
+// CHECK-NEXT: tile.load {{.*}} pad 0.0{{$}}
 // CHECK-COUNT-2: tile.view %in0[
 // CHECK: tile.view %in1[{{.*}}] sizes {{\[}}[[ROWS]], 1] : memref<32x9xf32>
 // CHECK-COUNT-1: tile.map
 // CHECK-COUNT-9: graph.mul
 // CHECK: graph.relu
 // CHECK: tile.store
-// CHECK-LABEL: npu_task.kernel @pool
+// CHECK-LABEL: npu_task.kernel @pool on
 
 npu_task.kernel @depthwise on cube {
 ^bb0(%x: tensor<1x32x40x40xf32>, %w: tensor<32x1x3x3xf32>):
@@ -46,9 +46,9 @@ npu_task.kernel @pool on vector {
 // CHECK: tile.map {{.*}} outs([[WIDE:%[a-z0-9_]+]])
 // CHECK-COUNT-2: graph.maximum
 // CHECK-NOT: graph.maximum
-// CHECK: tile.move [[WIDE]] to {{%[a-z0-9_]+}} columns 0 step 2
-// CHECK-NEXT: tile.move [[WIDE]] to {{%[a-z0-9_]+}} columns 1 step 2
-// CHECK-NEXT: tile.move [[WIDE]] to {{%[a-z0-9_]+}} columns 2 step 2
+// CHECK: tile.move [[WIDE]] to {{%[a-z0-9_]+}} columns 0 step 2{{$}}
+// CHECK-NEXT: tile.move [[WIDE]] to {{%[a-z0-9_]+}} columns 1 step 2{{$}}
+// CHECK-NEXT: tile.move [[WIDE]] to {{%[a-z0-9_]+}} columns 2 step 2{{$}}
 
 npu_task.kernel @strided on vector {
 ^bb0(%x: tensor<1x64x112x112xf32>):

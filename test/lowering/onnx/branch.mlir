@@ -6,7 +6,7 @@
 // CHECK: graph.constant #graph.weight<"a.weight"> : tensor<24x16xf32> loc("a.weight"
 // CHECK: %[[C:.*]] = graph.compare "gt"
 // CHECK: graph.if %[[C]] : tensor<i1> -> (tensor<4x24xf32>) {
-// CHECK-NEXT: graph.matmul %x
+// CHECK-NEXT: graph.matmul %x,
 // CHECK: graph.yield %{{.*}} : tensor<4x24xf32>
 // CHECK: } else {
 // CHECK: graph.tanh

@@ -15,7 +15,7 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32> {
 // CHECK-NEXT: n1 -> n2 [label="8x8xf32"];
 // CHECK-NEXT: n2 -> n3 [label="4x8xf32"];
 // CHECK-NEXT: n3 -> n4 [label="4x8xf32"];
-// CHECK-NEXT: n4 -> n5
+// CHECK-NEXT: n4 -> n5 [
 // CHECK-NEXT: }
 
 // The body of a fused op is a cluster: what leaves it comes from its last op.
@@ -25,7 +25,7 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32> {
 // FUSED-NEXT:   n3 [label="graph.matmul
 // FUSED-NEXT:   n4 [label="graph.relu
 // FUSED-NEXT:   n5 [label="graph.add
-// FUSED:      n0 -> n3
-// FUSED:      n5 -> n6
+// FUSED:      n0 -> n3 [
+// FUSED:      n5 -> n6 [
 
-// MODULE: func.func @main
+// MODULE: func.func @main(

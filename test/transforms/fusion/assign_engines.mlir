@@ -9,7 +9,7 @@ func.func @main(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>, %b: tensor<8xf32>) -> 
   func.return %2 : tensor<8x8xf32>
 }
 // CHECK:      fused_op.linear
-// CHECK-NEXT: ^bb0
+// CHECK-NEXT: ^bb0(
 // CHECK-NEXT:   graph.matmul
 // CHECK-NEXT:   graph.add
 // CHECK-NEXT:   fused_op.yield
@@ -29,11 +29,11 @@ func.func @main(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8xf32>, t
   func.return %1, %3 : tensor<8x8xf32>, tensor<8x8xf32>
 }
 // CHECK:      fused_op.linear
-// CHECK-NEXT: ^bb0
+// CHECK-NEXT: ^bb0(
 // CHECK-NEXT:   graph.matmul
 // CHECK-NEXT:   graph.relu
 // CHECK:      fused_op.region
-// CHECK-NEXT: ^bb0
+// CHECK-NEXT: ^bb0(
 // CHECK-NEXT:   graph.exp
 // CHECK-NEXT:   graph.tanh {{.*}} {fused_op.engine = "vector"}
 

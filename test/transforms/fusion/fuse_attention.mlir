@@ -29,9 +29,9 @@ func.func @case2(%q: tensor<1x2x1x16xf32>, %pk: tensor<1x2x7x16xf32>, %k: tensor
 // CHECK:           graph.attention
 // CHECK-NEXT:      fused_op.yield
 // CHECK-NEXT:    }
-// CHECK-NEXT:    %[[T:.*]] = graph.transpose %[[A]]
-// CHECK-NEXT:    %[[R:.*]] = graph.reshape %[[T]]
-// CHECK-NEXT:    func.return %[[K]], %[[V]], %[[R]]
+// CHECK-NEXT:    %[[T:.*]] = graph.transpose %[[A]] permutation
+// CHECK-NEXT:    %[[R:.*]] = graph.reshape %[[T]] shape
+// CHECK-NEXT:    func.return %[[K]], %[[V]], %[[R]] :
 
 // -----
 
@@ -45,7 +45,7 @@ func.func @case3(%q: tensor<1x2x1024x16xf32>, %k: tensor<1x2x1024x16xf32>, %v: t
   func.return %3 : tensor<1x2x1024x16xf32>
 }
 // CHECK-LABEL: func.func @case3(
-// CHECK:         %[[K:.*]] = graph.tanh %k
+// CHECK:         %[[K:.*]] = graph.tanh %k :
 // CHECK-NEXT:    fused_op.flash_attention(%q, %v, %[[K]])
 
 // -----

@@ -35,7 +35,7 @@ func.func @case3(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %r: tensor<1x
 }
 // CHECK-LABEL: func.func @case3(
 // CHECK:         %[[A:.*]], %[[B:.*]] = fused_op.conv(%x, %w, %p, %r)
-// CHECK:         func.return %[[A]], %[[B]]
+// CHECK:         func.return %[[A]], %[[B]] :
 
 // -----
 
@@ -48,7 +48,7 @@ func.func @case4(%x: tensor<1x4x8x8xf32>, %v: tensor<4x4x3x3xf32>, %w: tensor<4x
   func.return %3 : tensor<1x4x8x8xf32>
 }
 // CHECK-LABEL: func.func @case4(
-// CHECK:         %[[S:.*]] = graph.conv %x, %w
+// CHECK:         %[[S:.*]] = graph.conv %x, %w :
 // CHECK-NEXT:    fused_op.conv(%x, %v, %[[S]])
 
 // -----
@@ -88,7 +88,7 @@ func.func @shortcut(%x: tensor<1x4x8x8xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<
   func.return %sum : tensor<1x4x8x8xf32>
 }
 // CHECK-LABEL: func.func @shortcut(
-// CHECK-NEXT:    %short = graph.conv %x, %w
+// CHECK-NEXT:    %short = graph.conv %x, %w :
 // CHECK:         fused_op.conv(%r, %w, %short)
 // CHECK:         graph.tanh
 // CHECK-NEXT:    graph.add

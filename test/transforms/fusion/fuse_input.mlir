@@ -14,19 +14,19 @@ func.func @main(%x: tensor<64x64xf32>, %w: tensor<64x64xf16>) -> (tensor<64x64xf
   %6 = graph.add %5, %1 : (tensor<64x64xf16>, tensor<64x64xf16>) -> tensor<64x64xf16>
   func.return %6, %2, %3 : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
 }
-// CHECK:      func.func @main
+// CHECK:      func.func @main(
 // CHECK-NEXT: fused_op.linear(%x, %w)
 // CHECK:      graph.cast
 // CHECK-NEXT: graph.matmul
-// CHECK:      graph.neg %x
-// CHECK-NEXT: %[[OWN:\d+]] = graph.cast
-// CHECK-NEXT: %[[PRODUCT:\d+]] = graph.matmul %[[OWN]], %w
+// CHECK:      graph.neg %x :
+// CHECK-NEXT: %[[OWN:[0-9]+]] = graph.cast
+// CHECK-NEXT: %[[PRODUCT:[0-9]+]] = graph.matmul %[[OWN]], %w :
 // CHECK-NEXT: fused_op.linear(%x, %w, %[[PRODUCT]])
 // CHECK:      graph.cast
 // CHECK-NEXT: graph.matmul
-// OFF:        func.func @main
-// OFF-NEXT:   graph.cast %x
+// OFF:        func.func @main(
+// OFF-NEXT:   graph.cast %x to
 // Either side of a product would start vector cores, which takes longer: both stay apart.
-// SPLIT:      func.func @main
+// SPLIT:      func.func @main(
 // SPLIT-NOT:  fused_op
 // SPLIT:      func.return

@@ -14,12 +14,12 @@ func.func @case1(%x: tensor<8x64xf32>) -> tensor<8x32xf32> {
 // CHECK-NEXT:  %[[B:.*]] = graph.constant #graph.weight<"b">
 // CHECK-NEXT:  %[[Y:.*]] = fused_op.linear(%x, %[[W]], %[[B]])
 // CHECK-NEXT:  ^bb0(%[[X0:.*]]: tensor<8x64xf32>, %[[W0:.*]]: tensor<64x32xf32>, %[[B0:.*]]: tensor<32xf32>):
-// CHECK-NEXT:    %[[P:.*]] = graph.matmul %[[X0]], %[[W0]]
-// CHECK-NEXT:    %[[S:.*]] = graph.add %[[P]], %[[B0]]
-// CHECK-NEXT:    %[[R:.*]] = graph.relu %[[S]]
-// CHECK-NEXT:    fused_op.yield %[[R]]
+// CHECK-NEXT:    %[[P:.*]] = graph.matmul %[[X0]], %[[W0]] :
+// CHECK-NEXT:    %[[S:.*]] = graph.add %[[P]], %[[B0]] :
+// CHECK-NEXT:    %[[R:.*]] = graph.relu %[[S]] :
+// CHECK-NEXT:    fused_op.yield %[[R]] :
 // CHECK-NEXT:  }
-// CHECK-NEXT:  func.return %[[Y]]
+// CHECK-NEXT:  func.return %[[Y]] :
 
 // -----
 
@@ -42,7 +42,7 @@ func.func @case3(%x: tensor<8x64xf32>, %w: tensor<64x32xf32>) -> (tensor<8x32xf3
 // CHECK-LABEL: func.func @case3(
 // CHECK:         %[[P:.*]], %[[R:.*]] = fused_op.linear(%x, %w)
 // CHECK:           fused_op.yield
-// CHECK:         func.return %[[P]], %[[R]]
+// CHECK:         func.return %[[P]], %[[R]] :
 
 // -----
 
@@ -71,7 +71,7 @@ func.func @case5(%x: tensor<8x64xf32>, %w: tensor<64x32xf32>, %r: tensor<8x32xf3
 // CHECK:         %[[Y:.*]] = fused_op.linear(
 // CHECK:           fused_op.yield
 // CHECK-NEXT:    }
-// CHECK-NEXT:    func.return %[[Y]]
+// CHECK-NEXT:    func.return %[[Y]] :
 
 // -----
 
@@ -103,7 +103,7 @@ func.func @case7(%x: tensor<32x64xf32>, %w: tensor<64x32xf32>) -> tensor<1x32x32
 // CHECK-NEXT:      graph.relu
 // CHECK-NEXT:      fused_op.yield
 // CHECK-NEXT:    }
-// CHECK-NEXT:    graph.reshape %[[Y]]
+// CHECK-NEXT:    graph.reshape %[[Y]] shape
 
 // -----
 
@@ -153,7 +153,7 @@ func.func @case10(%x: tensor<8x64xf32>) -> tensor<8x32xf32> {
 // CHECK-NEXT:      graph.mul
 // CHECK-NEXT:      fused_op.yield
 // CHECK-NEXT:    }
-// CHECK-NEXT:    func.return %[[Y]]
+// CHECK-NEXT:    func.return %[[Y]] :
 
 // -----
 
@@ -169,7 +169,7 @@ func.func @case11(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> tensor<8x32xf3
 // CHECK:         %[[Y:.*]] = fused_op.linear(%x, %w) : ({{.*}}) -> tensor<8x32xf32> {
 // CHECK:           fused_op.yield
 // CHECK-NEXT:    }
-// CHECK-NEXT:    func.return %[[Y]]
+// CHECK-NEXT:    func.return %[[Y]] :
 
 // -----
 
@@ -193,7 +193,7 @@ func.func @case12(%x: tensor<1x8x64xf32>) -> (tensor<1x4x8x16xf32>, tensor<1x4x8
 // CHECK:         %[[Q:.*]], %[[K:.*]] = fused_op.linear(
 // CHECK:           fused_op.yield
 // CHECK-NEXT:    }
-// CHECK-NEXT:    func.return %[[Q]], %[[K]]
+// CHECK-NEXT:    func.return %[[Q]], %[[K]] :
 
 // -----
 
@@ -260,7 +260,7 @@ func.func @case17(%q: tensor<4x64x32xf32>, %k: tensor<4x64x32xf32>, %m: tensor<6
 // CHECK-LABEL: func.func @case17(
 // CHECK:         %[[Y:.*]] = fused_op.linear(
 // CHECK:           graph.softmax
-// CHECK:         func.return %[[Y]]
+// CHECK:         func.return %[[Y]] :
 
 // -----
 
@@ -285,7 +285,7 @@ func.func @case19(%x: tensor<128x768xf32>, %w: tensor<768x768xf32>, %r: tensor<1
 }
 // CHECK-LABEL: func.func @case19(
 // CHECK:         %[[S:.*]] = fused_op.linear(%x, %w, %r)
-// CHECK:         graph.rms_norm %[[S]]
+// CHECK:         graph.rms_norm %[[S]],
 
 // -----
 

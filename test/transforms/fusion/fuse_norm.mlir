@@ -8,7 +8,7 @@ func.func @case1(%x: tensor<8x64xf32>, %r: tensor<8x64xf32>, %s: tensor<64xf32>)
 }
 // CHECK-LABEL: func.func @case1(
 // CHECK:         %[[A:.*]], %[[B:.*]] = fused_op.norm(%x, %r, %s)
-// CHECK:         func.return %[[A]], %[[B]]
+// CHECK:         func.return %[[A]], %[[B]] :
 
 // -----
 
@@ -22,7 +22,7 @@ func.func @case2(%t: tensor<1000x64xf32>, %p: tensor<8x64xf32>, %i: tensor<8xi64
 }
 // CHECK-LABEL: func.func @case2(
 // CHECK:         %[[Y:.*]] = fused_op.norm(%t, %i, %p, %s, %q) : ({{.*}}) -> tensor<8x64xi8>
-// CHECK:         func.return %[[Y]]
+// CHECK:         func.return %[[Y]] :
 
 // -----
 
@@ -46,7 +46,7 @@ func.func @case4(%x: tensor<8x64xf32>, %s: tensor<64xf32>, %t: tensor<8xf32>) ->
 }
 // CHECK-LABEL: func.func @case4(
 // CHECK:         %[[T:.*]] = fused_op.norm(%x, %s) : ({{.*}}) -> tensor<64x8xf32>
-// CHECK:         graph.rms_norm %[[T]]
+// CHECK:         graph.rms_norm %[[T]],
 
 // -----
 

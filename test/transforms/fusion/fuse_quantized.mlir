@@ -22,7 +22,7 @@ func.func @linear(%q: tensor<128x256xi8>) -> tensor<128x512xi8> {
 // CHECK-NEXT:      graph.dequantize
 // CHECK-NEXT:      graph.gelu
 // CHECK-NEXT:      graph.quantize
-// CHECK:         func.return %[[Y]]
+// CHECK:         func.return %[[Y]] :
 
 // -----
 
@@ -46,8 +46,8 @@ func.func @residual(%q: tensor<1x64x28x28xi8>, %r: tensor<1x64x28x28xf16>) -> (t
 // CHECK-NEXT:      graph.add
 // CHECK-NEXT:      %[[R:.*]] = graph.relu
 // CHECK-NEXT:      %[[P:.*]] = graph.quantize
-// CHECK-NEXT:      fused_op.yield %[[R]], %[[P]]
-// CHECK:         func.return %[[F]], %[[Q]]
+// CHECK-NEXT:      fused_op.yield %[[R]], %[[P]] :
+// CHECK:         func.return %[[F]], %[[Q]] :
 
 // -----
 
@@ -79,7 +79,7 @@ func.func @heads(%x: tensor<1x128x256xf16>) -> (tensor<1x4x128x64xf16>, tensor<1
 // CHECK-DAG:       graph.matmul
 // CHECK-DAG:       graph.dequantize
 // CHECK-DAG:       graph.transpose
-// CHECK:         func.return %[[K]], %[[V]]
+// CHECK:         func.return %[[K]], %[[V]] :
 
 // -----
 
@@ -96,7 +96,7 @@ func.func @attention(%q: tensor<1x4x128x64xf16>, %k: tensor<1x4x128x64xf16>, %v:
 // CHECK:         fused_op.flash_attention(
 // CHECK:           graph.attention
 // CHECK-NEXT:      graph.quantize
-// CHECK:         fused_op.region(%x
+// CHECK:         fused_op.region(%x,
 // CHECK:           graph.softmax
 // CHECK-NEXT:      graph.quantize
 
@@ -116,10 +116,10 @@ func.func @input(%x: tensor<1x3x64x64xf32>) -> tensor<1x64x32x32xi8> {
   func.return %3 : tensor<1x64x32x32xi8>
 }
 // CHECK-LABEL: func.func @input(
-// CHECK:         %[[Q:.*]] = graph.quantize %x
+// CHECK:         %[[Q:.*]] = graph.quantize %x,
 // CHECK:         %[[Y:.*]] = fused_op.conv(%[[Q]],
 // CHECK:           graph.conv
-// CHECK:         func.return %[[Y]]
+// CHECK:         func.return %[[Y]] :
 
 // -----
 
@@ -137,7 +137,7 @@ func.func @product(%x: tensor<128x256xf32>) -> tensor<128x512xi32> {
 // CHECK:           graph.quantize
 // CHECK-NEXT:      graph.matmul
 // OFF-LABEL: func.func @product(
-// OFF:         %[[Q:.*]] = graph.quantize %x
+// OFF:         %[[Q:.*]] = graph.quantize %x,
 // OFF:         graph.matmul %[[Q]],
 
 // -----
@@ -153,7 +153,7 @@ func.func @inputs(%x: tensor<128x256xf16>, %y: tensor<512x64xi8>) -> (tensor<128
   func.return %0, %1 : tensor<128x512xi32>, tensor<256x64xi32>
 }
 // CHECK-LABEL: func.func @inputs(
-// CHECK:         graph.quantize %x
+// CHECK:         graph.quantize %x,
 // CHECK-NOT:     fused_op
 // CHECK:         func.return
 
@@ -177,4 +177,4 @@ func.func @cache(%q: tensor<1x4x1x64xf16>, %k: tensor<1x4x1x64xf16>, %v: tensor<
 // CHECK-DAG:       graph.concat
 // CHECK-DAG:       graph.dequantize
 // CHECK:           graph.attention
-// CHECK:         func.return %[[Y]], %[[C]]
+// CHECK:         func.return %[[Y]], %[[C]] :

@@ -10,12 +10,12 @@ func.func @case1(%x: tensor<8x32xf32>, %y: tensor<32xf32>) -> tensor<8x32xf32> {
 // CHECK-LABEL: func.func @case1(
 // CHECK:       %[[Y:.*]] = fused_op.region(%x, %y) : (tensor<8x32xf32>, tensor<32xf32>) -> tensor<8x32xf32> {
 // CHECK-NEXT:  ^bb0(%[[A:.*]]: tensor<8x32xf32>, %[[B:.*]]: tensor<32xf32>):
-// CHECK-NEXT:    %[[M:.*]] = graph.mul %[[A]], %[[B]]
-// CHECK-NEXT:    %[[T:.*]] = graph.tanh %[[M]]
-// CHECK-NEXT:    %[[S:.*]] = graph.add %[[A]], %[[T]]
-// CHECK-NEXT:    fused_op.yield %[[S]]
+// CHECK-NEXT:    %[[M:.*]] = graph.mul %[[A]], %[[B]] :
+// CHECK-NEXT:    %[[T:.*]] = graph.tanh %[[M]] :
+// CHECK-NEXT:    %[[S:.*]] = graph.add %[[A]], %[[T]] :
+// CHECK-NEXT:    fused_op.yield %[[S]] :
 // CHECK-NEXT:  }
-// CHECK-NEXT:  func.return %[[Y]]
+// CHECK-NEXT:  func.return %[[Y]] :
 
 // -----
 
@@ -80,7 +80,7 @@ func.func @case6(%x: tensor<1x4x8x16xf32>, %c: tensor<1x1x8x16xf32>, %s: tensor<
 // CHECK:         %[[Y:.*]] = fused_op.region(%x, %c, %s)
 // CHECK:           fused_op.yield
 // CHECK-NEXT:    }
-// CHECK-NEXT:    func.return %[[Y]]
+// CHECK-NEXT:    func.return %[[Y]] :
 
 // -----
 
@@ -92,7 +92,7 @@ func.func @case7(%x: tensor<1024x32xf32>) -> (tensor<1024x32xf32>, tensor<1024x3
 }
 // CHECK-LABEL: func.func @case7(
 // CHECK:         %[[A:.*]], %[[B:.*]] = fused_op.region(%x)
-// CHECK:         func.return %[[A]], %[[B]]
+// CHECK:         func.return %[[A]], %[[B]] :
 
 // -----
 
@@ -108,7 +108,7 @@ func.func @case8(%x: tensor<8x32xf32>) -> tensor<8x32xf32> {
 }
 // CHECK-LABEL: func.func @case8(
 // CHECK:         %[[Y:.*]] = fused_op.region(%x) : (tensor<8x32xf32>) -> tensor<8x32xf32>
-// CHECK:         func.return %[[Y]]
+// CHECK:         func.return %[[Y]] :
 
 // -----
 
@@ -148,7 +148,7 @@ func.func @case11(%t: tensor<64x8xf32>, %u: tensor<8xf32>, %i: tensor<4xi64>) ->
   func.return %2 : tensor<4x8xf32>
 }
 // CHECK-LABEL: func.func @case11(
-// CHECK:         %[[T:.*]] = graph.add %t, %u
+// CHECK:         %[[T:.*]] = graph.add %t, %u :
 // CHECK-NEXT:    fused_op.region(%[[T]], %i)
 
 // -----
@@ -163,7 +163,7 @@ func.func @case16(%m: tensor<1x128xi64>, %i: tensor<1x128x2xi64>, %x: tensor<1x1
 }
 // CHECK-LABEL: func.func @case16(
 // CHECK-NEXT:    %[[Y:.*]] = fused_op.region(%m, %i, %x, %y)
-// CHECK:         func.return %[[Y]]
+// CHECK:         func.return %[[Y]] :
 
 // -----
 
@@ -189,9 +189,9 @@ func.func @case13(%x: tensor<4x8xf32>) -> tensor<2x16xf32> {
   func.return %3 : tensor<2x16xf32>
 }
 // CHECK-LABEL: func.func @case13(
-// CHECK:         %[[V:.*]] = graph.reshape %x
+// CHECK:         %[[V:.*]] = graph.reshape %x shape
 // CHECK-NEXT:    %[[Y:.*]] = fused_op.region(%[[V]]) : (tensor<32xf32>) -> tensor<32xf32>
-// CHECK:         graph.reshape %[[Y]]
+// CHECK:         graph.reshape %[[Y]] shape
 
 // -----
 
@@ -216,7 +216,7 @@ func.func @case15(%x: tensor<?x32xf32>, %i: tensor<1xi64>) -> tensor<2xi64> {
 }
 // CHECK-LABEL: func.func @case15(
 // CHECK:         %[[Y:.*]] = fused_op.region(%x, %i)
-// CHECK:         func.return %[[Y]]
+// CHECK:         func.return %[[Y]] :
 
 // -----
 
@@ -228,7 +228,7 @@ func.func @case17(%x: tensor<?x32xf32>, %y: tensor<?x32xf32>) -> (tensor<2xi64>,
 }
 // CHECK-LABEL: func.func @case17(
 // CHECK:         %[[A:.*]], %[[B:.*]] = fused_op.region(%x, %y)
-// CHECK:         func.return %[[A]], %[[B]]
+// CHECK:         func.return %[[A]], %[[B]] :
 
 // -----
 
@@ -259,4 +259,4 @@ func.func @case17(%m: tensor<2x64xi64>, %n: tensor<i64>, %x: tensor<1xf32>, %y: 
 // CHECK-LABEL: func.func @case17(
 // CHECK:         %[[Y:.*]] = fused_op.region(
 // CHECK:           graph.range
-// CHECK:         func.return %[[Y]]
+// CHECK:         func.return %[[Y]] :

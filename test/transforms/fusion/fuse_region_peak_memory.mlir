@@ -17,10 +17,10 @@ func.func @case1(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>) -> (tensor<51
 // CHECK:         %[[B:.*]] = fused_op.region(%x, %y)
 // CHECK:           graph.add
 // CHECK-NEXT:      graph.softmax
-// CHECK:         func.return %[[A]], %[[B]]
+// CHECK:         func.return %[[A]], %[[B]] :
 // TIME-LABEL:  func.func @case1(
 // TIME:          %[[S:.*]], %[[A:.*]] = fused_op.region(%x, %y)
-// TIME:          %[[B:.*]] = graph.softmax %[[S]]
+// TIME:          %[[B:.*]] = graph.softmax %[[S]] {
 
 // -----
 

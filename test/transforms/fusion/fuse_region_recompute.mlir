@@ -33,6 +33,6 @@ func.func @case2(%x: tensor<512x512xf16>) -> (tensor<512x512xf32>, tensor<512x51
 // CHECK:         %[[B:.*]] = fused_op.region(%x)
 // CHECK:           graph.cast
 // CHECK-NEXT:      graph.softmax
-// CHECK:         func.return %[[A]], %[[B]]
+// CHECK:         func.return %[[A]], %[[B]] :
 // ONCE-LABEL:  func.func @case2(
 // ONCE:          %{{.*}}, %{{.*}} = fused_op.region(%x)

@@ -11,4 +11,4 @@ func.func @main(%a: tensor<64x512xf32>, %b: tensor<64x512xf32>, %c: tensor<64x51
   func.return %2 : tensor<64x512xf32>
 }
 // CHECK:      %[[Y:.*]] = fused_op.region(%a, %b)
-// CHECK:      graph.add %[[Y]], %c
+// CHECK:      graph.add %[[Y]], %c :

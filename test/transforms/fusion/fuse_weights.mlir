@@ -16,7 +16,7 @@ func.func @case1(%x: tensor<8x256xf16>) -> tensor<8x512xf16> {
 // CHECK:           graph.dequantize
 // CHECK-NEXT:      graph.matmul
 // CHECK-NEXT:      graph.add
-// CHECK:         func.return %[[Y]]
+// CHECK:         func.return %[[Y]] :
 // OFF-LABEL: func.func @case1(
 // OFF:         %[[D:.*]] = graph.dequantize
 // OFF:         fused_op.linear(%x, %[[D]],
@@ -42,7 +42,7 @@ func.func @case2(%x: tensor<8x256xf16>) -> tensor<8x512xf16> {
 // CHECK:         %[[Y:.*]] = fused_op.linear(
 // CHECK-COUNT-2:   graph.dequantize
 // CHECK-COUNT-2:   graph.matmul
-// CHECK:         func.return %[[Y]]
+// CHECK:         func.return %[[Y]] :
 
 // -----
 

@@ -1,7 +1,7 @@
 // Each rule says what it did, and where it nearly matched: which condition failed, and what that
 // costs.
 // RUN: ge-opt %s --split-input-file --verify-diagnostics -p 'fuse-linear{target=910_merged},fuse-conv{target=910_merged},fuse-attention{target=910_merged},fuse-norm{target=910_merged},fuse-region{target=910_merged}' | filecheck %s
-// CHECK: func.func @lacking
+// CHECK: func.func @lacking(
 
 // An activation that the kernel lacks.
 func.func @lacking(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> tensor<8x64xf32> {

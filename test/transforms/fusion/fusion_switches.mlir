@@ -28,14 +28,14 @@ func.func @gated(%x: tensor<8x64xf32>) -> tensor<8x32xf32> {
 // ALL-LABEL:        func.func @gated(
 // ALL:                fused_op.linear(%x, %v, %w) : {{.*}} -> tensor<8x32xf32>
 // SIBLINGS-LABEL:   func.func @gated(
-// SIBLINGS:           graph.matmul %x, %w
-// SIBLINGS:           fused_op.linear(%x, %v
+// SIBLINGS:           graph.matmul %x, %w :
+// SIBLINGS:           fused_op.linear(%x, %v,
 // GATE-LABEL:       func.func @gated(
 // GATE:               %[[A:.*]], %[[B:.*]] = fused_op.linear(%x, %v, %w)
-// GATE:               graph.mul %[[A]], %[[B]]
+// GATE:               graph.mul %[[A]], %[[B]] :
 // ACTIVATION-LABEL: func.func @gated(
 // ACTIVATION:         %[[A:.*]], %[[B:.*]] = fused_op.linear(%x, %v, %w)
-// ACTIVATION:         graph.silu %[[A]]
+// ACTIVATION:         graph.silu %[[A]] :
 
 // -----
 
@@ -81,7 +81,7 @@ func.func @pooled(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x3x3xf32>) -> tensor<1x
 }
 // ALL-LABEL:  func.func @pooled(
 // ALL:          %[[Y:.*]] = fused_op.conv(%x, %w) : {{.*}} -> tensor<1x4x8x8xf32>
-// ALL:          graph.pool "max" %[[Y]]
+// ALL:          graph.pool "max" %[[Y]] kernel
 
 // -----
 
@@ -93,7 +93,7 @@ func.func @loaded(%q: tensor<1x8x2x16xf32>, %k: tensor<1x2x8x16xf32>, %v: tensor
 // ALL-LABEL:   func.func @loaded(
 // ALL-NEXT:      fused_op.flash_attention(%q, %k, %v)
 // LOADS-LABEL: func.func @loaded(
-// LOADS-NEXT:    graph.transpose %q
+// LOADS-NEXT:    graph.transpose %q permutation
 
 // -----
 
@@ -107,10 +107,10 @@ func.func @vector(%x: tensor<1024x32xf32>) -> (tensor<1024x32xf32>, tensor<1024x
 // ALL:           %{{.*}}, %{{.*}} = fused_op.region(%x)
 // USERS-LABEL: func.func @vector(
 // USERS:         %[[C:.*]], %{{.*}} = fused_op.region(%x)
-// USERS:         graph.neg %[[C]]
+// USERS:         graph.neg %[[C]] :
 // ALONE-LABEL: func.func @vector(
 // ALONE:         fused_op.region(%x) : (tensor<1024x32xf32>) -> tensor<1024x32xf32>
-// ALONE:         graph.sin %x
+// ALONE:         graph.sin %x :
 
 // -----
 

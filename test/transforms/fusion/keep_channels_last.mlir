@@ -53,9 +53,9 @@ func.func @result(%x: tensor<1x128x28x28xf16>, %v: tensor<128x128x3x3xf16>) -> (
 }
 // CHECK-LABEL: func.func @result(
 // CHECK:         %[[C:.*]] = graph.conv
-// CHECK-NEXT:    %[[T:.*]] = graph.transpose %[[C]]
-// CHECK-NEXT:    %[[Y:.*]] = graph.conv %[[T]]
-// CHECK-NEXT:    func.return %[[C]], %[[Y]]
+// CHECK-NEXT:    %[[T:.*]] = graph.transpose %[[C]] permutation
+// CHECK-NEXT:    %[[Y:.*]] = graph.conv %[[T]],
+// CHECK-NEXT:    func.return %[[C]], %[[Y]] :
 
 // -----
 

@@ -9,9 +9,9 @@ func.func @many(%x: tensor<256x1x4096xf16>, %w: tensor<8x14336x4096xf16>, %g: te
 // CHECK:         [[ENDS:%[0-9]+]] = graph.cumulative "sum"
 // CHECK:         [[PLACE:%[0-9]+]] = graph.add {{.*}} -> tensor<256xi32>
 // CHECK:         [[ROW:%[0-9]+]] = graph.scatter_elements {{%[0-9]+}}, [[PLACE]],
-// CHECK:         [[X:%[0-9]+]] = graph.gather {{%[0-9]+}}, [[ROW]]
+// CHECK:         [[X:%[0-9]+]] = graph.gather {{%[0-9]+}}, [[ROW]] :
 // CHECK:         graph.grouped_matmul {{%[0-9]+}}, %w groups {{%[0-9]+}} {transpose_rhs = true, given = "offsets"} : (tensor<256x4096xf16>, tensor<8x14336x4096xf16>, tensor<9xi32>)
-// CHECK:         graph.gather {{%[0-9]+}}, [[PLACE]]
+// CHECK:         graph.gather {{%[0-9]+}}, [[PLACE]] :
 
 // -----
 
@@ -39,5 +39,5 @@ func.func @known(%x: tensor<6x1x64xf16>, %w: tensor<3x64x32xf16>, %y: tensor<6x6
 // CHECK-LABEL: func.func @known(
 // CHECK:         graph.grouped_matmul {{%[0-9]+}}, %w rows [2, 0, 4] : (tensor<6x64xf16>, tensor<3x64x32xf16>) -> tensor<6x32xf16>
 // CHECK:         [[ENDS:%[0-9]+]] = graph.cumulative "sum"
-// CHECK:         [[FROM:%[0-9]+]] = graph.concat {{%[0-9]+}}, [[ENDS]]
+// CHECK:         [[FROM:%[0-9]+]] = graph.concat {{%[0-9]+}}, [[ENDS]] axis
 // CHECK:         graph.grouped_matmul %y, %w groups [[FROM]] {given = "offsets"}

@@ -14,7 +14,7 @@ func.func @conv(%x: tensor<1x9x7x4xf32>, %w: tensor<6x2x3x3xf32>, %s: tensor<2x9
 // CHECK-NEXT:    %0 = graph.conv %x, %w pads [1, 1, 1, 1] {group = 2 : i64, input_channels_last = true}
 // CHECK-NEXT:    %1 = graph.conv_transpose %s, %v {input_channels_last = true}
 // CHECK-NEXT:    %2 = graph.transpose %x permutation [0, 3, 2, 1]
-// CHECK-NEXT:    %3 = graph.conv %2, %w
+// CHECK-NEXT:    %3 = graph.conv %2, %w pads
 
 // -----
 
@@ -31,7 +31,7 @@ func.func @product(%x: tensor<4x8x16xf32>, %y: tensor<4x8x32xf32>) -> (tensor<4x
 // CHECK-NEXT:    %0 = graph.matmul %x, %y {transpose_lhs = true}
 // CHECK-NEXT:    %1 = graph.matmul %y, %x {transpose_lhs = true}
 // CHECK-NEXT:    %2 = graph.matmul %x, %x {transpose_rhs = true}
-// CHECK-NEXT:    func.return %0, %1, %2
+// CHECK-NEXT:    func.return %0, %1, %2 :
 
 // -----
 

@@ -1,6 +1,6 @@
 // What nearly was a composite says which condition failed, and what that may cost.
 // RUN: ge-opt %s --split-input-file --verify-diagnostics -p find-norms,find-attention,find-softmax,find-activations,find-rotary | filecheck %s
-// CHECK: func.func @norm
+// CHECK: func.func @norm(
 
 func.func @norm(%x: tensor<64x256xf32>) -> (tensor<64x256xf32>, tensor<64x1xf32>) {
   %eps = graph.constant dense<1.0e-5> : tensor<f32>

@@ -22,12 +22,12 @@ func.func @main(%x: tensor<4xf32>, %c: tensor<i1>) -> (tensor<4xf32>, tensor<4xf
 // CHECK-LABEL: func.func @main(
 // CHECK-NEXT:    %[[A:.*]] = graph.constant dense<2.000000e+00> : tensor<4xf32>
 // CHECK-NEXT:    %[[W:.*]] = graph.constant #graph.weight<"w">
-// CHECK-NEXT:    graph.add %[[A]], %[[A]]
-// CHECK-NEXT:    graph.add %[[W]], %[[W]]
+// CHECK-NEXT:    graph.add %[[A]], %[[A]] :
+// CHECK-NEXT:    graph.add %[[W]], %[[W]] :
 // CHECK-NEXT:    %[[B:.*]] = graph.constant dense<3.000000e+00> : tensor<4xf32>
 // CHECK-NEXT:    graph.if
-// CHECK-NEXT:      graph.yield %[[B]]
-// CHECK:           graph.mul %[[B]], %[[A]]
+// CHECK-NEXT:      graph.yield %[[B]] :
+// CHECK:           graph.mul %[[B]], %[[A]] :
 
 // -----
 

@@ -38,12 +38,12 @@ func.func @branch(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
 }
 // CHECK-LABEL: func.func @branch(
 // CHECK-NEXT:    %[[R:.*]] = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
-// CHECK-NEXT:      %[[S:.*]] = graph.sin %x
+// CHECK-NEXT:      %[[S:.*]] = graph.sin %x :
 // CHECK-NEXT:      graph.yield %[[S]] : tensor<4xf32>
 // CHECK-NEXT:    } else {
 // CHECK-NEXT:      graph.yield %x : tensor<4xf32>
 // CHECK-NEXT:    }
-// CHECK-NEXT:    func.return %[[R]]
+// CHECK-NEXT:    func.return %[[R]] :
 
 // -----
 
@@ -68,7 +68,7 @@ func.func @loop(%n: tensor<i64>, %k: tensor<i64>, %x: tensor<4xf32>) -> tensor<4
 // CHECK-NEXT:      graph.neg
 // CHECK-NEXT:      graph.yield
 // CHECK-NEXT:    }
-// CHECK-NEXT:    func.return %[[R]]
+// CHECK-NEXT:    func.return %[[R]] :
 
 // -----
 

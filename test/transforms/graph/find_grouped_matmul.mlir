@@ -11,7 +11,7 @@ func.func @right(%x: tensor<6x1x1x16xf32>, %w: tensor<4x16x24xf32>, %v: tensor<4
 // CHECK-LABEL: func.func @right(
 // CHECK-NEXT:    %0 = graph.grouped_matmul %x, %w groups %g : (tensor<6x1x1x16xf32>, tensor<4x16x24xf32>, tensor<6x2xi64>) -> tensor<6x2x1x24xf32>
 // CHECK-NEXT:    %1 = graph.grouped_matmul %x, %v groups %g {transpose_rhs = true}
-// CHECK-NEXT:    func.return %0, %1
+// CHECK-NEXT:    func.return %0, %1 :
 
 // -----
 
@@ -25,7 +25,7 @@ func.func @left(%w: tensor<4x24x16xf32>, %g: tensor<6xi64>, %y: tensor<6x16x1xf3
 // CHECK-NEXT:    %0 = graph.transpose %y permutation [0, 2, 1]
 // CHECK-NEXT:    %1 = graph.grouped_matmul %0, %w groups %g {transpose_rhs = true} : (tensor<6x1x16xf32>, tensor<4x24x16xf32>, tensor<6xi64>) -> tensor<6x1x24xf32>
 // CHECK-NEXT:    %2 = graph.transpose %1 permutation [0, 2, 1]
-// CHECK-NEXT:    func.return %2
+// CHECK-NEXT:    func.return %2 :
 
 // -----
 

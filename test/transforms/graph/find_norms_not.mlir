@@ -15,7 +15,7 @@ func.func @layer_norm(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf3
   func.return %6 : tensor<8x8xf32>
 }
 // CHECK-LABEL: func.func @layer_norm(
-// CHECK:       graph.layer_norm %x
+// CHECK:       graph.layer_norm %x,
 
 // -----
 
@@ -153,8 +153,8 @@ func.func @scale_by_row(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>, %s: tensor<8x1
   func.return %7 : tensor<8x8xf32>
 }
 // CHECK-LABEL: func.func @scale_by_row(
-// CHECK:       %[[N:.*]] = graph.layer_norm %x
-// CHECK:       graph.mul %[[N]], %s
+// CHECK:       %[[N:.*]] = graph.layer_norm %x,
+// CHECK:       graph.mul %[[N]], %s :
 
 // -----
 

@@ -13,7 +13,7 @@ func.func @rotary(%x: tensor<2x4x8xf32>, %y: tensor<2x4x8xf32>, %c: tensor<4x8xf
   func.return %2 : tensor<2x4x8xf32>
 }
 // CHECK-LABEL: func.func @rotary(
-// CHECK-NEXT:  graph.rotary_embedding %x, %c, %s
+// CHECK-NEXT:  graph.rotary_embedding %x, %c, %s {
 
 // -----
 

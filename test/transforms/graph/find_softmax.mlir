@@ -13,7 +13,7 @@ func.func @quotient(%x: tensor<2x5x7xf32>) -> tensor<2x5x7xf32> {
 }
 // CHECK-LABEL: func.func @quotient(
 // CHECK-NEXT:    %0 = graph.softmax %x {axis = 1 : i64}
-// CHECK-NEXT:    func.return %0
+// CHECK-NEXT:    func.return %0 :
 
 // -----
 
@@ -36,9 +36,9 @@ func.func @product(%x: tensor<5x7xf32>) -> (tensor<5x7xf32>, tensor<5x7xf32>) {
 }
 // CHECK-LABEL: func.func @product(
 // CHECK-NEXT:    %0 = graph.softmax %x {axis = 1 : i64}
-// CHECK-NEXT:    %y = graph.neg %x
+// CHECK-NEXT:    %y = graph.neg %x :
 // CHECK-NEXT:    %1 = graph.log_softmax %y {axis = 1 : i64}
-// CHECK-NEXT:    func.return %0, %1
+// CHECK-NEXT:    func.return %0, %1 :
 
 // -----
 
@@ -84,4 +84,4 @@ func.func @composes(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x8x4xf32>) -> tensor<
 // CHECK-LABEL: func.func @composes(
 // CHECK-NEXT:    %s = graph.matmul
 // CHECK-NEXT:    %0 = graph.softmax %s {axis = 3 : i64}
-// CHECK-NEXT:    graph.softmax %0
+// CHECK-NEXT:    graph.softmax %0 :

@@ -17,15 +17,15 @@ func.func @main(%x: tensor<1x3x4x4xf32>) -> tensor<1x2x4x4xf32> {
 // CHECK-LABEL: func.func @main(
 // CHECK-DAG:  %[[W:.*]] = graph.constant #graph.weight<"prepared.{{[01]}}"> : tensor<2x3x1x1xf32>
 // CHECK-DAG:  %[[B:.*]] = graph.constant #graph.weight<"prepared.{{[01]}}"> : tensor<2xf32>
-// CHECK:      %[[Y:.*]] = graph.conv %x, %[[W]] bias %[[B]]
-// CHECK-NEXT: func.return %[[Y]]
+// CHECK:      %[[Y:.*]] = graph.conv %x, %[[W]] bias %[[B]] :
+// CHECK-NEXT: func.return %[[Y]] :
 // CHECK-LABEL: func.func private @prepare(
 
 // EXACT-LABEL: func.func @main(
 // EXACT:       %[[Y:.*]] = graph.conv %x, %w :
 // EXACT-DAG:   %[[Z:.*]] = graph.mul %[[Y]],
 // EXACT-DAG:   %[[A:.*]] = graph.add %[[Z]],
-// EXACT:       graph.mul %[[A]], %f
+// EXACT:       graph.mul %[[A]], %f :
 
 // -----
 
@@ -41,10 +41,10 @@ func.func @main(%x: tensor<1x3x4x4xf32>, %m: tensor<2xf32>) -> (tensor<1x2x4x4xf
 }
 // CHECK-LABEL: func.func @main(
 // CHECK:  %[[Y:.*]] = graph.conv %x, %w bias
-// CHECK:  graph.batch_norm %[[Y]]
+// CHECK:  graph.batch_norm %[[Y]],
 // EXACT-LABEL: func.func @main(
 // EXACT:  %[[Y:.*]] = graph.conv %x, %w bias
-// EXACT:  graph.batch_norm %[[Y]]
+// EXACT:  graph.batch_norm %[[Y]],
 
 // -----
 
@@ -61,9 +61,9 @@ func.func @main(%x: tensor<2x3xf32>) -> (tensor<2x4xf32>, tensor<1x2x4xf32>) {
   func.return %1, %3 : tensor<2x4xf32>, tensor<1x2x4xf32>
 }
 // CHECK-LABEL: func.func @main(
-// CHECK: graph.matmul %x, %w
+// CHECK: graph.matmul %x, %w :
 // CHECK: graph.mul %
-// CHECK: graph.matmul %x, %v
+// CHECK: graph.matmul %x, %v :
 // CHECK: graph.mul %
 
 // -----

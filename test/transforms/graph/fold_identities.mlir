@@ -14,7 +14,7 @@ func.func @neutral(%x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %4 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @neutral(
-// CHECK-NEXT:    func.return %x
+// CHECK-NEXT:    func.return %x :
 
 // -----
 
@@ -50,9 +50,9 @@ func.func @shapes(%x: tensor<4xf32>, %y: tensor<?xf32>) -> (tensor<2x4xf32>, ten
   func.return %0, %1, %2 : tensor<2x4xf32>, tensor<?xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @shapes(
-// CHECK: %[[A:.*]] = graph.mul %x
-// CHECK: %[[B:.*]] = graph.mul %y
-// CHECK: func.return %[[A]], %y, %[[B]]
+// CHECK: %[[A:.*]] = graph.mul %x,
+// CHECK: %[[B:.*]] = graph.mul %y,
+// CHECK: func.return %[[A]], %y, %[[B]] :
 
 // -----
 
@@ -71,9 +71,9 @@ func.func @same(%x: tensor<4xi32>, %y: tensor<4xf32>) -> (tensor<4xi32>, tensor<
 // CHECK-LABEL: func.func @same(
 // CHECK-DAG: %[[Z:.*]] = graph.constant dense<0> : tensor<4xi32>
 // CHECK-DAG: %[[T:.*]] = graph.constant dense<true> : tensor<4xi1>
-// CHECK-DAG: %[[S:.*]] = graph.sub %y, %y
-// CHECK-DAG: %[[C:.*]] = graph.compare "eq" %y, %y
-// CHECK: func.return {{.*}}, {{.*}}, {{.*}}, {{.*}}, %y, %[[S]], %[[C]]
+// CHECK-DAG: %[[S:.*]] = graph.sub %y, %y :
+// CHECK-DAG: %[[C:.*]] = graph.compare "eq" %y, %y :
+// CHECK: func.return {{.*}}, {{.*}}, {{.*}}, {{.*}}, %y, %[[S]], %[[C]] :
 
 // -----
 
@@ -94,8 +94,8 @@ func.func @twice(%x: tensor<4xf32>, %b: tensor<4xi1>, %i: tensor<4xi8>) -> (tens
   func.return %1, %3, %5, %6, %7, %9 : tensor<4xf32>, tensor<4xf32>, tensor<4xi1>, tensor<4xf32>, tensor<4xf32>, tensor<4xi8>
 }
 // CHECK-LABEL: func.func @twice(
-// CHECK-NEXT:   %[[R:.*]] = graph.relu %x
-// CHECK-NEXT:   func.return %[[R]], %x, %b, %x, %x, %i
+// CHECK-NEXT:   %[[R:.*]] = graph.relu %x :
+// CHECK-NEXT:   func.return %[[R]], %x, %b, %x, %x, %i :
 
 // -----
 

@@ -8,5 +8,5 @@ func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
   func.return %1 : tensor<2x4xf32>
 }
 // CHECK:      %b = graph.constant #graph.weight<"b"> : tensor<4xf32>
-// CHECK-NEXT: %0 = graph.neg %b
-// CHECK-NEXT: %1 = graph.add %x, %0
+// CHECK-NEXT: %0 = graph.neg %b :
+// CHECK-NEXT: %1 = graph.add %x, %0 :

@@ -20,8 +20,8 @@ func.func @both(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x8x6xf32>, %v: tensor<1x2
   %8 = graph.matmul %7, %v : (tensor<1x2x4x6xf32>, tensor<1x2x6x8xf32>) -> tensor<1x2x4x8xf32>
   func.return %8 : tensor<1x2x4x8xf32>
 }
-// CHECK-LABEL: func.func @both
-// CHECK:     graph.attention %q, {{%\d+}}, %v mask %m : tensor<4x6xf32> {scale = 2.500000e-01 : f64, undefined = "nan", score_scale = 1.250000e-01 : f64, score_zero_point = 3 : i8, weight_scale = 3.906250e-03 : f64, weight_zero_point = -128 : i8}
+// CHECK-LABEL: func.func @both(
+// CHECK:     graph.attention %q, {{%[0-9]+}}, %v mask %m : tensor<4x6xf32> {scale = 2.500000e-01 : f64, undefined = "nan", score_scale = 1.250000e-01 : f64, score_zero_point = 3 : i8, weight_scale = 3.906250e-03 : f64, weight_zero_point = -128 : i8}
 // CHECK-NOT: graph.quantize
 
 // -----
@@ -37,8 +37,8 @@ func.func @weights(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x8x6xf32>, %v: tensor<
   %8 = graph.matmul %7, %v : (tensor<1x2x4x6xf32>, tensor<1x2x6x8xf32>) -> tensor<1x2x4x8xf32>
   func.return %8 : tensor<1x2x4x8xf32>
 }
-// CHECK-LABEL: func.func @weights
-// CHECK: graph.attention %q, {{%\d+}}, %v {scale = 1.000000e+00 : f64, undefined = "nan", weight_scale = 3.906250e-03 : f64, weight_zero_point = 0 : ui8}
+// CHECK-LABEL: func.func @weights(
+// CHECK: graph.attention %q, {{%[0-9]+}}, %v {scale = 1.000000e+00 : f64, undefined = "nan", weight_scale = 3.906250e-03 : f64, weight_zero_point = 0 : ui8}
 
 // -----
 
@@ -53,7 +53,7 @@ func.func @long(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x8x600xf32>, %v: tensor<1
   %8 = graph.matmul %7, %v : (tensor<1x2x4x600xf32>, tensor<1x2x600x8xf32>) -> tensor<1x2x4x8xf32>
   func.return %8 : tensor<1x2x4x8xf32>
 }
-// CHECK-LABEL: func.func @long
+// CHECK-LABEL: func.func @long(
 // CHECK-NOT: graph.attention
 
 // -----
@@ -72,7 +72,7 @@ func.func @scales(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x8x6xf32>, %v: tensor<1
   %8 = graph.matmul %7, %v : (tensor<1x2x4x6xf32>, tensor<1x2x6x8xf32>) -> tensor<1x2x4x8xf32>
   func.return %8 : tensor<1x2x4x8xf32>
 }
-// CHECK-LABEL: func.func @scales
+// CHECK-LABEL: func.func @scales(
 // CHECK-NOT: graph.attention
 
 // -----
@@ -89,7 +89,7 @@ func.func @masked(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x8x6xf32>, %v: tensor<1
   %8 = graph.matmul %5, %v : (tensor<1x2x4x6xf32>, tensor<1x2x6x8xf32>) -> tensor<1x2x4x8xf32>
   func.return %8 : tensor<1x2x4x8xf32>
 }
-// CHECK-LABEL: func.func @masked
+// CHECK-LABEL: func.func @masked(
 // CHECK-NOT: graph.attention
 
 // -----
@@ -106,5 +106,5 @@ func.func @other(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x8x6xf32>, %v: tensor<1x
   %8 = graph.matmul %7, %v : (tensor<1x2x4x6xf32>, tensor<1x2x6x8xf32>) -> tensor<1x2x4x8xf32>
   func.return %8 : tensor<1x2x4x8xf32>
 }
-// CHECK-LABEL: func.func @other
+// CHECK-LABEL: func.func @other(
 // CHECK-NOT: graph.attention

@@ -36,25 +36,25 @@ func.func @chain(%i: tensor<i64>, %x: tensor<4xf32>, %y: tensor<4xf32>) -> (tens
 // CHECK-DAG:     %[[ONE:.*]] = graph.constant dense<1> : tensor<i64>
 // CHECK-DAG:     %[[TWO:.*]] = graph.constant dense<2> : tensor<i64>
 // CHECK-DAG:     %[[THREE:.*]] = graph.constant dense<3> : tensor<i64>
-// CHECK:         %[[C:.*]] = graph.compare "eq" %i, %[[ZERO]]
+// CHECK:         %[[C:.*]] = graph.compare "eq" %i, %[[ZERO]] :
 // CHECK:         %[[D:.*]] = graph.compare "eq"
-// CHECK:         %[[K:.*]] = graph.sub %i
-// CHECK:         %[[E:.*]] = graph.compare "lt" %[[K]], %[[ZERO]]
-// CHECK:         %[[S:.*]] = graph.select %[[E]], %[[TWO]], %[[THREE]]
-// CHECK-NEXT:    %[[T:.*]] = graph.select %[[D]], %[[ONE]], %[[S]]
-// CHECK-NEXT:    %[[U:.*]] = graph.select %[[C]], %[[ZERO]], %[[T]]
+// CHECK:         %[[K:.*]] = graph.sub %i,
+// CHECK:         %[[E:.*]] = graph.compare "lt" %[[K]], %[[ZERO]] :
+// CHECK:         %[[S:.*]] = graph.select %[[E]], %[[TWO]], %[[THREE]] :
+// CHECK-NEXT:    %[[T:.*]] = graph.select %[[D]], %[[ONE]], %[[S]] :
+// CHECK-NEXT:    %[[U:.*]] = graph.select %[[C]], %[[ZERO]], %[[T]] :
 // CHECK-NEXT:    graph.case %[[U]] : tensor<i64> -> (tensor<4xf32>, tensor<4xf32>) {
-// CHECK-NEXT:      %[[R:.*]] = graph.exp %x
-// CHECK-NEXT:      graph.yield %[[R]], %x
+// CHECK-NEXT:      %[[R:.*]] = graph.exp %x :
+// CHECK-NEXT:      graph.yield %[[R]], %x :
 // CHECK-NEXT:    } {
-// CHECK-NEXT:      %[[R:.*]] = graph.sin %x
-// CHECK-NEXT:      graph.yield %[[R]], %y
+// CHECK-NEXT:      %[[R:.*]] = graph.sin %x :
+// CHECK-NEXT:      graph.yield %[[R]], %y :
 // CHECK-NEXT:    } {
-// CHECK-NEXT:      %[[R:.*]] = graph.cos %x
-// CHECK-NEXT:      graph.yield %y, %[[R]]
+// CHECK-NEXT:      %[[R:.*]] = graph.cos %x :
+// CHECK-NEXT:      graph.yield %y, %[[R]] :
 // CHECK-NEXT:    } {
-// CHECK-NEXT:      %[[R:.*]] = graph.tanh %x
-// CHECK-NEXT:      graph.yield %y, %[[R]]
+// CHECK-NEXT:      %[[R:.*]] = graph.tanh %x :
+// CHECK-NEXT:      graph.yield %y, %[[R]] :
 // CHECK-NEXT:    }
 
 // -----
@@ -77,8 +77,8 @@ func.func @short(%c: tensor<i1>, %d: tensor<i1>, %x: tensor<4xf32>) -> tensor<4x
 }
 // CHECK-LABEL: func.func @short(
 // CHECK-NOT:     graph.case
-// CHECK:         graph.if %c
-// CHECK:         graph.if %d
+// CHECK:         graph.if %c :
+// CHECK:         graph.if %d :
 
 // -----
 
@@ -172,7 +172,7 @@ func.func @inside(%c: tensor<i1>, %d: tensor<i1>, %e: tensor<i1>, %x: tensor<4xf
   func.return %0 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @inside(
-// CHECK:         graph.if %c
-// CHECK-NEXT:      graph.select %e
-// CHECK-NEXT:      graph.select %d
+// CHECK:         graph.if %c :
+// CHECK-NEXT:      graph.select %e,
+// CHECK-NEXT:      graph.select %d,
 // CHECK-NEXT:      graph.case

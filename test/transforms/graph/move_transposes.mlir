@@ -18,15 +18,15 @@ func.func @channels_last(%x: tensor<1x8x8x16xf32>, %w: tensor<16x16x3x3xf32>) ->
 }
 // CHECK-LABEL: func.func @channels_last(
 // CHECK-NEXT:    %b = graph.constant
-// CHECK-NEXT:    %0 = graph.transpose %x
-// CHECK-NEXT:    %1 = graph.conv %0, %w
+// CHECK-NEXT:    %0 = graph.transpose %x permutation
+// CHECK-NEXT:    %1 = graph.conv %0, %w pads
 // CHECK-NEXT:    %2 = graph.reshape %b shape [1, 16, 1, 1]
-// CHECK-NEXT:    %3 = graph.add %1, %2
-// CHECK-NEXT:    %4 = graph.relu %3
-// CHECK-NEXT:    %5 = graph.conv %4, %w
-// CHECK-NEXT:    %6 = graph.add %5, %4
+// CHECK-NEXT:    %3 = graph.add %1, %2 :
+// CHECK-NEXT:    %4 = graph.relu %3 :
+// CHECK-NEXT:    %5 = graph.conv %4, %w pads
+// CHECK-NEXT:    %6 = graph.add %5, %4 :
 // CHECK-NEXT:    %7 = graph.reduce "mean" %6 axes [2, 3] {keep_dims = false}
-// CHECK-NEXT:    func.return %7
+// CHECK-NEXT:    func.return %7 :
 
 // A mean over other strides may be rounded otherwise.
 // EXACT-LABEL: func.func @channels_last(
@@ -56,8 +56,8 @@ func.func @axes(%x: tensor<2x8x6x4xf32>) -> (tensor<2x3x8x4xf32>, tensor<2x4x8x4
 // CHECK-NEXT:    %3, %4 = graph.split %2 axis 1 sizes [3, 4]
 // CHECK-NEXT:    %5 = graph.slice %4 starts [0] ends [2] axes [2]
 // CHECK-NEXT:    %6 = graph.slice %4 starts [2] ends [8] axes [2]
-// CHECK-NEXT:    %7 = graph.concat %6, %5 axis 2
-// CHECK-NEXT:    func.return %3, %7
+// CHECK-NEXT:    %7 = graph.concat %6, %5 axis 2 :
+// CHECK-NEXT:    func.return %3, %7 :
 
 // -----
 
@@ -72,11 +72,11 @@ func.func @no_gain(%x: tensor<64x32xf32>) -> (tensor<32x64xf32>, tensor<32x1xf32
 }
 // CHECK-LABEL: func.func @no_gain(
 // CHECK-NEXT:    %0 = graph.transpose %x permutation [1, 0]
-// CHECK-NEXT:    %1 = graph.exp %0
+// CHECK-NEXT:    %1 = graph.exp %0 :
 // CHECK-NEXT:    %2 = graph.reduce "max" %x axes [0]
-// CHECK-NEXT:    %3 = graph.sin %2
+// CHECK-NEXT:    %3 = graph.sin %2 :
 // CHECK-NEXT:    %4 = graph.reshape %3 shape [32, 1]
-// CHECK-NEXT:    func.return %1, %4
+// CHECK-NEXT:    func.return %1, %4 :
 
 // -----
 
@@ -89,9 +89,9 @@ func.func @shared(%x: tensor<4x8x16xf32>, %y: tensor<8x1x16xf32>) -> (tensor<4x8
 }
 // CHECK-LABEL: func.func @shared(
 // CHECK-NEXT:    %0 = graph.reshape %y shape [1, 8, 16]
-// CHECK-NEXT:    %1 = graph.add %x, %0
+// CHECK-NEXT:    %1 = graph.add %x, %0 :
 // CHECK-NEXT:    %2 = graph.transpose %1 permutation [1, 0, 2]
-// CHECK-NEXT:    func.return %1, %2
+// CHECK-NEXT:    func.return %1, %2 :
 
 // -----
 
@@ -123,5 +123,5 @@ func.func @branch(%c: tensor<i1>, %x: tensor<?x8x?xf32>) -> tensor<?x8x?xf32> {
 }
 // CHECK-LABEL: func.func @branch(
 // CHECK-NEXT:    graph.if
-// CHECK-NEXT:      %1 = graph.sin %x
-// CHECK-NEXT:      graph.yield %1
+// CHECK-NEXT:      %1 = graph.sin %x :
+// CHECK-NEXT:      graph.yield %1 :

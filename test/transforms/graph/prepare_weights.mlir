@@ -10,12 +10,12 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 // CHECK:      func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:   %[[P:.*]] = graph.constant #graph.weight<"prepared.0"> : tensor<4xf32>
-// CHECK-NEXT:   graph.add %x, %[[P]]
+// CHECK-NEXT:   graph.add %x, %[[P]] :
 // CHECK:      func.func private @prepare() -> (tensor<4xf32> {graph.name = "prepared.0"}) {
 // CHECK-NEXT:   %[[W:.*]] = graph.constant #graph.weight<"w">
-// CHECK-NEXT:   %[[N:.*]] = graph.neg %[[W]]
-// CHECK-NEXT:   %[[E:.*]] = graph.exp %[[N]]
-// CHECK-NEXT:   func.return %[[E]]
+// CHECK-NEXT:   %[[N:.*]] = graph.neg %[[W]] :
+// CHECK-NEXT:   %[[E:.*]] = graph.exp %[[N]] :
+// CHECK-NEXT:   func.return %[[E]] :
 
 // -----
 
@@ -55,15 +55,15 @@ func.func @main(%c: tensor<i1>, %n: tensor<i64>, %x: tensor<4xf32>) -> (tensor<4
 // CHECK-LABEL: func.func @main(%c
 // CHECK:         graph.loop
 // CHECK-NEXT:      %[[E:.*]] = graph.constant #graph.weight<"prepared.0">
-// CHECK-NEXT:      graph.add %a, %[[E]]
+// CHECK-NEXT:      graph.add %a, %[[E]] :
 // CHECK:         graph.if
 // CHECK-NEXT:      %[[N:.*]] = graph.constant #graph.weight<"prepared.1">
-// CHECK-NEXT:      %[[G:.*]] = graph.gather %[[N]]
-// CHECK-NEXT:      graph.yield %[[N]], %[[G]]
+// CHECK-NEXT:      %[[G:.*]] = graph.gather %[[N]],
+// CHECK-NEXT:      graph.yield %[[N]], %[[G]] :
 // CHECK:       @prepare()
 // CHECK:         %[[E:.*]] = graph.exp
 // CHECK:         %[[N:.*]] = graph.neg
-// CHECK:         func.return %[[E]], %[[N]]
+// CHECK:         func.return %[[E]], %[[N]] :
 
 // -----
 
@@ -80,8 +80,8 @@ func.func @main(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>)
 // CHECK-LABEL: func.func @main(%x: tensor<64x64xf32>)
 // CHECK-NEXT:    %[[F:.*]] = graph.fill
 // CHECK-NEXT:    %[[P:.*]] = graph.constant #graph.weight<"prepared.0">
-// CHECK-NEXT:    graph.add %x, %[[P]]
-// CHECK-NEXT:    graph.maximum %x, %[[F]]
+// CHECK-NEXT:    graph.add %x, %[[P]] :
+// CHECK-NEXT:    graph.maximum %x, %[[F]] :
 // CHECK:       func.func private @prepare()
 // CHECK-NEXT:    graph.fill
 // CHECK:         graph.scatter_nd
@@ -113,7 +113,7 @@ func.func @main(%x: tensor<60000x8xf32>) -> tensor<60000x8xf32> {
 }
 // CHECK-LABEL: func.func @main(%x: tensor<60000x8xf32>)
 // CHECK:         %[[P:.*]] = graph.constant #graph.weight<"prepared.0"> : tensor<60000x8xf32>
-// CHECK:         graph.add %x, %[[P]]
+// CHECK:         graph.add %x, %[[P]] :
 // CHECK-NEXT:    graph.mul
 // CHECK:       func.func private @prepare()
 // CHECK-NOT:     graph.mul
@@ -133,8 +133,8 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-LABEL: func.func @main(%x: tensor<4xf32>)
 // CHECK-DAG:     %[[N:.*]] = graph.constant #graph.weight<"prepared.1"> : tensor<4xf32>
 // CHECK-DAG:     %[[P:.*]] = graph.constant #graph.weight<"prepared.0"> : tensor<4xf32>
-// CHECK:         %[[A:.*]] = graph.add %x, %[[N]]
-// CHECK-NEXT:    graph.mul %[[A]], %[[P]]
+// CHECK:         %[[A:.*]] = graph.add %x, %[[N]] :
+// CHECK-NEXT:    graph.mul %[[A]], %[[P]] :
 // CHECK:       func.func private @prepare() -> (tensor<4xf32> {graph.name = "prepared.1"})
 
 // -----
@@ -153,11 +153,11 @@ func.func @main(%x: tensor<4x4xf32>, %y: tensor<16xf32>) -> (tensor<4x4xf32>, te
 }
 // CHECK-LABEL: func.func @main(%x: tensor<4x4xf32>, %y
 // CHECK-NEXT:    %[[W:.*]] = graph.constant #graph.weight<"w"> : tensor<4x4xf32>
-// CHECK-NEXT:    graph.add %x, %[[W]]
-// CHECK-NEXT:    %[[F:.*]] = graph.reshape %[[W]]
-// CHECK-NEXT:    graph.add %y, %[[F]]
+// CHECK-NEXT:    graph.add %x, %[[W]] :
+// CHECK-NEXT:    %[[F:.*]] = graph.reshape %[[W]] shape
+// CHECK-NEXT:    graph.add %y, %[[F]] :
 // CHECK-NEXT:    %[[G:.*]] = graph.constant #graph.weight<"prepared.0"> : tensor<16xf32>
-// CHECK-NEXT:    graph.add %y, %[[G]]
+// CHECK-NEXT:    graph.add %y, %[[G]] :
 
 // -----
 
@@ -189,15 +189,15 @@ func.func @main(%x: tensor<4x64xf32>, %y: tensor<64x32xf32>) -> (tensor<4x32xf32
 // CHECK-DAG:     %[[S:.*]] = graph.constant #graph.weight<"s"> : tensor<32xf32>
 // CHECK-DAG:     %[[Q:.*]] = graph.constant #graph.weight<"prepared.0"> : tensor<64x32xi8>
 // CHECK:         %[[D:.*]] = graph.dequantize %[[Q]], %[[S]] {axis = 1 : i64}
-// CHECK-NEXT:    graph.matmul %x, %[[D]]
+// CHECK-NEXT:    graph.matmul %x, %[[D]] :
 // CHECK:         %[[E:.*]] = graph.dequantize %v, %[[S]] {axis = 1 : i64}
-// CHECK-NEXT:    graph.add %y, %[[E]]
+// CHECK-NEXT:    graph.add %y, %[[E]] :
 // CHECK:         %[[F:.*]] = graph.constant #graph.weight<"prepared.1"> : tensor<64x1xf32>
-// CHECK-NEXT:    graph.matmul %x, %[[F]]
+// CHECK-NEXT:    graph.matmul %x, %[[F]] :
 // CHECK:         %[[G:.*]] = graph.constant #graph.weight<"prepared.2"> : tensor<64x32xf32>
-// CHECK-NEXT:    graph.mul %y, %[[G]]
+// CHECK-NEXT:    graph.mul %y, %[[G]] :
 // CHECK:         %[[H:.*]] = graph.constant #graph.weight<"prepared.3"> : tensor<64x1xf32>
-// CHECK-NEXT:    graph.add %y, %[[H]]
+// CHECK-NEXT:    graph.add %y, %[[H]] :
 // CHECK:       func.func private @prepare()
 // CHECK-COUNT-3: graph.dequantize
 // CHECK-NOT:     graph.dequantize

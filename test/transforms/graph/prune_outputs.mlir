@@ -16,12 +16,12 @@ func.func @main(%x: tensor<4xf32> {graph.name = "x"}, %y: tensor<4xf32> {graph.n
 
 // The order is the model's. Inputs stay.
 // CHECK:      func.func @main(%x: tensor<4xf32> {graph.name = "x"}, %y: tensor<4xf32> {graph.name = "y"}) -> (tensor<4xf32> {graph.name = "a"}, tensor<4xf32> {graph.name = "c"}) {
-// CHECK-NEXT:   %[[A:.*]] = graph.exp %x
-// CHECK-NEXT:   %[[C:.*]] = graph.cos %y
-// CHECK-NEXT:   func.return %[[A]], %[[C]]
+// CHECK-NEXT:   %[[A:.*]] = graph.exp %x :
+// CHECK-NEXT:   %[[C:.*]] = graph.cos %y :
+// CHECK-NEXT:   func.return %[[A]], %[[C]] :
 
 // DROP:      func.func @main(%y: tensor<4xf32> {graph.name = "y"}) -> (tensor<4xf32> {graph.name = "c"}) {
-// DROP-NEXT:   graph.cos %y
+// DROP-NEXT:   graph.cos %y :
 
 // ALL:       graph.exp
 // ALL-NEXT:  graph.reshape

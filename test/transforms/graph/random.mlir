@@ -12,7 +12,7 @@ func.func @main(%seed: tensor<2xi64> {graph.seed}) -> (tensor<?x?xf32>, tensor<?
 // CHECK-LABEL: func.func @main(
 // CHECK-NEXT:    %0 = graph.random_uniform f32, %seed stream 1 shape [2, 3] -> tensor<2x3xf32>
 // CHECK-NEXT:    %1 = graph.random_uniform f32, %seed stream 2 shape [2, 3] -> tensor<2x3xf32>
-// CHECK-NEXT:    func.return %0, %1
+// CHECK-NEXT:    func.return %0, %1 :
 
 // -----
 
@@ -25,9 +25,9 @@ func.func @main(%seed: tensor<2xi64> {graph.seed}) -> (tensor<3xf32>, tensor<3xf
   func.return %0, %1, %2, %3 : tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
 }
 // CHECK-LABEL: func.func @main(
-// CHECK-NEXT:    %0 = graph.random_normal f32, %seed stream 1
-// CHECK-NEXT:    %1 = graph.random_normal f32, %seed own 1
-// CHECK-NEXT:    func.return %0, %0, %1, %1
+// CHECK-NEXT:    %0 = graph.random_normal f32, %seed stream 1 shape
+// CHECK-NEXT:    %1 = graph.random_normal f32, %seed own 1 shape
+// CHECK-NEXT:    func.return %0, %0, %1, %1 :
 
 // -----
 

@@ -11,7 +11,7 @@ func.func @transposed(%x: tensor<?x?x4xf32>) -> tensor<i64> {
 // CHECK-LABEL: func.func @transposed(
 // CHECK-NEXT:    %[[D:.*]] = graph.shape_of %x end 1 : tensor<?x?x4xf32> -> tensor<1xi64>
 // CHECK-NEXT:    %[[S:.*]] = graph.squeeze %[[D]] axes [0] : tensor<1xi64> -> tensor<i64>
-// CHECK-NEXT:    func.return %[[S]]
+// CHECK-NEXT:    func.return %[[S]] :
 
 // -----
 
@@ -22,10 +22,10 @@ func.func @named(%x: tensor<?x4xf32> {graph.dims = ["n", ""]}, %y: tensor<?x4xf3
   func.return %1 : tensor<2xi64>
 }
 // CHECK-LABEL: func.func @named(
-// CHECK:         %[[D:.*]] = graph.shape_of %x end 1
+// CHECK:         %[[D:.*]] = graph.shape_of %x end 1 :
 // CHECK-NEXT:    %[[C:.*]] = graph.constant dense<4> : tensor<1xi64>
-// CHECK-NEXT:    %[[S:.*]] = graph.concat %[[D]], %[[C]] axis 0
-// CHECK-NEXT:    func.return %[[S]]
+// CHECK-NEXT:    %[[S:.*]] = graph.concat %[[D]], %[[C]] axis 0 :
+// CHECK-NEXT:    func.return %[[S]] :
 
 // -----
 
@@ -41,10 +41,10 @@ func.func @computed(%x: tensor<?x?x64xf32>, %w: tensor<64x32xf32>) -> tensor<2xi
   func.return %3 : tensor<2xi64>
 }
 // CHECK-LABEL: func.func @computed(
-// CHECK-NEXT:    %[[D:.*]] = graph.shape_of %x start 1 end 2
+// CHECK-NEXT:    %[[D:.*]] = graph.shape_of %x start 1 end 2 :
 // CHECK-NEXT:    %[[TWO:.*]] = graph.constant dense<2> : tensor<1xi64>
-// CHECK-NEXT:    %[[S:.*]] = graph.concat %[[D]], %[[TWO]] axis 0
-// CHECK-NEXT:    func.return %[[S]]
+// CHECK-NEXT:    %[[S:.*]] = graph.concat %[[D]], %[[TWO]] axis 0 :
+// CHECK-NEXT:    func.return %[[S]] :
 
 // -----
 
@@ -55,8 +55,8 @@ func.func @unknown(%x: tensor<?x4xf32>) -> tensor<1xi64> {
   func.return %1 : tensor<1xi64>
 }
 // CHECK-LABEL: func.func @unknown(
-// CHECK:         %[[N:.*]] = graph.nonzero %x
-// CHECK-NEXT:    graph.shape_of %[[N]]
+// CHECK:         %[[N:.*]] = graph.nonzero %x :
+// CHECK-NEXT:    graph.shape_of %[[N]] start
 
 // -----
 
@@ -75,8 +75,8 @@ func.func @counted(%x: tensor<?x4xf32>, %t: tensor<8x4xf32>) -> (tensor<1xi64>, 
   func.return %1, %4 : tensor<1xi64>, tensor<1xi64>
 }
 // CHECK-LABEL: func.func @counted(
-// CHECK-NEXT:    %[[D:.*]] = graph.shape_of %x end 1
-// CHECK-NEXT:    func.return %[[D]], %[[D]]
+// CHECK-NEXT:    %[[D:.*]] = graph.shape_of %x end 1 :
+// CHECK-NEXT:    func.return %[[D]], %[[D]] :
 
 // -----
 
@@ -94,10 +94,10 @@ func.func @not_counted(%x: tensor<?x4xf32>, %t: tensor<8x4xf32>, %n: tensor<i64>
 }
 // CHECK-LABEL: func.func @not_counted(
 // CHECK:         %[[R:.*]] = graph.range
-// CHECK-NEXT:    %[[A:.*]] = graph.shape_of %[[R]]
+// CHECK-NEXT:    %[[A:.*]] = graph.shape_of %[[R]] :
 // CHECK:         %[[S:.*]] = graph.slice
-// CHECK-NEXT:    %[[B:.*]] = graph.shape_of %[[S]] end 1
-// CHECK-NEXT:    func.return %[[A]], %[[B]]
+// CHECK-NEXT:    %[[B:.*]] = graph.shape_of %[[S]] end 1 :
+// CHECK-NEXT:    func.return %[[A]], %[[B]] :
 
 // -----
 
@@ -112,11 +112,11 @@ func.func @parts(%x: tensor<?x?x?xf32>) -> (tensor<2xi64>, tensor<i64>, tensor<2
 }
 // CHECK-LABEL: func.func @parts(
 // CHECK-NEXT:    %[[ALL:.*]] = graph.shape_of %x :
-// CHECK-NEXT:    %[[A:.*]] = graph.shape_of %x start 1 end 3
-// CHECK-NEXT:    %[[L:.*]] = graph.shape_of %x start 2 end 3
+// CHECK-NEXT:    %[[A:.*]] = graph.shape_of %x start 1 end 3 :
+// CHECK-NEXT:    %[[L:.*]] = graph.shape_of %x start 2 end 3 :
 // CHECK-NEXT:    %[[B:.*]] = graph.squeeze %[[L]] axes [0]
-// CHECK-NEXT:    %[[C:.*]] = graph.slice %[[ALL]]
-// CHECK-NEXT:    func.return %[[A]], %[[B]], %[[C]]
+// CHECK-NEXT:    %[[C:.*]] = graph.slice %[[ALL]] starts
+// CHECK-NEXT:    func.return %[[A]], %[[B]], %[[C]] :
 
 // -----
 
@@ -140,7 +140,7 @@ func.func @all_of_a_flattened_value(%x: tensor<?x?x3xi1>) -> tensor<?x?x1x3xi1> 
 }
 // CHECK-LABEL: func.func @all_of_a_flattened_value(
 // CHECK-NEXT:    %[[Y:.*]] = graph.unsqueeze %x axes [2] : tensor<?x?x3xi1> -> tensor<?x?x1x3xi1>
-// CHECK-NEXT:    func.return %[[Y]]
+// CHECK-NEXT:    func.return %[[Y]] :
 
 // -----
 
@@ -227,10 +227,10 @@ func.func @expanded(%x: tensor<?x1x4xf32>, %y: tensor<?x3xf32>) -> tensor<3xi64>
   func.return %1 : tensor<3xi64>
 }
 // CHECK-LABEL: func.func @expanded(
-// CHECK-DAG:     %[[X:.*]] = graph.shape_of %x end 1
-// CHECK-DAG:     %[[Y:.*]] = graph.shape_of %y end 1
-// CHECK:         %[[S:.*]] = graph.concat %[[X]], %[[Y]], %{{.*}} axis 0
-// CHECK-NEXT:    func.return %[[S]]
+// CHECK-DAG:     %[[X:.*]] = graph.shape_of %x end 1 :
+// CHECK-DAG:     %[[Y:.*]] = graph.shape_of %y end 1 :
+// CHECK:         %[[S:.*]] = graph.concat %[[X]], %[[Y]], %{{.*}} axis 0 :
+// CHECK-NEXT:    func.return %[[S]] :
 // -----
 
 // A dimension that is a number in every run stands in the types: of the op, of its users, of the
@@ -281,4 +281,4 @@ func.func @carried(%x: tensor<?x64xf32>, %y: tensor<?x?xf32>, %n: tensor<i64>) -
 // CHECK:         graph.loop {{.*}} -> (tensor<?x?xf32>)
 // CHECK:           graph.reshape %x {{.*}} -> tensor<?x4x16xf32>
 // CHECK-NEXT:      %[[SUM:.*]] = graph.reduce "sum" {{.*}} -> tensor<?x16xf32>
-// CHECK-NEXT:      graph.yield %going, %[[SUM]]
+// CHECK-NEXT:      graph.yield %going, %[[SUM]] :

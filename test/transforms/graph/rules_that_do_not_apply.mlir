@@ -10,7 +10,7 @@ func.func @main(%x: tensor<?x8xf16>) -> tensor<1x8xf16> {
 }
 // CHECK-LABEL: func.func @main(
 // CHECK-NEXT:  %[[W:.*]] = graph.constant #graph.weight<"prepared.0"> : tensor<1x4xf16>
-// CHECK-NEXT:  graph.matmul %[[W]], %x
+// CHECK-NEXT:  graph.matmul %[[W]], %x :
 
 // -----
 
@@ -21,8 +21,8 @@ func.func @main(%x: tensor<1x4x4x4xf32>, %w: tensor<4x4x3x3xf32>) -> tensor<1x4x
   func.return %1 : tensor<1x4x1x1xf32>
 }
 // CHECK-LABEL: func.func @main(
-// CHECK-NEXT:    %[[P:.*]] = graph.pad %x
-// CHECK-NEXT:    graph.conv %[[P]]
+// CHECK-NEXT:    %[[P:.*]] = graph.pad %x pads
+// CHECK-NEXT:    graph.conv %[[P]],
 
 // -----
 
@@ -33,5 +33,5 @@ func.func @main(%x: tensor<2x2xi32>) -> tensor<1x1xi32> {
   func.return %1 : tensor<1x1xi32>
 }
 // CHECK-LABEL: func.func @main(
-// CHECK-NEXT:    %[[M:.*]] = graph.reduce "mean" %x
-// CHECK-NEXT:    graph.reduce "mean" %[[M]]
+// CHECK-NEXT:    %[[M:.*]] = graph.reduce "mean" %x axes
+// CHECK-NEXT:    graph.reduce "mean" %[[M]] axes

@@ -9,9 +9,9 @@ func.func @commutative(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, 
   func.return %2, %3 : tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @commutative(
-// CHECK-NEXT:    %[[A:.*]] = graph.add %a, %b
-// CHECK-NEXT:    %[[E:.*]] = graph.exp %[[A]]
-// CHECK-NEXT:    func.return %[[E]], %[[E]]
+// CHECK-NEXT:    %[[A:.*]] = graph.add %a, %b :
+// CHECK-NEXT:    %[[E:.*]] = graph.exp %[[A]] :
+// CHECK-NEXT:    func.return %[[E]], %[[E]] :
 
 // -----
 
@@ -26,12 +26,12 @@ func.func @in_order(%a: tensor<4xf32>, %b: tensor<4xf32>, %i: tensor<4xi32>, %j:
   func.return %0, %1, %2, %3, %4, %5 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xi32>, tensor<4xi32>
 }
 // CHECK-LABEL: func.func @in_order(
-// CHECK-NEXT:    %0 = graph.sub %a, %b
-// CHECK-NEXT:    %1 = graph.sub %b, %a
-// CHECK-NEXT:    %2 = graph.maximum %a, %b
-// CHECK-NEXT:    %3 = graph.maximum %b, %a
-// CHECK-NEXT:    %4 = graph.maximum %i, %j
-// CHECK-NEXT:    func.return %0, %1, %2, %3, %4, %4
+// CHECK-NEXT:    %0 = graph.sub %a, %b :
+// CHECK-NEXT:    %1 = graph.sub %b, %a :
+// CHECK-NEXT:    %2 = graph.maximum %a, %b :
+// CHECK-NEXT:    %3 = graph.maximum %b, %a :
+// CHECK-NEXT:    %4 = graph.maximum %i, %j :
+// CHECK-NEXT:    func.return %0, %1, %2, %3, %4, %4 :
 
 // -----
 
@@ -45,10 +45,10 @@ func.func @compare(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xi1>, tenso
   func.return %0, %1, %2, %3, %4 : tensor<4xi1>, tensor<4xi1>, tensor<4xi1>, tensor<4xi1>, tensor<4xi1>
 }
 // CHECK-LABEL: func.func @compare(
-// CHECK-NEXT:    %0 = graph.compare "gt" %a, %b
-// CHECK-NEXT:    %1 = graph.compare "lt" %a, %b
-// CHECK-NEXT:    %2 = graph.compare "eq" %a, %b
-// CHECK-NEXT:    func.return %0, %0, %1, %2, %2
+// CHECK-NEXT:    %0 = graph.compare "gt" %a, %b :
+// CHECK-NEXT:    %1 = graph.compare "lt" %a, %b :
+// CHECK-NEXT:    %2 = graph.compare "eq" %a, %b :
+// CHECK-NEXT:    func.return %0, %0, %1, %2, %2 :
 
 // -----
 
@@ -68,7 +68,7 @@ func.func @attributes(%x: tensor<2x3xf32>) -> (tensor<3x2xf32>, tensor<2x3xf32>,
 // CHECK-NEXT:    graph.constant dense<0.000000e+00>
 // CHECK-NEXT:    graph.constant dense<-0.000000e+00>
 // CHECK-NEXT:    %[[W:.*]] = graph.constant #graph.weight<"w">
-// CHECK-NEXT:    func.return %{{.*}}, %[[W]], %[[W]]
+// CHECK-NEXT:    func.return %{{.*}}, %[[W]], %[[W]] :
 
 // -----
 
@@ -89,16 +89,16 @@ func.func @scopes(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4
   func.return %1, %2 : tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @scopes(
-// CHECK-NEXT:    %[[E:.*]] = graph.exp %x
+// CHECK-NEXT:    %[[E:.*]] = graph.exp %x :
 // CHECK-NEXT:    graph.if
-// CHECK-NEXT:      graph.neg %[[E]]
+// CHECK-NEXT:      graph.neg %[[E]] :
 // CHECK-NEXT:      graph.yield
 // CHECK-NEXT:    } else {
-// CHECK-NEXT:      graph.neg %[[E]]
+// CHECK-NEXT:      graph.neg %[[E]] :
 // CHECK-NEXT:      graph.sqrt
 // CHECK-NEXT:      graph.yield
 // CHECK-NEXT:    }
-// CHECK-NEXT:    graph.neg %[[E]]
+// CHECK-NEXT:    graph.neg %[[E]] :
 
 // -----
 
@@ -129,12 +129,12 @@ func.func @bodies(%c: tensor<i1>, %n: tensor<i64>, %x: tensor<4xf32>) -> (tensor
 }
 // CHECK-LABEL: func.func @bodies(
 // CHECK-NEXT:    %[[A:.*]] = graph.loop
-// CHECK-NEXT:      graph.add %s, %x
+// CHECK-NEXT:      graph.add %s, %x :
 // CHECK:         %[[B:.*]] = graph.loop
-// CHECK-NEXT:      graph.add %u, %u
+// CHECK-NEXT:      graph.add %u, %u :
 // CHECK:         %[[C:.*]] = graph.if
-// CHECK-NEXT:      graph.yield %[[B]]
-// CHECK:         func.return %[[A]], %[[A]], %[[B]], %[[C]]
+// CHECK-NEXT:      graph.yield %[[B]] :
+// CHECK:         func.return %[[A]], %[[A]], %[[B]], %[[C]] :
 
 // -----
 
@@ -157,9 +157,9 @@ func.func @fused(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf
   func.return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @fused(
-// CHECK-NEXT:    %[[E:.*]] = graph.exp %x
+// CHECK-NEXT:    %[[E:.*]] = graph.exp %x :
 // CHECK-NEXT:    %[[F:.*]] = fused_op.region(%x)
 // CHECK-NEXT:    ^{{.*}}(%a: tensor<4xf32>):
-// CHECK-NEXT:      %[[I:.*]] = graph.exp %a
-// CHECK-NEXT:      graph.mul %[[I]], %[[I]]
-// CHECK:         func.return %[[E]], %[[F]], %[[F]]
+// CHECK-NEXT:      %[[I:.*]] = graph.exp %a :
+// CHECK-NEXT:      graph.mul %[[I]], %[[I]] :
+// CHECK:         func.return %[[E]], %[[F]], %[[F]] :

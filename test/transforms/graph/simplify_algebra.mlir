@@ -15,12 +15,12 @@ func.func @signs(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor
   func.return %0, %1, %2, %4, %5 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @signs(
-// CHECK-DAG: graph.sub %x, %y
-// CHECK-DAG: graph.add %x, %y
-// CHECK-DAG: graph.mul %x, %y
+// CHECK-DAG: graph.sub %x, %y :
+// CHECK-DAG: graph.add %x, %y :
+// CHECK-DAG: graph.mul %x, %y :
 // CHECK-DAG: %[[C:.*]] = graph.constant dense<-3.000000e+00>
-// CHECK-DAG: graph.mul %[[C]], %x
-// CHECK-DAG: graph.abs %x
+// CHECK-DAG: graph.mul %[[C]], %x :
+// CHECK-DAG: graph.abs %x :
 // CHECK-NOT: graph.neg
 
 // -----
@@ -39,10 +39,10 @@ func.func @quotients(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor
 }
 // CHECK-LABEL: func.func @quotients(
 // CHECK-DAG: %[[C:.*]] = graph.constant dense<-1.250000e-01>
-// CHECK-DAG: graph.mul %x, %[[C]]
-// CHECK: graph.div %x
-// CHECK: graph.div %x
-// CHECK: graph.reciprocal %x
+// CHECK-DAG: graph.mul %x, %[[C]] :
+// CHECK: graph.div %x,
+// CHECK: graph.div %x,
+// CHECK: graph.reciprocal %x :
 
 // -----
 
@@ -58,11 +58,11 @@ func.func @powers(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4x
   func.return %0, %1, %2, %3 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @powers(
-// CHECK: %[[S:.*]] = graph.mul %x, %x
-// CHECK: %[[T:.*]] = graph.mul %x, %x
-// CHECK: graph.mul %x, %[[T]]
-// LOOSE: graph.sqrt %[[S]]
-// CHECK: graph.pow %x
+// CHECK: %[[S:.*]] = graph.mul %x, %x :
+// CHECK: %[[T:.*]] = graph.mul %x, %x :
+// CHECK: graph.mul %x, %[[T]] :
+// LOOSE: graph.sqrt %[[S]] :
+// CHECK: graph.pow %x,
 // LOOSE-NOT: graph.pow
 
 // -----
@@ -77,9 +77,9 @@ func.func @integers(%x: tensor<4xi32>, %y: tensor<4xui8>) -> (tensor<4xi32>, ten
   func.return %0, %1, %2 : tensor<4xi32>, tensor<4xi32>, tensor<4xui8>
 }
 // CHECK-LABEL: func.func @integers(
-// CHECK-DAG: graph.and %x
+// CHECK-DAG: graph.and %x,
 // CHECK-DAG: graph.mod %x, {{.*}} {fmod = true}
-// CHECK-DAG: graph.shift %y
+// CHECK-DAG: graph.shift %y,
 
 // -----
 
@@ -97,7 +97,7 @@ func.func @limits(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4x
   func.return %0, %3, %4 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @limits(
-// CHECK: %[[R:.*]] = graph.relu %x
+// CHECK: %[[R:.*]] = graph.relu %x :
 // CHECK: graph.clamp %x low({{.*}}) high(
 // CHECK: graph.clamp
 // LOOSE-SAME: %x low({{.*}}) high(
@@ -120,11 +120,11 @@ func.func @logic(%x: tensor<4xf32>, %c: tensor<4xi1>, %d: tensor<4xi1>) -> (tens
   func.return %0, %2, %3, %6 : tensor<4xi1>, tensor<4xi1>, tensor<4xi1>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @logic(
-// CHECK: %[[N:.*]] = graph.is_nan %x
-// CHECK: %[[O:.*]] = graph.or %c, %d
-// CHECK: %[[M:.*]] = graph.neg %x
-// CHECK: %[[S:.*]] = graph.select %c, %[[M]], %x
-// CHECK: func.return %[[N]], %c, %[[O]], %[[S]]
+// CHECK: %[[N:.*]] = graph.is_nan %x :
+// CHECK: %[[O:.*]] = graph.or %c, %d :
+// CHECK: %[[M:.*]] = graph.neg %x :
+// CHECK: %[[S:.*]] = graph.select %c, %[[M]], %x :
+// CHECK: func.return %[[N]], %c, %[[O]], %[[S]] :
 
 // -----
 
@@ -141,9 +141,9 @@ func.func @comparisons(%x: tensor<4xf32>, %i: tensor<4xi8>) -> (tensor<4xi1>, te
 }
 // CHECK-LABEL: func.func @comparisons(
 // CHECK-DAG: graph.constant dense<false>
-// CHECK-DAG: %[[L:.*]] = graph.compare "lt" %x
-// CHECK-DAG: graph.not %[[L]]
-// CHECK-DAG: graph.compare "ge" %i
+// CHECK-DAG: %[[L:.*]] = graph.compare "lt" %x,
+// CHECK-DAG: graph.not %[[L]] :
+// CHECK-DAG: graph.compare "ge" %i,
 
 // -----
 
@@ -158,10 +158,10 @@ func.func @conversions(%x: tensor<4xf16>, %i: tensor<4xi64>) -> (tensor<4xi8>, t
   func.return %1, %3, %5 : tensor<4xi8>, tensor<4xi16>, tensor<4xf16>
 }
 // CHECK-LABEL: func.func @conversions(
-// CHECK: graph.cast %x to i8
-// CHECK: graph.cast %i to i16
-// CHECK: %[[F:.*]] = graph.cast %i to f32
-// CHECK: graph.cast %[[F]] to f16
+// CHECK: graph.cast %x to i8 :
+// CHECK: graph.cast %i to i16 :
+// CHECK: %[[F:.*]] = graph.cast %i to f32 :
+// CHECK: graph.cast %[[F]] to f16 :
 
 // -----
 
@@ -179,8 +179,8 @@ func.func @constants(%x: tensor<4xf32>, %i: tensor<4xi32>) -> (tensor<4xf32>, te
 // CHECK-LABEL: func.func @constants(
 // CHECK-DAG: graph.constant dense<10> : tensor<i32>
 // LOOSE-DAG: %[[P:.*]] = graph.constant dense<[3.000000e+00, 6.000000e+00, 9.000000e+00, 1.200000e+01]>
-// LOOSE-DAG: graph.mul %x, %[[P]]
-// CHECK-DAG: graph.add %i
+// LOOSE-DAG: graph.mul %x, %[[P]] :
+// CHECK-DAG: graph.add %i,
 
 // -----
 
@@ -240,7 +240,7 @@ func.func @dynamic(%x: tensor<?xf32>, %y: tensor<?xf32>) -> (tensor<?xf32>, tens
   func.return %1, %2 : tensor<?xf32>, tensor<?xi1>
 }
 // CHECK-LABEL: func.func @dynamic(
-// CHECK: graph.sub %x, %y
+// CHECK: graph.sub %x, %y :
 // CHECK: graph.compare "lt"
 
 // -----
@@ -254,10 +254,10 @@ func.func @zeros(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   func.return %1, %3 : tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @zeros(
-// CHECK-NEXT:  %[[R:.*]] = graph.relu %x
-// CHECK-NEXT:  %[[A:.*]] = graph.abs %[[R]]
-// CHECK-NEXT:  %[[E:.*]] = graph.exp %x
-// CHECK-NEXT:  func.return %[[A]], %[[E]]
+// CHECK-NEXT:  %[[R:.*]] = graph.relu %x :
+// CHECK-NEXT:  %[[A:.*]] = graph.abs %[[R]] :
+// CHECK-NEXT:  %[[E:.*]] = graph.exp %x :
+// CHECK-NEXT:  func.return %[[A]], %[[E]] :
 
 // -----
 
@@ -271,7 +271,7 @@ func.func @kept_apart(%x: tensor<4xui8>, %y: tensor<4x1xf32>) -> (tensor<4xui8>,
 }
 // CHECK-LABEL: func.func @kept_apart(
 // CHECK-NEXT: %[[N:.*]] = graph.neg
-// LOOSE-NEXT: func.return %[[N]], %y
+// LOOSE-NEXT: func.return %[[N]], %y :
 
 // -----
 
@@ -307,6 +307,6 @@ func.func @filled() -> (tensor<8192x8192xi32>, tensor<8192x8192xbf16>) {
   func.return %1, %3 : tensor<8192x8192xi32>, tensor<8192x8192xbf16>
 }
 // CHECK-LABEL: func.func @filled(
-// CHECK-DAG: graph.fill 0 : i32
-// CHECK-DAG: graph.fill 1.000000e-01 : f32
+// CHECK-DAG: graph.fill 0 : i32 shape
+// CHECK-DAG: graph.fill 1.000000e-01 : f32 shape
 // CHECK-COUNT-1: graph.cast

@@ -19,8 +19,8 @@ func.func @constant(%x: tensor<4xf32>, %n: tensor<i64>) -> tensor<4xf32> {
   func.return %0 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @constant(
-// CHECK-NEXT:    %[[S:.*]] = graph.sin %x
-// CHECK-NEXT:    func.return %[[S]]
+// CHECK-NEXT:    %[[S:.*]] = graph.sin %x :
+// CHECK-NEXT:    func.return %[[S]] :
 
 // -----
 
@@ -68,7 +68,7 @@ func.func @known(%c: tensor<i1>, %n: tensor<i64>, %x: tensor<4xf32>) -> tensor<4
   func.return %0 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @known(
-// CHECK:         graph.if %c
+// CHECK:         graph.if %c :
 // CHECK-NEXT:      graph.loop
 // CHECK-NEXT:        graph.exp
 // CHECK-NEXT:        graph.yield
@@ -97,8 +97,8 @@ func.func @unknown(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<
   func.return %0, %2 : tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @unknown(
-// CHECK:         graph.if %c
-// CHECK:         graph.if %c
+// CHECK:         graph.if %c :
+// CHECK:         graph.if %c :
 
 // -----
 
@@ -131,14 +131,14 @@ func.func @common(%c: tensor<i1>, %d: tensor<i1>, %x: tensor<4xf32>) -> (tensor<
   func.return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @common(
-// CHECK-NEXT:    %[[A:.*]] = graph.exp %x
-// CHECK-NEXT:    %[[B:.*]] = graph.add %x, %[[A]]
-// CHECK-NEXT:    %[[I:.*]] = graph.if %d
-// CHECK-NEXT:      graph.tanh %[[B]]
+// CHECK-NEXT:    %[[A:.*]] = graph.exp %x :
+// CHECK-NEXT:    %[[B:.*]] = graph.add %x, %[[A]] :
+// CHECK-NEXT:    %[[I:.*]] = graph.if %d :
+// CHECK-NEXT:      graph.tanh %[[B]] :
 // CHECK:         %[[E:.*]] = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
-// CHECK-NEXT:      graph.sin %[[B]]
-// CHECK:           graph.cos %[[B]]
-// CHECK:         func.return %[[B]], %[[E]], %[[I]]
+// CHECK-NEXT:      graph.sin %[[B]] :
+// CHECK:           graph.cos %[[B]] :
+// CHECK:         func.return %[[B]], %[[E]], %[[I]] :
 
 // -----
 
@@ -157,8 +157,8 @@ func.func @same(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
 }
 // CHECK-LABEL: func.func @same(
 // CHECK-NEXT:    %[[W:.*]] = graph.constant
-// CHECK-NEXT:    %[[A:.*]] = graph.add %x, %[[W]]
-// CHECK-NEXT:    func.return %[[A]]
+// CHECK-NEXT:    %[[A:.*]] = graph.add %x, %[[W]] :
+// CHECK-NEXT:    func.return %[[A]] :
 
 // -----
 
@@ -175,9 +175,9 @@ func.func @results(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<
   func.return %0, %1, %2, %3 : tensor<4xf32>, tensor<4xf32>, tensor<i1>, tensor<i1>
 }
 // CHECK-LABEL: func.func @results(
-// CHECK-NEXT:    %[[N:.*]] = graph.not %c
+// CHECK-NEXT:    %[[N:.*]] = graph.not %c :
 // CHECK-NEXT:    %[[R:.*]] = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
-// CHECK:         func.return %[[R]], %[[R]], %c, %[[N]]
+// CHECK:         func.return %[[R]], %[[R]], %c, %[[N]] :
 
 // -----
 
@@ -194,10 +194,10 @@ func.func @alone(%c: tensor<i1>, %k: tensor<i64>, %x: tensor<4xf32>) -> tensor<f
 }
 // CHECK-LABEL: func.func @alone(
 // CHECK-NEXT:    %[[Z:.*]] = graph.constant
-// CHECK-NEXT:    graph.if %c
+// CHECK-NEXT:    graph.if %c :
 // CHECK-NEXT:      graph.gather
 // CHECK:         } else {
-// CHECK-NEXT:      graph.yield %[[Z]]
+// CHECK-NEXT:      graph.yield %[[Z]] :
 
 // -----
 
@@ -225,11 +225,11 @@ func.func @case(%i: tensor<i64>, %x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %0 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @case(
-// CHECK:         %[[E:.*]] = graph.exp %x
+// CHECK:         %[[E:.*]] = graph.exp %x :
 // CHECK-NOT:     graph.exp
-// CHECK:         graph.yield %[[E]]
-// CHECK:         graph.sin %[[E]]
-// CHECK:         graph.cos %[[E]]
+// CHECK:         graph.yield %[[E]] :
+// CHECK:         graph.sin %[[E]] :
+// CHECK:         graph.cos %[[E]] :
 
 // -----
 
@@ -256,8 +256,8 @@ func.func @known_case(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 // CHECK-LABEL: func.func @known_case(
 // CHECK-NOT:     graph.if
-// CHECK:         %[[S:.*]] = graph.sin %x
-// CHECK-NEXT:    func.return %[[S]]
+// CHECK:         %[[S:.*]] = graph.sin %x :
+// CHECK-NEXT:    func.return %[[S]] :
 
 // -----
 
@@ -277,10 +277,10 @@ func.func @twice_in_a_branch(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32
   func.return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @twice_in_a_branch(
-// CHECK-NEXT:    %[[E:.*]] = graph.exp %x
-// CHECK-NEXT:    %[[N:.*]] = graph.neg %[[E]]
+// CHECK-NEXT:    %[[E:.*]] = graph.exp %x :
+// CHECK-NEXT:    %[[N:.*]] = graph.neg %[[E]] :
 // CHECK-NEXT:    graph.if
-// CHECK-NEXT:      graph.sin %[[N]]
+// CHECK-NEXT:      graph.sin %[[N]] :
 // CHECK-NOT:     graph.exp
 
 // -----
@@ -305,9 +305,9 @@ func.func @case(%j: tensor<i64>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4x
   func.return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @case(
-// CHECK:         %[[S:.*]] = graph.sin %x
+// CHECK:         %[[S:.*]] = graph.sin %x :
 // CHECK:         %[[C:.*]] = graph.case
-// CHECK:         func.return %[[S]], %[[C]]
+// CHECK:         func.return %[[S]], %[[C]] :
 
 // -----
 
@@ -328,8 +328,8 @@ func.func @hoist_of_three(%i: tensor<i64>, %x: tensor<4xf32>) -> (tensor<4xf32>,
   func.return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @hoist_of_three(
-// CHECK-NEXT:    %[[A:.*]] = graph.exp %x
+// CHECK-NEXT:    %[[A:.*]] = graph.exp %x :
 // CHECK-NEXT:    %[[C:.*]] = graph.case %i : tensor<i64> -> (tensor<4xf32>) {
-// CHECK-NEXT:      graph.sin %[[A]]
-// CHECK:           graph.sin %[[A]]
-// CHECK:         func.return %[[C]], %[[A]]
+// CHECK-NEXT:      graph.sin %[[A]] :
+// CHECK:           graph.sin %[[A]] :
+// CHECK:         func.return %[[C]], %[[A]] :

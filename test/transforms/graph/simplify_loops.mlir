@@ -18,7 +18,7 @@ func.func @idle(%n: tensor<i64>, %x: tensor<4xf32>, %y: tensor<?xf32>) -> (tenso
 // CHECK-SAME:    -> (tensor<4xf32>, tensor<0x4xf32>, tensor<0x0xf32>)
 // CHECK-NEXT:    %[[S:.*]] = graph.constant dense<> : tensor<0x4xf32>
 // CHECK-NEXT:    %[[T:.*]] = graph.constant dense<> : tensor<0x0xf32>
-// CHECK-NEXT:    func.return %x, %[[S]], %[[T]]
+// CHECK-NEXT:    func.return %x, %[[S]], %[[T]] :
 
 // -----
 
@@ -41,10 +41,10 @@ func.func @once(%n: tensor<i64>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<?x
 // CHECK-LABEL: func.func @once(
 // CHECK-SAME:    -> (tensor<4xf32>, tensor<1x4xf32>, tensor<4xf32>, tensor<i64>)
 // CHECK-NEXT:    %[[C:.*]] = graph.constant dense<7> : tensor<i64>
-// CHECK-NEXT:    %[[E:.*]] = graph.exp %x
+// CHECK-NEXT:    %[[E:.*]] = graph.exp %x :
 // CHECK-NEXT:    %[[R:.*]] = graph.unsqueeze %[[E]] axes [0]
-// CHECK-NEXT:    %[[S:.*]] = graph.sin %x
-// CHECK-NEXT:    func.return %[[E]], %[[R]], %[[S]], %[[C]]
+// CHECK-NEXT:    %[[S:.*]] = graph.sin %x :
+// CHECK-NEXT:    func.return %[[E]], %[[R]], %[[S]], %[[C]] :
 
 // -----
 
@@ -85,10 +85,10 @@ func.func @unchanged(%n: tensor<i64>, %x: tensor<4xf32>, %y: tensor<4xf32>) -> (
 }
 // CHECK-LABEL: func.func @unchanged(
 // CHECK-NEXT:    %[[L:.*]] = graph.loop (%i, %go) trip %n : tensor<i64> carry (%a = %x : tensor<4xf32>) -> (tensor<4xf32>) {
-// CHECK-NEXT:      %[[E:.*]] = graph.add %a, %y
-// CHECK-NEXT:      graph.yield %go, %[[E]]
+// CHECK-NEXT:      %[[E:.*]] = graph.add %a, %y :
+// CHECK-NEXT:      graph.yield %go, %[[E]] :
 // CHECK-NEXT:    }
-// CHECK-NEXT:    func.return %[[L]], %y, %y
+// CHECK-NEXT:    func.return %[[L]], %y, %y :
 
 // -----
 
@@ -101,7 +101,7 @@ func.func @changed_once(%n: tensor<i64>, %x: tensor<4xf32>, %y: tensor<4xf32>) -
 }
 // CHECK-LABEL: func.func @changed_once(
 // CHECK-NEXT:    %[[L:.*]] = graph.loop
-// CHECK:         func.return %[[L]]
+// CHECK:         func.return %[[L]] :
 
 // -----
 
@@ -115,8 +115,8 @@ func.func @equal(%n: tensor<i64>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4
 }
 // CHECK-LABEL: func.func @equal(
 // CHECK-NEXT:    %[[A:.*]], %[[S:.*]] = graph.loop (%i, %go) trip %n : tensor<i64> carry (%a = %x : tensor<4xf32>) -> (tensor<4xf32>, tensor<?x4xf32>) {
-// CHECK-NEXT:      graph.add %a, %a
-// CHECK:         func.return %[[A]], %[[A]], %[[S]], %[[S]]
+// CHECK-NEXT:      graph.add %a, %a :
+// CHECK:         func.return %[[A]], %[[A]], %[[S]], %[[S]] :
 
 // -----
 
@@ -140,16 +140,16 @@ func.func @invariant(%n: tensor<i64>, %k: tensor<i64>, %x: tensor<4xf32>, %y: te
   func.return %0, %1 : tensor<f32>, tensor<f32>
 }
 // CHECK-LABEL: func.func @invariant(
-// CHECK:         %[[E:.*]] = graph.exp %x
+// CHECK:         %[[E:.*]] = graph.exp %x :
 // CHECK-NEXT:    graph.loop
-// CHECK-NEXT:      graph.gather %[[E]]
+// CHECK-NEXT:      graph.gather %[[E]],
 // CHECK-NEXT:      graph.div
 // CHECK-NEXT:      graph.yield
 // CHECK-NEXT:    }
-// CHECK-NEXT:    %[[S:.*]] = graph.sin %y
-// CHECK-NEXT:    %[[G:.*]] = graph.gather %[[S]]
+// CHECK-NEXT:    %[[S:.*]] = graph.sin %y :
+// CHECK-NEXT:    %[[G:.*]] = graph.gather %[[S]],
 // CHECK-NEXT:    graph.loop
-// CHECK-NEXT:      graph.div %[[G]]
+// CHECK-NEXT:      graph.div %[[G]],
 
 // -----
 
@@ -174,11 +174,11 @@ func.func @invariant_branch(%n: tensor<i64>, %c: tensor<i1>, %x: tensor<4xf32>, 
   func.return %1 : tensor<?xf32>
 }
 // CHECK-LABEL: func.func @invariant_branch(
-// CHECK:         %[[F:.*]] = graph.if %c
+// CHECK:         %[[F:.*]] = graph.if %c :
 // CHECK:         graph.loop
-// CHECK-NEXT:      graph.div %[[F]]
+// CHECK-NEXT:      graph.div %[[F]],
 // CHECK:         graph.loop
-// CHECK-NEXT:      graph.add %y, %x
+// CHECK-NEXT:      graph.add %y, %x :
 
 // -----
 
@@ -199,8 +199,8 @@ func.func @counts(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<?x4xf32>) {
 // CHECK-LABEL: func.func @counts(
 // CHECK-NEXT:    %[[N:.*]] = graph.constant dense<5> : tensor<i64>
 // CHECK-NEXT:    graph.loop (%i, %go) trip %[[N]] : tensor<i64> carry (%a = %x : tensor<4xf32>) -> (tensor<4xf32>, tensor<5x4xf32>) {
-// CHECK-NEXT:      %[[B:.*]] = graph.exp %a
-// CHECK-NEXT:      graph.yield %go, %[[B]], %[[B]]
+// CHECK-NEXT:      %[[B:.*]] = graph.exp %a :
+// CHECK-NEXT:      graph.yield %go, %[[B]], %[[B]] :
 
 // -----
 
@@ -222,7 +222,7 @@ func.func @unrolls(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<?xi64>) {
 }
 // CHECK-LABEL: func.func @unrolls(
 // CHECK-NEXT:    %[[S:.*]] = graph.constant dense<[0, 1, 4]> : tensor<3xi64>
-// CHECK-NEXT:    func.return %x, %[[S]]
+// CHECK-NEXT:    func.return %x, %[[S]] :
 
 // -----
 
@@ -251,9 +251,9 @@ func.func @unrolls_small(%x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %0 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @unrolls_small(
-// CHECK-NEXT:    %[[A:.*]] = graph.exp %x
-// CHECK-NEXT:    %[[B:.*]] = graph.exp %[[A]]
-// CHECK-NEXT:    func.return %[[B]]
+// CHECK-NEXT:    %[[A:.*]] = graph.exp %x :
+// CHECK-NEXT:    %[[B:.*]] = graph.exp %[[A]] :
+// CHECK-NEXT:    func.return %[[B]] :
 
 // -----
 
@@ -275,10 +275,10 @@ func.func @nested(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   func.return %0 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @nested(
-// CHECK:         %[[S:.*]] = graph.sin %y
+// CHECK:         %[[S:.*]] = graph.sin %y :
 // CHECK-NEXT:    %[[L:.*]] = graph.loop (%j, %on) trip %{{.*}} : tensor<i64> carry (%b = %x : tensor<4xf32>) -> (tensor<4xf32>) {
-// CHECK-NEXT:      graph.add %b, %[[S]]
+// CHECK-NEXT:      graph.add %b, %[[S]] :
 // CHECK-NEXT:      graph.exp
-// CHECK-NEXT:      graph.yield %on
+// CHECK-NEXT:      graph.yield %on,
 // CHECK-NEXT:    }
-// CHECK-NEXT:    func.return %[[L]]
+// CHECK-NEXT:    func.return %[[L]] :

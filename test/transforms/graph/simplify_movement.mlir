@@ -10,7 +10,7 @@ func.func @views(%x: tensor<2x3x4xf32>) -> (tensor<4x6xf32>, tensor<2x3x4xf32>) 
 }
 // CHECK-LABEL: func.func @views(
 // CHECK-NEXT:   %[[R:.*]] = graph.reshape %x shape [4, 6]
-// CHECK-NEXT:   func.return %[[R]], %x
+// CHECK-NEXT:   func.return %[[R]], %x :
 
 // -----
 
@@ -26,9 +26,9 @@ func.func @dynamic_views(%x: tensor<?x3x4xf32>, %y: tensor<?x?xf32>) -> (tensor<
 }
 // CHECK-LABEL: func.func @dynamic_views(
 // CHECK-DAG: %[[A:.*]] = graph.reshape %x shape [-1, 12]
-// CHECK-DAG: %[[U:.*]] = graph.unsqueeze %y
+// CHECK-DAG: %[[U:.*]] = graph.unsqueeze %y axes
 // CHECK-DAG: %[[B:.*]] = graph.reshape %[[U]] shape [-1, 0]
-// CHECK: func.return %[[A]], %y, %[[B]]
+// CHECK: func.return %[[A]], %y, %[[B]] :
 
 // -----
 
@@ -43,7 +43,7 @@ func.func @transposes(%x: tensor<?x?x4xf32>, %y: tensor<1x3x4xf32>) -> (tensor<4
 // CHECK-LABEL: func.func @transposes(
 // CHECK-NEXT: %[[A:.*]] = graph.transpose %x permutation [2, 0, 1]
 // CHECK-NEXT: %[[B:.*]] = graph.reshape %y shape [3, 1, 4]
-// CHECK-NEXT: func.return %[[A]], %x, %[[B]]
+// CHECK-NEXT: func.return %[[A]], %x, %[[B]] :
 
 // -----
 
@@ -57,7 +57,7 @@ func.func @keys(%x: tensor<2x16x4x8xf32>) -> tensor<2x4x8x16xf32> {
 }
 // CHECK-LABEL: func.func @keys(
 // CHECK-NEXT: %[[T:.*]] = graph.transpose %x permutation [0, 2, 3, 1]
-// CHECK-NEXT: func.return %[[T]]
+// CHECK-NEXT: func.return %[[T]] :
 
 // -----
 
@@ -75,7 +75,7 @@ func.func @through_views(%x: tensor<2x3x4xf32>, %y: tensor<2x3x5xf32>) -> (tenso
 // CHECK-NEXT: %[[A:.*]] = graph.reshape %x shape [6, 4]
 // CHECK-NEXT: %[[T:.*]] = graph.transpose %y permutation [1, 2, 0]
 // CHECK-NEXT: %[[B:.*]] = graph.reshape %[[T]] shape [3, 10]
-// CHECK-NEXT: func.return %[[A]], %[[B]]
+// CHECK-NEXT: func.return %[[A]], %[[B]] :
 
 // -----
 
@@ -122,7 +122,7 @@ func.func @slice_of_concat(%x: tensor<2x4xf32>, %y: tensor<2x3xf32>, %z: tensor<
 // CHECK-DAG: %[[C:.*]] = graph.concat
 // CHECK-DAG: %[[A:.*]] = graph.slice %y starts [1] ends [3]
 // CHECK-DAG: %[[B:.*]] = graph.slice %[[C]] starts [6]
-// CHECK: func.return %y, %[[A]], %[[B]]
+// CHECK: func.return %y, %[[A]], %[[B]] :
 
 // -----
 
@@ -136,9 +136,9 @@ func.func @split_concat(%x: tensor<2x6xf32>, %y: tensor<2x4xf32>) -> (tensor<2x6
   func.return %2, %5, %3, %7 : tensor<2x6xf32>, tensor<2x4xf32>, tensor<2x10xf32>, tensor<2x2xf32>
 }
 // CHECK-LABEL: func.func @split_concat(
-// CHECK-DAG: %[[C:.*]] = graph.concat %x, %y
+// CHECK-DAG: %[[C:.*]] = graph.concat %x, %y axis
 // CHECK-DAG: %[[S:.*]] = graph.slice %y starts [2] ends [4]
-// CHECK: func.return %x, %y, %[[C]], %[[S]]
+// CHECK: func.return %x, %y, %[[C]], %[[S]] :
 
 // -----
 
@@ -153,8 +153,8 @@ func.func @concats(%x: tensor<8x2xf32>, %e: tensor<0x2xf32>, %y: tensor<1x2xf32>
 }
 // CHECK-LABEL: func.func @concats(
 // CHECK-NEXT: %[[S:.*]] = graph.slice %x starts [1] ends [5]
-// CHECK-NEXT: %[[C:.*]] = graph.concat %[[S]], %y, %y axis 0
-// CHECK-NEXT: func.return %[[C]]
+// CHECK-NEXT: %[[C:.*]] = graph.concat %[[S]], %y, %y axis 0 :
+// CHECK-NEXT: func.return %[[C]] :
 
 // -----
 
@@ -168,7 +168,7 @@ func.func @pads(%x: tensor<1x2x4x4xf32>, %w: tensor<2x2x3x3xf32>) -> tensor<1x2x
 }
 // CHECK-LABEL: func.func @pads(
 // CHECK-NEXT: %[[C:.*]] = graph.conv %x, %w pads [3, 2, 2, 2]
-// CHECK-NEXT: func.return %[[C]]
+// CHECK-NEXT: func.return %[[C]] :
 
 // -----
 
@@ -198,11 +198,11 @@ func.func @broadcasts(%x: tensor<4x1xf32>, %y: tensor<4x3xf32>, %z: tensor<1x3xf
   func.return %1, %3, %6 : tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>
 }
 // CHECK-LABEL: func.func @broadcasts(
-// CHECK: graph.add %x, %y
-// CHECK: graph.mul %x, %z
-// CHECK: %[[B:.*]] = graph.broadcast_to %z
-// CHECK: %[[T:.*]] = graph.tile %[[B]]
-// CHECK: graph.exp %[[T]]
+// CHECK: graph.add %x, %y :
+// CHECK: graph.mul %x, %z :
+// CHECK: %[[B:.*]] = graph.broadcast_to %z shape
+// CHECK: %[[T:.*]] = graph.tile %[[B]] repeats
+// CHECK: graph.exp %[[T]] :
 
 // -----
 
@@ -215,7 +215,7 @@ func.func @broadcast_later(%x: tensor<4x1xf32>) -> tensor<4x3xf32> {
   func.return %2 : tensor<4x3xf32>
 }
 // CHECK-LABEL: func.func @broadcast_later(
-// CHECK: graph.exp %x
+// CHECK: graph.exp %x :
 // CHECK: %[[M:.*]] = graph.mul
 // CHECK: graph.broadcast_to %[[M]] shape [4, 3]
 
@@ -237,7 +237,7 @@ func.func @gathers(%x: tensor<2x6xf32>) -> (tensor<2xf32>, tensor<2x3xf32>, tens
 // CHECK: %[[S:.*]] = graph.slice %x starts [5] ends [6] axes [1]
 // CHECK: graph.reshape %[[S]] shape [2]
 // CHECK: graph.slice %x starts [4] ends [-8] axes [1] steps [-2]
-// CHECK: graph.gather %x
+// CHECK: graph.gather %x,
 // CHECK: graph.reshape %x shape [2, 1, 6]
 
 // -----
@@ -257,9 +257,9 @@ func.func @one_index(%x: tensor<8x6x4xf32>, %i: tensor<3x5xi64>, %j: tensor<?x1x
 // CHECK-NEXT:    %[[J:.*]] = graph.squeeze %j axes [1]
 // CHECK-NEXT:    graph.gather %x, %[[J]] : (tensor<8x6x4xf32>, tensor<?xi64>)
 // CHECK-NEXT:    %[[B:.*]] = graph.squeeze %b axes [0, 2]
-// CHECK-NEXT:    graph.gather %y, %[[B]] axis 1
-// CHECK-NEXT:    graph.gather_nd %x, %c batch_dims 1
-// CHECK-NEXT:    graph.gather_nd %x, %d
+// CHECK-NEXT:    graph.gather %y, %[[B]] axis 1 :
+// CHECK-NEXT:    graph.gather_nd %x, %c batch_dims 1 :
+// CHECK-NEXT:    graph.gather_nd %x, %d :
 
 // -----
 
@@ -277,8 +277,8 @@ func.func @repeated(%x: tensor<2x1x4xf32>, %y: tensor<2x3x4xf32>) -> (tensor<2x3
 // CHECK:         %[[A:.*]] = graph.broadcast_to %x shape [2, 3, 4]
 // CHECK-NEXT:    %[[B:.*]] = graph.broadcast_to %x shape [2, 3, 4]
 // CHECK-NEXT:    %[[C:.*]] = graph.tile %y repeats [1, 2, 1]
-// CHECK-NEXT:    %[[D:.*]] = graph.mul %x, %t
-// CHECK-NEXT:    func.return %[[A]], %[[B]], %[[C]], %[[D]]
+// CHECK-NEXT:    %[[D:.*]] = graph.mul %x, %t :
+// CHECK-NEXT:    func.return %[[A]], %[[B]], %[[C]], %[[D]] :
 
 // -----
 
@@ -292,7 +292,7 @@ func.func @pads_of_integers(%x: tensor<1x2x4xi8>, %w: tensor<2x2x3xi8>) -> (tens
   func.return %1, %2, %3 : tensor<1x2x4xi32>, tensor<1x2x6xi32>, tensor<1x2x6xi32>
 }
 // CHECK-LABEL: func.func @pads_of_integers(
-// CHECK:      %[[P:.*]] = graph.pad %x
+// CHECK:      %[[P:.*]] = graph.pad %x pads
 // CHECK-NEXT: %[[A:.*]] = graph.conv %x, %w pads [1, 1] {pad_value = 3 : i64}
 // CHECK-NEXT: %[[B:.*]] = graph.conv %x, %w pads [2, 2] {pad_value = 3 : i64}
 // CHECK-NEXT: %[[C:.*]] = graph.conv %[[P]], %w pads [1, 1] {pad_value = 4 : i64}

@@ -18,10 +18,10 @@ func.func @parts(%x: tensor<1x8x8x8xf32>, %y: tensor<1x8x4x4xf32>, %z: tensor<1x
 // CHECK:       [[Z:%.*]] = graph.conv %z, {{%.*}} : (tensor<1x8x2x2xf32>
 // CHECK-NEXT:  [[LZ:%.*]] = graph.resize [[Z]] scales [4.000000e+00, 4.000000e+00] {axes = array<i64: 2, 3>, mode = "linear", coordinates = "align_corners"}
 // CHECK:       [[WX:%.*]] = graph.slice %w starts [8] ends [16] axes [1]
-// CHECK-NEXT:  [[X:%.*]] = graph.conv %x, [[WX]] bias %b
-// CHECK-NEXT:  [[S:%.*]] = graph.add [[LY]], [[LZ]]
-// CHECK-NEXT:  [[T:%.*]] = graph.add [[S]], [[X]]
-// CHECK-NEXT:  func.return [[T]]
+// CHECK-NEXT:  [[X:%.*]] = graph.conv %x, [[WX]] bias %b :
+// CHECK-NEXT:  [[S:%.*]] = graph.add [[LY]], [[LZ]] :
+// CHECK-NEXT:  [[T:%.*]] = graph.add [[S]], [[X]] :
+// CHECK-NEXT:  func.return [[T]] :
 
 // EXACT-LABEL: func.func @parts(
 // EXACT:       graph.concat
@@ -42,14 +42,14 @@ func.func @alone(%y: tensor<1x8x4x4xf32>, %u: tensor<1x2x8x8xf32>, %v: tensor<1x
   func.return %1, %4 : tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32>
 }
 // CHECK-LABEL: func.func @alone(
-// CHECK:       [[C:%.*]] = graph.conv %y, %w bias %b
+// CHECK:       [[C:%.*]] = graph.conv %y, %w bias %b :
 // CHECK-NEXT:  [[R:%.*]] = graph.resize [[C]] sizes [8, 8]
 // CHECK:       [[Q:%.*]] = graph.conv %y, {{%.*}} : (tensor<1x8x4x4xf32>, tensor<4x8x1x1xf32>)
-// CHECK-NEXT:  [[L:%.*]] = graph.resize [[Q]]
-// CHECK:       [[J:%.*]] = graph.concat %u, %v axis 1
+// CHECK-NEXT:  [[L:%.*]] = graph.resize [[Q]] sizes
+// CHECK:       [[J:%.*]] = graph.concat %u, %v axis 1 :
 // CHECK:       [[P:%.*]] = graph.conv [[J]], {{%.*}} : (tensor<1x4x8x8xf32>, tensor<4x4x1x1xf32>)
-// CHECK-NEXT:  [[S:%.*]] = graph.add [[L]], [[P]]
-// CHECK-NEXT:  func.return [[R]], [[S]]
+// CHECK-NEXT:  [[S:%.*]] = graph.add [[L]], [[P]] :
+// CHECK-NEXT:  func.return [[R]], [[S]] :
 
 // -----
 

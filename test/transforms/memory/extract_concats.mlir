@@ -11,10 +11,10 @@ func.func @main(%q: tensor<1x4x1x16xf32>, %past: tensor<1x4x7x16xf32>, %x: tenso
   }
   func.return %0, %1 : tensor<1x4x1x16xf32>, tensor<1x4x8x16xf32>
 }
-// CHECK:       [[J:%.*]] = graph.concat %past, %new axis 2
+// CHECK:       [[J:%.*]] = graph.concat %past, %new axis 2 :
 // CHECK-NEXT:  [[Y:%.*]] = fused_op.flash_attention(%q, [[J]]) : (tensor<1x4x1x16xf32>, tensor<1x4x8x16xf32>) -> tensor<1x4x1x16xf32> {
 // CHECK-NOT:   graph.concat
-// CHECK:       func.return [[Y]], [[J]]
+// CHECK:       func.return [[Y]], [[J]] :
 
 // -----
 
@@ -39,5 +39,11 @@ func.func @main(%a: tensor<4x16xf32>, %b: tensor<4x16xf32>) -> (tensor<8x16xf32>
   %8 = graph.neg %f : (tensor<4x16xf32>) -> tensor<4x16xf32>
   func.return %0, %6, %7, %8 : tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>, tensor<4x16xf32>
 }
-// CHECK-NOT:   {{^    }}{{%.*}} = graph.concat
+// CHECK-NOT:   graph.concat
+// CHECK:       fused_op.region(%c, %d)
+// CHECK:       graph.concat
+// CHECK:       }
+// CHECK-NOT:   graph.concat
+// CHECK:       fused_op.region(%e, %f)
+// CHECK:       graph.concat
 // CHECK:       func.return

@@ -5,9 +5,9 @@
 // The copy of %b to the host runs beside stream 0, which does not wait for it: %b lives until the copy is
 // done, so %d has the bytes of %a.
 // CHECK-LABEL: {{^}}buffer  bytes
-// CHECK-NEXT:  %a {{ *}}512 {{ *}}0 {{ *}}0  {{.*}}  1 copy {{.*}}  2 @softmax {{.*}}
-// CHECK-NEXT:  %b {{ *}}512 {{ *}}512 {{ *}}0  {{.*}}  2 @softmax {{.*}}  4 @softmax {{.*}}
-// CHECK-NEXT:  %d {{ *}}512 {{ *}}0 {{ *}}0  {{.*}}  4 @softmax {{.*}}  5 copy {{.*}}
+// CHECK-NEXT:  %a 512 0 0  {{.*}}  1 copy {{.*}}  2 @softmax {{.*}}
+// CHECK-NEXT:  %b 512 512 0  {{.*}}  2 @softmax {{.*}}  4 @softmax {{.*}}
+// CHECK-NEXT:  %d 512 0 0  {{.*}}  4 @softmax {{.*}}  5 copy {{.*}}
 npu_task.kernel @softmax on vector {
 ^bb0(%0: tensor<128xf32>):
   %1 = graph.softmax %0 : (tensor<128xf32>) -> tensor<128xf32>
@@ -34,9 +34,9 @@ func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task
 // Behind the event that the copy is done, its bytes are free.
 // PROG-LABEL:  {{^}}// -----
 // CHECK-LABEL: {{^}}buffer  bytes
-// CHECK-NEXT:  %b {{ *}}512 {{ *}}0 {{ *}}0  {{.*}}  1 copy {{.*}}  2 copy {{.*}}
-// CHECK-NEXT:  %c {{ *}}512 {{ *}}0 {{ *}}0  {{.*}}  3 copy {{.*}}  4 @softmax {{.*}}
-// CHECK-NEXT:  %d {{ *}}512 {{ *}}512 {{ *}}0  {{.*}}  4 @softmax {{.*}}  5 copy {{.*}}
+// CHECK-NEXT:  %b 512 0 0  {{.*}}  1 copy {{.*}}  2 copy {{.*}}
+// CHECK-NEXT:  %c 512 0 0  {{.*}}  3 copy {{.*}}  4 @softmax {{.*}}
+// CHECK-NEXT:  %d 512 512 0  {{.*}}  4 @softmax {{.*}}  5 copy {{.*}}
 npu_task.kernel @softmax on vector {
 ^bb0(%0: tensor<128xf32>):
   %1 = graph.softmax %0 : (tensor<128xf32>) -> tensor<128xf32>
@@ -66,12 +66,12 @@ func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task
 // event more, for which the writer of %c waits.
 // PROG-LABEL:  {{^}}// -----
 // CHECK-LABEL: {{^}}buffer  bytes
-// CHECK-NEXT:  %b {{ *}}512 {{ *}}0 {{ *}}0  {{.*}}  1 copy {{.*}}  2 copy {{.*}}
-// CHECK-NEXT:  %c {{ *}}512 {{ *}}0 {{ *}}0  {{.*}}  3 copy {{.*}}  4 copy {{.*}}
-// PROG:      npu_task.copy %b to %y on 1
-// PROG-NEXT: npu_task.record [[DONE:\d+]] on 1
-// PROG-NEXT: npu_task.wait [[DONE]] on 0
-// PROG-NEXT: npu_task.copy %x to %c on 0
+// CHECK-NEXT:  %b 512 0 0  {{.*}}  1 copy {{.*}}  2 copy {{.*}}
+// CHECK-NEXT:  %c 512 0 0  {{.*}}  3 copy {{.*}}  4 copy {{.*}}
+// PROG:      npu_task.copy %b to %y on 1 :
+// PROG-NEXT: npu_task.record [[DONE:[0-9]+]] on 1{{$}}
+// PROG-NEXT: npu_task.wait [[DONE]] on 0{{$}}
+// PROG-NEXT: npu_task.copy %x to %c on 0 :
 npu_task.kernel @softmax on vector {
 ^bb0(%0: tensor<128xf32>):
   %1 = graph.softmax %0 : (tensor<128xf32>) -> tensor<128xf32>
@@ -96,15 +96,15 @@ func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task
 // Two branches read %a, each on a stream of its own: %d has its bytes when both are done.
 // PROG-LABEL:  {{^}}// -----
 // CHECK-LABEL: {{^}}buffer  bytes
-// CHECK-NEXT:  %a {{ *}}512 {{ *}}0 {{ *}}0  {{.*}}  1 copy {{.*}}  3 @softmax {{.*}}
-// CHECK-NEXT:  %b {{ *}}512 {{ *}}512 {{ *}}1  {{.*}}  2 @softmax {{.*}}  5 copy {{.*}}
-// CHECK-NEXT:  %c {{ *}}512 {{ *}}1024 {{ *}}2  {{.*}}  3 @softmax {{.*}}  6 copy {{.*}}
-// CHECK-NEXT:  %d {{ *}}512 {{ *}}0 {{ *}}0  {{.*}}  4 copy {{.*}}  7 @softmax {{.*}}
-// CHECK-NEXT:  %e {{ *}}512 {{ *}}512 {{ *}}0  {{.*}}  7 @softmax {{.*}}  8 copy {{.*}}
-// PROG:      npu_task.launch @softmax on 2
-// PROG:      npu_task.wait {{\d+}} on 0
-// PROG:      npu_task.wait {{\d+}} on 0
-// PROG:      npu_task.copy %x to %d on 0
+// CHECK-NEXT:  %a 512 0 0  {{.*}}  1 copy {{.*}}  3 @softmax {{.*}}
+// CHECK-NEXT:  %b 512 512 1  {{.*}}  2 @softmax {{.*}}  5 copy {{.*}}
+// CHECK-NEXT:  %c 512 1024 2  {{.*}}  3 @softmax {{.*}}  6 copy {{.*}}
+// CHECK-NEXT:  %d 512 0 0  {{.*}}  4 copy {{.*}}  7 @softmax {{.*}}
+// CHECK-NEXT:  %e 512 512 0  {{.*}}  7 @softmax {{.*}}  8 copy {{.*}}
+// PROG:      npu_task.launch @softmax on 2 ins
+// PROG:      npu_task.wait {{[0-9]+}} on 0{{$}}
+// PROG:      npu_task.wait {{[0-9]+}} on 0{{$}}
+// PROG:      npu_task.copy %x to %d on 0 :
 npu_task.kernel @softmax on vector {
 ^bb0(%0: tensor<128xf32>):
   %1 = graph.softmax %0 : (tensor<128xf32>) -> tensor<128xf32>
@@ -142,11 +142,11 @@ func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task
 // in a branch lives there.
 // PROG-LABEL:  {{^}}// -----
 // CHECK-LABEL: {{^}}buffer  bytes
-// CHECK-NEXT:  %a {{ *}}512 {{ *}}0 {{ *}}0  {{.*}}  1 copy {{.*}}  7 if {{.*}}
-// CHECK-NEXT:  %b {{ *}}512 {{ *}}512 {{ *}}0  {{.*}}  2 copy {{.*}}  7 if {{.*}}
-// CHECK-NEXT:  %o {{ *}}512 {{ *}}1024 {{ *}}all  {{.*}}  3 if {{.*}}  8 @softmax {{.*}}
-// CHECK-NEXT:  %t {{ *}}512 {{ *}}1536 {{ *}}0  {{.*}}  4 @softmax {{.*}}  5 yield {{.*}}
-// CHECK-NEXT:  %e {{ *}}512 {{ *}}{{\d+}} {{ *}}0  {{.*}}  8 @softmax {{.*}}  9 copy {{.*}}
+// CHECK-NEXT:  %a 512 0 0  {{.*}}  1 copy {{.*}}  7 if {{.*}}
+// CHECK-NEXT:  %b 512 512 0  {{.*}}  2 copy {{.*}}  7 if {{.*}}
+// CHECK-NEXT:  %o 512 1024 all  {{.*}}  3 if {{.*}}  8 @softmax {{.*}}
+// CHECK-NEXT:  %t 512 1536 0  {{.*}}  4 @softmax {{.*}}  5 yield {{.*}}
+// CHECK-NEXT:  %e 512 {{[0-9]+}} 0  {{.*}}  8 @softmax {{.*}}  9 copy {{.*}}
 npu_task.kernel @softmax on vector {
 ^bb0(%0: tensor<128xf32>):
   %1 = graph.softmax %0 : (tensor<128xf32>) -> tensor<128xf32>
@@ -179,12 +179,12 @@ func.func @main(%x: memref<128xf32, #npu_task<space host>>, %p: memref<i1, #npu_
 // values of one iteration share bytes.
 // PROG-LABEL:  {{^}}// -----
 // CHECK-LABEL: {{^}}buffer  bytes
-// CHECK-NEXT:  %a {{ *}}512 {{ *}}0 {{ *}}0  {{.*}}  1 copy {{.*}}  9 @softmax {{.*}}
-// CHECK-NEXT:  %k {{ *}}512 {{ *}}512 {{ *}}0  {{.*}}  2 copy {{.*}}  8 loop {{.*}}
-// CHECK-NEXT:  %t {{ *}}512 {{ *}}[[T:\d+]] {{ *}}0  {{.*}}  4 @softmax {{.*}}  5 @softmax {{.*}}
-// CHECK-NEXT:  %u {{ *}}512 {{ *}}{{\d+}} {{ *}}0  {{.*}}  5 @softmax {{.*}}  6 @softmax {{.*}}
-// CHECK-NEXT:  %v {{ *}}512 {{ *}}[[T]] {{ *}}0  {{.*}}  6 @softmax {{.*}}  7 yield {{.*}}
-// CHECK-NEXT:  %s {{ *}}512 {{ *}}512 {{ *}}0  {{.*}}  9 @softmax {{.*}}  10 copy {{.*}}
+// CHECK-NEXT:  %a 512 0 0  {{.*}}  1 copy {{.*}}  9 @softmax {{.*}}
+// CHECK-NEXT:  %k 512 512 0  {{.*}}  2 copy {{.*}}  8 loop {{.*}}
+// CHECK-NEXT:  %t 512 [[T:[0-9]+]] 0  {{.*}}  4 @softmax {{.*}}  5 @softmax {{.*}}
+// CHECK-NEXT:  %u 512 {{[0-9]+}} 0  {{.*}}  5 @softmax {{.*}}  6 @softmax {{.*}}
+// CHECK-NEXT:  %v 512 [[T]] 0  {{.*}}  6 @softmax {{.*}}  7 yield {{.*}}
+// CHECK-NEXT:  %s 512 512 0  {{.*}}  9 @softmax {{.*}}  10 copy {{.*}}
 npu_task.kernel @softmax on vector {
 ^bb0(%0: tensor<128xf32>):
   %1 = graph.softmax %0 : (tensor<128xf32>) -> tensor<128xf32>

@@ -16,10 +16,10 @@ func.func @main(%a: tensor<8xi64>, %b: tensor<64x128xf32>, %c: tensor<4x8xf32>, 
 // CHECK-NEXT:  [[D:%.*]] = memref.alloc() {npu_task.io} : memref<8xf16, #npu_task<space hbm>>
 // CHECK-NEXT:  npu_task.batch_copy %a, %c, %d to [[A]], [[C]], [[D]] :
 // CHECK:       npu_task.copy %b to
-// CHECK:       [[X:%.*]] = memref.alloc() {npu_task.io} : memref<8xi64
-// CHECK-NEXT:  [[Y:%.*]] = memref.alloc() {npu_task.io} : memref<4x8xf32
-// CHECK-NEXT:  [[Z:%.*]] = memref.alloc() {npu_task.io} : memref<8xf16
-// CHECK:       npu_task.launch @exp_2
+// CHECK:       [[X:%.*]] = memref.alloc() {npu_task.io} : memref<8xi64,
+// CHECK-NEXT:  [[Y:%.*]] = memref.alloc() {npu_task.io} : memref<4x8xf32,
+// CHECK-NEXT:  [[Z:%.*]] = memref.alloc() {npu_task.io} : memref<8xf16,
+// CHECK:       npu_task.launch @exp_2 ins
 // CHECK:       npu_task.copy
 // CHECK:       npu_task.batch_copy [[X]], [[Y]], [[Z]] to
 // CHECK-NEXT:  func.return
@@ -45,6 +45,6 @@ func.func @main(%x: tensor<?x8xf32>, %y: tensor<8xf32>, %z: tensor<8xf32>) -> te
   %1 = graph.add %0, %z : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
   func.return %1 : tensor<?x8xf32>
 }
-// CHECK:       npu_task.transfer %x
+// CHECK:       npu_task.transfer %x :
 // CHECK:       npu_task.batch_copy %y, %z to
 // CHECK:       npu_task.transfer

@@ -7,16 +7,16 @@
 // RUN: filecheck %s --check-prefix=LEVEL < %t.mlir
 // RUN: not ge-opt %s -p 'lower-to-tasks,order-tasks{orders=best}' 2>&1 | filecheck %s --check-prefix=UNKNOWN
 
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK-SAME:  npu_task.order = "depth-first"
-// CHECK:       launch @exp_0
-// CHECK:       launch @reduce_0
-// CHECK:       launch @exp_0
-// CHECK:       launch @reduce_0
-// CHECK:       launch @add_0
+// CHECK:       launch @exp_0 ins
+// CHECK:       launch @reduce_0 ins
+// CHECK:       launch @exp_0 ins
+// CHECK:       launch @reduce_0 ins
+// CHECK:       launch @add_0 ins
 // PROGRAM: npu_task.order = "program, exact windows"
 // DEPTH:   npu_task.order = "depth-first"
-// PLAN:    npu_task.arena_bytes = 263168
+// PLAN:    npu_task.arena_bytes = 263168 :
 // LEVEL:   npu_task.order = "
 // UNKNOWN: error: there is no order 'best'; orders: program, depth-first, memory-greedy, critical-path
 func.func @main(%x: tensor<64x1024xf32>, %y: tensor<64x1024xf32>) -> tensor<64x1xf32> {

@@ -2,11 +2,11 @@
 // RUN: ge-opt %s -p 'lower-to-tasks,order-tasks{orders=memory-greedy}' | filecheck %s
 // RUN: ge-opt %s -p 'lower-to-tasks,order-tasks,bufferize-tasks,assign-streams,plan-memory,verify-plan'
 
-// CHECK-LABEL: func.func @main
-// CHECK:       launch @exp_0
+// CHECK-LABEL: func.func @main(
+// CHECK:       launch @exp_0 ins
 // CHECK:       graph.reshape
 // CHECK:       graph.if
-// CHECK:         launch @neg_0
+// CHECK:         launch @neg_0 ins
 // CHECK:       func.return
 func.func @main(%c: tensor<i1>, %x: tensor<8x8xf32>) -> tensor<64xf32> {
   %0 = graph.exp %x : (tensor<8x8xf32>) -> tensor<8x8xf32>

@@ -19,9 +19,9 @@ func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
 // CHECK-NEXT:  npu_task.launch @add_0 ins(%1, %2 : {{.*}}) outs(%1 :
 // CHECK-NEXT:  npu_task.launch @softmax_0 ins(%1 : {{.*}}) outs(%1 :
 // CHECK-NEXT:  %3 = memref.alloc() : memref<8x64xf32, #npu_task<space host>>
-// CHECK-NEXT:  npu_task.copy %1 to %3
-// PLAN:        npu_task.arena_bytes = 2048 : i64, {{.*}}npu_task.io_bytes = 4096 : i64
-// INPUTS:      npu_task.arena_bytes = 2048 : i64, {{.*}}npu_task.io_bytes = 2048 : i64
+// CHECK-NEXT:  npu_task.copy %1 to %3 :
+// PLAN:        npu_task.arena_bytes = 2048 : i64, {{.*}}npu_task.io_bytes = 4096 : i64,
+// INPUTS:      npu_task.arena_bytes = 2048 : i64, {{.*}}npu_task.io_bytes = 2048 : i64,
 
 // -----
 
@@ -43,14 +43,14 @@ func.func @main(%x: tensor<8x8xf32>, %r: tensor<1x8xf32>) -> (tensor<8x8xf32>, t
 // CHECK:       npu_task.launch @transpose_0 ins([[A]] : {{.*}}) outs([[B:%[0-9]*]] :
 // CHECK:       [[C:%.*]] = memref.alloc()
 // CHECK-NEXT:  npu_task.launch @tanh_0 ins([[B]] : {{.*}}) outs([[C]] :
-// CHECK:       [[D:%.*]] = memref.alloc() : memref<1x8xf32
+// CHECK:       [[D:%.*]] = memref.alloc() : memref<1x8xf32,
 // CHECK-NEXT:  npu_task.launch @exp_1 ins({{.*}}) outs([[D]] :
 // CHECK-NEXT:  npu_task.launch @add_0 ins([[B]], [[D]] : {{.*}}) outs([[B]] :
 // CHECK-NEXT:  [[E:%.*]] = memref.alloc() {npu_task.io}
 // CHECK-NEXT:  npu_task.launch @matmul_0 ins([[B]], [[C]] : {{.*}}) outs([[E]] :
 // CHECK-NEXT:  [[F:%.*]] = memref.alloc()
 // CHECK-NEXT:  npu_task.launch @mul_0 ins(%w : {{.*}}) outs([[F]] :
-// CHECK-NEXT:  [[G:%.*]] = memref.alloc() {npu_task.io} : memref<8x8xf16
+// CHECK-NEXT:  [[G:%.*]] = memref.alloc() {npu_task.io} : memref<8x8xf16,
 // CHECK-NEXT:  npu_task.launch @cast_0 ins([[F]] : {{.*}}) outs([[G]] :
 
 // -----
@@ -65,13 +65,13 @@ func.func @main(%x: tensor<4x6xf32>) -> (tensor<24xf32>, tensor<12xf32>) {
   %5 = graph.neg %4 : (tensor<12xf32>) -> tensor<12xf32>
   func.return %3, %5 : tensor<24xf32>, tensor<12xf32>
 }
-// CHECK:       npu_task.launch @exp_0 ins({{.*}}) outs([[A:%.*]] : memref<4x6xf32
+// CHECK:       npu_task.launch @exp_0 ins({{.*}}) outs([[A:%.*]] : memref<4x6xf32,
 // CHECK-NEXT:  [[B:%.*]] = memref.reinterpret_cast [[A]] to offset: [0], sizes: [24]
 // CHECK-NEXT:  npu_task.launch @tanh_0 ins([[B]] : {{.*}}) outs([[B]] :
-// CHECK-NEXT:  [[D:%.*]] = memref.alloc() {npu_task.io} : memref<24xf32
+// CHECK-NEXT:  [[D:%.*]] = memref.alloc() {npu_task.io} : memref<24xf32,
 // CHECK-NEXT:  npu_task.launch @neg_0 ins([[B]] : {{.*}}) outs([[D]] :
 // CHECK-NEXT:  [[E:%.*]] = memref.reinterpret_cast [[A]] to offset: [6], sizes: [12]
-// CHECK-NEXT:  [[F:%.*]] = memref.alloc() {npu_task.io} : memref<12xf32
+// CHECK-NEXT:  [[F:%.*]] = memref.alloc() {npu_task.io} : memref<12xf32,
 // CHECK-NEXT:  npu_task.launch @neg_1 ins([[E]] : {{.*}}) outs([[F]] :
 
 // -----

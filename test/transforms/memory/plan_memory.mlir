@@ -22,7 +22,7 @@ func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task
   npu_task.copy %4 to %h on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
   func.return
 }
-// CHECK:       npu_task.arena_bytes = 1024 : i64, npu_task.lower_bound_bytes = 1024 : i64, npu_task.no_reuse_bytes = 1536 : i64, npu_task.weight_bytes = 1024 : i64, npu_task.io_bytes = 1024 : i64, npu_task.alignment = 512 : i64
+// CHECK:       npu_task.arena_bytes = 1024 : i64, npu_task.lower_bound_bytes = 1024 : i64, npu_task.no_reuse_bytes = 1536 : i64, npu_task.weight_bytes = 1024 : i64, npu_task.io_bytes = 1024 : i64, npu_task.alignment = 512 : i64,
 // CHECK-NEXT:    npu_task.slot "io" 0 : memref<128xf32, #npu_task<space hbm>>
 // CHECK-NEXT:    npu_task.slot "arena" 0 : memref<128xf32, #npu_task<space hbm>>
 // CHECK-NEXT:    npu_task.slot "arena" 512 : memref<100xf32, #npu_task<space hbm>>
@@ -30,11 +30,11 @@ func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task
 // CHECK-NEXT:    npu_task.slot "io" 512 : memref<4xf32, #npu_task<space hbm>>
 // CHECK-NEXT:    npu_task.constant
 // CHECK-NEXT:    memref.alloc() : memref<128xf32, #npu_task<space host>>
-// KEEP:        npu_task.arena_bytes = 1536 : i64, npu_task.lower_bound_bytes = 1024 : i64, npu_task.no_reuse_bytes = 1536 : i64
-// KEEP:          npu_task.slot "arena" 0 : memref<128xf32
-// KEEP-NEXT:     npu_task.slot "arena" 512 : memref<100xf32
-// KEEP-NEXT:     npu_task.slot "arena" 1024 : memref<128xf32
-// ALIGN:       npu_task.arena_bytes = 960 : i64, npu_task.lower_bound_bytes = 960 : i64, npu_task.no_reuse_bytes = 1472 : i64, npu_task.weight_bytes = 576 : i64, npu_task.io_bytes = 576 : i64, npu_task.alignment = 64 : i64
+// KEEP:        npu_task.arena_bytes = 1536 : i64, npu_task.lower_bound_bytes = 1024 : i64, npu_task.no_reuse_bytes = 1536 : i64,
+// KEEP:          npu_task.slot "arena" 0 : memref<128xf32,
+// KEEP-NEXT:     npu_task.slot "arena" 512 : memref<100xf32,
+// KEEP-NEXT:     npu_task.slot "arena" 1024 : memref<128xf32,
+// ALIGN:       npu_task.arena_bytes = 960 : i64, npu_task.lower_bound_bytes = 960 : i64, npu_task.no_reuse_bytes = 1472 : i64, npu_task.weight_bytes = 576 : i64, npu_task.io_bytes = 576 : i64, npu_task.alignment = 64 : i64,
 
 // -----
 
@@ -47,14 +47,14 @@ func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task
   npu_task.copy %x to %1 on 1 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
   func.return
 }
-// CHECK:       npu_task.arena_bytes = 512 : i64, npu_task.lower_bound_bytes = 512 : i64
+// CHECK:       npu_task.arena_bytes = 512 : i64, npu_task.lower_bound_bytes = 512 : i64,
 // CHECK-SAME:  npu_task.certificate = {peak_bytes = 512 : i64, lower_bound_bytes = 512 : i64, gap_bytes = 0 : i64, optimal = true, live = array<i64: 0>}
-// CHECK-NEXT:    npu_task.slot "arena" 0
-// CHECK-NEXT:    npu_task.slot "arena" 0
-// CHECK-NEXT:    npu_task.copy %x to %0 on 0
-// CHECK-NEXT:    npu_task.record 0 on 0
-// CHECK-NEXT:    npu_task.wait 0 on 1
-// CHECK-NEXT:    npu_task.copy %x to %1 on 1
+// CHECK-NEXT:    npu_task.slot "arena" 0 :
+// CHECK-NEXT:    npu_task.slot "arena" 0 :
+// CHECK-NEXT:    npu_task.copy %x to %0 on 0 :
+// CHECK-NEXT:    npu_task.record 0 on 0{{$}}
+// CHECK-NEXT:    npu_task.wait 0 on 1{{$}}
+// CHECK-NEXT:    npu_task.copy %x to %1 on 1 :
 
 // -----
 
@@ -70,9 +70,9 @@ func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task
   npu_task.copy %x to %1 on 1 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
   func.return
 }
-// CHECK:       npu_task.arena_bytes = 512 : i64, npu_task.lower_bound_bytes = 512 : i64
-// CHECK-NEXT:    npu_task.slot "arena" 0
-// CHECK-NEXT:    npu_task.slot "arena" 0
+// CHECK:       npu_task.arena_bytes = 512 : i64, npu_task.lower_bound_bytes = 512 : i64,
+// CHECK-NEXT:    npu_task.slot "arena" 0 :
+// CHECK-NEXT:    npu_task.slot "arena" 0 :
 
 // -----
 
@@ -97,14 +97,14 @@ func.func @main(%n: memref<i64, #npu_task<space hbm>>, %x: memref<128xf32, #npu_
   npu_task.copy %x to %c on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
   func.return
 }
-// CHECK:       npu_task.arena_bytes = 1536 : i64, npu_task.lower_bound_bytes = 1536 : i64
-// CHECK-NEXT:    %a = npu_task.slot "arena" 0
-// CHECK-NEXT:    %b = npu_task.slot "arena" 512
-// CHECK-NEXT:    %c = npu_task.slot "arena" 0
+// CHECK:       npu_task.arena_bytes = 1536 : i64, npu_task.lower_bound_bytes = 1536 : i64,
+// CHECK-NEXT:    %a = npu_task.slot "arena" 0 :
+// CHECK-NEXT:    %b = npu_task.slot "arena" 512 :
+// CHECK-NEXT:    %c = npu_task.slot "arena" 0 :
 // CHECK:         npu_task.loop
-// CHECK:           %d = npu_task.slot "arena" 0
-// CHECK-NEXT:      %e = npu_task.slot "arena" 1024
-// CHECK-NEXT:      %f = npu_task.slot "arena" 0
+// CHECK:           %d = npu_task.slot "arena" 0 :
+// CHECK-NEXT:      %e = npu_task.slot "arena" 1024 :
+// CHECK-NEXT:      %f = npu_task.slot "arena" 0 :
 
 // -----
 
@@ -125,10 +125,10 @@ func.func @main(%p: memref<i1, #npu_task<space hbm>>, %x: memref<128xf32, #npu_t
   npu_task.copy %y to %h on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
   func.return %h : memref<128xf32, #npu_task<space host>>
 }
-// CHECK:       npu_task.arena_bytes = 1536 : i64, npu_task.lower_bound_bytes = 1536 : i64
-// CHECK-NEXT:    %y = npu_task.slot "arena" 0
-// CHECK:           %a = npu_task.slot "arena" 512
-// CHECK:           %b = npu_task.slot "arena" 512
+// CHECK:       npu_task.arena_bytes = 1536 : i64, npu_task.lower_bound_bytes = 1536 : i64,
+// CHECK-NEXT:    %y = npu_task.slot "arena" 0 :
+// CHECK:           %a = npu_task.slot "arena" 512 :
+// CHECK:           %b = npu_task.slot "arena" 512 :
 
 // -----
 
@@ -138,5 +138,5 @@ func.func @main(%x: memref<?xf32, #npu_task<space host>>) -> memref<?xf32, #npu_
   %1 = npu_task.transfer %0 on 0 : memref<?xf32, #npu_task<space hbm>> to memref<?xf32, #npu_task<space host>>
   func.return %1 : memref<?xf32, #npu_task<space host>>
 }
-// CHECK:       npu_task.arena_bytes = 0 : i64, npu_task.lower_bound_bytes = 0 : i64, npu_task.no_reuse_bytes = 0 : i64, npu_task.weight_bytes = 0 : i64, npu_task.io_bytes = 0 : i64
+// CHECK:       npu_task.arena_bytes = 0 : i64, npu_task.lower_bound_bytes = 0 : i64, npu_task.no_reuse_bytes = 0 : i64, npu_task.weight_bytes = 0 : i64, npu_task.io_bytes = 0 : i64,
 // CHECK-NEXT:    npu_task.transfer

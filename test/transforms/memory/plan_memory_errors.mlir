@@ -1,7 +1,7 @@
 // RUN: ge-opt %s --split-input-file --verify-diagnostics -p 'plan-memory{target="%S/Inputs/tiny.toml"}'
 // RUN: not ge-opt %s --split-input-file -p 'plan-memory{alignment=48}' 2>&1 | filecheck %s --check-prefix=ALIGN
 
-// ALIGN: error: alignment is a power of two, not 48
+// ALIGN: error: alignment is a power of two, not 48 (
 
 // expected-error@+1 {{@main has no streams; run assign-streams first}}
 func.func @main() {

@@ -3,7 +3,7 @@
 // Places of the largest sizes; the first one is free again when the third begins. What has no bound
 // is allocated as it comes.
 
-// CHECK:      npu_task.dynamic_bytes = 4096 : i64
+// CHECK:      npu_task.dynamic_bytes = 4096 : i64}
 // CHECK-NEXT: npu_task.transfer %x on 0 {npu_task.bytes = ["256 * batch"], npu_task.offsets = array<i64: 0>}
 // CHECK-NEXT: npu_task.launch @exp_0 on 0 ins(%0 {{.*}}) {npu_task.bytes = ["256 * batch"], npu_task.offsets = array<i64: 2048>}
 // CHECK-NEXT: npu_task.launch @exp_0 on 0 ins(%1 {{.*}}) {npu_task.bytes = ["256 * batch"], npu_task.offsets = array<i64: 0>}

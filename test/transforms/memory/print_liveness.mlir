@@ -23,8 +23,8 @@ func.func @main(%x: memref<128xf32, #npu_task<space host>>, %p: memref<i1, #npu_
   }
   func.return
 }
-// CHECK:      buffer  bytes  offset  stream  producer  first use {{ *}}last use {{ *}}live
-// CHECK-NEXT: %first    512       0       0  copy      1 copy {{.*}}.mlir:14:3 {{ *}}2 @neg {{.*}}.mlir:17:3 {{ *}}--
-// CHECK-NEXT: %1        512    1536       1  @neg      2 @neg {{.*}}.mlir:17:3 {{ *}}6 if {{.*}}.mlir:19:3 {{ *}}-#---
-// CHECK-NEXT: %last    1536       0     all  if        3 if {{.*}}.mlir:19:3 {{ *}}6 if {{.*}}.mlir:19:3 {{ *}}#---
+// CHECK:      buffer  bytes  offset  stream  producer  first use last use live
+// CHECK-NEXT: %first    512       0       0  copy      1 copy {{.*}}.mlir:14:3 2 @neg {{.*}}.mlir:17:3 --
+// CHECK-NEXT: %1        512    1536       1  @neg      2 @neg {{.*}}.mlir:17:3 6 if {{.*}}.mlir:19:3 -#---
+// CHECK-NEXT: %last    1536       0     all  if        3 if {{.*}}.mlir:19:3 6 if {{.*}}.mlir:19:3 #---
 // CHECK-NEXT: the peak is at step 3, if {{.*}}.mlir:19:3: 2048 bytes in 2 buffers; the arena has 2048 bytes

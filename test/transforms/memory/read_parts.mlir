@@ -27,7 +27,7 @@ func.func @main(%a: tensor<4x8x16xf32>) -> tensor<2x4x8xf32> {
   func.return %4 : tensor<2x4x8xf32>
 }
 // CHECK:       npu_task.launch @slice_1 ins({{.*}}memref<4x4x16xf32, strided<[128, 16, 1], offset: 32>
-// CHECK:       npu_task.launch @neg_0
+// CHECK:       npu_task.launch @neg_0 ins
 
 // -----
 
@@ -42,10 +42,10 @@ func.func @main(%a: tensor<4x8xf32>, %b: tensor<4x8x16xf32>) -> (tensor<4x4xf32>
   %6 = graph.slice %b starts [7] ends [8] axes [1] : tensor<4x8x16xf32> -> tensor<4x1x16xf32>
   func.return %1, %3, %5, %6 : tensor<4x4xf32>, tensor<4x2x16xf32>, tensor<2x4x16xf32>, tensor<4x1x16xf32>
 }
-// CHECK:       npu_task.launch @slice_0
-// CHECK:       npu_task.launch @slice_1
-// CHECK:       npu_task.launch @slice_2
-// CHECK:       npu_task.launch @slice_3
+// CHECK:       npu_task.launch @slice_0 ins
+// CHECK:       npu_task.launch @slice_1 ins
+// CHECK:       npu_task.launch @slice_2 ins
+// CHECK:       npu_task.launch @slice_3 ins
 
 // -----
 
@@ -59,7 +59,7 @@ func.func @main(%a: tensor<8x8x64xf32>, %b: tensor<8x8x64xf32>, %w: tensor<64x64
   %5 = graph.matmul %1, %w : (tensor<8x1x64xf32>, tensor<64x64xf32>) -> tensor<8x1x64xf32>
   func.return %4, %5 : tensor<8x8x64xf32>, tensor<8x1x64xf32>
 }
-// CHECK:       npu_task.launch @slice_0
+// CHECK:       npu_task.launch @slice_0 ins
 
 // -----
 

@@ -8,28 +8,28 @@
 // RUN: ge-compile %s --target 310p3 --memory 3 -o %t.mlir
 // RUN: ge-opt %t.mlir -p verify-plan,verify-schedule | filecheck %s --check-prefix=PLAN
 
-// CHECK-LABEL: func.func @main
-// CHECK-SAME:  fused_op.recomputed = 4
-// CHECK:       [[P:%\w+]] = graph.matmul %x, %w
-// CHECK-NEXT:  [[E:%\w+]] = graph.exp [[P]]
-// CHECK-NEXT:  [[N:%\w+]] = graph.neg [[E]]
-// CHECK-NEXT:  [[Q:%\w+]] = graph.matmul [[N]], %w
-// CHECK-NEXT:  [[R:%\w+]] = graph.softmax [[Q]] {fused_op.phase = 1 : i64}
-// CHECK-NEXT:  [[E2:%\w+]] = graph.exp [[P]] {fused_op.phase = 1 : i64}
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME:  fused_op.recomputed = 4 :
+// CHECK:       [[P:%[a-zA-Z0-9_]+]] = graph.matmul %x, %w :
+// CHECK-NEXT:  [[E:%[a-zA-Z0-9_]+]] = graph.exp [[P]] :
+// CHECK-NEXT:  [[N:%[a-zA-Z0-9_]+]] = graph.neg [[E]] :
+// CHECK-NEXT:  [[Q:%[a-zA-Z0-9_]+]] = graph.matmul [[N]], %w :
+// CHECK-NEXT:  [[R:%[a-zA-Z0-9_]+]] = graph.softmax [[Q]] {fused_op.phase = 1 : i64}
+// CHECK-NEXT:  [[E2:%[a-zA-Z0-9_]+]] = graph.exp [[P]] {fused_op.phase = 1 : i64}
 // CHECK-NEXT:  graph.mul [[E2]], [[R]] {fused_op.phase = 1 : i64}
-// CHECK:       [[E3:%\w+]] = graph.exp [[P]] {fused_op.phase = 1 : i64}
-// CHECK-NEXT:  [[N3:%\w+]] = graph.neg [[E3]] {fused_op.phase = 1 : i64}
+// CHECK:       [[E3:%[a-zA-Z0-9_]+]] = graph.exp [[P]] {fused_op.phase = 1 : i64}
+// CHECK-NEXT:  [[N3:%[a-zA-Z0-9_]+]] = graph.neg [[E3]] {fused_op.phase = 1 : i64}
 // CHECK-NEXT:  graph.add [[N3]], {{.*}} {fused_op.phase = 1 : i64}
 
 // FUSED:      %p, %n = fused_op.linear(%x, %w)
-// FUSED:      [[Q:%\w+]] = graph.matmul %n, %w
+// FUSED:      [[Q:%[a-zA-Z0-9_]+]] = graph.matmul %n, %w :
 // FUSED:      fused_op.region([[Q]], %p)
 // FUSED:        graph.softmax
 // FUSED:        graph.exp
 // FUSED:        graph.neg
 
-// KEPT: npu_task.arena_bytes = 16777216
-// PLAN: fused_op.recomputed = 4 : i64, {{.*}}npu_task.arena_bytes = 12582912
+// KEPT: npu_task.arena_bytes = 16777216 :
+// PLAN: fused_op.recomputed = 4 : i64, {{.*}}npu_task.arena_bytes = 12582912 :
 func.func @main(%x: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
   %w = graph.constant #graph.weight<"w"> : tensor<1024x1024xf32>
   %p = graph.matmul %x, %w : (tensor<1024x1024xf32>, tensor<1024x1024xf32>) -> tensor<1024x1024xf32>

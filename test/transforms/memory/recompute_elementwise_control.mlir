@@ -4,17 +4,17 @@
 // RUN: ge-compile %s --memory 3 -o %t.mlir
 // RUN: ge-check %t.mlir | filecheck %s --check-prefix=PROVED
 
-// CHECK-LABEL: func.func @main
-// CHECK-SAME:  fused_op.recomputed = 1
-// CHECK:       [[P:%\w+]] = graph.matmul %x, %w
-// CHECK-NEXT:  [[E:%\w+]] = graph.exp [[P]]
-// CHECK-NEXT:  [[Q:%\w+]] = graph.matmul [[E]], %w
-// CHECK-NEXT:  [[R:%\w+]] = graph.softmax [[Q]]
-// CHECK-NEXT:  [[E2:%\w+]] = graph.exp [[P]] {fused_op.phase = 1 : i64}
-// CHECK-NEXT:  graph.if %c
-// CHECK-NEXT:    [[N:%\w+]] = graph.neg [[R]]
-// CHECK-NEXT:    [[T:%\w+]] = graph.tanh [[N]]
-// CHECK-NEXT:    graph.mul [[T]], [[E2]]
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME:  fused_op.recomputed = 1 :
+// CHECK:       [[P:%[a-zA-Z0-9_]+]] = graph.matmul %x, %w :
+// CHECK-NEXT:  [[E:%[a-zA-Z0-9_]+]] = graph.exp [[P]] :
+// CHECK-NEXT:  [[Q:%[a-zA-Z0-9_]+]] = graph.matmul [[E]], %w :
+// CHECK-NEXT:  [[R:%[a-zA-Z0-9_]+]] = graph.softmax [[Q]] {
+// CHECK-NEXT:  [[E2:%[a-zA-Z0-9_]+]] = graph.exp [[P]] {fused_op.phase = 1 : i64}
+// CHECK-NEXT:  graph.if %c :
+// CHECK-NEXT:    [[N:%[a-zA-Z0-9_]+]] = graph.neg [[R]] :
+// CHECK-NEXT:    [[T:%[a-zA-Z0-9_]+]] = graph.tanh [[N]] :
+// CHECK-NEXT:    graph.mul [[T]], [[E2]] :
 // PROVED: proved
 func.func @main(%x: tensor<1024x1024xf32>, %c: tensor<i1>) -> (tensor<1024x1024xf32>, tensor<1024x1024xf32>) {
   %w = graph.constant #graph.weight<"w"> : tensor<1024x1024xf32>

@@ -9,23 +9,23 @@
 // RUN: not ge-opt %s -p 'lower-to-tasks{target=910_merged},rematerialize{slower=0.5}' 2>&1 | filecheck %s --check-prefix=SLOWER
 // RUN: not ge-opt %s -p 'lower-to-tasks{target=910_merged},rematerialize{limit=-1}' 2>&1 | filecheck %s --check-prefix=LIMIT
 
-// CHECK-LABEL: func.func @main
-// CHECK-SAME:  npu_task.recomputed = 1
-// CHECK:       [[A:%\d+]] = npu_task.launch @exp_0 ins(%x
-// CHECK:       graph.reshape [[A]]
-// CHECK:       launch @reduce_0
-// CHECK:       launch @exp_0 ins(%y
-// CHECK:       launch @neg_0
-// CHECK:       launch @abs_0
-// CHECK:       launch @reduce_1
-// CHECK:       [[B:%\d+]] = npu_task.launch @exp_0 ins(%x
-// CHECK-NEXT:  [[V:%\d+]] = graph.reshape [[B]]
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME:  npu_task.recomputed = 1 :
+// CHECK:       [[A:%[0-9]+]] = npu_task.launch @exp_0 ins(%x :
+// CHECK:       graph.reshape [[A]] shape
+// CHECK:       launch @reduce_0 ins
+// CHECK:       launch @exp_0 ins(%y :
+// CHECK:       launch @neg_0 ins
+// CHECK:       launch @abs_0 ins
+// CHECK:       launch @reduce_1 ins
+// CHECK:       [[B:%[0-9]+]] = npu_task.launch @exp_0 ins(%x :
+// CHECK-NEXT:  [[V:%[0-9]+]] = graph.reshape [[B]] shape
 // CHECK:       launch @mul_0 ins([[V]], 
 // KEPT-NOT: npu_task.recomputed
-// BEFORE:  npu_task.arena_bytes = 3146240
-// AFTER:   npu_task.arena_bytes = 2097664
-// SLOWER:  error: slower is at least 1, not 0.5
-// LIMIT:   error: limit is a number of bytes, not -1
+// BEFORE:  npu_task.arena_bytes = 3146240 :
+// AFTER:   npu_task.arena_bytes = 2097664 :
+// SLOWER:  error: slower is at least 1, not 0.5 (
+// LIMIT:   error: limit is a number of bytes, not -1 (
 func.func @main(%x: tensor<256x1024xf32>, %y: tensor<256x1024xf32>) -> tensor<1x1xf32> {
   %0 = graph.exp %x : (tensor<256x1024xf32>) -> tensor<256x1024xf32>
   %1 = graph.reshape %0 shape [1024, 256] : tensor<256x1024xf32> -> tensor<1024x256xf32>

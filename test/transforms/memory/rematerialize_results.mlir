@@ -4,16 +4,16 @@
 // RUN: ge-opt %s -p 'lower-to-tasks,rematerialize{slower=1.4},bufferize-tasks,assign-streams,plan-memory,verify-plan' | filecheck %s --check-prefix=PLAN
 // RUN: ge-opt %s -p 'lower-to-tasks,order-tasks,verify-level{level=tasks}' | filecheck %s --check-prefix=ORDER
 
-// CHECK:       npu_task.recomputed = 1
-// CHECK:       launch @exp_0 ins(%x
-// CHECK:       launch @reduce_0
-// CHECK:       launch @exp_0 ins(%y
-// CHECK:       launch @neg_0
-// CHECK:       launch @reduce_0
-// CHECK:       [[B:%\d+]] = npu_task.launch @exp_0 ins(%x
-// CHECK-NEXT:  [[P:%\d+]] = graph.slice [[B]]
+// CHECK:       npu_task.recomputed = 1 :
+// CHECK:       launch @exp_0 ins(%x :
+// CHECK:       launch @reduce_0 ins
+// CHECK:       launch @exp_0 ins(%y :
+// CHECK:       launch @neg_0 ins
+// CHECK:       launch @reduce_0 ins
+// CHECK:       [[B:%[0-9]+]] = npu_task.launch @exp_0 ins(%x :
+// CHECK-NEXT:  [[P:%[0-9]+]] = graph.slice [[B]] starts
 // CHECK-NEXT:  func.return {{.*}}, [[P]] :
-// PLAN:   npu_task.arena_bytes = 2097152
+// PLAN:   npu_task.arena_bytes = 2097152 :
 // ORDER:  npu_task.order
 // ORDER:  func.return
 func.func @main(%x: tensor<256x1024xf32>, %y: tensor<256x1024xf32>)

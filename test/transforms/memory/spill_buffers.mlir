@@ -10,25 +10,25 @@
 // CHECK:      attributes {npu_task.spilled_bytes = 512 : i64}
 // CHECK:      npu_task.launch @neg ins(%0 : {{.*}}) outs(%a :
 // CHECK-NEXT: %[[HOST:.*]] = memref.alloc() : memref<128xf32, #npu_task<space host>>
-// CHECK-NEXT: npu_task.copy %a to %[[HOST]]
+// CHECK-NEXT: npu_task.copy %a to %[[HOST]] :
 // CHECK-NEXT: npu_task.launch @neg {{.*}} outs(%b :
 // CHECK-NEXT: npu_task.launch @add {{.*}} outs(%c :
 // CHECK-NEXT: npu_task.launch @add {{.*}} outs(%d :
 // CHECK-NEXT: %[[BACK:.*]] = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-// CHECK-NEXT: npu_task.copy %[[HOST]] to %[[BACK]]
-// CHECK-NEXT: npu_task.launch @neg ins(%d
-// CHECK:      npu_task.launch @add ins(%[[BACK]], %f
+// CHECK-NEXT: npu_task.copy %[[HOST]] to %[[BACK]] :
+// CHECK-NEXT: npu_task.launch @neg ins(%d :
+// CHECK:      npu_task.launch @add ins(%[[BACK]], %f :
 
-// PLAN: npu_task.arena_bytes = 1536
+// PLAN: npu_task.arena_bytes = 1536 :
 
 // OVER: error: the arena needs 2048 bytes, its limit is 1536; use smaller shapes, or a target with more memory
 // OVER: note: the peak is at @add ({{.*}}), with 4 buffers of 2048 bytes:
-// OVER: note: 512 bytes (128xf32): made by @neg ({{.*}}), last used by @add
+// OVER: note: 512 bytes (128xf32): made by @neg ({{.*}}), last used by @add (
 
 // NONE-NOT: npu_task.spilled_bytes
 // NONE-NOT: npu_task.copy %a
 
-// NEGATIVE: error: the limit is at least 0 bytes, not -1
+// NEGATIVE: error: the limit is at least 0 bytes, not -1 (
 npu_task.kernel @neg on vector {
 ^bb0(%0: tensor<128xf32>):
   %1 = graph.neg %0 : (tensor<128xf32>) -> tensor<128xf32>

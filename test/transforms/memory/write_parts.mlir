@@ -11,7 +11,7 @@ func.func @main(%a: tensor<2x3x16xf32>, %b: tensor<2x5x16xf32>) -> (tensor<2x8x1
   func.return %2, %3 : tensor<2x8x16xf32>, tensor<2x3x16xf32>
 }
 // CHECK-NOT:   @concat_0
-// CHECK:       [[J:%.*]] = memref.alloc() {npu_task.io} : memref<2x8x16xf32
+// CHECK:       [[J:%.*]] = memref.alloc() {npu_task.io} : memref<2x8x16xf32,
 // CHECK-DAG:   [[A:%.*]] = memref.reinterpret_cast [[J]] to offset: [0], sizes: [2, 3, 16], strides: [128, 16, 1]
 // CHECK-DAG:   [[B:%.*]] = memref.reinterpret_cast [[J]] to offset: [48], sizes: [2, 5, 16], strides: [128, 16, 1]
 // CHECK:       npu_task.launch @exp_0 ins({{.*}}) outs([[A]] :
@@ -27,9 +27,9 @@ func.func @main(%past: tensor<1x4x7x16xf32>, %x: tensor<1x4x16xf32>) -> tensor<1
   %2 = graph.concat %past, %1 axis 2 : (tensor<1x4x7x16xf32>, tensor<1x4x1x16xf32>) -> tensor<1x4x8x16xf32>
   func.return %2 : tensor<1x4x8x16xf32>
 }
-// CHECK:       [[J:%.*]] = memref.alloc() {npu_task.io} : memref<1x4x8x16xf32
+// CHECK:       [[J:%.*]] = memref.alloc() {npu_task.io} : memref<1x4x8x16xf32,
 // CHECK:       [[P:%.*]] = memref.reinterpret_cast [[J]] to offset: [0], sizes: [1, 4, 7, 16], strides: [512, 128, 16, 1]
-// CHECK:       npu_task.copy %past to [[P]]
+// CHECK:       npu_task.copy %past to [[P]] :
 // CHECK:       npu_task.launch @exp_0 ins({{.*}}) outs({{%.*}} : memref<1x4x16xf32, strided<[512, 128, 1], offset: 112>
 // CHECK-NOT:   npu_task.launch
 // CHECK:       func.return
@@ -44,7 +44,7 @@ func.func @main(%a: tensor<2x4x16xf32>, %b: tensor<2x8x16xf32>) -> tensor<2x20x1
   %2 = graph.transpose %1 permutation [0, 1, 2] : tensor<2x20x16xf32> -> tensor<2x20x16xf32>
   func.return %2 : tensor<2x20x16xf32>
 }
-// CHECK:       npu_task.launch @concat_0
+// CHECK:       npu_task.launch @concat_0 ins
 
 // -----
 
@@ -56,11 +56,11 @@ func.func @main(%a: tensor<2x4x16xf32>, %b: tensor<2x8x16xf32>) -> tensor<2x12x1
   func.return %2 : tensor<2x12x16xf32>
 }
 // CHECK:       npu_task.copy %a to [[X:%[0-9]*]]
-// CHECK:       [[J:%.*]] = memref.alloc() : memref<2x12x16xf32
+// CHECK:       [[J:%.*]] = memref.alloc() : memref<2x12x16xf32,
 // CHECK:       [[B:%.*]] = memref.reinterpret_cast [[J]] to offset: [64], sizes: [2, 8, 16]
 // CHECK:       npu_task.launch @exp_0 ins({{.*}}) outs([[B]] :
 // CHECK:       [[A:%.*]] = memref.reinterpret_cast [[J]] to offset: [0], sizes: [2, 4, 16]
-// CHECK-NEXT:  npu_task.copy [[X]] to [[A]]
+// CHECK-NEXT:  npu_task.copy [[X]] to [[A]] :
 // CHECK:       npu_task.launch @softmax_0 ins([[J]] :
 
 // -----
@@ -95,8 +95,8 @@ func.func @main(%a: tensor<4x2xf32>, %b: tensor<4x2xf32>, %d: tensor<2x24xf32>) 
   func.return %2, %6, %5 : tensor<4x4xf32>, tensor<2x48xf32>, tensor<3x16xf32>
 }
 // CHECK:       npu_task.copy %d to {{%.*}} : {{.*}} to memref<2x24xf32, strided<[48, 1], offset: 24>
-// CHECK:       npu_task.launch @concat_0
-// CHECK:       npu_task.launch @neg_0
+// CHECK:       npu_task.launch @concat_0 ins
+// CHECK:       npu_task.launch @neg_0 ins
 // CHECK-NEXT:  memref.reinterpret_cast
 // CHECK-NEXT:  npu_task.copy {{%.*}} to {{%.*}} : {{.*}} to memref<2x24xf32, strided<[48, 1]>
 // CHECK-NOT:   npu_task.launch
@@ -110,10 +110,10 @@ func.func @main(%past: tensor<1x4x7x64xi4>, %x: tensor<1x4x1x64xf32>) -> tensor<
   %1 = graph.concat %past, %0 axis 2 : (tensor<1x4x7x64xi4>, tensor<1x4x1x64xi4>) -> tensor<1x4x8x64xi4>
   func.return %1 : tensor<1x4x8x64xi4>
 }
-// CHECK:       [[J:%.*]] = memref.alloc() {npu_task.io} : memref<1x4x8x64xi4
+// CHECK:       [[J:%.*]] = memref.alloc() {npu_task.io} : memref<1x4x8x64xi4,
 // CHECK-DAG:   [[P:%.*]] = memref.reinterpret_cast [[J]] to offset: [0], sizes: [1, 4, 7, 64], strides: [2048, 512, 64, 1]
 // CHECK-DAG:   [[B:%.*]] = memref.reinterpret_cast [[J]] to offset: [448], sizes: [1, 4, 1, 64], strides: [2048, 512, 512, 1]
-// CHECK:       npu_task.copy %past to [[P]]
+// CHECK:       npu_task.copy %past to [[P]] :
 // CHECK:       npu_task.launch @cast_0 ins({{.*}}) outs([[B]] :
 // CHECK-NOT:   npu_task.launch
 // CHECK:       func.return
@@ -127,7 +127,7 @@ func.func @main(%a: tensor<2x3x65xf32>, %b: tensor<2x5x65xf32>) -> tensor<2x8x65
   %2 = graph.concat %0, %1 axis 1 : (tensor<2x3x65xi4>, tensor<2x5x65xi4>) -> tensor<2x8x65xi4>
   func.return %2 : tensor<2x8x65xi4>
 }
-// CHECK:       npu_task.launch @concat_0
+// CHECK:       npu_task.launch @concat_0 ins
 
 // -----
 
@@ -141,7 +141,7 @@ func.func @main(%x: tensor<2x16xf32>) -> tensor<2x64xf32> {
   %f = graph.softmax %e : (tensor<2x64xf32>) -> tensor<2x64xf32>
   func.return %f : tensor<2x64xf32>
 }
-// CHECK:         [[E:%.*]] = memref.alloc() : memref<2x64xf32
-// CHECK-COUNT-4: memref.reinterpret_cast [[E]]
+// CHECK:         [[E:%.*]] = memref.alloc() : memref<2x64xf32,
+// CHECK-COUNT-4: memref.reinterpret_cast [[E]] to
 // CHECK-NOT:     @concat_0
-// CHECK:         npu_task.launch @softmax_0
+// CHECK:         npu_task.launch @softmax_0 ins

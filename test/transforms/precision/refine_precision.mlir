@@ -17,28 +17,28 @@ func.func @main(%x: tensor<8x4xf32>, %r: tensor<8x4xf32>) -> (tensor<8x4xf32>, t
   func.return %6, %2 : tensor<8x4xf32>, tensor<8x4xf32>
 }
 // CHECK:      func.func @main(%x: tensor<8x4xf32>, %r: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>)
-// CHECK-DAG:  %[[R:\d+]] = graph.cast %r to f16
-// CHECK-DAG:  %[[X:\d+]] = graph.cast %x to f16
-// CHECK-DAG:  %[[W:\d+]] = graph.cast %w to f16
-// CHECK-DAG:  %[[HALF:\d+]] = graph.constant dense<5.000000e-01> : tensor<f16>
+// CHECK-DAG:  %[[R:[0-9]+]] = graph.cast %r to f16 :
+// CHECK-DAG:  %[[X:[0-9]+]] = graph.cast %x to f16 :
+// CHECK-DAG:  %[[W:[0-9]+]] = graph.cast %w to f16 :
+// CHECK-DAG:  %[[HALF:[0-9]+]] = graph.constant dense<5.000000e-01> : tensor<f16>
 // CHECK:      graph.matmul %[[X]], %[[W]] : (tensor<8x4xf16>, tensor<4x4xf16>) -> tensor<8x4xf16>
-// CHECK-NEXT: graph.mul %{{\d+}}, %[[HALF]] : (tensor<8x4xf16>, tensor<f16>) -> tensor<8x4xf16>
-// CHECK-NEXT: %[[SUM:\d+]] = graph.add %{{\d+}}, %[[R]] : (tensor<8x4xf16>, tensor<8x4xf16>) -> tensor<8x4xf16>
-// CHECK-NEXT: %[[OUT:\d+]] = graph.cast %[[SUM]] to f32
+// CHECK-NEXT: graph.mul %{{[0-9]+}}, %[[HALF]] : (tensor<8x4xf16>, tensor<f16>) -> tensor<8x4xf16>
+// CHECK-NEXT: %[[SUM:[0-9]+]] = graph.add %{{[0-9]+}}, %[[R]] : (tensor<8x4xf16>, tensor<8x4xf16>) -> tensor<8x4xf16>
+// CHECK-NEXT: %[[OUT:[0-9]+]] = graph.cast %[[SUM]] to f32 :
 // CHECK-NEXT: graph.rms_norm %[[SUM]], %g : (tensor<8x4xf16>, tensor<4xf32>) -> tensor<8x4xf16>
-// CHECK-NEXT: graph.matmul %{{\d+}}, %[[W]] : (tensor<8x4xf16>
+// CHECK-NEXT: graph.matmul %{{[0-9]+}}, %[[W]] : (tensor<8x4xf16>
 // CHECK-NEXT: graph.transpose
-// CHECK-NEXT: %[[LAST:\d+]] = graph.transpose {{.*}} -> tensor<8x4xf16>
-// CHECK-NEXT: %[[CAST:\d+]] = graph.cast %[[LAST]] to f32
-// CHECK-NEXT: func.return %[[CAST]], %[[OUT]]
+// CHECK-NEXT: %[[LAST:[0-9]+]] = graph.transpose {{.*}} -> tensor<8x4xf16>
+// CHECK-NEXT: %[[CAST:[0-9]+]] = graph.cast %[[LAST]] to f32 :
+// CHECK-NEXT: func.return %[[CAST]], %[[OUT]] :
 
-// BF16: graph.rms_norm %{{\d+}}, %g : (tensor<8x4xbf16>, tensor<4xf32>) -> tensor<8x4xbf16>
+// BF16: graph.rms_norm %{{[0-9]+}}, %g : (tensor<8x4xbf16>, tensor<4xf32>) -> tensor<8x4xbf16>
 
 // Sums and norms stay f32; what only passes a product on does not.
-// MIXED:      graph.matmul %{{\d+}}, %{{\d+}} : (tensor<8x4xf16>
-// MIXED-NEXT: graph.mul %{{\d+}}, %{{\d+}} : (tensor<8x4xf16>, tensor<f16>) -> tensor<8x4xf16>
-// MIXED-NEXT: %[[WIDE:\d+]] = graph.cast %{{\d+}} to f32
+// MIXED:      graph.matmul %{{[0-9]+}}, %{{[0-9]+}} : (tensor<8x4xf16>
+// MIXED-NEXT: graph.mul %{{[0-9]+}}, %{{[0-9]+}} : (tensor<8x4xf16>, tensor<f16>) -> tensor<8x4xf16>
+// MIXED-NEXT: %[[WIDE:[0-9]+]] = graph.cast %{{[0-9]+}} to f32 :
 // MIXED-NEXT: graph.add %[[WIDE]], %r : (tensor<8x4xf32>
-// MIXED-NEXT: %[[NORM:\d+]] = graph.rms_norm %{{\d+}}, %g : (tensor<8x4xf32>
-// MIXED-NEXT: graph.cast %[[NORM]] to f16
+// MIXED-NEXT: %[[NORM:[0-9]+]] = graph.rms_norm %{{[0-9]+}}, %g : (tensor<8x4xf32>
+// MIXED-NEXT: graph.cast %[[NORM]] to f16 :
 // MIXED-NEXT: graph.matmul

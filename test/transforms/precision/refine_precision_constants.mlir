@@ -13,9 +13,9 @@ func.func @main(%x: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
   %2 = graph.minimum %0, %d : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
   func.return %1, %2 : tensor<2x4xf32>, tensor<2x4xf32>
 }
-// CHECK-DAG: %[[C:\d+]] = graph.clamp %c low
-// CHECK-DAG: %[[CAST:\d+]] = graph.cast %[[C]] to f16
-// CHECK-DAG: %[[D:\d+]] = graph.clamp %d low
-// CHECK-DAG: %[[DEQUANTIZED:\d+]] = graph.cast %[[D]] to f16
-// CHECK-DAG: graph.minimum %{{\d+}}, %[[CAST]] :
-// CHECK-DAG: graph.minimum %{{\d+}}, %[[DEQUANTIZED]] :
+// CHECK-DAG: %[[C:[0-9]+]] = graph.clamp %c low
+// CHECK-DAG: %[[CAST:[0-9]+]] = graph.cast %[[C]] to f16 :
+// CHECK-DAG: %[[D:[0-9]+]] = graph.clamp %d low
+// CHECK-DAG: %[[DEQUANTIZED:[0-9]+]] = graph.cast %[[D]] to f16 :
+// CHECK-DAG: graph.minimum %{{[0-9]+}}, %[[CAST]] :
+// CHECK-DAG: graph.minimum %{{[0-9]+}}, %[[DEQUANTIZED]] :

@@ -32,7 +32,7 @@ func.func @main(%x: tensor<4x4xf32>, %n: tensor<4x4xf32>, %c: tensor<i1>) -> (te
   func.return %large, %wide, %guarded, %squares, %either : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
 // CHECK:     %fits = graph.matmul {{.*}} -> tensor<4x4xf16>
-// CHECK:     %[[FITS:\d+]] = graph.cast %fits to f32
+// CHECK:     %[[FITS:[0-9]+]] = graph.cast %fits to f32 :
 // CHECK:     %large = graph.matmul %[[FITS]], %w : {{.*}} -> tensor<4x4xf32>
 // CHECK:     %wide = graph.matmul %[[FITS]], %huge : {{.*}} -> tensor<4x4xf32>
 // CHECK:     %guarded = graph.add %[[FITS]], %tiny : {{.*}} -> tensor<4x4xf32>
@@ -41,6 +41,6 @@ func.func @main(%x: tensor<4x4xf32>, %n: tensor<4x4xf32>, %c: tensor<i1>) -> (te
 // CHECK-NOT: f16
 // CHECK:     graph.yield %[[FITS]] : tensor<4x4xf32>
 
-// CLIP-DAG: %[[LIMIT:\d+]] = graph.clamp %huge
-// CLIP-DAG: %[[HUGE:\d+]] = graph.cast %[[LIMIT]] to f16
+// CLIP-DAG: %[[LIMIT:[0-9]+]] = graph.clamp %huge low
+// CLIP-DAG: %[[HUGE:[0-9]+]] = graph.cast %[[LIMIT]] to f16 :
 // CLIP:     %wide = graph.matmul %fits, %[[HUGE]] : {{.*}} -> tensor<4x4xf16>

@@ -11,6 +11,6 @@ func.func @main(%x: tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>) {
   %1 = graph.matmul %x, %small : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
   func.return %0, %1 : tensor<2x2xf32>, tensor<2x2xf32>
 }
-// CHECK:     graph.dequantize %q, %{{\d+}} {{.*}} tensor<2xf16>) -> tensor<2x2xf16>
+// CHECK:     graph.dequantize %q, %{{[0-9]+}} {{.*}} tensor<2xf16>) -> tensor<2x2xf16>
 // CHECK:     %small = graph.dequantize {{.*}} -> tensor<2x2xf32>
-// CHECK-NEXT: graph.cast %small to f16
+// CHECK-NEXT: graph.cast %small to f16 :

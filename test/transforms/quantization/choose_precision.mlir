@@ -13,5 +13,5 @@ func.func @main(%x: tensor<2x4xf32> {graph.name = "x", graph.range = [-1.0 : f64
   %exact = graph.matmul %0, %w : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
   func.return %exact : tensor<2x4xf32>
 }
-// CHECK: %cut = graph.matmul %{{\d+}}, %{{\d+}} :
-// CHECK: %exact = graph.matmul %{{\d+}}, %{{\d+}} :
+// CHECK: %cut = graph.matmul %{{[0-9]+}}, %{{[0-9]+}} :
+// CHECK: %exact = graph.matmul %{{[0-9]+}}, %{{[0-9]+}} :

@@ -13,9 +13,9 @@ func.func @main(%x: tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32> {
   %1 = graph.conv %d, %w : (tensor<1x2x4x4xf32>, tensor<2x2x1x1xf32>) -> tensor<1x2x4x4xf32> loc("/plain")
   func.return %1 : tensor<1x2x4x4xf32>
 }
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK:      %[[C:.*]] = graph.constant dense<[1.0{{.*}}, 2.0{{.*}}]> : tensor<2xf32>
-// CHECK-NEXT: %[[B:.*]] = graph.add %b, %[[C]]
+// CHECK-NEXT: %[[B:.*]] = graph.add %b, %[[C]] :
 // CHECK-NEXT: graph.conv %d, %w bias %[[B]] strides [2, 2] pads [1, 1, 1, 1] :
 // CHECK-NEXT: %[[P:.*]] = graph.constant dense<[1.0{{.*}}, 2.0{{.*}}]> : tensor<2xf32>
 // CHECK-NEXT: graph.conv %d, %w bias %[[P]] :
@@ -35,13 +35,13 @@ func.func @main(%x: tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<4x2xf32>, tenso
   %3 = graph.matmul %x, %w : (tensor<4x2xf32>, tensor<2x2xf32>) -> tensor<4x2xf32> loc("/float")
   func.return %1, %2, %3 : tensor<4x2xf32>, tensor<4x2xf32>, tensor<4x2xf32>
 }
-// CHECK-LABEL: func.func @main
-// CHECK:      %[[L:.*]] = graph.matmul %d, %w
+// CHECK-LABEL: func.func @main(
+// CHECK:      %[[L:.*]] = graph.matmul %d, %w :
 // CHECK-NEXT: %[[C:.*]] = graph.constant dense<[3.0{{.*}}, 4.0{{.*}}]> : tensor<2xf32>
-// CHECK-NEXT: %[[B:.*]] = graph.add %b, %[[C]]
-// CHECK-NEXT: %[[S:.*]] = graph.add %[[B]], %[[L]]
-// CHECK-NEXT: %[[A:.*]] = graph.matmul %d, %w
+// CHECK-NEXT: %[[B:.*]] = graph.add %b, %[[C]] :
+// CHECK-NEXT: %[[S:.*]] = graph.add %[[B]], %[[L]] :
+// CHECK-NEXT: %[[A:.*]] = graph.matmul %d, %w :
 // CHECK-NEXT: %[[D:.*]] = graph.constant dense<[5.0{{.*}}, 6.0{{.*}}]> : tensor<2xf32>
-// CHECK-NEXT: %[[T:.*]] = graph.add %[[A]], %[[D]]
-// CHECK-NEXT: %[[F:.*]] = graph.matmul %x, %w
-// CHECK-NEXT: func.return %[[S]], %[[T]], %[[F]]
+// CHECK-NEXT: %[[T:.*]] = graph.add %[[A]], %[[D]] :
+// CHECK-NEXT: %[[F:.*]] = graph.matmul %x, %w :
+// CHECK-NEXT: func.return %[[S]], %[[T]], %[[F]] :

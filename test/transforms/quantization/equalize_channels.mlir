@@ -12,15 +12,15 @@ func.func @main(%x: tensor<1x3x4x4xf32>) -> tensor<1x2x4x4xf32> {
   %2 = graph.conv %1, %v : (tensor<1x2x4x4xf32>, tensor<2x2x1x1xf32>) -> tensor<1x2x4x4xf32> loc("/next")
   func.return %2 : tensor<1x2x4x4xf32>
 }
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK:      %[[I:.*]] = graph.constant dense<{{.*}}5.0{{.*}}e-01{{.*}}2.0{{.*}}> : tensor<2x1x1x1xf32>
-// CHECK-NEXT: %[[W:.*]] = graph.mul %w, %[[I]]
+// CHECK-NEXT: %[[W:.*]] = graph.mul %w, %[[I]] :
 // CHECK-NEXT: %[[J:.*]] = graph.constant {{.*}} : tensor<2xf32>
-// CHECK-NEXT: %[[B:.*]] = graph.mul %b, %[[J]]
-// CHECK-NEXT: %[[Y:.*]] = graph.conv %x, %[[W]] bias %[[B]]
-// CHECK-NEXT: %[[R:.*]] = graph.relu %[[Y]]
+// CHECK-NEXT: %[[B:.*]] = graph.mul %b, %[[J]] :
+// CHECK-NEXT: %[[Y:.*]] = graph.conv %x, %[[W]] bias %[[B]] :
+// CHECK-NEXT: %[[R:.*]] = graph.relu %[[Y]] :
 // CHECK-NEXT: %[[S:.*]] = graph.constant {{.*}} : tensor<2x1x1xf32>
-// CHECK-NEXT: %[[V:.*]] = graph.mul %v, %[[S]]
+// CHECK-NEXT: %[[V:.*]] = graph.mul %v, %[[S]] :
 // CHECK-NEXT: graph.conv %[[R]], %[[V]] :
 
 // NONE-NOT: graph.mul
@@ -39,10 +39,10 @@ func.func @main(%x: tensor<1x3x4x4xf32>) -> tensor<1x2x4x4xf32> {
   %2 = graph.conv %1, %v pads [1, 1, 1, 1] {group = 2 : i64} : (tensor<1x2x4x4xf32>, tensor<2x1x3x3xf32>) -> tensor<1x2x4x4xf32> loc("/depthwise")
   func.return %2 : tensor<1x2x4x4xf32>
 }
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK:      %[[R:.*]] = graph.relu
 // CHECK:      %[[H:.*]] = graph.mul %high, %{{.*}} : (tensor<f32>, tensor<2x1x1xf32>) -> tensor<2x1x1xf32>
-// CHECK-NEXT: %[[M:.*]] = graph.minimum %[[R]], %[[H]]
+// CHECK-NEXT: %[[M:.*]] = graph.minimum %[[R]], %[[H]] :
 // CHECK:      %[[V:.*]] = graph.mul %v, %{{.*}} : (tensor<2x1x3x3xf32>, tensor<2x1x1x1xf32>)
 // CHECK-NEXT: graph.conv %[[M]], %[[V]] pads
 
@@ -65,7 +65,7 @@ func.func @main(%x: tensor<1x3x4x4xf32>) -> (tensor<1x5xf32>, tensor<1x2x4x4xf32
   %7 = graph.conv %3, %u : (tensor<1x3x4x4xf32>, tensor<2x3x1x1xf32>) -> tensor<1x2x4x4xf32>
   func.return %6, %7 : tensor<1x5xf32>, tensor<1x2x4x4xf32>
 }
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK-DAG:  graph.mul %w, %{{.*}} : (tensor<3x3x1x1xf32>, tensor<3x1x1x1xf32>)
 // CHECK-DAG:  graph.mul %v, %{{.*}} : (tensor<3x3x1x1xf32>, tensor<3x1x1x1xf32>)
 // CHECK-DAG:  graph.mul %f, %{{.*}} : (tensor<5x3xf32>, tensor<3xf32>)

@@ -9,11 +9,11 @@ func.func @main(%x: tensor<1x2x128x64xf32>, %m: tensor<128x128xf32>) -> tensor<1
   %a = graph.attention %q, %k, %k mask %m : tensor<128x128xf32> {causal = true, scale = 0.25 : f64} : tensor<1x2x128x64xf32>, tensor<1x2x128x64xf32>, tensor<1x2x128x64xf32> -> tensor<1x2x128x64xf32>
   func.return %a : tensor<1x2x128x64xf32>
 }
-// CHECK-LABEL: func.func @main
-// CHECK:      [[S:%\d+]] = graph.constant dense<1.000000e+00> : tensor<f32>
-// CHECK-NEXT: [[I:%\d+]] = graph.quantize %q, [[S]] to i8 :
-// CHECK-NEXT: [[Q:%\d+]] = graph.dequantize [[I]], [[S]] :
-// CHECK:      [[K:%\d+]] = graph.dequantize %{{\d+}}, %{{\d+}} :
+// CHECK-LABEL: func.func @main(
+// CHECK:      [[S:%[0-9]+]] = graph.constant dense<1.000000e+00> : tensor<f32>
+// CHECK-NEXT: [[I:%[0-9]+]] = graph.quantize %q, [[S]] to i8 :
+// CHECK-NEXT: [[Q:%[0-9]+]] = graph.dequantize [[I]], [[S]] :
+// CHECK:      [[K:%[0-9]+]] = graph.dequantize %{{[0-9]+}}, %{{[0-9]+}} :
 // CHECK-NEXT: %a = graph.attention [[Q]], [[K]], [[K]] mask %m : tensor<128x128xf32> {causal = true, scale = 2.500000e-01 : f64, rounded_weights = true} :
 
 // -----
@@ -26,7 +26,7 @@ func.func @main(%x: tensor<1x2x1x8xf32>, %c: tensor<1x2x4x8xf32> {graph.range = 
   %a = graph.attention %q, %k, %k {scale = 0.25 : f64} : tensor<1x2x1x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32> -> tensor<1x2x1x8xf32>
   func.return %a : tensor<1x2x1x8xf32>
 }
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK-NOT: quantize
 // CHECK-NOT: rounded_weights
 
@@ -39,5 +39,5 @@ func.func @main(%x: tensor<1x32x2048x128xf16>) -> tensor<1x32x2048x128xf16> {
   %a = graph.attention %q, %q, %q {scale = 0.25 : f64} : tensor<1x32x2048x128xf16>, tensor<1x32x2048x128xf16>, tensor<1x32x2048x128xf16> -> tensor<1x32x2048x128xf16>
   func.return %a : tensor<1x32x2048x128xf16>
 }
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK-NOT: quantize

@@ -12,20 +12,20 @@ func.func @main(%x: tensor<?x4xf32>) -> tensor<?x2xf32> {
   %r4 = graph.matmul %r3, %v : (tensor<?x4xf32>, tensor<4x2xf32>) -> tensor<?x2xf32>
   func.return %r4 : tensor<?x2xf32>
 }
-// CHECK-LABEL: func.func @main
-// CHECK-NEXT: [[A:%\d+]] = graph.abs %x
-// CHECK-NEXT: [[M:%\d+]] = graph.reduce "max" [[A]] axes [1] : tensor<?x4xf32> -> tensor<?x1xf32>
-// CHECK-NEXT: [[N:%\d+]] = graph.constant dense<1.270000e+02>
-// CHECK-NEXT: [[P:%\d+]] = graph.div [[M]], [[N]]
-// CHECK-NEXT: [[L:%\d+]] = graph.constant dense<1.17549435e-38>
-// CHECK-NEXT: [[S:%\d+]] = graph.maximum [[P]], [[L]]
-// CHECK-NEXT: [[Q:%\d+]] = graph.quantize %x, [[S]] to i8 {axis = 1 : i64, block_size = 4 : i64}
-// CHECK-NEXT: [[D:%\d+]] = graph.dequantize [[Q]], [[S]] {axis = 1 : i64, block_size = 4 : i64}
-// CHECK:      %r0 = graph.matmul [[D]], %{{\d+}} :
-// CHECK:      %r1 = graph.matmul [[D]], %{{\d+}} {transpose_rhs = true} :
+// CHECK-LABEL: func.func @main(
+// CHECK-NEXT: [[A:%[0-9]+]] = graph.abs %x :
+// CHECK-NEXT: [[M:%[0-9]+]] = graph.reduce "max" [[A]] axes [1] : tensor<?x4xf32> -> tensor<?x1xf32>
+// CHECK-NEXT: [[N:%[0-9]+]] = graph.constant dense<1.270000e+02>
+// CHECK-NEXT: [[P:%[0-9]+]] = graph.div [[M]], [[N]] :
+// CHECK-NEXT: [[L:%[0-9]+]] = graph.constant dense<1.17549435e-38>
+// CHECK-NEXT: [[S:%[0-9]+]] = graph.maximum [[P]], [[L]] :
+// CHECK-NEXT: [[Q:%[0-9]+]] = graph.quantize %x, [[S]] to i8 {axis = 1 : i64, block_size = 4 : i64}
+// CHECK-NEXT: [[D:%[0-9]+]] = graph.dequantize [[Q]], [[S]] {axis = 1 : i64, block_size = 4 : i64}
+// CHECK:      %r0 = graph.matmul [[D]], %{{[0-9]+}} :
+// CHECK:      %r1 = graph.matmul [[D]], %{{[0-9]+}} {transpose_rhs = true} :
 // CHECK:      graph.reduce "max" %r3 axes [1]
 // CHECK:      graph.constant dense<2.550000e+02>
-// CHECK:      graph.quantize %r3, %{{\d+}} to ui8 {axis = 1 : i64, block_size = 4 : i64}
+// CHECK:      graph.quantize %r3, %{{[0-9]+}} to ui8 {axis = 1 : i64, block_size = 4 : i64}
 
 // -----
 
@@ -39,8 +39,8 @@ func.func @main(%x: tensor<?x2x4x4xf32>, %y: tensor<4x3xf32>) -> (tensor<?x3x4x4
   %r2 = graph.matmul %y, %y {transpose_rhs = true} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x4xf32>
   func.return %r0, %r1, %r2 : tensor<?x3x4x4xf32>, tensor<4x3xf32>, tensor<4x4xf32>
 }
-// CHECK-LABEL: func.func @main
-// CHECK:      graph.quantize %y, %{{\d+}} to i8 : (tensor<4x3xf32>, tensor<f32>)
-// CHECK:      graph.reduce "max" %{{\d+}} axes [1, 2, 3] {keep_dims = false} : tensor<?x2x4x4xf32> -> tensor<?xf32>
-// CHECK:      graph.quantize %x, %{{\d+}} to i8 {axis = 0 : i64}
-// CHECK:      %r2 = graph.matmul %y, %y
+// CHECK-LABEL: func.func @main(
+// CHECK:      graph.quantize %y, %{{[0-9]+}} to i8 : (tensor<4x3xf32>, tensor<f32>)
+// CHECK:      graph.reduce "max" %{{[0-9]+}} axes [1, 2, 3] {keep_dims = false} : tensor<?x2x4x4xf32> -> tensor<?xf32>
+// CHECK:      graph.quantize %x, %{{[0-9]+}} to i8 {axis = 0 : i64}
+// CHECK:      %r2 = graph.matmul %y, %y {

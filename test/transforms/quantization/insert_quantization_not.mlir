@@ -20,7 +20,7 @@ func.func @main(%x: tensor<2x4xf32> {graph.range = [-1.0 : f64, 3.0 : f64]}, %q:
   %e = graph.einsum "ij,jk->ik" %x, %w : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
   func.return %fc4, %a, %e : tensor<2x4xf32>, tensor<1x2x4x8xf32>, tensor<2x4xf32>
 }
-// CHECK: %fc1 = graph.matmul %{{\d+}}, %{{\d+}} :
+// CHECK: %fc1 = graph.matmul %{{[0-9]+}}, %{{[0-9]+}} :
 // CHECK: %fc2 = graph.matmul %x, %w :
 // CHECK: %fc3 = graph.matmul %unseen, %w :
 // CHECK: %fc4 = graph.matmul %zero, %w :

@@ -13,5 +13,5 @@ func.func @main(%x: tensor<2x32xf32>) -> (tensor<2x6xf32>, tensor<2x6xf32>, tens
 }
 // CHECK-NOT: to f16
 // CHECK:     %r1 = graph.matmul
-// CHECK:     graph.cast %{{\d+}} to f16
+// CHECK:     graph.cast %{{[0-9]+}} to f16 :
 // CHECK:     %r2 = graph.matmul

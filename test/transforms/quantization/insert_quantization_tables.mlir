@@ -20,13 +20,13 @@ func.func @main(%i: tensor<2x4xi64>) -> tensor<2x4x8xf16> {
   func.return %fc : tensor<2x4x8xf16>
 }
 // CHECK-LABEL: func.func @main(%i: tensor<2x4xi64>)
-// CHECK:         graph.reduce "max" %{{\d+}} axes [0]
-// CHECK:         [[S:%\d+]] = graph.select
-// CHECK-NEXT:    [[Q:%\d+]] = graph.quantize %t, [[S]] to i8 {axis = 1 : i64} : (tensor<99x16xf32>, tensor<16xf32>)
-// CHECK-NEXT:    [[D:%\d+]] = graph.dequantize [[Q]], [[S]] {axis = 1 : i64}
-// CHECK-NEXT:    %tokens = graph.gather [[D]], %i
-// CHECK:         [[D:%\d+]] = graph.dequantize %{{\d+}}, %{{\d+}} {axis = 2 : i64} : (tensor<1x4x16xi8>, tensor<16xf32>)
-// CHECK-NEXT:    %sum = graph.add %{{\d+}}, [[D]]
+// CHECK:         graph.reduce "max" %{{[0-9]+}} axes [0]
+// CHECK:         [[S:%[0-9]+]] = graph.select
+// CHECK-NEXT:    [[Q:%[0-9]+]] = graph.quantize %t, [[S]] to i8 {axis = 1 : i64} : (tensor<99x16xf32>, tensor<16xf32>)
+// CHECK-NEXT:    [[D:%[0-9]+]] = graph.dequantize [[Q]], [[S]] {axis = 1 : i64}
+// CHECK-NEXT:    %tokens = graph.gather [[D]], %i :
+// CHECK:         [[D:%[0-9]+]] = graph.dequantize %{{[0-9]+}}, %{{[0-9]+}} {axis = 2 : i64} : (tensor<1x4x16xi8>, tensor<16xf32>)
+// CHECK-NEXT:    %sum = graph.add %{{[0-9]+}}, [[D]] :
 
 // -----
 
@@ -43,8 +43,8 @@ func.func @main(%i: tensor<2x4xi64>) -> tensor<2x4x8xf32> {
   %fc = graph.matmul %0, %w : (tensor<2x4x16xf32>, tensor<16x8xf32>) -> tensor<2x4x8xf32>
   func.return %fc : tensor<2x4x8xf32>
 }
-// CHECK:      %tokens = graph.gather %{{\d+}}, %i
-// CHECK-NEXT: %kinds = graph.gather %u, %i
+// CHECK:      %tokens = graph.gather %{{[0-9]+}}, %i :
+// CHECK-NEXT: %kinds = graph.gather %u, %i :
 
 // -----
 
@@ -64,8 +64,8 @@ func.func @main(%i: tensor<4xi64>, %x: tensor<4x16xf32>) -> tensor<4x8xf32> {
   %3 = graph.add %fc, %fc2 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   func.return %3 : tensor<4x8xf32>
 }
-// CHECK: graph.gather %c, %i
-// CHECK: graph.gather %t, %i
+// CHECK: graph.gather %c, %i :
+// CHECK: graph.gather %t, %i axis
 
 // -----
 
@@ -107,4 +107,4 @@ func.func @main(%half: tensor<2xi64>) -> tensor<2x8xf16> {
   func.return %fc : tensor<2x8xf16>
 }
 // CHECK-LABEL: func.func @main(%half
-// CHECK: graph.quantize %t, %{{\d+}} to i8 {axis = 1 : i64} : (tensor<99x16xf16>, tensor<16xf16>)
+// CHECK: graph.quantize %t, %{{[0-9]+}} to i8 {axis = 1 : i64} : (tensor<99x16xf16>, tensor<16xf16>)

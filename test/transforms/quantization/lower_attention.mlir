@@ -10,9 +10,9 @@ func.func @main(%q: tensor<1x2x4x16xi8>, %k: tensor<1x2x4x16xi8>, %m: tensor<4x4
   %2 = graph.attention %0, %1, %1 mask %m : tensor<4x4xi1> {fill = -1.0e4 : f64, causal = true, rounded_weights = true} : tensor<1x2x4x16xf32>, tensor<1x2x4x16xf32>, tensor<1x2x4x16xf32> -> tensor<1x2x4x16xf32>
   func.return %2 : tensor<1x2x4x16xf32>
 }
-// CHECK-LABEL: func.func @main
-// CHECK-NEXT: %0 = graph.attention %q, %k, %k mask %m : tensor<4x4xi1> {{[{].*}}scale = 1.562500e-02 : f64{{.*}}value_scale = 1.250000e-01 : f64
-// CHECK-NEXT: func.return %0
+// CHECK-LABEL: func.func @main(
+// CHECK-NEXT: %0 = graph.attention %q, %k, %k mask %m : tensor<4x4xi1> {{[{].*}}scale = 1.562500e-02 : f64{{.*}}value_scale = 1.250000e-01 : f64}
+// CHECK-NEXT: func.return %0 :
 
 // -----
 
@@ -23,10 +23,10 @@ func.func @halves(%q: tensor<1x2x4x8xi8>) -> tensor<1x2x4x8xf16> {
   %1 = graph.attention %0, %0, %0 {scale = 1.0 : f64, rounded_weights = true} : tensor<1x2x4x8xf16>, tensor<1x2x4x8xf16>, tensor<1x2x4x8xf16> -> tensor<1x2x4x8xf16>
   func.return %1 : tensor<1x2x4x8xf16>
 }
-// CHECK-LABEL: func.func @halves
-// CHECK-NEXT: %0 = graph.attention %q, %q, %q {{[{].*}}scale = 2.500000e-01 : f64
+// CHECK-LABEL: func.func @halves(
+// CHECK-NEXT: %0 = graph.attention %q, %q, %q {{[{].*}}scale = 2.500000e-01 : f64,
 // CHECK-SAME: -> tensor<1x2x4x8xf32>
-// CHECK-NEXT: %1 = graph.cast %0 to f16
+// CHECK-NEXT: %1 = graph.cast %0 to f16 :
 
 // -----
 
@@ -53,7 +53,7 @@ func.func @not(%q: tensor<1x2x4x8xi8>, %u: tensor<1x2x4x8xui8>, %d: tensor<f32>,
   %10 = graph.attention %0, %0, %0 : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
   func.return
 }
-// CHECK-LABEL: func.func @not
+// CHECK-LABEL: func.func @not(
 // CHECK-NOT: graph.attention %q
 
 // -----
@@ -71,9 +71,9 @@ func.func @parts(%acc: tensor<4x6xi32>, %w: tensor<6xf32>) -> (tensor<2x4xi8>, t
   %5 = graph.quantize %4, %t to i8 : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xi8>
   func.return %3, %5 : tensor<2x4xi8>, tensor<4x4xi8>
 }
-// CHECK-LABEL: func.func @parts
-// CHECK:      [[S:%\d+]] = graph.constant dense<[4.000000e+00, 4.000000e+00, 8.000000e+00, 8.000000e+00, 8.000000e+00, 8.000000e+00]>
-// CHECK-NEXT: [[R:%\d+]] = graph.requantize %acc, [[S]] to i8 {axis = 1 : i64, rounding = "float32"}
+// CHECK-LABEL: func.func @parts(
+// CHECK:      [[S:%[0-9]+]] = graph.constant dense<[4.000000e+00, 4.000000e+00, 8.000000e+00, 8.000000e+00, 8.000000e+00, 8.000000e+00]>
+// CHECK-NEXT: [[R:%[0-9]+]] = graph.requantize %acc, [[S]] to i8 {axis = 1 : i64, rounding = "float32"}
 // CHECK-NOT:  graph.requantize
 // CHECK-DAG:  graph.slice [[R]] starts [0] ends [2]
 // CHECK-DAG:  graph.slice [[R]] starts [2] ends [6]
@@ -94,5 +94,5 @@ func.func @apart(%x: tensor<4x6xf32>) -> (tensor<4x2xi8>, tensor<4x4xi8>, tensor
   %6 = graph.quantize %5, %s to i8 : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xi8>
   func.return %3, %4, %5, %6 : tensor<4x2xi8>, tensor<4x4xi8>, tensor<4x4xf32>, tensor<4x4xi8>
 }
-// CHECK-LABEL: func.func @apart
+// CHECK-LABEL: func.func @apart(
 // CHECK-NOT: to i8 {axis

@@ -23,7 +23,7 @@ func.func @conv(%q: tensor<1x2x4x4xi8>) -> tensor<1x3x4x4xi8> {
 // CHECK-NEXT:    %1 = graph.conv %q, %w bias %0 pads [1, 1, 1, 1] {pad_value = 3 : i64}
 // CHECK-NEXT:    %2 = graph.constant dense<[6.250000e-02, 1.250000e-01, 2.500000e-01]>
 // CHECK-NEXT:    %3 = graph.requantize %1, %2 zero_point %y : tensor<i8> to i8 {axis = 1 : i64, low = -7 : i64, rounding = "float32"}
-// CHECK-NEXT:    func.return %3
+// CHECK-NEXT:    func.return %3 :
 
 // -----
 
@@ -43,16 +43,16 @@ func.func @gemm(%q: tensor<?x4xui8>) -> tensor<?x2xf32> {
 }
 // CHECK-LABEL: func.func @gemm(
 // CHECK-NEXT:    %w = graph.constant
-// CHECK-NEXT:    %0 = graph.cast %q to i32
+// CHECK-NEXT:    %0 = graph.cast %q to i32 :
 // CHECK-NEXT:    %1 = graph.constant dense<128>
-// CHECK-NEXT:    %2 = graph.sub %0, %1
-// CHECK-NEXT:    %3 = graph.cast %2 to i8
+// CHECK-NEXT:    %2 = graph.sub %0, %1 :
+// CHECK-NEXT:    %3 = graph.cast %2 to i8 :
 // CHECK-NEXT:    %4 = graph.constant dense<1.250000e-01>
 // CHECK-NEXT:    %5 = graph.constant dense<[8, 16]>
 // CHECK-NEXT:    %6 = graph.matmul %3, %w {transpose_rhs = true}
-// CHECK-NEXT:    %7 = graph.add %6, %5
-// CHECK-NEXT:    %8 = graph.dequantize %7, %4
-// CHECK-NEXT:    func.return %8
+// CHECK-NEXT:    %7 = graph.add %6, %5 :
+// CHECK-NEXT:    %8 = graph.dequantize %7, %4 :
+// CHECK-NEXT:    func.return %8 :
 
 // -----
 
@@ -74,16 +74,16 @@ func.func @weights(%q: tensor<8x64xi8>) -> tensor<8x512xf32> {
 // CHECK-NEXT:    %w = graph.constant #graph.weight<"w">
 // CHECK-NEXT:    %t = graph.constant #graph.weight<"t">
 // CHECK-NEXT:    %0 = graph.transpose %w permutation [1, 0]
-// CHECK-NEXT:    %1 = graph.mul %t, %s
-// CHECK-NEXT:    %2 = graph.cast %0 to i32
+// CHECK-NEXT:    %1 = graph.mul %t, %s :
+// CHECK-NEXT:    %2 = graph.cast %0 to i32 :
 // CHECK-NEXT:    %3 = graph.reduce "sum" %2 axes [0] {keep_dims = false}
 // CHECK-NEXT:    %4 = graph.constant dense<-1>
-// CHECK-NEXT:    %5 = graph.mul %3, %4
-// CHECK-NEXT:    %6 = graph.neg %5
-// CHECK-NEXT:    %7 = graph.matmul %q, %0
-// CHECK-NEXT:    %8 = graph.add %7, %6
+// CHECK-NEXT:    %5 = graph.mul %3, %4 :
+// CHECK-NEXT:    %6 = graph.neg %5 :
+// CHECK-NEXT:    %7 = graph.matmul %q, %0 :
+// CHECK-NEXT:    %8 = graph.add %7, %6 :
 // CHECK-NEXT:    %9 = graph.dequantize %8, %1 {axis = 1 : i64}
-// CHECK-NEXT:    func.return %9
+// CHECK-NEXT:    func.return %9 :
 
 // -----
 
@@ -104,18 +104,18 @@ func.func @bias(%q: tensor<8x64xi8>) -> tensor<8x512xf32> {
 // CHECK-NEXT:    %t = graph.constant dense<1.000000e-02>
 // CHECK-NEXT:    %b = graph.constant #graph.weight<"b">
 // CHECK-NEXT:    %0 = graph.constant dense<0x4E000000>
-// CHECK-NEXT:    %1 = graph.div %b, %0
-// CHECK-NEXT:    %2 = graph.abs %1
+// CHECK-NEXT:    %1 = graph.div %b, %0 :
+// CHECK-NEXT:    %2 = graph.abs %1 :
 // CHECK-NEXT:    %3 = graph.constant dense<1.000000e-02>
-// CHECK-NEXT:    %4 = graph.maximum %3, %2
-// CHECK-NEXT:    %5 = graph.dequantize %w, %t
+// CHECK-NEXT:    %4 = graph.maximum %3, %2 :
+// CHECK-NEXT:    %5 = graph.dequantize %w, %t :
 // CHECK-NEXT:    %6 = graph.quantize %5, %4 to i8 {axis = 1 : i64}
-// CHECK-NEXT:    %7 = graph.mul %4, %s
+// CHECK-NEXT:    %7 = graph.mul %4, %s :
 // CHECK-NEXT:    %8 = graph.quantize %b, %7 to i32 {axis = 0 : i64}
-// CHECK-NEXT:    %9 = graph.matmul %q, %6
-// CHECK-NEXT:    %10 = graph.add %9, %8
+// CHECK-NEXT:    %9 = graph.matmul %q, %6 :
+// CHECK-NEXT:    %10 = graph.add %9, %8 :
 // CHECK-NEXT:    %11 = graph.dequantize %10, %7 {axis = 1 : i64}
-// CHECK-NEXT:    func.return %11
+// CHECK-NEXT:    func.return %11 :
 
 // -----
 
@@ -138,11 +138,11 @@ func.func @shared(%q: tensor<1x2x4xi8>, %r: tensor<1x2x4xi8>) -> (tensor<1x2x4xf
 // CHECK-NEXT:    %w = graph.constant
 // CHECK-NEXT:    %b = graph.constant dense<[100000001, 5]>
 // CHECK-NEXT:    %0 = graph.constant dense<1.250000e-01>
-// CHECK-NEXT:    %1 = graph.conv %q, %w bias %b
-// CHECK-NEXT:    %2 = graph.dequantize %1, %0
-// CHECK-NEXT:    %3 = graph.conv %r, %w bias %b
-// CHECK-NEXT:    %4 = graph.dequantize %3, %0
-// CHECK-NEXT:    func.return %2, %4
+// CHECK-NEXT:    %1 = graph.conv %q, %w bias %b :
+// CHECK-NEXT:    %2 = graph.dequantize %1, %0 :
+// CHECK-NEXT:    %3 = graph.conv %r, %w bias %b :
+// CHECK-NEXT:    %4 = graph.dequantize %3, %0 :
+// CHECK-NEXT:    func.return %2, %4 :
 
 // -----
 
@@ -164,7 +164,7 @@ func.func @unsigned(%q: tensor<1x4x4x4xi8>) -> tensor<1x4x2x2xf32> {
 // CHECK-NEXT:    %1 = graph.constant dense<[1.250000e-01, 2.500000e-01, 5.000000e-01, 1.000000e+00]>
 // CHECK-NEXT:    %2 = graph.conv %q, %0 {group = 4 : i64}
 // CHECK-NEXT:    %3 = graph.dequantize %2, %1 {axis = 1 : i64}
-// CHECK-NEXT:    func.return %3
+// CHECK-NEXT:    func.return %3 :
 
 // -----
 
@@ -186,16 +186,16 @@ func.func @operands(%q: tensor<2x4x8xi8>, %r: tensor<2x8x4xi8>, %h: tensor<8x2xi
 }
 // CHECK-LABEL: func.func @operands(
 // CHECK-NEXT:    %0 = graph.constant dense<2.500000e-01>
-// CHECK-NEXT:    %1 = graph.matmul %q, %r
-// CHECK-NEXT:    %2 = graph.dequantize %1, %0
+// CHECK-NEXT:    %1 = graph.matmul %q, %r :
+// CHECK-NEXT:    %2 = graph.dequantize %1, %0 :
 // CHECK-NEXT:    %w = graph.constant
 // CHECK-NEXT:    %3 = graph.constant dense<[1.250000e-01, 2.500000e-01]>
-// CHECK-NEXT:    %4 = graph.matmul %w, %h
+// CHECK-NEXT:    %4 = graph.matmul %w, %h :
 // CHECK-NEXT:    %5 = graph.constant
-// CHECK-NEXT:    %6 = graph.add %4, %5
+// CHECK-NEXT:    %6 = graph.add %4, %5 :
 // CHECK-NEXT:    %7 = graph.dequantize %6, %3 {axis = 0 : i64}
-// CHECK-NEXT:    %8 = graph.cast %7 to f16
-// CHECK-NEXT:    func.return %2, %8
+// CHECK-NEXT:    %8 = graph.cast %7 to f16 :
+// CHECK-NEXT:    func.return %2, %8 :
 
 // -----
 
@@ -220,10 +220,10 @@ func.func @movement(%q: tensor<1x2x4x4xi8>) -> tensor<8x4xi8> {
 // CHECK-NEXT:    %2 = graph.pad %0 pads [0, 0, 1, 1, 0, 0, 1, 1] value(%1 : tensor<i8>)
 // CHECK-NEXT:    %3 = graph.clamp %2 low(%1 : tensor<i8>)
 // CHECK-NEXT:    %4, %5 = graph.split %3 axis 1 sizes [1, 1]
-// CHECK-NEXT:    %6 = graph.concat %5, %4 axis 1
+// CHECK-NEXT:    %6 = graph.concat %5, %4 axis 1 :
 // CHECK-NEXT:    %7 = graph.transpose %6 permutation [0, 1, 3, 2]
 // CHECK-NEXT:    %8 = graph.reshape %7 shape [8, 4]
-// CHECK-NEXT:    func.return %8
+// CHECK-NEXT:    func.return %8 :
 
 // -----
 
@@ -246,10 +246,10 @@ func.func @grids(%q: tensor<2x4xi8>, %r: tensor<2x4xui8>) -> (tensor<4x4xui8>, t
 // CHECK-NEXT:    %z = graph.constant dense<3>
 // CHECK-NEXT:    %0 = graph.constant dense<2.000000e+00>
 // CHECK-NEXT:    %1 = graph.requantize %q, %0 offset %z : tensor<i8> to ui8 {rounding = "float32"}
-// CHECK-NEXT:    %2 = graph.concat %1, %r axis 0
+// CHECK-NEXT:    %2 = graph.concat %1, %r axis 0 :
 // CHECK-NEXT:    %3 = graph.constant dense<15>
 // CHECK-NEXT:    %4 = graph.clamp %q low(%z : tensor<i8>) high(%3 : tensor<i8>)
-// CHECK-NEXT:    func.return %2, %4
+// CHECK-NEXT:    func.return %2, %4 :
 
 // -----
 
@@ -264,11 +264,11 @@ func.func @other_users(%q: tensor<2x4xi8>) -> (tensor<2x4xf32>, tensor<4x2xf32>)
 }
 // CHECK-LABEL: func.func @other_users(
 // CHECK-NEXT:    %s = graph.constant dense<5.000000e-01>
-// CHECK-NEXT:    %0 = graph.dequantize %q, %s
-// CHECK-NEXT:    %1 = graph.exp %0
+// CHECK-NEXT:    %0 = graph.dequantize %q, %s :
+// CHECK-NEXT:    %1 = graph.exp %0 :
 // CHECK-NEXT:    %2 = graph.transpose %0 permutation [1, 0]
-// CHECK-NEXT:    %3 = graph.exp %2
-// CHECK-NEXT:    func.return %1, %3
+// CHECK-NEXT:    %3 = graph.exp %2 :
+// CHECK-NEXT:    func.return %1, %3 :
 
 // -----
 
@@ -283,9 +283,9 @@ func.func @table(%i: tensor<3xi64>) -> tensor<3x4xf32> {
 // CHECK-LABEL: func.func @table(
 // CHECK-NEXT:    %s = graph.constant dense<5.000000e-01>
 // CHECK-NEXT:    %w = graph.constant #graph.weight<"w">
-// CHECK-NEXT:    %0 = graph.gather %w, %i
-// CHECK-NEXT:    %1 = graph.dequantize %0, %s
-// CHECK-NEXT:    func.return %1
+// CHECK-NEXT:    %0 = graph.gather %w, %i :
+// CHECK-NEXT:    %1 = graph.dequantize %0, %s :
+// CHECK-NEXT:    func.return %1 :
 
 // -----
 
@@ -307,9 +307,9 @@ func.func @scales_of_groups(%x: tensor<2x64xf32>, %s: tensor<2x4xf16>) -> (tenso
 }
 // CHECK-LABEL: func.func @scales_of_groups(
 // CHECK:         graph.dequantize %w, %g {axis = 0 : i64, block_size = 32 : i64, to = f32} : (tensor<64x4xi4>, tensor<2x4xf16>) -> tensor<64x4xf32>
-// CHECK:         [[C:%\d+]] = graph.cast %c to f32
+// CHECK:         [[C:%[0-9]+]] = graph.cast %c to f32 :
 // CHECK:         graph.dequantize %w, [[C]] {axis = 1 : i64}
-// CHECK:         [[S:%\d+]] = graph.cast %s to f32
+// CHECK:         [[S:%[0-9]+]] = graph.cast %s to f32 :
 // CHECK-NEXT:    graph.dequantize %w, [[S]] {axis = 0 : i64, block_size
 
 // -----
@@ -327,10 +327,10 @@ func.func @scales_of_columns(%i: tensor<3x2xi64>) -> (tensor<3x2x4xf32>, tensor<
   func.return %1, %3 : tensor<3x2x4xf32>, tensor<3x2x4xf32>
 }
 // CHECK-LABEL: func.func @scales_of_columns(
-// CHECK:         %0 = graph.gather %w, %i
+// CHECK:         %0 = graph.gather %w, %i :
 // CHECK-NEXT:    %1 = graph.dequantize %0, %s {axis = 2 : i64}
-// CHECK-NEXT:    %2 = graph.dequantize %w, %r
-// CHECK-NEXT:    %3 = graph.gather %2, %i
+// CHECK-NEXT:    %2 = graph.dequantize %w, %r {
+// CHECK-NEXT:    %3 = graph.gather %2, %i axis
 
 // -----
 
@@ -350,8 +350,8 @@ func.func @limits(%q: tensor<2x2xi32>) -> tensor<2x2xi8> {
 // CHECK-NEXT:    %0 = graph.constant dense<1.000000e+00>
 // CHECK-NEXT:    %1 = graph.requantize %q, %0 zero_point %z : tensor<i8> to i8 {rounding = "float32"}
 // CHECK-NEXT:    %2 = graph.constant dense<[-122, -116]>
-// CHECK-NEXT:    %3 = graph.minimum %1, %2
-// CHECK-NEXT:    func.return %3
+// CHECK-NEXT:    %3 = graph.minimum %1, %2 :
+// CHECK-NEXT:    func.return %3 :
 
 // -----
 
@@ -370,7 +370,7 @@ func.func @transposed(%q: tensor<1x2x4xi8>) -> tensor<1x3x9xf32> {
 // CHECK-NEXT:    %0 = graph.constant dense<[1.250000e-01, 2.500000e-01, 5.000000e-01]>
 // CHECK-NEXT:    %1 = graph.conv_transpose %q, %w strides [2]
 // CHECK-NEXT:    %2 = graph.dequantize %1, %0 {axis = 1 : i64}
-// CHECK-NEXT:    func.return %2
+// CHECK-NEXT:    func.return %2 :
 
 // -----
 
@@ -389,18 +389,18 @@ func.func @wide(%q: tensor<4x8xi16>) -> tensor<4x2xi8> {
   func.return %4 : tensor<4x2xi8>
 }
 // CHECK-LABEL: func.func @wide(
-// CHECK:         [[F:%\d+]] = graph.cast %q to f32
-// CHECK:         [[HIGH:%\d+]] = graph.floor
-// CHECK:         [[H:%\d+]] = graph.cast [[HIGH]] to i8
+// CHECK:         [[F:%[0-9]+]] = graph.cast %q to f32 :
+// CHECK:         [[HIGH:%[0-9]+]] = graph.floor
+// CHECK:         [[H:%[0-9]+]] = graph.cast [[HIGH]] to i8 :
 // CHECK:         graph.matmul [[H]], %w : (tensor<4x8xi8>, tensor<8x2xi8>) -> tensor<4x2xi32>
-// CHECK-NEXT:    [[A:%\d+]] = graph.dequantize
-// CHECK:         [[Z:%\d+]] = graph.constant dense<2048>
-// CHECK-NEXT:    [[M:%\d+]] = graph.matmul %{{\d+}}, %w
-// CHECK-NEXT:    [[S:%\d+]] = graph.add [[M]], [[Z]]
-// CHECK-NEXT:    [[B:%\d+]] = graph.dequantize [[S]]
-// CHECK-NEXT:    [[D:%\d+]] = graph.add [[A]], [[B]]
-// CHECK-NEXT:    [[A:%\d+]] = graph.add [[D]], %b
-// CHECK-NEXT:    graph.quantize [[A]], %s to i8
+// CHECK-NEXT:    [[A:%[0-9]+]] = graph.dequantize
+// CHECK:         [[Z:%[0-9]+]] = graph.constant dense<2048>
+// CHECK-NEXT:    [[M:%[0-9]+]] = graph.matmul %{{[0-9]+}}, %w :
+// CHECK-NEXT:    [[S:%[0-9]+]] = graph.add [[M]], [[Z]] :
+// CHECK-NEXT:    [[B:%[0-9]+]] = graph.dequantize [[S]],
+// CHECK-NEXT:    [[D:%[0-9]+]] = graph.add [[A]], [[B]] :
+// CHECK-NEXT:    [[A:%[0-9]+]] = graph.add [[D]], %b :
+// CHECK-NEXT:    graph.quantize [[A]], %s to i8 :
 
 // -----
 
@@ -418,14 +418,14 @@ func.func @wide_conv(%q: tensor<1x2x4x4xui16>, %c: tensor<1x2x4x4xi16>) -> (tens
   func.return %2, %4 : tensor<1x3x4x4xf32>, tensor<1x3x4x4xf32>
 }
 // CHECK-LABEL: func.func @wide_conv(
-// CHECK:         [[Z:%\d+]] = graph.constant dense<-50400> : tensor<3xi32>
-// CHECK-NEXT:    graph.conv %{{\d+}}, %w bias [[Z]] pads [1, 1, 1, 1] {pad_value = 28 : i64}
-// CHECK:         [[Z:%\d+]] = graph.constant dense<115200> : tensor<3xi32>
-// CHECK-NEXT:    graph.conv %{{\d+}}, %w bias [[Z]] pads [1, 1, 1, 1] {pad_value = -64 : i64}
-// CHECK:         graph.conv %{{\d+}}, %w pads [1, 1, 1, 1] :
-// CHECK:         graph.conv %{{\d+}}, %w bias %{{\d+}} pads [1, 1, 1, 1] {pad_value = -128 : i64}
-// CHECK:         [[D:%\d+]] = graph.add
-// CHECK:         graph.add [[D]], %{{\d+}} : (tensor<1x3x4x4xf32>, tensor<3x1x1xf32>)
+// CHECK:         [[Z:%[0-9]+]] = graph.constant dense<-50400> : tensor<3xi32>
+// CHECK-NEXT:    graph.conv %{{[0-9]+}}, %w bias [[Z]] pads [1, 1, 1, 1] {pad_value = 28 : i64}
+// CHECK:         [[Z:%[0-9]+]] = graph.constant dense<115200> : tensor<3xi32>
+// CHECK-NEXT:    graph.conv %{{[0-9]+}}, %w bias [[Z]] pads [1, 1, 1, 1] {pad_value = -64 : i64}
+// CHECK:         graph.conv %{{[0-9]+}}, %w pads [1, 1, 1, 1] :
+// CHECK:         graph.conv %{{[0-9]+}}, %w bias %{{[0-9]+}} pads [1, 1, 1, 1] {pad_value = -128 : i64}
+// CHECK:         [[D:%[0-9]+]] = graph.add
+// CHECK:         graph.add [[D]], %{{[0-9]+}} : (tensor<1x3x4x4xf32>, tensor<3x1x1xf32>)
 
 // -----
 
@@ -449,14 +449,14 @@ func.func @rows(%q: tensor<4x8xi8>, %r: tensor<4x1xf16>, %c: tensor<3x2x4x4xui8>
   func.return %3, %6 : tensor<4x2xf16>, tensor<3x3x4x4xf32>
 }
 // CHECK-LABEL: func.func @rows(
-// CHECK:         [[M:%\d+]] = graph.matmul %q, %w : (tensor<4x8xi8>, tensor<8x2xi8>) -> tensor<4x2xi32>
-// CHECK-NEXT:    [[D:%\d+]] = graph.dequantize [[M]], %{{\d+}} {axis = 1 : i64} : (tensor<4x2xi32>, tensor<2xf32>)
-// CHECK-NEXT:    [[R:%\d+]] = graph.cast %rows to f32 :
-// CHECK-NEXT:    [[P:%\d+]] = graph.mul [[D]], [[R]]
-// CHECK-NEXT:    [[H:%\d+]] = graph.cast [[P]]
-// CHECK-NEXT:    graph.add [[H]], %b
-// CHECK:         [[Z:%\d+]] = graph.constant dense<230400> : tensor<3xi32>
-// CHECK-NEXT:    [[C:%\d+]] = graph.conv %{{\d+}}, %v bias [[Z]] pads [1, 1, 1, 1] {pad_value = -128 : i64}
-// CHECK-NEXT:    [[T:%\d+]] = graph.unsqueeze %samples axes [1, 2, 3]
-// CHECK-NEXT:    [[D:%\d+]] = graph.dequantize [[C]], %s
-// CHECK-NEXT:    graph.mul [[D]], [[T]]
+// CHECK:         [[M:%[0-9]+]] = graph.matmul %q, %w : (tensor<4x8xi8>, tensor<8x2xi8>) -> tensor<4x2xi32>
+// CHECK-NEXT:    [[D:%[0-9]+]] = graph.dequantize [[M]], %{{[0-9]+}} {axis = 1 : i64} : (tensor<4x2xi32>, tensor<2xf32>)
+// CHECK-NEXT:    [[R:%[0-9]+]] = graph.cast %rows to f32 :
+// CHECK-NEXT:    [[P:%[0-9]+]] = graph.mul [[D]], [[R]] :
+// CHECK-NEXT:    [[H:%[0-9]+]] = graph.cast [[P]] to
+// CHECK-NEXT:    graph.add [[H]], %b :
+// CHECK:         [[Z:%[0-9]+]] = graph.constant dense<230400> : tensor<3xi32>
+// CHECK-NEXT:    [[C:%[0-9]+]] = graph.conv %{{[0-9]+}}, %v bias [[Z]] pads [1, 1, 1, 1] {pad_value = -128 : i64}
+// CHECK-NEXT:    [[T:%[0-9]+]] = graph.unsqueeze %samples axes [1, 2, 3]
+// CHECK-NEXT:    [[D:%[0-9]+]] = graph.dequantize [[C]], %s :
+// CHECK-NEXT:    graph.mul [[D]], [[T]] :

@@ -17,9 +17,9 @@ func.func @rolled(%x: tensor<1x8x8x4xf32>) -> tensor<64x4xi8> {
 // CHECK-NEXT:    %[[Q:.*]] = graph.quantize %x, %[[S]] to i8 {axis = 2 : i64}
 // CHECK-NEXT:    %[[A:.*]] = graph.slice %[[Q]] starts [2]
 // CHECK-NEXT:    %[[B:.*]] = graph.slice %[[Q]] starts [0]
-// CHECK-NEXT:    %[[C:.*]] = graph.concat %[[A]], %[[B]] axis 2
-// CHECK-NEXT:    %[[Y:.*]] = graph.reshape %[[C]]
-// CHECK-NEXT:    func.return %[[Y]]
+// CHECK-NEXT:    %[[C:.*]] = graph.concat %[[A]], %[[B]] axis 2 :
+// CHECK-NEXT:    %[[Y:.*]] = graph.reshape %[[C]] shape
+// CHECK-NEXT:    func.return %[[Y]] :
 
 // -----
 
@@ -37,4 +37,4 @@ func.func @scale_behind(%x: tensor<4x8xf32>) -> (tensor<4x2xi8>, tensor<4x6xi8>)
 // CHECK:         %[[Q:.*]] = graph.quantize %x, %{{.*}} to i8 {axis = 1 : i64}
 // CHECK-NEXT:    %[[A:.*]] = graph.slice %[[Q]] starts [0]
 // CHECK-NEXT:    %[[B:.*]] = graph.slice %[[Q]] starts [2]
-// CHECK-NEXT:    func.return %[[A]], %[[B]]
+// CHECK-NEXT:    func.return %[[A]], %[[B]] :

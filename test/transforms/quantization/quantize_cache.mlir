@@ -15,17 +15,17 @@ func.func @main(%x: tensor<?x2x1x4xf32>, %past: tensor<3x?x2x?x4xf32> {graph.nam
 // CHECK-SAME:  %past: tensor<3x?x2x?x4xi8> {graph.name = "past", graph.dims = ["", "N", "", "P", ""]}
 // CHECK-SAME:  %past_scale: tensor<3x?x2x?x1xf32> {graph.name = "past.scale", graph.dims = ["", "N", "", "P", ""]}
 // CHECK-SAME:  -> (tensor<1x?x2x?x4xi8> {graph.name = "present"}, tensor<?x2x?x4xf32> {graph.name = "y"}, tensor<1x?x2x?x1xf32> {graph.name = "present.scale"})
-// CHECK:       [[P:%\d+]] = graph.gather %past, %one
-// CHECK:       [[S:%\d+]] = graph.gather %past_scale, %one
-// CHECK:       [[T:%\d+]] = graph.maximum
-// CHECK:       [[C:%\d+]] = graph.quantize %x, [[T]] to i8 {axis = 3 : i64, block_size = 4 : i64}
-// CHECK:       [[Q:%\d+]] = graph.concat [[P]], [[C]] axis 2
-// CHECK-NEXT:  [[R:%\d+]] = graph.concat [[S]], [[T]] axis 2
-// CHECK-NEXT:  [[D:%\d+]] = graph.dequantize [[P]], [[S]] {axis = 3 : i64, block_size = 4 : i64}
-// CHECK-NEXT:  [[F:%\d+]] = graph.concat [[D]], %x axis 2
-// CHECK-NEXT:  [[Y:%\d+]] = graph.exp [[F]]
-// CHECK-NEXT:  [[U:%\d+]] = graph.unsqueeze [[Q]] axes [0]
-// CHECK-NEXT:  [[V:%\d+]] = graph.unsqueeze [[R]] axes [0]
+// CHECK:       [[P:%[0-9]+]] = graph.gather %past, %one :
+// CHECK:       [[S:%[0-9]+]] = graph.gather %past_scale, %one :
+// CHECK:       [[T:%[0-9]+]] = graph.maximum
+// CHECK:       [[C:%[0-9]+]] = graph.quantize %x, [[T]] to i8 {axis = 3 : i64, block_size = 4 : i64}
+// CHECK:       [[Q:%[0-9]+]] = graph.concat [[P]], [[C]] axis 2 :
+// CHECK-NEXT:  [[R:%[0-9]+]] = graph.concat [[S]], [[T]] axis 2 :
+// CHECK-NEXT:  [[D:%[0-9]+]] = graph.dequantize [[P]], [[S]] {axis = 3 : i64, block_size = 4 : i64}
+// CHECK-NEXT:  [[F:%[0-9]+]] = graph.concat [[D]], %x axis 2 :
+// CHECK-NEXT:  [[Y:%[0-9]+]] = graph.exp [[F]] :
+// CHECK-NEXT:  [[U:%[0-9]+]] = graph.unsqueeze [[Q]] axes [0]
+// CHECK-NEXT:  [[V:%[0-9]+]] = graph.unsqueeze [[R]] axes [0]
 // CHECK-NEXT:  func.return [[U]], [[Y]], [[V]] :
 
 // SMALL:       tensor<3x?x2x?x4xf8E4M3FN> {graph.name = "past"
@@ -48,9 +48,9 @@ func.func @main(%x: tensor<1x8xf16>, %past: tensor<4x5x8xf32>, %other: tensor<2x
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME:  %past: tensor<4x5x8xi8>, %other: tensor<2x8xf32>, %turned: tensor<8x2xf32>, %past_scale: tensor<4x5x1xf32>
 // CHECK-SAME:  -> (tensor<21x8xi8>, tensor<2x8xf32>, tensor<8x4xf32>, tensor<21x1xf32>
-// CHECK:       graph.cast %past_scale to f16
-// CHECK:       [[P:%\d+]] = graph.reshape %past shape [-1, 8]
-// CHECK:       [[S:%\d+]] = graph.reshape %{{\d+}} shape [-1, 1]
-// CHECK:       graph.concat [[P]], %{{\d+}} axis 0
-// CHECK:       [[R:%\d+]] = graph.concat [[S]], %{{\d+}} axis 0
-// CHECK:       graph.cast [[R]] to f32
+// CHECK:       graph.cast %past_scale to f16 :
+// CHECK:       [[P:%[0-9]+]] = graph.reshape %past shape [-1, 8]
+// CHECK:       [[S:%[0-9]+]] = graph.reshape %{{[0-9]+}} shape [-1, 1]
+// CHECK:       graph.concat [[P]], %{{[0-9]+}} axis 0 :
+// CHECK:       [[R:%[0-9]+]] = graph.concat [[S]], %{{[0-9]+}} axis 0 :
+// CHECK:       graph.cast [[R]] to f32 :

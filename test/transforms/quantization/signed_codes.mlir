@@ -14,7 +14,7 @@ func.func @conv(%x: tensor<1x2x4x4xf32>) -> tensor<1x3x4x4xf32> {
 }
 // CHECK-LABEL: func.func @conv(
 // CHECK:         %[[ZERO:.*]] = graph.constant dense<3> : tensor<i8>
-// CHECK:         %[[CODES:.*]] = graph.quantize %x, %s, %[[ZERO]] to i8
+// CHECK:         %[[CODES:.*]] = graph.quantize %x, %s, %[[ZERO]] to i8 :
 // CHECK:         graph.conv %[[CODES]], %w bias {{.*}} {pad_value = 3 : i64}
 
 // -----
@@ -31,7 +31,7 @@ func.func @shared(%x: tensor<2x4xf32>, %w: tensor<4x4xf32>) -> (tensor<2x4xf32>,
 }
 // CHECK-LABEL: func.func @shared(
 // CHECK:         graph.constant dense<-128> : tensor<i8>
-// CHECK:         graph.quantize {{.*}} to i8
+// CHECK:         graph.quantize {{.*}} to i8 :
 // CHECK-NOT:     graph.quantize
 // CHECK:         func.return
 
@@ -45,7 +45,7 @@ func.func @result(%x: tensor<2x4xf32>) -> (tensor<2x4xui8>, tensor<2x4xf32>) {
   func.return %q, %0 : tensor<2x4xui8>, tensor<2x4xf32>
 }
 // CHECK-LABEL: func.func @result(
-// CHECK:         graph.quantize {{.*}} to ui8
+// CHECK:         graph.quantize {{.*}} to ui8 :
 // CHECK-NEXT:    graph.dequantize
 
 // -----
@@ -59,7 +59,7 @@ func.func @products(%x: tensor<2x3x5xui8>, %w: tensor<5x4xi8>, %v: tensor<4x5xui
   func.return %0, %1, %2, %3 : tensor<2x3x4xi32>, tensor<2x3x4xi32>, tensor<4x4xi32>, tensor<1x3x5x5xi32>
 }
 // CHECK-LABEL: func.func @products(
-// CHECK:         graph.matmul %{{\d+}}, %w : (tensor<2x3x5xi8>, tensor<5x4xi8>)
+// CHECK:         graph.matmul %{{[0-9]+}}, %w : (tensor<2x3x5xi8>, tensor<5x4xi8>)
 // CHECK:         graph.matmul {{.*}} : (tensor<2x3x5xi8>, tensor<4x5xi8>)
 // CHECK:         graph.matmul %w, {{.*}} : (tensor<5x4xi8>, tensor<4x5xi8>)
 // CHECK:         graph.conv {{.*}} bias {{.*}} {pad_value = -121 : i64} : (tensor<1x2x5x5xi8>

@@ -20,13 +20,13 @@ func.func @main(%x: tensor<4x8xf8E4M3FN>, %c: tensor<1x2x4x4xf8E4M3FN>) -> (tens
   %6 = graph.conv %4, %5 bias %b pads [1, 1, 1, 1] : (tensor<1x2x4x4xf32>, tensor<3x2x3x3xf32>, tensor<3xf32>) -> tensor<1x3x4x4xf32>
   func.return %2, %3, %6 : tensor<4x2xf32>, tensor<2x4xf32>, tensor<1x3x4x4xf32>
 }
-// CHECK:         [[M:%\d+]] = graph.matmul %x, [[W:%\w+]] : (tensor<4x8xf8E4M3FN>, tensor<8x2xf8E4M3FN>) -> tensor<4x2xf32>
-// CHECK:         graph.mul [[M]], %{{\d+}} : (tensor<4x2xf32>, tensor<2xf32>)
-// CHECK:         [[M:%\d+]] = graph.matmul [[W]], %x {transpose_lhs = true, transpose_rhs = true} : (tensor<8x2xf8E4M3FN>, tensor<4x8xf8E4M3FN>)
-// CHECK:         graph.mul [[M]], %{{\d+}} : (tensor<2x4xf32>, tensor<2x1xf32>)
-// CHECK:         [[C:%\d+]] = graph.conv %c, %{{\w+}} pads [1, 1, 1, 1] : (tensor<1x2x4x4xf8E4M3FN>, tensor<3x2x3x3xf8E4M3FN>) -> tensor<1x3x4x4xf32>
-// CHECK:         [[D:%\d+]] = graph.mul [[C]], %{{\d+}} : (tensor<1x3x4x4xf32>, tensor<3x1x1xf32>)
-// CHECK:         graph.add [[D]], %{{\d+}} : (tensor<1x3x4x4xf32>, tensor<3x1x1xf32>)
+// CHECK:         [[M:%[0-9]+]] = graph.matmul %x, [[W:%[a-zA-Z0-9_]+]] : (tensor<4x8xf8E4M3FN>, tensor<8x2xf8E4M3FN>) -> tensor<4x2xf32>
+// CHECK:         graph.mul [[M]], %{{[0-9]+}} : (tensor<4x2xf32>, tensor<2xf32>)
+// CHECK:         [[M:%[0-9]+]] = graph.matmul [[W]], %x {transpose_lhs = true, transpose_rhs = true} : (tensor<8x2xf8E4M3FN>, tensor<4x8xf8E4M3FN>)
+// CHECK:         graph.mul [[M]], %{{[0-9]+}} : (tensor<2x4xf32>, tensor<2x1xf32>)
+// CHECK:         [[C:%[0-9]+]] = graph.conv %c, %{{[a-zA-Z0-9_]+}} pads [1, 1, 1, 1] : (tensor<1x2x4x4xf8E4M3FN>, tensor<3x2x3x3xf8E4M3FN>) -> tensor<1x3x4x4xf32>
+// CHECK:         [[D:%[0-9]+]] = graph.mul [[C]], %{{[0-9]+}} : (tensor<1x3x4x4xf32>, tensor<3x1x1xf32>)
+// CHECK:         graph.add [[D]], %{{[0-9]+}} : (tensor<1x3x4x4xf32>, tensor<3x1x1xf32>)
 
 // WITHOUT-NOT:   f8E4M3FN) -> {{.*}}f32
-// WITHOUT:       graph.matmul %{{\w+}}, %{{\w+}} : (tensor<4x8xf32>, tensor<8x2xf32>)
+// WITHOUT:       graph.matmul %{{[a-zA-Z0-9_]+}}, %{{[a-zA-Z0-9_]+}} : (tensor<4x8xf32>, tensor<8x2xf32>)

@@ -12,14 +12,14 @@ func.func @main(%x: tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<4x3xf32>) {
   %1 = graph.matmul %0, %k : (tensor<4x2xf32>, tensor<2x3xf32>) -> tensor<4x3xf32>
   func.return %q, %1 : tensor<4x2xf32>, tensor<4x3xf32>
 }
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK:      %[[G:.*]] = graph.mul %g, %{{.*}} : (tensor<2xf32>, tensor<2xf32>)
 // CHECK:      %[[B:.*]] = graph.mul %b, %{{.*}} : (tensor<2xf32>, tensor<2xf32>)
-// CHECK-NEXT: %[[N:.*]] = graph.layer_norm %x, %[[G]], %[[B]]
+// CHECK-NEXT: %[[N:.*]] = graph.layer_norm %x, %[[G]], %[[B]] :
 // CHECK:      %[[Q:.*]] = graph.mul %w, %{{.*}} : (tensor<2x2xf32>, tensor<2x1xf32>)
-// CHECK-NEXT: graph.matmul %[[N]], %[[Q]]
+// CHECK-NEXT: graph.matmul %[[N]], %[[Q]] :
 // CHECK:      %[[K:.*]] = graph.mul %k, %{{.*}} : (tensor<2x3xf32>, tensor<2x1xf32>)
-// CHECK-NEXT: graph.matmul %[[N]], %[[K]]
+// CHECK-NEXT: graph.matmul %[[N]], %[[K]] :
 
 // -----
 
@@ -33,6 +33,6 @@ func.func @main(%x: tensor<4x2xf32>) -> tensor<4x2xf32> {
   %1 = graph.add %0, %q : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
   func.return %1 : tensor<4x2xf32>
 }
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK-NOT: graph.mul
 // CHECK:     func.return

@@ -17,8 +17,8 @@ func.func @silu(%q: tensor<2x3xi8>) -> tensor<2x3xui8> {
 // CHECK:         %[[CODES:.*]] = graph.constant dense<"0x8081{{[0-9A-F]*}}"> : tensor<256xi8>
 // CHECK:         %[[X:.*]] = graph.dequantize %[[CODES]], %s : (tensor<256xi8>
 // CHECK:         %[[TABLE:.*]] = graph.quantize {{.*}}tensor<256xui8>
-// CHECK-NEXT:    %[[R:.*]] = graph.lookup %q, %[[TABLE]]
-// CHECK-NEXT:    func.return %[[R]]
+// CHECK-NEXT:    %[[R:.*]] = graph.lookup %q, %[[TABLE]] :
+// CHECK-NEXT:    func.return %[[R]] :
 
 // -----
 
@@ -31,9 +31,9 @@ func.func @used(%q: tensor<4xui8>) -> (tensor<4xi8>, tensor<4xf32>) {
   func.return %2, %0 : tensor<4xi8>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @used(
-// CHECK:         %[[X:.*]] = graph.dequantize %q, %s
-// CHECK:         %[[R:.*]] = graph.lookup %q
-// CHECK-NEXT:    func.return %[[R]], %[[X]]
+// CHECK:         %[[X:.*]] = graph.dequantize %q, %s :
+// CHECK:         %[[R:.*]] = graph.lookup %q,
+// CHECK-NEXT:    func.return %[[R]], %[[X]] :
 
 // -----
 

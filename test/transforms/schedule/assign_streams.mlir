@@ -36,26 +36,26 @@ func.func @main(%x: memref<4x4xf32, #npu_task<space host>>) -> memref<4x4xf32, #
 }
 // CHECK:       func.func @main({{.*}} attributes {npu_task.streams = 5 : i64, npu_task.events = 2 : i64} {
 // CHECK:         npu_task.copy %x to %0 on 2 :
-// CHECK-NEXT:    npu_task.record 0 on 2
-// CHECK-NEXT:    npu_task.wait 0 on 0
-// CHECK-NEXT:    npu_task.launch @matmul_0 on 0
-// CHECK-NEXT:    npu_task.record 1 on 0
-// CHECK-NEXT:    npu_task.wait 1 on 1
-// CHECK-NEXT:    npu_task.launch @neg_0 on 1 ins(%1
-// CHECK-NEXT:    npu_task.launch @neg_0 on 1 ins(%0
-// CHECK-NEXT:    npu_task.wait 0 on 4
-// CHECK-NEXT:    npu_task.launch @shape_of_0 on 4
-// CHECK-NEXT:    npu_task.copy %2 to %1 on 1
-// CHECK-NEXT:    npu_task.record 1 on 1
-// CHECK-NEXT:    npu_task.wait 1 on 3
-// CHECK-NEXT:    npu_task.copy %1 to %5 on 3
+// CHECK-NEXT:    npu_task.record 0 on 2{{$}}
+// CHECK-NEXT:    npu_task.wait 0 on 0{{$}}
+// CHECK-NEXT:    npu_task.launch @matmul_0 on 0 ins
+// CHECK-NEXT:    npu_task.record 1 on 0{{$}}
+// CHECK-NEXT:    npu_task.wait 1 on 1{{$}}
+// CHECK-NEXT:    npu_task.launch @neg_0 on 1 ins(%1 :
+// CHECK-NEXT:    npu_task.launch @neg_0 on 1 ins(%0 :
+// CHECK-NEXT:    npu_task.wait 0 on 4{{$}}
+// CHECK-NEXT:    npu_task.launch @shape_of_0 on 4 ins
+// CHECK-NEXT:    npu_task.copy %2 to %1 on 1 :
+// CHECK-NEXT:    npu_task.record 1 on 1{{$}}
+// CHECK-NEXT:    npu_task.wait 1 on 3{{$}}
+// CHECK-NEXT:    npu_task.copy %1 to %5 on 3 :
 // CHECK-NEXT:    func.return
 // SINGLE:      func.func @main({{.*}} attributes {npu_task.streams = 1 : i64, npu_task.events = 0 : i64} {
 // SINGLE-NOT:    npu_task.record
 // SINGLE-NOT:    npu_task.wait
-// SINGLE:        npu_task.copy %x to %0 on 0
-// SINGLE-NEXT:   npu_task.launch @matmul_0 on 0
-// SINGLE-NEXT:   npu_task.launch @neg_0 on 0
+// SINGLE:        npu_task.copy %x to %0 on 0 :
+// SINGLE-NEXT:   npu_task.launch @matmul_0 on 0 ins
+// SINGLE-NEXT:   npu_task.launch @neg_0 on 0 ins
 
 // -----
 
@@ -82,14 +82,14 @@ func.func @main(%x: memref<4x2xf32, #npu_task<space hbm>>) {
   npu_task.launch @neg_0 ins(%x : memref<4x2xf32, #npu_task<space hbm>>) outs(%0 : memref<4x2xf32, #npu_task<space hbm>>)
   func.return
 }
-// CHECK:         npu_task.launch @neg_0 on 1
-// CHECK-NEXT:    npu_task.record 0 on 1
-// CHECK:         npu_task.wait 0 on 0
-// CHECK-NEXT:    npu_task.launch @matmul_0 on 0
-// CHECK-NEXT:    npu_task.record 0 on 0
-// CHECK-NEXT:    npu_task.launch @neg_0 on 1 ins(%0
-// CHECK-NEXT:    npu_task.wait 0 on 1
-// CHECK-NEXT:    npu_task.launch @neg_0 on 1 ins(%x
+// CHECK:         npu_task.launch @neg_0 on 1 ins
+// CHECK-NEXT:    npu_task.record 0 on 1{{$}}
+// CHECK:         npu_task.wait 0 on 0{{$}}
+// CHECK-NEXT:    npu_task.launch @matmul_0 on 0 ins
+// CHECK-NEXT:    npu_task.record 0 on 0{{$}}
+// CHECK-NEXT:    npu_task.launch @neg_0 on 1 ins(%0 :
+// CHECK-NEXT:    npu_task.wait 0 on 1{{$}}
+// CHECK-NEXT:    npu_task.launch @neg_0 on 1 ins(%x :
 
 // -----
 
@@ -126,22 +126,22 @@ func.func @main(%x: memref<2x2xf32, #npu_task<space hbm>>, %c: memref<i1, #npu_t
   npu_task.launch @matmul_0 ins(%1 : memref<2x2xf32, #npu_task<space hbm>>) outs(%0 : memref<2x2xf32, #npu_task<space hbm>>)
   func.return
 }
-// CHECK:       func.func @main({{.*}} npu_task.events = 1 : i64
-// CHECK:         npu_task.launch @matmul_0 on 0
+// CHECK:       func.func @main({{.*}} npu_task.events = 1 : i64}
+// CHECK:         npu_task.launch @matmul_0 on 0 ins
 // CHECK-NEXT:    npu_task.if
-// CHECK-NEXT:      npu_task.launch @neg_0 on 1
+// CHECK-NEXT:      npu_task.launch @neg_0 on 1 ins
 // CHECK-NEXT:      npu_task.yield
 // CHECK:         npu_task.loop
-// CHECK:           npu_task.launch @neg_0 on 1 ins(%y
-// CHECK-NEXT:      npu_task.record 0 on 1
-// CHECK-NEXT:      npu_task.wait 0 on 0
-// CHECK-NEXT:      npu_task.launch @matmul_0 on 0
-// CHECK-NEXT:      npu_task.record 0 on 0
-// CHECK-NEXT:      npu_task.wait 0 on 1
-// CHECK-NEXT:      npu_task.launch @neg_0 on 1 ins(%y
+// CHECK:           npu_task.launch @neg_0 on 1 ins(%y :
+// CHECK-NEXT:      npu_task.record 0 on 1{{$}}
+// CHECK-NEXT:      npu_task.wait 0 on 0{{$}}
+// CHECK-NEXT:      npu_task.launch @matmul_0 on 0 ins
+// CHECK-NEXT:      npu_task.record 0 on 0{{$}}
+// CHECK-NEXT:      npu_task.wait 0 on 1{{$}}
+// CHECK-NEXT:      npu_task.launch @neg_0 on 1 ins(%y :
 // CHECK-NEXT:      npu_task.yield
 // CHECK-NEXT:    }
-// CHECK-NEXT:    npu_task.launch @matmul_0 on 0
+// CHECK-NEXT:    npu_task.launch @matmul_0 on 0 ins
 
 // -----
 
@@ -158,11 +158,11 @@ func.func @main(%x: memref<?xf32, #npu_task<space host>>) -> memref<?xf32, #npu_
   %2 = npu_task.transfer %1 : memref<?xf32, #npu_task<space hbm>> to memref<?xf32, #npu_task<space host>>
   func.return %2 : memref<?xf32, #npu_task<space host>>
 }
-// CHECK:         npu_task.transfer %x on 2
-// CHECK-NEXT:    npu_task.record 0 on 2
+// CHECK:         npu_task.transfer %x on 2 :
+// CHECK-NEXT:    npu_task.record 0 on 2{{$}}
 // CHECK-NEXT:    npu_task.constant
-// CHECK-NEXT:    npu_task.wait 0 on 1
-// CHECK-NEXT:    npu_task.launch @add_0 on 1
-// CHECK-NEXT:    npu_task.record 0 on 1
-// CHECK-NEXT:    npu_task.wait 0 on 3
-// CHECK-NEXT:    npu_task.transfer {{.*}} on 3
+// CHECK-NEXT:    npu_task.wait 0 on 1{{$}}
+// CHECK-NEXT:    npu_task.launch @add_0 on 1 ins
+// CHECK-NEXT:    npu_task.record 0 on 1{{$}}
+// CHECK-NEXT:    npu_task.wait 0 on 3{{$}}
+// CHECK-NEXT:    npu_task.transfer {{.*}} on 3 :

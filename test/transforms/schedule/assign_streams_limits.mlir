@@ -4,17 +4,17 @@
 // RUN: ge-opt %s -p 'assign-streams{single=true target="%S/Inputs/narrow.toml"}' | filecheck %s --check-prefix=SINGLE
 
 // A target with three streams: all copies share one of them.
-// STREAMS:     npu_task.streams = 3
-// STREAMS:     npu_task.copy %x to %0 on 2
-// STREAMS:     npu_task.launch @neg_0 on 1
-// STREAMS:     npu_task.copy %2 to %z on 2
+// STREAMS:     npu_task.streams = 3 :
+// STREAMS:     npu_task.copy %x to %0 on 2 :
+// STREAMS:     npu_task.launch @neg_0 on 1 ins
+// STREAMS:     npu_task.copy %2 to %z on 2 :
 
 // A target with one event: streams for each engine would need two at one time, one needs none.
-// EVENTS:      npu_task.events = 0
+// EVENTS:      npu_task.events = 0 :
 // EVENTS-NOT:  npu_task.wait
 // ANY:         npu_task.events = {{[01]}} :
 
-// SINGLE:      npu_task.streams = 1
+// SINGLE:      npu_task.streams = 1 :
 
 npu_task.kernel @neg_0 on vector {
 ^bb0(%0: tensor<4xf32>):

@@ -36,13 +36,13 @@ func.func @main(%x: memref<2048x2048xf16, #npu_task<space hbm>>) -> (memref<2048
   func.return %f, %g : memref<2048x2048xf16, #npu_task<space host>>, memref<2048x2048xf16, #npu_task<space host>>
 }
 // CHECK-LABEL: func.func @main(
-// CHECK:         npu_task.launch @matmul on 0
-// CHECK:         npu_task.launch @matmul on 5
-// CHECK:         npu_task.launch @exp on 1 ins(%a
-// CHECK:         npu_task.copy %b to %g on 3
-// CHECK:         npu_task.launch @exp on 1 ins(%c
+// CHECK:         npu_task.launch @matmul on 0 ins
+// CHECK:         npu_task.launch @matmul on 5 ins
+// CHECK:         npu_task.launch @exp on 1 ins(%a :
+// CHECK:         npu_task.copy %b to %g on 3 :
+// CHECK:         npu_task.launch @exp on 1 ins(%c :
 // CHECK-NEXT:    %e = memref.alloc
-// CHECK-NEXT:    npu_task.launch @add on 1
+// CHECK-NEXT:    npu_task.launch @add on 1 ins
 // CHECK:         npu_task.copy %e to %f on
 
 // -----
@@ -71,18 +71,18 @@ func.func @main(%x: memref<2048x2048xf16, #npu_task<space hbm>>) {
   func.return
 }
 // CHECK-LABEL: func.func @main(
-// CHECK-SAME:    npu_task.cap_bytes = 8388608
-// CHECK:         npu_task.launch @matmul on 0
-// CHECK-NEXT:    npu_task.record 0 on 0
-// CHECK-NEXT:    npu_task.wait 0 on 1
-// CHECK-NEXT:    npu_task.launch @sum on 1
-// CHECK-NEXT:    npu_task.record 0 on 1
-// CHECK-NEXT:    npu_task.wait 0 on 0
-// CHECK-NEXT:    npu_task.launch @matmul on 0
+// CHECK-SAME:    npu_task.cap_bytes = 8388608 :
+// CHECK:         npu_task.launch @matmul on 0 ins
+// CHECK-NEXT:    npu_task.record 0 on 0{{$}}
+// CHECK-NEXT:    npu_task.wait 0 on 1{{$}}
+// CHECK-NEXT:    npu_task.launch @sum on 1 ins
+// CHECK-NEXT:    npu_task.record 0 on 1{{$}}
+// CHECK-NEXT:    npu_task.wait 0 on 0{{$}}
+// CHECK-NEXT:    npu_task.launch @matmul on 0 ins
 // MORE-LABEL:  func.func @main(
 // MORE-LABEL:  func.func @main(
-// MORE-SAME:     npu_task.cap_bytes = 1000000000
-// MORE:          npu_task.launch @matmul on 0
-// MORE:          npu_task.launch @matmul on 5
-// MORE:          npu_task.launch @sum on 1 ins(%a
-// MORE:          npu_task.launch @sum on 1 ins(%c
+// MORE-SAME:     npu_task.cap_bytes = 1000000000 :
+// MORE:          npu_task.launch @matmul on 0 ins
+// MORE:          npu_task.launch @matmul on 5 ins
+// MORE:          npu_task.launch @sum on 1 ins(%a :
+// MORE:          npu_task.launch @sum on 1 ins(%c :

@@ -28,20 +28,20 @@ func.func @main(%x: memref<1x8x16xf32, #npu_task<space hbm>>) {
 // CHECK-NEXT:  ^bb0(%{{.*}}: tensor<1x4x16xf32>, %{{.*}}: tensor<16x4xf32>):
 // CHECK:       npu_task.kernel @softmax_0_of_2 on vector
 // CHECK-NEXT:  ^bb0(%{{.*}}: tensor<4x4xf32>):
-// CHECK:       func.func @main
+// CHECK:       func.func @main(
 // CHECK-NOT:     memref.alloc() : memref<1x8x4xf32
-// CHECK:         %[[A0:.*]] = memref.alloc() : memref<1x4x4xf32
+// CHECK:         %[[A0:.*]] = memref.alloc() : memref<1x4x4xf32,
 // CHECK-NEXT:    %[[X0:.*]] = memref.reinterpret_cast %x to offset: [0], sizes: [1, 4, 16], strides: [64, 16, 1]
-// CHECK-NEXT:    npu_task.launch @matmul_0_of_2 ins(%[[X0]], %w {{.*}} outs(%[[A0]]
-// CHECK-NEXT:    %[[A1:.*]] = memref.alloc() : memref<1x4x4xf32
+// CHECK-NEXT:    npu_task.launch @matmul_0_of_2 ins(%[[X0]], %w {{.*}} outs(%[[A0]] :
+// CHECK-NEXT:    %[[A1:.*]] = memref.alloc() : memref<1x4x4xf32,
 // CHECK-NEXT:    %[[X1:.*]] = memref.reinterpret_cast %x to offset: [64], sizes: [1, 4, 16], strides: [64, 16, 1]
-// CHECK-NEXT:    npu_task.launch @matmul_0_of_2 ins(%[[X1]], %w {{.*}} outs(%[[A1]]
+// CHECK-NEXT:    npu_task.launch @matmul_0_of_2 ins(%[[X1]], %w {{.*}} outs(%[[A1]] :
 // CHECK-NEXT:    %[[V0:.*]] = memref.reinterpret_cast %[[A0]] to offset: [0], sizes: [4, 4], strides: [4, 1]
 // CHECK-NEXT:    %[[B0:.*]] = memref.reinterpret_cast %b to offset: [0], sizes: [4, 4], strides: [4, 1]
-// CHECK-NEXT:    npu_task.launch @softmax_0_of_2 ins(%[[V0]] {{.*}} outs(%[[B0]]
-// CHECK-NEXT:    %[[V1:.*]] = memref.reinterpret_cast %[[A1]]
+// CHECK-NEXT:    npu_task.launch @softmax_0_of_2 ins(%[[V0]] {{.*}} outs(%[[B0]] :
+// CHECK-NEXT:    %[[V1:.*]] = memref.reinterpret_cast %[[A1]] to
 // CHECK-NEXT:    %[[B1:.*]] = memref.reinterpret_cast %b to offset: [16], sizes: [4, 4], strides: [4, 1]
-// CHECK-NEXT:    npu_task.launch @softmax_0_of_2 ins(%[[V1]] {{.*}} outs(%[[B1]]
+// CHECK-NEXT:    npu_task.launch @softmax_0_of_2 ins(%[[V1]] {{.*}} outs(%[[B1]] :
 // CHECK-NEXT:    func.return
 // PROGRAM-COUNT-2: npu_task.launch @softmax_0_of_2 on
 // SMALL:       npu_task.launch @matmul_0 ins
@@ -69,7 +69,7 @@ func.func @main(%x: memref<8x16xf32, #npu_task<space hbm>>) {
   npu_task.launch @softmax_0 ins(%a : memref<8x4xf32, #npu_task<space hbm>>) outs(%b : memref<8x4xf32, #npu_task<space hbm>>)
   func.return
 }
-// CHECK:       func.func @main
+// CHECK:       func.func @main(
 // CHECK:         npu_task.launch @matmul_0 ins
 // CHECK-NEXT:    npu_task.launch @softmax_0 ins
 
@@ -96,13 +96,13 @@ func.func @main(%x: memref<8x8xf32, #npu_task<space hbm>>) {
   npu_task.launch @matmul_0 ins(%x, %a : memref<8x8xf32, #npu_task<space hbm>>, memref<8x8xf32, #npu_task<space hbm>>) outs(%c : memref<8x8xf32, #npu_task<space hbm>>)
   func.return
 }
-// CHECK:       func.func @main
-// CHECK:         %a = memref.alloc() : memref<8x8xf32
-// CHECK:         npu_task.launch @neg_0_of_2
-// CHECK:         npu_task.launch @neg_0_of_2
-// CHECK:         npu_task.launch @neg_0_of_2
-// CHECK:         npu_task.launch @neg_0_of_2
-// CHECK-NEXT:    npu_task.launch @matmul_0 ins(%x, %a
+// CHECK:       func.func @main(
+// CHECK:         %a = memref.alloc() : memref<8x8xf32,
+// CHECK:         npu_task.launch @neg_0_of_2 ins
+// CHECK:         npu_task.launch @neg_0_of_2 ins
+// CHECK:         npu_task.launch @neg_0_of_2 ins
+// CHECK:         npu_task.launch @neg_0_of_2 ins
+// CHECK-NEXT:    npu_task.launch @matmul_0 ins(%x, %a :
 
 // -----
 
@@ -149,6 +149,6 @@ func.func @main(%x: memref<6x16xf32, #npu_task<space hbm>>) {
   npu_task.launch @cast_0 ins(%a : memref<6x5xf32, #npu_task<space hbm>>) outs(%b : memref<6x5xi4, #npu_task<space hbm>>)
   func.return
 }
-// CHECK:       func.func @main
+// CHECK:       func.func @main(
 // CHECK-NOT:   _of_2
 // CHECK:       func.return

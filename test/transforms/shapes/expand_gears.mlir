@@ -13,7 +13,7 @@ func.func @main(%x: tensor<?x4xf32> {graph.name = "x", graph.dims = ["n", ""]},
 // CHECK-LABEL: func.func @main(
 // CHECK-NEXT:    %w = graph.constant
 // CHECK-NEXT:    %[[G:.*]] = graph.map_index %x axes [0] table [array<i64: 2>, array<i64: 3>]
-// CHECK-NEXT:    %[[E:.*]] = graph.exp %z
+// CHECK-NEXT:    %[[E:.*]] = graph.exp %z :
 // CHECK-NEXT:    %[[Y:.*]] = graph.case %[[G]] : tensor<i64> -> (tensor<?x4xf32>) {
 // CHECK-NEXT:      %[[A:.*]] = graph.assume_shape %x shape [2, 4] : tensor<?x4xf32> -> tensor<2x4xf32>
 // CHECK-NEXT:      %[[B:.*]] = graph.matmul %[[A]], %w : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
@@ -24,15 +24,15 @@ func.func @main(%x: tensor<?x4xf32> {graph.name = "x", graph.dims = ["n", ""]},
 // CHECK:         func.return %[[Y]], %[[E]] : tensor<?x4xf32>, tensor<4xf32>
 
 // Inputs and outputs of the gears share the bytes after those that all have; one constant.
-// PROGRAM:       npu_task.arena_bytes = 512
+// PROGRAM:       npu_task.arena_bytes = 512 :
 // PROGRAM:       npu_task.constant
 // PROGRAM-NOT:   npu_task.constant
-// PROGRAM:       %[[G:.*]] = npu_task.map_index %x
-// PROGRAM:       npu_task.case %[[G]]
-// PROGRAM-NEXT:    %[[X:.*]] = npu_task.slot "io" [[IO:[0-9]+]] : memref<2x4xf32
+// PROGRAM:       %[[G:.*]] = npu_task.map_index %x axes
+// PROGRAM:       npu_task.case %[[G]] :
+// PROGRAM-NEXT:    %[[X:.*]] = npu_task.slot "io" [[IO:[0-9]+]] : memref<2x4xf32,
 // PROGRAM-NEXT:    npu_task.copy %x to %[[X]] on
 // PROGRAM:       } {
-// PROGRAM-NEXT:    npu_task.slot "io" [[IO]] : memref<3x4xf32
+// PROGRAM-NEXT:    npu_task.slot "io" [[IO]] : memref<3x4xf32,
 // PROGRAM-NOT:   npu_task.constant
 
 // -----
@@ -74,6 +74,6 @@ func.func @main(%x: tensor<?x4xf32> {graph.dims = ["n", ""]}) -> tensor<1x4xf32>
 }
 // CHECK-LABEL: func.func @main(
 // CHECK:         graph.case %{{.*}} : tensor<i64> -> (tensor<1x4xf32>)
-// PROGRAM:       npu_task.case %{{.*}} outs(%[[Y:.*]] : memref<1x4xf32
+// PROGRAM:       npu_task.case %{{.*}} outs(%[[Y:.*]] : memref<1x4xf32,
 // PROGRAM:         npu_task.launch {{.*}} outs(%[[Y]] :
 // PROGRAM:         npu_task.launch {{.*}} outs(%[[Y]] :

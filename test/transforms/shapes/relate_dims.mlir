@@ -1,7 +1,7 @@
 // RUN: ge-opt %s --split-input-file --verify-diagnostics -p relate-dims | filecheck %s
 
 // As many keys as values; those of the second matmul follow from the first.
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK-SAME:  %k: tensor<1x?x16xf32> {graph.name = "k", graph.dims = ["", "past", ""]}
 // CHECK-SAME:  %v: tensor<1x?x16xf32> {graph.name = "v", graph.dims = ["", "past", ""]}
 // CHECK-SAME:  graph.dim_relations = {values = "past"}
@@ -19,7 +19,7 @@ func.func @main(%q: tensor<1x1x16xf32> {graph.name = "q"},
 // -----
 
 // A size that stands alone is an expression of others, through shape arithmetic too; ranges meet.
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK-SAME:  %x: tensor<?x4xf32> {graph.name = "x", graph.dims = ["n", ""]}
 // CHECK-SAME:  %w: tensor<?x3xf32> {graph.name = "w", graph.dims = ["n + 2", ""]}
 // CHECK-SAME:  %u: tensor<?x4xf32> {graph.name = "u", graph.dims = ["n", ""]}
@@ -42,7 +42,7 @@ func.func @main(%x: tensor<?x4xf32> {graph.name = "x", graph.dims = ["n", ""]},
 // -----
 
 // Sizes that broadcast may be 1; one that follows by halves has no expression; a branch may not run.
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK-SAME:  graph.dims = ["a", ""]
 // CHECK-SAME:  graph.dims = ["b", ""]
 // CHECK-SAME:  graph.dims = ["", "c"]

@@ -15,9 +15,9 @@ func.func @oversized(%q: tensor<64x32xf32>, %k: tensor<32x65536xf32>, %m: tensor
 // CHECK-NEXT:    %[[S:.*]] = fused_op.linear(%q, %k, %m) {{.*}} -> tensor<64x65536xf32> {
 // CHECK:           graph.matmul
 // CHECK-NEXT:      %[[T:.*]] = graph.add
-// CHECK-NEXT:      fused_op.yield %[[T]]
-// CHECK:         %[[Y:.*]] = graph.softmax %[[S]]
-// CHECK-NEXT:    func.return %[[Y]]
+// CHECK-NEXT:      fused_op.yield %[[T]] :
+// CHECK:         %[[Y:.*]] = graph.softmax %[[S]] :
+// CHECK-NEXT:    func.return %[[Y]] :
 
 // -----
 
@@ -35,7 +35,7 @@ func.func @fits(%q: tensor<64x32xf32>, %k: tensor<32x512xf32>, %m: tensor<64x512
 // CHECK-LABEL: func.func @fits(
 // CHECK-NEXT:    %[[Y:.*]] = fused_op.linear(%q, %k, %m)
 // CHECK:           graph.softmax
-// CHECK:         func.return %[[Y]]
+// CHECK:         func.return %[[Y]] :
 
 // -----
 
@@ -51,7 +51,7 @@ func.func @unknown(%q: tensor<64x32xf32>, %k: tensor<32x?xf32>) -> tensor<64x?xf
 }
 // CHECK-LABEL: func.func @unknown(
 // CHECK-NEXT:    %[[Y:.*]] = fused_op.linear(%q, %k)
-// CHECK:         func.return %[[Y]]
+// CHECK:         func.return %[[Y]] :
 
 // -----
 
@@ -73,4 +73,4 @@ func.func @used(%x: tensor<128x256xf32>, %p: tensor<128xi64>, %q: tensor<128xi64
 // CHECK:         %[[Y:.*]] = fused_op.region(%t, %[[I]], %x)
 // CHECK:           graph.gather
 // CHECK-NEXT:      graph.add
-// CHECK:         func.return %[[Y]], %[[I]]
+// CHECK:         func.return %[[Y]], %[[I]] :

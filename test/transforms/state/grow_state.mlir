@@ -3,7 +3,7 @@
 // A cache has room for 64 rows; attention reads those that hold values. What says how many there
 // are is a constant as a shape, and computed as data.
 
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK-SAME:  %k: tensor<2x4x64x16xf32> {graph.name = "k", graph.dims = ["", "", "past", ""], graph.state = "a"}
 // CHECK-SAME:  %m: tensor<2x64xf32> {graph.name = "m", graph.dims = ["", "past + 1"]}
 // CHECK-SAME:  %length: tensor<i64> {graph.name = "past.length", graph.length = "past", graph.step = 1 : i64}
@@ -11,7 +11,7 @@
 // CHECK:       %[[M:.*]] = graph.reshape %m shape [2, 1, 1, 64]
 // CHECK:       %[[N:.*]] = graph.add %length, %{{.*}} : (tensor<i64>, tensor<1xi64>)
 // CHECK:       graph.compare "le" %{{.*}}, %[[N]] : (tensor<64xi64>
-// CHECK:       graph.attention %q, %[[K]], %[[K]] length %length : tensor<i64> mask %[[M]]
+// CHECK:       graph.attention %q, %[[K]], %[[K]] length %length : tensor<i64> mask %[[M]],
 func.func @main(%q: tensor<2x4x1x16xf32> {graph.name = "q"}, %new: tensor<2x4x1x16xf32> {graph.name = "new"},
                 %k: tensor<2x4x?x16xf32> {graph.name = "k", graph.dims = ["", "", "past", ""], graph.state = "a"},
                 %m: tensor<2x?xf32> {graph.name = "m", graph.dims = ["", "past + 1"]})

@@ -2,11 +2,11 @@
 
 // Rows of states lie in blocks of 16; those of a mask do not.
 
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK-SAME:  %table: tensor<4xi64> {graph.name = "past.table", graph.block = 16 : i64}
-// CHECK:       %[[K:.*]] = graph.append %k, %new at %length table %table axis 2
-// CHECK-NEXT:  %[[E:.*]] = graph.abs %[[K]]
-// CHECK-NEXT:  graph.append %m, %one at %length axis 1
+// CHECK:       %[[K:.*]] = graph.append %k, %new at %length table %table axis 2 :
+// CHECK-NEXT:  %[[E:.*]] = graph.abs %[[K]] :
+// CHECK-NEXT:  graph.append %m, %one at %length axis 1 :
 // CHECK-NEXT:  graph.attention %q, %[[E]], %[[E]] length %length : tensor<i64> table %table : tensor<4xi64> mask
 func.func @main(%q: tensor<2x4x1x16xf32>, %new: tensor<2x4x1x16xf32>, %one: tensor<1x1xf32>,
                 %k: tensor<2x4x?x16xf32> {graph.name = "k", graph.dims = ["", "", "past", ""], graph.state = "a"},

@@ -2,8 +2,8 @@
 
 // What is appended to a state is written behind it, by the kernel that computes it.
 
-// CHECK-LABEL: func.func @main
-// CHECK:       %[[S:.*]] = memref.alloc() {npu_task.state = "past", npu_task.valid = array<i64: 7, 16>} : memref<8x16xf32
+// CHECK-LABEL: func.func @main(
+// CHECK:       %[[S:.*]] = memref.alloc() {npu_task.state = "past", npu_task.valid = array<i64: 7, 16>} : memref<8x16xf32,
 // CHECK-NEXT:  %[[N:.*]] = memref.reinterpret_cast %[[S]] to offset: [112], sizes: [1, 16]
 // CHECK-NEXT:  npu_task.launch @exp_0 {{.*}} outs(%[[N]] :
 // CHECK-NEXT:  memref.alloc() {npu_task.io}
@@ -21,11 +21,11 @@ func.func @main(%x: tensor<1x16xf32>, %past: tensor<7x16xf32> {graph.name = "pas
 
 // Rows before those of the state are not appended: the state is copied before it is written.
 
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK:       %[[S:.*]] = memref.alloc() {npu_task.state = "past"
 // CHECK:       %[[V:.*]] = memref.reinterpret_cast %[[S]] to offset: [0], sizes: [7, 16]
 // CHECK:       npu_task.copy %[[V]] to %[[O:.*]] :
-// CHECK-NEXT:  npu_task.launch @concat_0 ins(%{{.*}}, %[[O]] {{.*}} outs(%[[S]]
+// CHECK-NEXT:  npu_task.launch @concat_0 ins(%{{.*}}, %[[O]] {{.*}} outs(%[[S]] :
 // CHECK-NEXT:  func.return
 func.func @main(%x: tensor<1x16xf32>, %past: tensor<7x16xf32> {graph.name = "past", graph.state = "new"})
     -> (tensor<8x16xf32> {graph.name = "new"}) {
@@ -37,7 +37,7 @@ func.func @main(%x: tensor<1x16xf32>, %past: tensor<7x16xf32> {graph.name = "pas
 
 // A value that takes the place of a state is computed there once the state has been read...
 
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK:       %[[S:.*]] = memref.alloc() {npu_task.state = "h"
 // CHECK:       npu_task.launch @exp_0 ins(%[[S]] {{.*}} outs(%[[T:.*]] :
 // CHECK-NEXT:  npu_task.launch @tanh_0 ins(%[[T]] {{.*}} outs(%[[S]] :
@@ -53,11 +53,11 @@ func.func @main(%h: tensor<8xf32> {graph.name = "h", graph.state = "g"})
 
 // ... and not where it is read again.
 
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK:       %[[S:.*]] = memref.alloc() {npu_task.state = "h"
 // CHECK:       npu_task.launch @tanh_0 {{.*}} outs(%[[T:.*]] :
-// CHECK:       npu_task.launch @add_0 ins(%[[S]], %[[T]]
-// CHECK:       npu_task.copy %[[T]] to %[[S]]
+// CHECK:       npu_task.launch @add_0 ins(%[[S]], %[[T]] :
+// CHECK:       npu_task.copy %[[T]] to %[[S]] :
 // CHECK-NEXT:  func.return
 func.func @main(%h: tensor<8xf32> {graph.name = "h", graph.state = "g"})
     -> (tensor<8xf32> {graph.name = "g"}, tensor<8xf32> {graph.name = "y"}) {
@@ -71,7 +71,7 @@ func.func @main(%h: tensor<8xf32> {graph.name = "h", graph.state = "g"})
 
 // Two states that change places: what is overwritten first is read before.
 
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK:       npu_task.copy %[[A:.*]] to %[[T:.*]] :
 // CHECK-NEXT:  npu_task.copy %[[B:.*]] to %[[A]] :
 // CHECK-NEXT:  npu_task.copy %[[T]] to %[[B]] :
@@ -85,7 +85,7 @@ func.func @main(%a: tensor<8xf32> {graph.name = "a", graph.state = "d"},
 
 // What a state was is read behind the kernel that appends to it: that one waits, and writes there.
 
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(
 // CHECK:       %[[S:.*]] = memref.alloc() {npu_task.state = "c"
 // CHECK:       npu_task.launch @exp_0 ins(%[[S]] :
 // CHECK:       npu_task.launch @append_0 ins(%[[S]], {{.*}} outs(%[[S]] :

@@ -94,7 +94,7 @@ tile.kernel @attention(%q: memref<64x64xf16>, %k: memref<512x64xf16>, %v: memref
 // CHECK:       tile.set fix -> m[%c0]
 // CHECK-NEXT:  tile.set fix -> m[%c1]
 // CHECK-NEXT:  scf.for %j = %c0 to %c2 step %c1 {
-// CHECK:         tile.push {{.*}} to %scores
+// CHECK:         tile.push {{.*}} to %scores{{$}}
 // CHECK-NEXT:    tile.set fix -> m[%id]
 // CHECK-NEXT:  }
 // those of %V, %P and %u begin; those of %K and %s go on
@@ -103,8 +103,8 @@ tile.kernel @attention(%q: memref<64x64xf16>, %k: memref<512x64xf16>, %v: memref
 // CHECK-NEXT:  tile.set fix -> m[%c2]
 // CHECK-NEXT:  tile.set fix -> m[%c3]
 // CHECK-NEXT:  scf.for {{.*}} = %c2 to %c8 step %c1 {
-// CHECK:         tile.push {{.*}} to %scores
-// CHECK:         tile.push {{.*}} to %sums
+// CHECK:         tile.push {{.*}} to %scores{{$}}
+// CHECK:         tile.push {{.*}} to %sums{{$}}
 // CHECK-NOT:     scf.if
 // those of %K and %s end
 // CHECK:       }
@@ -114,6 +114,6 @@ tile.kernel @attention(%q: memref<64x64xf16>, %k: memref<512x64xf16>, %v: memref
 // CHECK-NEXT:  tile.wait fix -> m[%c1]
 // CHECK-NEXT:  scf.for {{.*}} = %c8 to %c10 step %c1 {
 // CHECK-NOT:     tile.push {{.*}} to %scores
-// CHECK:         tile.push {{.*}} to %sums
+// CHECK:         tile.push {{.*}} to %sums{{$}}
 // CHECK:       tile.vector {
-// CHECK:       tile.store %acc to %os
+// CHECK:       tile.store %acc to %os{{$}}

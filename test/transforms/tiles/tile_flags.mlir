@@ -24,24 +24,24 @@ tile.kernel @straight(%x: memref<16x32xf16>, %y: memref<16x16xf32>) cores 1 {
     tile.load %xs to %q
   }
 }
-// CHECK-LABEL: tile.kernel @straight
-// CHECK:         tile.load %xs to %p
-// CHECK-NEXT:    tile.load %xs to %q
+// CHECK-LABEL: tile.kernel @straight(
+// CHECK:         tile.load %xs to %p{{$}}
+// CHECK-NEXT:    tile.load %xs to %q{{$}}
 // CHECK-NEXT:    tile.set mte2 -> mte1[%c0]
 // CHECK-NEXT:    tile.wait mte2 -> mte1[%c0]
-// CHECK-NEXT:    tile.move %p to %a
+// CHECK-NEXT:    tile.move %p to %a{{$}}
 // CHECK-NEXT:    tile.move %q to %b transposed
 // CHECK-NEXT:    tile.set mte1 -> mte2[%c0]
 // CHECK-NEXT:    tile.set mte1 -> m[%c0]
 // CHECK-NEXT:    tile.wait mte1 -> m[%c0]
-// CHECK-NEXT:    tile.mmad %c, %a, %b
-// CHECK-NEXT:    tile.mmad %c, %a, %b
+// CHECK-NEXT:    tile.mmad %c, %a, %b{{$}}
+// CHECK-NEXT:    tile.mmad %c, %a, %b{{$}}
 // CHECK-NEXT:    tile.set m -> fix[%c0]
 // CHECK-NEXT:    tile.wait m -> fix[%c0]
-// CHECK-NEXT:    tile.store %c to %ys
+// CHECK-NEXT:    tile.store %c to %ys{{$}}
 // CHECK-NEXT:    tile.wait mte1 -> mte2[%c0]
-// CHECK-NEXT:    tile.load %xs to %p
-// CHECK-NEXT:    tile.load %xs to %q
+// CHECK-NEXT:    tile.load %xs to %p{{$}}
+// CHECK-NEXT:    tile.load %xs to %q{{$}}
 // CHECK-NEXT:  }
 
 // Rings: the flag of a slot has its number. Flags that loops leave as they found them stay set from
@@ -66,25 +66,25 @@ tile.kernel @blocks(%x: memref<64x64xf32>, %y: memref<64x64xf32>) cores 1 {
     }
   }
 }
-// CHECK-LABEL: tile.kernel @blocks
+// CHECK-LABEL: tile.kernel @blocks(
 // CHECK:         tile.set mte3 -> mte2[%c0]
 // CHECK-NEXT:    tile.set mte3 -> mte2[%c1]
 // CHECK-NEXT:    tile.set mte3 -> mte2[%c2]
 // CHECK-NEXT:    scf.for %i = %c0 to %c4 step %c1 {
-// CHECK-NEXT:      tile.fill %m, 0.0
+// CHECK-NEXT:      tile.fill %m, 0.0{{$}}
 // CHECK-NEXT:      scf.for %j = %c0 to %c4 step %c1 {
 // CHECK-NEXT:        %id = arith.remsi %j, %c3 : index
 // CHECK-NEXT:        %s = tile.slot
 // CHECK-NEXT:        %xs = tile.view
 // CHECK-NEXT:        tile.wait mte3 -> mte2[%id]
-// CHECK-NEXT:        tile.load %xs to %s
+// CHECK-NEXT:        tile.load %xs to %s{{$}}
 // CHECK-NEXT:        tile.set mte2 -> v[%id]
 // CHECK-NEXT:        tile.wait mte2 -> v[%id]
-// CHECK-NEXT:        tile.reduce max %s to %m
+// CHECK-NEXT:        tile.reduce max %s to %m{{$}}
 // CHECK-NEXT:        tile.set v -> mte3[%id]
 // CHECK-NEXT:        %ys = tile.view
 // CHECK-NEXT:        tile.wait v -> mte3[%id]
-// CHECK-NEXT:        tile.store %s to %ys
+// CHECK-NEXT:        tile.store %s to %ys{{$}}
 // CHECK-NEXT:        tile.set mte3 -> mte2[%id]
 // CHECK-NEXT:      }
 // CHECK-NEXT:    }
@@ -114,16 +114,16 @@ tile.kernel @ahead(%x: memref<64x64xf32>, %y: memref<64x64xf32>) cores 1 {
     }
   }
 }
-// CHECK-LABEL: tile.kernel @ahead
-// CHECK:         tile.load %x0 to %first
+// CHECK-LABEL: tile.kernel @ahead(
+// CHECK:         tile.load %x0 to %first{{$}}
 // CHECK:         tile.set mte2 -> mte3[
 // CHECK:         tile.set mte3 -> mte2[
 // CHECK-NEXT:    scf.for
-// CHECK:           tile.wait mte3 -> mte2[[[NEXT:%id\S*]]]
-// CHECK-NEXT:      tile.load %xs to %s
+// CHECK:           tile.wait mte3 -> mte2[[[NEXT:%id[_0-9]*]]]
+// CHECK-NEXT:      tile.load %xs to %s{{$}}
 // CHECK-NEXT:      tile.set mte2 -> mte3[[[NEXT]]]
-// CHECK:           tile.wait mte2 -> mte3[[[THIS:%id\S*]]]
-// CHECK-NEXT:      tile.store %t to %ys
+// CHECK:           tile.wait mte2 -> mte3[[[THIS:%id[_0-9]*]]]
+// CHECK-NEXT:      tile.store %t to %ys{{$}}
 // CHECK-NEXT:      tile.set mte3 -> mte2[[[THIS]]]
 // CHECK-NEXT:    }
 
@@ -144,7 +144,7 @@ tile.kernel @whole(%x: memref<64x64xf32>, %y: memref<64x64xf32>) cores 1 {
     }
   }
 }
-// CHECK-LABEL: tile.kernel @whole
+// CHECK-LABEL: tile.kernel @whole(
 // CHECK:         tile.set mte3 -> mte2[%c0]
 // CHECK-NEXT:    scf.for
 // CHECK:           tile.wait mte3 -> mte2[%c0]
@@ -171,16 +171,16 @@ tile.kernel @memory(%x: memref<16x16xf32>) cores 1 {
     tile.pop %f to %u
   }
 }
-// CHECK-LABEL: tile.kernel @memory
-// CHECK:         tile.store %s to %xs
+// CHECK-LABEL: tile.kernel @memory(
+// CHECK:         tile.store %s to %xs{{$}}
 // CHECK-NEXT:    tile.set mte3 -> mte2[%c0]
 // CHECK-NEXT:    tile.wait mte3 -> mte2[%c0]
-// CHECK-NEXT:    tile.load %xs to %t
+// CHECK-NEXT:    tile.load %xs to %t{{$}}
 // CHECK-NEXT:    tile.set mte2 -> mte3[%c0]
 // CHECK-NEXT:    tile.wait mte2 -> mte3[%c0]
-// CHECK-NEXT:    tile.push %t to %f
+// CHECK-NEXT:    tile.push %t to %f{{$}}
 // CHECK-NEXT:  }
-// CHECK:         tile.pop %f to %u
+// CHECK:         tile.pop %f to %u{{$}}
 // CHECK-NEXT:  }
 
 // More slots than flags: %q does with three flags for its six copies.
@@ -203,10 +203,10 @@ tile.kernel @fewer(%x: memref<64x64xf32>, %y: memref<64x64xf32>) cores 1 {
     }
   }
 }
-// CHECK-LABEL: tile.kernel @fewer
+// CHECK-LABEL: tile.kernel @fewer(
 // CHECK:           %id = arith.remsi %j, %c3 : index
-// CHECK-NEXT:      [[OTHER:%id\S*]] = arith.addi %id, %c3 : index
+// CHECK-NEXT:      [[OTHER:%id[_0-9]*]] = arith.addi %id, %c3 : index
 // CHECK:           tile.wait mte3 -> mte2[%id]
-// CHECK-NEXT:      tile.load %xs to %s
+// CHECK-NEXT:      tile.load %xs to %s{{$}}
 // CHECK:           tile.wait mte3 -> mte2[[[OTHER]]]
-// CHECK-NEXT:      tile.load %xs to %t
+// CHECK-NEXT:      tile.load %xs to %t{{$}}

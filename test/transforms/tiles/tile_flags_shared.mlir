@@ -36,12 +36,12 @@ tile.kernel @many(%x: memref<64x64xf32>, %y: memref<64x64xf32>) cores 1 {
     tile.store %t8 to %ys
   }
 }
-// CHECK:       tile.load {{.*}} to %t0
+// CHECK:       tile.load {{.*}} to %t0{{$}}
 // CHECK-NEXT:  tile.set mte2 -> mte3[%c0]
 // CHECK-NEXT:  tile.wait mte2 -> mte3[%c0]
-// CHECK-NEXT:  tile.store %t0
+// CHECK-NEXT:  tile.store %t0 to
 // CHECK-NEXT:  tile.set mte3 -> mte2[%c0]
 // CHECK-NEXT:  tile.wait mte3 -> mte2[%c0]
-// CHECK-NEXT:  tile.load {{.*}} to %t1
+// CHECK-NEXT:  tile.load {{.*}} to %t1{{$}}
 // CHECK-NEXT:  tile.set mte2 -> mte3[%c0]
 // CHECK-NEXT:  tile.wait mte2 -> mte3[%c0]

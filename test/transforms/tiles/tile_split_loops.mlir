@@ -25,20 +25,20 @@ tile.kernel @pipelined(%x: memref<64x64xf32>) cores 1 {
     }
   }
 }
-// CHECK:       tile.kernel @pipelined
-// CHECK:         scf.for [[J:%j\S*]] = %c0 to %c2 step %c1 {
-// CHECK-NEXT:      [[S:%s\S*]] = tile.slot %r[[[J]]]
-// CHECK-NEXT:      tile.fill [[S]], 1.0
+// CHECK:       tile.kernel @pipelined(
+// CHECK:         scf.for [[J:%j[_0-9]*]] = %c0 to %c2 step %c1 {
+// CHECK-NEXT:      [[S:%s[_0-9]*]] = tile.slot %r[[[J]]]
+// CHECK-NEXT:      tile.fill [[S]], 1.0{{$}}
 // CHECK-NEXT:    }
-// CHECK-NEXT:    scf.for [[J:%j\S*]] = %c2 to %c4 step %c1 {
-// CHECK-NEXT:      [[S:%s\S*]] = tile.slot %r[[[J]]]
-// CHECK-NEXT:      tile.fill [[S]], 1.0
-// CHECK-NEXT:      [[B:%b\S*]] = arith.subi [[J]], %c2
-// CHECK-NEXT:      [[T:%t\S*]] = tile.slot %r[[[B]]]
-// CHECK:           tile.store [[T]]
+// CHECK-NEXT:    scf.for [[J:%j[_0-9]*]] = %c2 to %c4 step %c1 {
+// CHECK-NEXT:      [[S:%s[_0-9]*]] = tile.slot %r[[[J]]]
+// CHECK-NEXT:      tile.fill [[S]], 1.0{{$}}
+// CHECK-NEXT:      [[B:%b[_0-9]*]] = arith.subi [[J]], %c2 :
+// CHECK-NEXT:      [[T:%t[_0-9]*]] = tile.slot %r[[[B]]]
+// CHECK:           tile.store [[T]] to
 // CHECK-NEXT:    }
-// CHECK-NEXT:    scf.for [[J:%j\S*]] = %c4 to %c6 step %c1 {
-// CHECK-NEXT:      [[B:%b\S*]] = arith.subi [[J]], %c2
+// CHECK-NEXT:    scf.for [[J:%j[_0-9]*]] = %c4 to %c6 step %c1 {
+// CHECK-NEXT:      [[B:%b[_0-9]*]] = arith.subi [[J]], %c2 :
 // CHECK-NOT:       tile.fill
 // CHECK:           tile.store
 // CHECK-NEXT:    }
@@ -62,16 +62,16 @@ tile.kernel @value(%x: memref<64x64xf32>) cores 4 {
     }
   }
 }
-// CHECK-LABEL: tile.kernel @value
-// CHECK:         [[STEPS:%\d+]] = arith.ceildivsi %me, {{.*}} : index
-// CHECK:         [[LENGTH:%\d+]] = arith.muli [[STEPS]]
-// CHECK:         [[AT:%\d+]] = arith.maxsi [[LENGTH]]
-// CHECK:         [[END:%\d+]] = arith.minsi [[AT]]
+// CHECK-LABEL: tile.kernel @value(
+// CHECK:         [[STEPS:%[0-9]+]] = arith.ceildivsi %me, {{.*}} : index
+// CHECK:         [[LENGTH:%[0-9]+]] = arith.muli [[STEPS]],
+// CHECK:         [[AT:%[0-9]+]] = arith.maxsi [[LENGTH]],
+// CHECK:         [[END:%[0-9]+]] = arith.minsi [[AT]],
 // CHECK-NEXT:    scf.for {{.*}} = %c0 to [[END]] step %c2 {
-// CHECK-NEXT:      tile.fill %t, 1.0
+// CHECK-NEXT:      tile.fill %t, 1.0{{$}}
 // CHECK-NEXT:    }
 // CHECK-NEXT:    scf.for {{.*}} = [[AT]] to %c7 step %c2 {
-// CHECK-NEXT:      tile.fill %t, 2.0
+// CHECK-NEXT:      tile.fill %t, 2.0{{$}}
 // CHECK-NEXT:    }
 // CHECK-NEXT:  }
 
@@ -96,19 +96,19 @@ tile.kernel @nested(%x: memref<64x64xf32>) cores 1 {
     }
   }
 }
-// CHECK-LABEL: tile.kernel @nested
+// CHECK-LABEL: tile.kernel @nested(
 // CHECK:         scf.for {{.*}} = %c0 to %c1 step %c1 {
 // CHECK-NEXT:      scf.for {{.*}} = %c0 to {{.*}} {
-// CHECK-NEXT:        tile.fill %t, 1.0
+// CHECK-NEXT:        tile.fill %t, 1.0{{$}}
 // CHECK-NEXT:      }
 // CHECK-NEXT:      scf.for {{.*}} to %c3 step %c1 {
-// CHECK-NEXT:        tile.fill %t, 1.0
-// CHECK-NEXT:        tile.fill %t, 2.0
+// CHECK-NEXT:        tile.fill %t, 1.0{{$}}
+// CHECK-NEXT:        tile.fill %t, 2.0{{$}}
 // CHECK-NEXT:      }
 // CHECK-NEXT:    }
 // CHECK-NEXT:    scf.for {{.*}} = %c1 to %c3 step %c1 {
 // CHECK-NEXT:      scf.for {{.*}} to %c3 step %c1 {
-// CHECK-NEXT:        tile.fill %t, 2.0
+// CHECK-NEXT:        tile.fill %t, 2.0{{$}}
 // CHECK-NEXT:      }
 // CHECK-NEXT:    }
 
@@ -137,7 +137,7 @@ tile.kernel @others(%x: memref<64x64xf32>) cores 2 {
     }
   }
 }
-// CHECK-LABEL: tile.kernel @others
+// CHECK-LABEL: tile.kernel @others(
 // CHECK:         scf.for %i = %c0 to %c3 step %c1 {
 // CHECK-COUNT-3:   scf.if
 // CHECK-NOT:     scf.for
@@ -162,13 +162,13 @@ tile.kernel @both(%x: memref<64x64xf32>) cores 2 {
     }
   }
 }
-// CHECK-LABEL: tile.kernel @both
+// CHECK-LABEL: tile.kernel @both(
 // CHECK:         %[[END:.*]] = arith.minsi {{.*}}, %n : index
 // CHECK-NEXT:    scf.for {{.*}} = %c0 to %[[END]] step %c1 {
-// CHECK-NEXT:      tile.fill %t, 3.0
+// CHECK-NEXT:      tile.fill %t, 3.0{{$}}
 // CHECK-NEXT:    }
 // CHECK-NEXT:    scf.for {{.*}} = {{.*}} to %n step %c1 {
-// CHECK-NEXT:      tile.fill %t, 3.0
-// CHECK-NEXT:      tile.fill %t, 1.0
-// CHECK-NEXT:      tile.fill %t, 2.0
+// CHECK-NEXT:      tile.fill %t, 3.0{{$}}
+// CHECK-NEXT:      tile.fill %t, 1.0{{$}}
+// CHECK-NEXT:      tile.fill %t, 2.0{{$}}
 // CHECK-NEXT:    }

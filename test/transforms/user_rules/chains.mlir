@@ -13,7 +13,7 @@ func.func @fires(%q: tensor<4x8xf32>, %k: tensor<8x4xf32>, %v: tensor<4x8xf32>) 
 // CHECK:           graph.matmul
 // CHECK-NEXT:      graph.softmax
 // CHECK-NEXT:      graph.matmul
-// CHECK:         func.return %[[Y]]
+// CHECK:         func.return %[[Y]] :
 
 // -----
 

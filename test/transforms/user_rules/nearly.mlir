@@ -1,6 +1,6 @@
 // A chain that nearly matched: which condition failed, and what one launch would save at most.
 // RUN: ge-opt %s --split-input-file --verify-diagnostics --load-plugin %S/Inputs/attention.py -p fuse_custom_attention | filecheck %s
-// CHECK: func.func @used_outside
+// CHECK: func.func @used_outside(
 
 func.func @used_outside(%q: tensor<4x8xf32>, %k: tensor<8x4xf32>, %v: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x4xf32>) {
   %0 = graph.matmul %q, %k : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>

@@ -13,11 +13,11 @@ func.func @fires(%x: tensor<8x64xf32>, %u: tensor<64x32xf32>) -> tensor<8x96xf32
   func.return %3 : tensor<8x96xf32>
 }
 // CHECK-LABEL: func.func @fires(
-// CHECK:         %[[E:.*]] = graph.exp %u
+// CHECK:         %[[E:.*]] = graph.exp %u :
 // CHECK-NEXT:    %[[Y:.*]] = fused_op.custom "CustomGroupedGemm"(%x, %w, %[[E]], %u)
 // CHECK-COUNT-3:   graph.matmul
 // CHECK:           graph.concat
-// CHECK:         func.return %[[Y]]
+// CHECK:         func.return %[[Y]] :
 
 // -----
 
