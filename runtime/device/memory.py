@@ -167,9 +167,10 @@ def extent_of(op: SlotOp) -> SegmentRange:
 
 
 def strided_view(base: Array, dtype: np.dtype[Any], view: MemoryView) -> Array:
-    """A view of a contiguous buffer. Raises GeError when it reaches outside the buffer."""
+    """A view of a buffer; of a constant that is one number everywhere, and lies in memory once, a
+    copy. Raises GeError when it reaches outside the buffer."""
     check_within(view, base.size)
-    raw = base.reshape(-1).view(np.uint8)
+    raw = np.ascontiguousarray(base).reshape(-1).view(np.uint8)
     width = dtype.itemsize
     strides = [s * width for s in view.strides]
     return np.ndarray(view.sizes, dtype, raw, view.offset * width, strides)

@@ -2,6 +2,7 @@
 and programs for all launches."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +16,15 @@ from op_programs import modules
 from random_graphs import op_classes
 from tile_lowering import compare
 from writing import op_names
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.ir import Attribute
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.compiler import context
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.data.arrays import Array, float_limits, kind_of
 from ge.runtime.data.weights import RandomPayload
-from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.device.random_inputs import random_array, random_inputs
 from ge.runtime.device.session import Session
 from ge.runtime.device.tiled import differs
 from ge.transforms.fusion.expand_attention import ExpandAttentionPass
@@ -94,3 +96,31 @@ func.func @main(%x: {x} {{graph.name = "x"}}, %r: {r} {{graph.name = "r"}},
     image = rng.standard_normal((2, 3, 9, 13)).astype(np.float32)
     inputs = {"x": image, "r": rois.astype(np.float32), "b": rng.integers(-2, 2, 60)}
     assert "roi_align" not in compare_numbers(parse_module(context(), Source("test", text)), inputs)
+
+
+@pytest.mark.parametrize("aligned", ["true", "false"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_grids_and_images_of_extremes(mode: str, padding: str, aligned: str) -> None:
+    """Infinite elements count where their weights are not 0, and there alone."""
+    x, k, y = "tensor<1x20x6xf32>", "tensor<1x40x1xf32>", "tensor<1x20x40xf32>"
+    flags = f'mode = "{mode}", padding_mode = "{padding}", align_corners = {aligned}'
+    text = f"""
+func.func @main(%x: {x} {{graph.name = "x"}}, %k: {k} {{graph.name = "k"}})
+    -> ({y} {{graph.name = "y"}}) {{
+  %0 = graph.grid_sample %x, %k {{{flags}}} : ({x}, {k}) -> {y}
+  func.return %0 : {y}
+}}"""
+
+    def make(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+        array = random_array(rng, element, shape)
+        if array.dtype.kind == "f":
+            some = array.reshape(-1)[::3]
+            some[:] = rng.choice([np.nan, np.inf, -np.inf, 3e38, -1, 0, 1], some.size)
+        return array
+
+    rng = np.random.default_rng(0)
+    inputs = {n: make(rng, f32, shape) for n, shape in (("x", (1, 20, 6)), ("k", (1, 40, 1)))}
+    module = parse_module(context(), Source("test", text))
+    assert "graph.grid_sample" not in compare_numbers(module, inputs)
+    compare(text, all_lowered=True, tiles=True, make=make)

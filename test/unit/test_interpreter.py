@@ -169,6 +169,9 @@ def test_views_stay_in_their_buffer() -> None:
     assert base[3] == 7
     with pytest.raises(GeError, match="leaves its buffer of 6"):
         strided_view(base, base.dtype, MemoryView(owner, 4, (1, 3), (3, 1), f32))
+    everywhere = np.broadcast_to(np.float32(7), (7,))  # of a constant that lies in memory once
+    found = strided_view(everywhere, base.dtype, MemoryView(owner, 3, (2, 2), (2, 1), f32))
+    np.testing.assert_array_equal(found, np.full((2, 2), 7))
 
 
 def test_dead_bytes_spare_those_that_live_on() -> None:

@@ -191,7 +191,12 @@ def taps_at(n: Numbers, x: SSAValue, mode: str) -> tuple[SSAValue, SSAValue]:
     offsets, weigh = TAPS[mode]
     x = n.make(g.RoundOp, x) if weigh is None else x
     index = n.add(n.make(g.FloorOp, x), n.line(offsets, x, len(offsets), 1))
-    return index, n.add(n.mul(index, 0.0), 1.0) if weigh is None else weigh(n, n.sub(index, x))
+    return index, ones(n, index) if weigh is None else weigh(n, n.sub(index, x))
+
+
+def ones(n: Numbers, like: SSAValue) -> SSAValue:
+    """As many as there are finite numbers."""
+    return n.add(n.mul(like, 0.0), 1.0)
 
 
 def zero_outside(n: Numbers, x: SSAValue, size: int, mode: str) -> Taps:
@@ -214,6 +219,7 @@ def grid_taps(op: GridSampleOp, n: Numbers, x: SSAValue, size: int) -> Taps:
         index, weight = taps_at(n, reflected(n, x, size, corners), mode)
         index = reflected(n, index, size, corners)
         index = n.where(n.test("eq", index, index), index, 0.0)  # infinity has no reflection
+        weight = ones(n, index) if mode == "nearest" else weight
     return Taps(size, n.clip(index, 0.0, size - 1.0), weight)
 
 
