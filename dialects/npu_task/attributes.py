@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import (
     IntAttr,
     IntegerAttr,
     MemRefType,
+    StringAttr,
     SymbolRefAttr,
     TensorType,
     UnrankedTensorType,
@@ -38,19 +39,8 @@ def symbol(name: str) -> SymbolRefAttr:
     return SymbolRefAttr(name)
 
 
-class Space(StrEnum):
-    HOST = "host"
-    HBM = "hbm"
-
-
-@irdl_attr_definition
-class SpaceAttr(EnumAttribute[Space], SpacedOpaqueSyntaxAttribute):
-    """Of a memref: `#npu_task<space hbm>`."""
-
-    name = "npu_task.space"
-
-
-HOST, HBM = SpaceAttr(Space.HOST), SpaceAttr(Space.HBM)
+# Memory spaces of memrefs: MLIR takes none of a dialect that it does not know.
+HOST, HBM = StringAttr("host"), StringAttr("hbm")
 
 
 class Engine(StrEnum):

@@ -3,11 +3,11 @@ xDSL's constructors check each of their numbers again."""
 
 from functools import lru_cache
 
-from xdsl.dialects.builtin import MemRefType, NoneAttr, StridedLayoutAttr
+from xdsl.dialects.builtin import MemRefType, NoneAttr, StridedLayoutAttr, StringAttr
 from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Attribute, SSAValue
 
-from ge.dialects.npu_task.attributes import HBM, SpaceAttr
+from ge.dialects.npu_task.attributes import HBM
 from ge.dialects.support.operation import created, segments
 from ge.dialects.support.types import Shape, int_array, tensor
 
@@ -21,13 +21,13 @@ def strided(element: Attribute, shape: Shape, strides: Shape, offset: int) -> Me
 
 
 @lru_cache(maxsize=4096)
-def dense(element: Attribute, shape: Shape, space: SpaceAttr = HBM) -> MemRefType[Attribute]:
+def dense(element: Attribute, shape: Shape, space: StringAttr = HBM) -> MemRefType[Attribute]:
     """The type of a buffer, or of a view without gaps from its first element on."""
     return memref(element, shape, NoneAttr(), space)
 
 
 def memref(
-    element: Attribute, shape: Shape, layout: StridedLayoutAttr | NoneAttr, space: SpaceAttr
+    element: Attribute, shape: Shape, layout: StridedLayoutAttr | NoneAttr, space: StringAttr
 ) -> MemRefType[Attribute]:
     new = MemRefType[Attribute].__new__(MemRefType)
     parameters = tensor(shape, element).shape, element, layout, space

@@ -7,7 +7,7 @@ tasks    `npu_task.kernel` outlines what one launch computes (equal kernels are 
 buffers  the same launch on memrefs; static results are written to `outs` and are no SSA results:
            npu_task.launch @linear_0 ins(%x, %w : ...) outs(%y : memref<8x32xf32, ...>)
 program  buffers are slots of one pool, launches and copies are on streams, events order them:
-           %y = npu_task.slot "arena" 4096 : memref<8x32xf32, #npu_task<space hbm>>
+           %y = npu_task.slot "arena" 4096 : memref<8x32xf32, "hbm">
            npu_task.launch @linear_0 on 0 ins(...) outs(%y : ...)
            npu_task.record 3 on 0
            npu_task.wait 3 on 2

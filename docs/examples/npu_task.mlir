@@ -22,38 +22,38 @@ npu_task.kernel @relu_0 on vector {
   %1 = graph.relu %0 : (tensor<4xf32>) -> tensor<4xf32>
   npu_task.return %1 : tensor<4xf32>
 }
-func.func @main(%x: memref<4xf32, #npu_task<space host>>) -> memref<4xf32, #npu_task<space host>> {
-  %0 = npu_task.slot "io" 0 : memref<4xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %0 on 2 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<4xf32, "host">) -> memref<4xf32, "host"> {
+  %0 = npu_task.slot "io" 0 : memref<4xf32, "hbm">
+  npu_task.copy %x to %0 on 2 : memref<4xf32, "host"> to memref<4xf32, "hbm">
   npu_task.record 0 on 2
-  %1 = npu_task.slot "io" 512 : memref<4xf32, #npu_task<space hbm>>
+  %1 = npu_task.slot "io" 512 : memref<4xf32, "hbm">
   npu_task.wait 0 on 1
-  npu_task.launch @relu_0 on 1 ins(%0 : memref<4xf32, #npu_task<space hbm>>) outs(%1 : memref<4xf32, #npu_task<space hbm>>)
+  npu_task.launch @relu_0 on 1 ins(%0 : memref<4xf32, "hbm">) outs(%1 : memref<4xf32, "hbm">)
   npu_task.record 1 on 1
-  %2 = memref.alloc() : memref<4xf32, #npu_task<space host>>
+  %2 = memref.alloc() : memref<4xf32, "host">
   npu_task.wait 1 on 3
-  npu_task.copy %1 to %2 on 3 : memref<4xf32, #npu_task<space hbm>> to memref<4xf32, #npu_task<space host>>
-  func.return %2 : memref<4xf32, #npu_task<space host>>
+  npu_task.copy %1 to %2 on 3 : memref<4xf32, "hbm"> to memref<4xf32, "host">
+  func.return %2 : memref<4xf32, "host">
 }
 
 // -----
 
 // Two small inputs cross the link as one copy.
-func.func @main(%x: memref<4xf32, #npu_task<space host>>, %y: memref<4xf32, #npu_task<space host>>) {
-  %0 = npu_task.slot "io" 0 : memref<4xf32, #npu_task<space hbm>>
-  %1 = npu_task.slot "io" 512 : memref<4xf32, #npu_task<space hbm>>
-  npu_task.batch_copy %x, %y to %0, %1 on 1 : memref<4xf32, #npu_task<space host>>, memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<4xf32, "host">, %y: memref<4xf32, "host">) {
+  %0 = npu_task.slot "io" 0 : memref<4xf32, "hbm">
+  %1 = npu_task.slot "io" 512 : memref<4xf32, "hbm">
+  npu_task.batch_copy %x, %y to %0, %1 on 1 : memref<4xf32, "host">, memref<4xf32, "host"> to memref<4xf32, "hbm">, memref<4xf32, "hbm">
   func.return
 }
 
 // -----
 
 // A branch that writes a buffer of the caller.
-func.func @main(%c: memref<i1, #npu_task<space hbm>>, %x: memref<4xf32, #npu_task<space hbm>>, %y: memref<4xf32, #npu_task<space hbm>>) {
-  npu_task.if %c : memref<i1, #npu_task<space hbm>> outs(%y : memref<4xf32, #npu_task<space hbm>>) order [1] {
-    npu_task.yield %x : memref<4xf32, #npu_task<space hbm>>
+func.func @main(%c: memref<i1, "hbm">, %x: memref<4xf32, "hbm">, %y: memref<4xf32, "hbm">) {
+  npu_task.if %c : memref<i1, "hbm"> outs(%y : memref<4xf32, "hbm">) order [1] {
+    npu_task.yield %x : memref<4xf32, "hbm">
   } else {
-    npu_task.yield %y : memref<4xf32, #npu_task<space hbm>>
+    npu_task.yield %y : memref<4xf32, "hbm">
   }
   func.return
 }
@@ -66,12 +66,12 @@ npu_task.kernel @add_0 on vector {
   %2 = graph.add %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   npu_task.return %2 : tensor<4xf32>
 }
-func.func @main(%n: memref<i64, #npu_task<space hbm>>, %x: memref<4xf32, #npu_task<space hbm>>, %h: memref<4xf32, #npu_task<space hbm>>) {
-  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%h : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
-  ^bb0(%i: memref<i64, #npu_task<space hbm>>, %go: memref<i1, #npu_task<space hbm>>, %s: memref<4xf32, #npu_task<space hbm>>):
-    %t = memref.alloc() : memref<4xf32, #npu_task<space hbm>>
-    npu_task.launch @add_0 ins(%s, %x : memref<4xf32, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>) outs(%t : memref<4xf32, #npu_task<space hbm>>)
-    npu_task.yield %go, %t : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+func.func @main(%n: memref<i64, "hbm">, %x: memref<4xf32, "hbm">, %h: memref<4xf32, "hbm">) {
+  npu_task.loop trip %n : memref<i64, "hbm"> carried(%h : memref<4xf32, "hbm">) order [1] stacked [] {
+  ^bb0(%i: memref<i64, "hbm">, %go: memref<i1, "hbm">, %s: memref<4xf32, "hbm">):
+    %t = memref.alloc() : memref<4xf32, "hbm">
+    npu_task.launch @add_0 ins(%s, %x : memref<4xf32, "hbm">, memref<4xf32, "hbm">) outs(%t : memref<4xf32, "hbm">)
+    npu_task.yield %go, %t : memref<i1, "hbm">, memref<4xf32, "hbm">
   }
   func.return
 }
@@ -80,18 +80,18 @@ func.func @main(%n: memref<i64, #npu_task<space hbm>>, %x: memref<4xf32, #npu_ta
 
 // Gears: a body for one row and one for two, chosen by the size of the input. What a body returns is
 // of that size, which the caller does not know: the device allocates it.
-func.func @main(%x: memref<?x4xf32, #npu_task<space host>>) -> memref<?x4xf32, #npu_task<space host>> {
-  %0 = npu_task.map_index %x axes [0] table [array<i64: 1>, array<i64: 2>] : (memref<?x4xf32, #npu_task<space host>>) -> memref<i64, #npu_task<space host>>
-  %1 = npu_task.case %0 : memref<i64, #npu_task<space host>> -> memref<?x4xf32, #npu_task<space host>> order [0] {
-    %2 = memref.alloc() : memref<1x4xf32, #npu_task<space hbm>>
-    npu_task.copy %x to %2 : memref<?x4xf32, #npu_task<space host>> to memref<1x4xf32, #npu_task<space hbm>>
-    %3 = npu_task.transfer %2 : memref<1x4xf32, #npu_task<space hbm>> to memref<?x4xf32, #npu_task<space host>>
-    npu_task.yield %3 : memref<?x4xf32, #npu_task<space host>>
+func.func @main(%x: memref<?x4xf32, "host">) -> memref<?x4xf32, "host"> {
+  %0 = npu_task.map_index %x axes [0] table [array<i64: 1>, array<i64: 2>] : (memref<?x4xf32, "host">) -> memref<i64, "host">
+  %1 = npu_task.case %0 : memref<i64, "host"> -> memref<?x4xf32, "host"> order [0] {
+    %2 = memref.alloc() : memref<1x4xf32, "hbm">
+    npu_task.copy %x to %2 : memref<?x4xf32, "host"> to memref<1x4xf32, "hbm">
+    %3 = npu_task.transfer %2 : memref<1x4xf32, "hbm"> to memref<?x4xf32, "host">
+    npu_task.yield %3 : memref<?x4xf32, "host">
   } {
-    %4 = memref.alloc() : memref<2x4xf32, #npu_task<space hbm>>
-    npu_task.copy %x to %4 : memref<?x4xf32, #npu_task<space host>> to memref<2x4xf32, #npu_task<space hbm>>
-    %5 = npu_task.transfer %4 : memref<2x4xf32, #npu_task<space hbm>> to memref<?x4xf32, #npu_task<space host>>
-    npu_task.yield %5 : memref<?x4xf32, #npu_task<space host>>
+    %4 = memref.alloc() : memref<2x4xf32, "hbm">
+    npu_task.copy %x to %4 : memref<?x4xf32, "host"> to memref<2x4xf32, "hbm">
+    %5 = npu_task.transfer %4 : memref<2x4xf32, "hbm"> to memref<?x4xf32, "host">
+    npu_task.yield %5 : memref<?x4xf32, "host">
   }
-  func.return %1 : memref<?x4xf32, #npu_task<space host>>
+  func.return %1 : memref<?x4xf32, "host">
 }

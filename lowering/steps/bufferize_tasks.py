@@ -4,7 +4,7 @@
     %0 = npu_task.launch @matmul_0 ins(%x, %w : ...) outs(%d : ...) -> tensor<8x32xf32>
     %1 = graph.reshape %0 shape [32, 8] : tensor<8x32xf32> -> tensor<32x8xf32>
     func.return %1 : tensor<32x8xf32>
-becomes (`host` and `hbm` stand for the memory spaces `#npu_task<space host>`, ...)
+becomes (`host` and `hbm` stand for the memory spaces `"host"`, ...)
     %0 = memref.alloc() {npu_task.io} : memref<8x64xf32, hbm>
     npu_task.copy %x to %0 : ...
     %1 = memref.alloc() {npu_task.io} : memref<8x32xf32, hbm>
@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     NoneAttr,
+    StringAttr,
     UnitAttr,
 )
 from xdsl.dialects.func import FuncOp
@@ -45,7 +46,7 @@ from ge.dialects.graph.control import YieldOp as GraphYieldOp
 from ge.dialects.graph.gears import AssumeShapeOp
 from ge.dialects.graph.gears import MapIndexOp as GraphMapIndexOp
 from ge.dialects.npu_task import casts
-from ge.dialects.npu_task.attributes import HBM, HOST, SpaceAttr, is_dynamic, space_of
+from ge.dialects.npu_task.attributes import HBM, HOST, is_dynamic, space_of
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.memory import owner_of, row_major
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, TransferOp, segments
@@ -74,12 +75,12 @@ from ge.lowering.steps.state_buffers import (
 from ge.transforms.analysis.views import view_offsets, whole_of
 
 
-def buffer_type(tensor: SSAValue, space: SpaceAttr = HBM) -> MemRefType[Attribute]:
+def buffer_type(tensor: SSAValue, space: StringAttr = HBM) -> MemRefType[Attribute]:
     return _buffer_type(tensor_type(tensor), space)
 
 
 @lru_cache(maxsize=4096)
-def _buffer_type(tensor: AnyTensor, space: SpaceAttr) -> MemRefType[Attribute]:
+def _buffer_type(tensor: AnyTensor, space: StringAttr) -> MemRefType[Attribute]:
     return MemRefType(tensor.element_type, tensor.get_shape(), NoneAttr(), space)
 
 
@@ -366,7 +367,7 @@ class Bufferization:
         block.insert_op_before(new, last)
         self.replaced.append(last)
 
-    def space_of_result(self, result: SSAValue) -> SpaceAttr:
+    def space_of_result(self, result: SSAValue) -> StringAttr:
         """Where a branch leaves a result."""
         is_returned = all(isinstance(use.operation, FuncReturnOp) for use in result.uses)
         by_host = isinstance(case := result.owner, GraphCaseOp) and (
@@ -424,7 +425,7 @@ def _alloc(t: MemRefType[Attribute], io: bool = False) -> AllocOp:
     return alloc
 
 
-def _in_space(buffer: SSAValue, space: SpaceAttr) -> MemRefType[Attribute]:
+def _in_space(buffer: SSAValue, space: StringAttr) -> MemRefType[Attribute]:
     return MemRefType(element_type(buffer), shape_of(buffer), NoneAttr(), space)
 
 

@@ -66,10 +66,11 @@ ALIAS_LIMIT = 1 << 24  # characters that an alias may stand for
 SPLIT_MARKER = "// -----"
 CODE = re.compile(r"^\s*(?!//)\S", re.MULTILINE)
 OP_NAME = re.compile(r'"?([\w.$]*)"?')
+OLD_SPELLINGS = {"'npu_task.space'": 'as a string: memref<4xf32, "hbm">'}
 # Types whose meaning depends on their text alone; most of the types of a program
 SIMPLE_TYPE = re.compile(
     r"(?:tensor|memref)<(?:(?:[0-9]+|\?)x)*[a-z]+[0-9]+"
-    r"(?:, strided<\[[0-9, ]*\](?:, offset: [0-9]+)?>)?(?:, #npu_task<space [a-z]+>)?>"
+    r"(?:, strided<\[[0-9, ]*\](?:, offset: [0-9]+)?>)?(?:, \"[a-z]+\")?>"
 )
 
 
@@ -441,6 +442,8 @@ class LocatingParser(DenseParser):
             self._fail(start, self.pos, e)
 
     def _unknown_attribute(self, quoted: str) -> str:
+        if quoted in OLD_SPELLINGS:
+            return f"{quoted} is now written {OLD_SPELLINGS[quoted]}"
         dialect, _, name = quoted.strip("'").partition(".")
         attributes = chain(self.ctx.loaded_attrs, self.ctx.loaded_types)
         known = {a.name for a in attributes if a.name.startswith(f"{dialect}.")}

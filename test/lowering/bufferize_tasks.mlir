@@ -8,17 +8,17 @@ func.func @main(%x: tensor<8x64xf32> {graph.name = "x"}) -> (tensor<8x64xf32> {g
   %1 = graph.relu %0 : (tensor<8x64xf32>) -> tensor<8x64xf32>
   func.return %1 : tensor<8x64xf32>
 }
-// CHECK:       func.func @main(%x: memref<8x64xf32, #npu_task<space host>> {graph.name = "x"}) -> (memref<8x64xf32, #npu_task<space host>> {graph.name = "y"})
-// CHECK-NEXT:    %0 = memref.alloc() {npu_task.io} : memref<8x64xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    npu_task.copy %x to %0 : memref<8x64xf32, #npu_task<space host>> to memref<8x64xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    %w = npu_task.constant #graph.weight<"w"> as memref<64x64xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    %1 = memref.alloc() : memref<8x64xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    npu_task.launch @matmul_0 ins(%0, %w : memref<8x64xf32, #npu_task<space hbm>>, memref<64x64xf32, #npu_task<space hbm>>) outs(%1 : memref<8x64xf32, #npu_task<space hbm>>){{$}}
-// CHECK-NEXT:    %2 = memref.alloc() {npu_task.io} : memref<8x64xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    npu_task.launch @relu_0 ins(%1 : memref<8x64xf32, #npu_task<space hbm>>) outs(%2 : memref<8x64xf32, #npu_task<space hbm>>){{$}}
-// CHECK-NEXT:    %3 = memref.alloc() : memref<8x64xf32, #npu_task<space host>>
-// CHECK-NEXT:    npu_task.copy %2 to %3 : memref<8x64xf32, #npu_task<space hbm>> to memref<8x64xf32, #npu_task<space host>>
-// CHECK-NEXT:    func.return %3 : memref<8x64xf32, #npu_task<space host>>
+// CHECK:       func.func @main(%x: memref<8x64xf32, "host"> {graph.name = "x"}) -> (memref<8x64xf32, "host"> {graph.name = "y"})
+// CHECK-NEXT:    %0 = memref.alloc() {npu_task.io} : memref<8x64xf32, "hbm">
+// CHECK-NEXT:    npu_task.copy %x to %0 : memref<8x64xf32, "host"> to memref<8x64xf32, "hbm">
+// CHECK-NEXT:    %w = npu_task.constant #graph.weight<"w"> as memref<64x64xf32, "hbm">
+// CHECK-NEXT:    %1 = memref.alloc() : memref<8x64xf32, "hbm">
+// CHECK-NEXT:    npu_task.launch @matmul_0 ins(%0, %w : memref<8x64xf32, "hbm">, memref<64x64xf32, "hbm">) outs(%1 : memref<8x64xf32, "hbm">){{$}}
+// CHECK-NEXT:    %2 = memref.alloc() {npu_task.io} : memref<8x64xf32, "hbm">
+// CHECK-NEXT:    npu_task.launch @relu_0 ins(%1 : memref<8x64xf32, "hbm">) outs(%2 : memref<8x64xf32, "hbm">){{$}}
+// CHECK-NEXT:    %3 = memref.alloc() : memref<8x64xf32, "host">
+// CHECK-NEXT:    npu_task.copy %2 to %3 : memref<8x64xf32, "hbm"> to memref<8x64xf32, "host">
+// CHECK-NEXT:    func.return %3 : memref<8x64xf32, "host">
 
 // -----
 
@@ -31,7 +31,7 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<2xf32>, tensor<4xf3
 // CHECK:       func.func @main(%x:
 // CHECK-NEXT:    %0 = memref.alloc() {npu_task.io}
 // CHECK-NEXT:    npu_task.copy %x to %0 :
-// CHECK-NEXT:    %c = npu_task.constant dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32> as memref<2xf32, #npu_task<space hbm>>
+// CHECK-NEXT:    %c = npu_task.constant dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32> as memref<2xf32, "hbm">
 // CHECK-NEXT:    %1 = memref.alloc() {npu_task.io}
 // CHECK-NEXT:    npu_task.launch @neg_0 ins(%0 : {{.*}}) outs(%1 :
 // CHECK-NEXT:    %2 = memref.alloc() :
@@ -58,13 +58,13 @@ func.func @main(%x: tensor<4x6xf32>) -> (tensor<24xf32>, tensor<2x3xf32>, tensor
   %7 = graph.slice %6 starts [0] ends [2] axes [0] : tensor<4x6xf32> -> tensor<2x6xf32>
   func.return %1, %5, %7 : tensor<24xf32>, tensor<2x3xf32>, tensor<2x6xf32>
 }
-// CHECK:         %1 = memref.alloc() {npu_task.io} : memref<4x6xf32, #npu_task<space hbm>>
+// CHECK:         %1 = memref.alloc() {npu_task.io} : memref<4x6xf32, "hbm">
 // CHECK-NEXT:    npu_task.launch @neg_0 ins
-// CHECK-NEXT:    %2 = memref.reinterpret_cast %1 to offset: [0], sizes: [24], strides: [1] : memref<4x6xf32, #npu_task<space hbm>> to memref<24xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    %3 = memref.reinterpret_cast %1 to offset: [12], sizes: [2, 3], strides: [3, 1] : memref<4x6xf32, #npu_task<space hbm>> to memref<2x3xf32, strided<[3, 1], offset: 12>, #npu_task<space hbm>>
-// CHECK-NEXT:    %4 = memref.alloc() : memref<4x6xf32, #npu_task<space hbm>>
+// CHECK-NEXT:    %2 = memref.reinterpret_cast %1 to offset: [0], sizes: [24], strides: [1] : memref<4x6xf32, "hbm"> to memref<24xf32, "hbm">
+// CHECK-NEXT:    %3 = memref.reinterpret_cast %1 to offset: [12], sizes: [2, 3], strides: [3, 1] : memref<4x6xf32, "hbm"> to memref<2x3xf32, strided<[3, 1], offset: 12>, "hbm">
+// CHECK-NEXT:    %4 = memref.alloc() : memref<4x6xf32, "hbm">
 // CHECK-NEXT:    npu_task.launch @exp_0 ins
-// CHECK-NEXT:    %5 = memref.reinterpret_cast %4 to offset: [0], sizes: [2, 6], strides: [6, 1] : memref<4x6xf32, #npu_task<space hbm>> to memref<2x6xf32, #npu_task<space hbm>>
+// CHECK-NEXT:    %5 = memref.reinterpret_cast %4 to offset: [0], sizes: [2, 6], strides: [6, 1] : memref<4x6xf32, "hbm"> to memref<2x6xf32, "hbm">
 
 // -----
 
@@ -77,7 +77,7 @@ func.func @main(%x: tensor<2x3xf32>, %e: tensor<0x3xf32>) -> (tensor<2x3xf32>, t
 }
 // CHECK:         npu_task.copy %x to %0 :
 // CHECK:         npu_task.launch @neg_0 ins(%0 :
-// CHECK:         memref.reinterpret_cast %1 to offset: [0], sizes: [3, 0], strides: [1, 1] : memref<0x3xf32, #npu_task<space hbm>> to memref<3x0xf32, strided<[1, 1]>, #npu_task<space hbm>>
+// CHECK:         memref.reinterpret_cast %1 to offset: [0], sizes: [3, 0], strides: [1, 1] : memref<0x3xf32, "hbm"> to memref<3x0xf32, strided<[1, 1]>, "hbm">
 
 // -----
 

@@ -15,13 +15,13 @@ func.func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
 }
 // CHECK:         npu_task.copy %c to %0 :
 // CHECK:         npu_task.copy %x to %1 :
-// CHECK-NEXT:    %2 = memref.alloc() : memref<4xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    %3 = memref.alloc() : memref<4xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    npu_task.if %0 : memref<i1, #npu_task<space hbm>> outs(%2, %3 : {{.*}}) order [1, 1] {
+// CHECK-NEXT:    %2 = memref.alloc() : memref<4xf32, "hbm">
+// CHECK-NEXT:    %3 = memref.alloc() : memref<4xf32, "hbm">
+// CHECK-NEXT:    npu_task.if %0 : memref<i1, "hbm"> outs(%2, %3 : {{.*}}) order [1, 1] {
 // CHECK-NEXT:      npu_task.launch @neg_0 ins(%1 : {{.*}}) outs(%2 :
 // CHECK-NEXT:      npu_task.yield %2, %2 :
 // CHECK-NEXT:    } else {
-// CHECK-NEXT:      %4 = memref.alloc() : memref<4xf32, #npu_task<space hbm>>
+// CHECK-NEXT:      %4 = memref.alloc() : memref<4xf32, "hbm">
 // CHECK-NEXT:      npu_task.launch @exp_0 ins(%1 : {{.*}}) outs(%4 :
 // CHECK-NEXT:      npu_task.launch @neg_0 ins(%4 : {{.*}}) outs(%3 :
 // CHECK-NEXT:      npu_task.yield %1, %3 :
@@ -68,11 +68,11 @@ func.func @main(%c: tensor<i1>, %x: tensor<4xf32>, %y: tensor<?xf32>) -> tensor<
   }
   func.return %0 : tensor<?xf32>
 }
-// CHECK:         %[[R:.*]] = npu_task.if %0 : memref<i1, #npu_task<space hbm>> -> memref<?xf32, #npu_task<space hbm>> order [0] {
-// CHECK-NEXT:      %[[M:.*]] = npu_task.transfer %1 : memref<4xf32, #npu_task<space hbm>> to memref<?xf32, #npu_task<space hbm>>
-// CHECK-NEXT:      npu_task.yield %[[M]] : memref<?xf32, #npu_task<space hbm>>
+// CHECK:         %[[R:.*]] = npu_task.if %0 : memref<i1, "hbm"> -> memref<?xf32, "hbm"> order [0] {
+// CHECK-NEXT:      %[[M:.*]] = npu_task.transfer %1 : memref<4xf32, "hbm"> to memref<?xf32, "hbm">
+// CHECK-NEXT:      npu_task.yield %[[M]] : memref<?xf32, "hbm">
 // CHECK-NEXT:    } else {
-// CHECK-NEXT:      npu_task.yield %2 : memref<?xf32, #npu_task<space hbm>>
+// CHECK-NEXT:      npu_task.yield %2 : memref<?xf32, "hbm">
 // CHECK:         npu_task.transfer %[[R]] :
 
 // -----
@@ -88,15 +88,15 @@ func.func @main(%x: tensor<4xf32>, %d: tensor<?xf32>) -> (tensor<4xf32>, tensor<
   }
   func.return %r, %e, %s : tensor<4xf32>, tensor<?xf32>, tensor<3x4xf32>
 }
-// CHECK:         %n = npu_task.constant dense<3> : tensor<i64> as memref<i64, #npu_task<space hbm>>
-// CHECK-NEXT:    %r = memref.alloc() {npu_task.io} : memref<4xf32, #npu_task<space hbm>>
+// CHECK:         %n = npu_task.constant dense<3> : tensor<i64> as memref<i64, "hbm">
+// CHECK-NEXT:    %r = memref.alloc() {npu_task.io} : memref<4xf32, "hbm">
 // CHECK-NEXT:    npu_task.copy %0 to %r :
-// CHECK-NEXT:    %s = memref.alloc() {npu_task.io} : memref<3x4xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    %2 = npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%r : {{.*}}) inits(%1 : memref<?xf32, #npu_task<space hbm>>) scans(%s : {{.*}}) -> memref<?xf32, #npu_task<space hbm>> order [1, 0] stacked [1] {
-// CHECK-NEXT:    ^bb0(%i: memref<i64, #npu_task<space hbm>>, %go: memref<i1, #npu_task<space hbm>>, %y: memref<4xf32, #npu_task<space hbm>>, %z: memref<?xf32, #npu_task<space hbm>>):
-// CHECK-NEXT:      %3 = memref.alloc() : memref<4xf32, #npu_task<space hbm>>
+// CHECK-NEXT:    %s = memref.alloc() {npu_task.io} : memref<3x4xf32, "hbm">
+// CHECK-NEXT:    %2 = npu_task.loop trip %n : memref<i64, "hbm"> carried(%r : {{.*}}) inits(%1 : memref<?xf32, "hbm">) scans(%s : {{.*}}) -> memref<?xf32, "hbm"> order [1, 0] stacked [1] {
+// CHECK-NEXT:    ^bb0(%i: memref<i64, "hbm">, %go: memref<i1, "hbm">, %y: memref<4xf32, "hbm">, %z: memref<?xf32, "hbm">):
+// CHECK-NEXT:      %3 = memref.alloc() : memref<4xf32, "hbm">
 // CHECK-NEXT:      npu_task.launch @neg_0 ins(%y : {{.*}}) outs(%3 :
-// CHECK-NEXT:      %4 = npu_task.launch @concat_0 ins(%z, %y : {{.*}}) -> memref<?xf32, #npu_task<space hbm>>
+// CHECK-NEXT:      %4 = npu_task.launch @concat_0 ins(%z, %y : {{.*}}) -> memref<?xf32, "hbm">
 // CHECK-NEXT:      npu_task.yield %go, %3, %4, %y :
 
 // -----
@@ -111,10 +111,10 @@ func.func @main(%x: tensor<4xf32>, %c: tensor<i1>) -> (tensor<?xf32>, tensor<?x2
   }
   func.return %r, %s : tensor<?xf32>, tensor<?x2xf32>
 }
-// CHECK:         %[[M:.*]] = npu_task.transfer %0 : memref<4xf32, #npu_task<space hbm>> to memref<?xf32, #npu_task<space hbm>>
+// CHECK:         %[[M:.*]] = npu_task.transfer %0 : memref<4xf32, "hbm"> to memref<?xf32, "hbm">
 // CHECK:         npu_task.copy %0 to %[[Z:.*]] :
-// CHECK:         npu_task.loop while %1 : {{.*}} carried(%[[Z]] : {{.*}}) inits(%[[M]] : {{.*}}) -> memref<?xf32, #npu_task<space hbm>>, memref<?x2xf32, #npu_task<space hbm>> order [0, 1] stacked [0] {
-// CHECK:           memref.reinterpret_cast %z to offset: [2], sizes: [2], strides: [1] : memref<4xf32, #npu_task<space hbm>> to memref<2xf32, strided<[1], offset: 2>, #npu_task<space hbm>>
+// CHECK:         npu_task.loop while %1 : {{.*}} carried(%[[Z]] : {{.*}}) inits(%[[M]] : {{.*}}) -> memref<?xf32, "hbm">, memref<?x2xf32, "hbm"> order [0, 1] stacked [0] {
+// CHECK:           memref.reinterpret_cast %z to offset: [2], sizes: [2], strides: [1] : memref<4xf32, "hbm"> to memref<2xf32, strided<[1], offset: 2>, "hbm">
 
 // -----
 
@@ -123,6 +123,6 @@ func.func @main(%x: tensor<4xf32>) -> tensor<i64> {
   %i = graph.map_index %x axes [0] table [array<i64: 4>] : (tensor<4xf32>) -> tensor<i64>
   func.return %i : tensor<i64>
 }
-// CHECK:         %[[I:.*]] = npu_task.map_index %{{.*}} axes [0] table [array<i64: 4>] : ({{.*}}) -> memref<i64, #npu_task<space host>>
-// CHECK-NEXT:    %[[D:.*]] = memref.alloc() {npu_task.io} : memref<i64, #npu_task<space hbm>>
+// CHECK:         %[[I:.*]] = npu_task.map_index %{{.*}} axes [0] table [array<i64: 4>] : ({{.*}}) -> memref<i64, "host">
+// CHECK-NEXT:    %[[D:.*]] = memref.alloc() {npu_task.io} : memref<i64, "hbm">
 // CHECK-NEXT:    npu_task.copy %[[I]] to %[[D]] :

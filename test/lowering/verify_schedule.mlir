@@ -16,17 +16,17 @@ npu_task.kernel @c on vector {
   %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
   npu_task.return %1 : tensor<4x4xf32>
 }
-func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
-  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, "hbm">
+  %b = memref.alloc() : memref<4x4xf32, "hbm">
+  %c = memref.alloc() : memref<4x4xf32, "hbm">
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
   npu_task.record 0 on 0
   npu_task.wait 0 on 1
-  npu_task.launch @b on 1 ins(%a : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @b on 1 ins(%a : memref<4x4xf32, "hbm">) outs(%b : memref<4x4xf32, "hbm">)
   npu_task.record 1 on 1
   npu_task.wait 1 on 0
-  npu_task.launch @c on 0 ins(%b : memref<4x4xf32, #npu_task<space hbm>>) outs(%c : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @c on 0 ins(%b : memref<4x4xf32, "hbm">) outs(%c : memref<4x4xf32, "hbm">)
   func.return
 }
 // CHECK: npu_task.wait 1 on 0{{$}}
@@ -49,13 +49,13 @@ npu_task.kernel @c on vector {
   %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
   npu_task.return %1 : tensor<4x4xf32>
 }
-func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
-  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, "hbm">
+  %b = memref.alloc() : memref<4x4xf32, "hbm">
+  %c = memref.alloc() : memref<4x4xf32, "hbm">
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
   // expected-error@+1 {{the schedule is not safe: launch of @b}}
-  npu_task.launch @b on 1 ins(%a : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @b on 1 ins(%a : memref<4x4xf32, "hbm">) outs(%b : memref<4x4xf32, "hbm">)
   func.return
 }
 
@@ -77,16 +77,16 @@ npu_task.kernel @c on vector {
   %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
   npu_task.return %1 : tensor<4x4xf32>
 }
-func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
-  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, "hbm">
+  %b = memref.alloc() : memref<4x4xf32, "hbm">
+  %c = memref.alloc() : memref<4x4xf32, "hbm">
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
   npu_task.record 0 on 0
   npu_task.wait 0 on 1
-  npu_task.launch @b on 1 ins(%a : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @b on 1 ins(%a : memref<4x4xf32, "hbm">) outs(%b : memref<4x4xf32, "hbm">)
   // expected-error@+1 {{the schedule is not safe: launch of @c}}
-  npu_task.launch @c on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @c on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
   func.return
 }
 
@@ -108,13 +108,13 @@ npu_task.kernel @c on vector {
   %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
   npu_task.return %1 : tensor<4x4xf32>
 }
-func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
-  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, "hbm">
+  %b = memref.alloc() : memref<4x4xf32, "hbm">
+  %c = memref.alloc() : memref<4x4xf32, "hbm">
   // expected-error@+1 {{event 3 is never recorded, launch of @a}}
   npu_task.wait 3 on 1
-  npu_task.launch @a on 1 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @a on 1 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
   func.return
 }
 
@@ -136,14 +136,14 @@ npu_task.kernel @c on vector {
   %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
   npu_task.return %1 : tensor<4x4xf32>
 }
-func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
-  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, "hbm">
+  %b = memref.alloc() : memref<4x4xf32, "hbm">
+  %c = memref.alloc() : memref<4x4xf32, "hbm">
   // expected-error@+1 {{the wait for event 3 before launch of @b}}
   npu_task.wait 3 on 1
-  npu_task.launch @b on 1 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
-  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @b on 1 ins(%x : memref<4x4xf32, "hbm">) outs(%b : memref<4x4xf32, "hbm">)
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
   npu_task.record 3 on 0
   func.return
 }
@@ -166,16 +166,16 @@ npu_task.kernel @c on vector {
   %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
   npu_task.return %1 : tensor<4x4xf32>
 }
-func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
-  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, "hbm">
+  %b = memref.alloc() : memref<4x4xf32, "hbm">
+  %c = memref.alloc() : memref<4x4xf32, "hbm">
   // expected-error@+1 {{deadlock: stream 0 waits before launch of @a}}
   npu_task.wait 0 on 0
-  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
   npu_task.record 1 on 0
   npu_task.wait 1 on 1
-  npu_task.launch @b on 1 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @b on 1 ins(%x : memref<4x4xf32, "hbm">) outs(%b : memref<4x4xf32, "hbm">)
   npu_task.record 0 on 1
   func.return
 }
@@ -198,15 +198,15 @@ npu_task.kernel @c on vector {
   %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
   npu_task.return %1 : tensor<4x4xf32>
 }
-func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
-  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, "hbm">
+  %b = memref.alloc() : memref<4x4xf32, "hbm">
+  %c = memref.alloc() : memref<4x4xf32, "hbm">
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
   npu_task.record 0 on 0
   npu_task.wait 0 on 1
-  npu_task.launch @b on 1 ins(%a : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
-  npu_task.launch @c on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%c : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @b on 1 ins(%a : memref<4x4xf32, "hbm">) outs(%b : memref<4x4xf32, "hbm">)
+  npu_task.launch @c on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%c : memref<4x4xf32, "hbm">)
   // expected-error@+1 {{event 0 is recorded again after launch of @c}}
   npu_task.record 0 on 0
   func.return
@@ -230,20 +230,20 @@ npu_task.kernel @c on vector {
   %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
   npu_task.return %1 : tensor<4x4xf32>
 }
-func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
-  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, "hbm">
+  %b = memref.alloc() : memref<4x4xf32, "hbm">
+  %c = memref.alloc() : memref<4x4xf32, "hbm">
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
   npu_task.record 0 on 0
   npu_task.wait 0 on 1
-  npu_task.launch @b on 1 ins(%a : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @b on 1 ins(%a : memref<4x4xf32, "hbm">) outs(%b : memref<4x4xf32, "hbm">)
   npu_task.record 1 on 1
   npu_task.wait 1 on 0
-  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
   npu_task.record 0 on 0
   npu_task.wait 0 on 1
-  npu_task.launch @c on 1 ins(%a : memref<4x4xf32, #npu_task<space hbm>>) outs(%c : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @c on 1 ins(%a : memref<4x4xf32, "hbm">) outs(%c : memref<4x4xf32, "hbm">)
   func.return
 }
 // CHECK: npu_task.wait 1 on 0{{$}}
@@ -266,12 +266,12 @@ npu_task.kernel @c on vector {
   %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
   npu_task.return %1 : tensor<4x4xf32>
 }
-func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
-  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, "hbm">
+  %b = memref.alloc() : memref<4x4xf32, "hbm">
+  %c = memref.alloc() : memref<4x4xf32, "hbm">
   // expected-error@+1 {{is on none of the 2 streams}}
-  npu_task.launch @a on 2 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @a on 2 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
   func.return
 }
 
@@ -294,7 +294,7 @@ npu_task.kernel @c on vector {
   npu_task.return %1 : tensor<4x4xf32>
 }
 // expected-error@+1 {{the program has 5000 streams, 910b2 has 1984}}
-func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 5000 : i64} {
+func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 5000 : i64} {
   func.return
 }
 
@@ -316,14 +316,14 @@ npu_task.kernel @c on vector {
   %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
   npu_task.return %1 : tensor<4x4xf32>
 }
-func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64, npu_task.cap_bytes = 1024 : i64} {
-  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i64, npu_task.cap_bytes = 1024 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, "hbm">
+  %b = memref.alloc() : memref<4x4xf32, "hbm">
+  %c = memref.alloc() : memref<4x4xf32, "hbm">
   // expected-error@+1 {{1536 bytes may be live when stream 0 runs ahead, not 1024}}
-  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
-  npu_task.launch @b on 0 ins(%a : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
-  npu_task.launch @c on 1 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%c : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
+  npu_task.launch @b on 0 ins(%a : memref<4x4xf32, "hbm">) outs(%b : memref<4x4xf32, "hbm">)
+  npu_task.launch @c on 1 ins(%x : memref<4x4xf32, "hbm">) outs(%c : memref<4x4xf32, "hbm">)
   func.return
 }
 
@@ -345,15 +345,15 @@ npu_task.kernel @c on vector {
   %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
   npu_task.return %1 : tensor<4x4xf32>
 }
-func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64, npu_task.cap_bytes = 1024 : i64} {
-  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
-  npu_task.launch @b on 0 ins(%a : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
+func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i64, npu_task.cap_bytes = 1024 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, "hbm">
+  %b = memref.alloc() : memref<4x4xf32, "hbm">
+  %c = memref.alloc() : memref<4x4xf32, "hbm">
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
+  npu_task.launch @b on 0 ins(%a : memref<4x4xf32, "hbm">) outs(%b : memref<4x4xf32, "hbm">)
   npu_task.record 0 on 0
   npu_task.wait 0 on 1
-  npu_task.launch @c on 1 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%c : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @c on 1 ins(%x : memref<4x4xf32, "hbm">) outs(%c : memref<4x4xf32, "hbm">)
   func.return
 }
 // CHECK: npu_task.wait 0 on 1{{$}}

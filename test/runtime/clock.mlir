@@ -49,8 +49,8 @@
 // STATISTIC-DAG: clock,graph.matmul,AI_CORE,2,
 // STATISTIC-DAG: clock,graph.relu,AI_VECTOR_CORE,5,
 // STATISTIC-DAG: clock,copy,MEMCPY_D2H,1,
-!host = memref<512x512xf32, #npu_task<space host>>
-!hbm = memref<512x512xf32, #npu_task<space hbm>>
+!host = memref<512x512xf32, "host">
+!hbm = memref<512x512xf32, "hbm">
 npu_task.kernel @matmul on cube {
 ^bb0(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>):
   %0 = graph.matmul %x, %y : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
@@ -73,11 +73,11 @@ func.func @main(%x: !host {graph.name = "x"}) -> (!host {graph.name = "y"}) {
   %2 = npu_task.slot "arena" 1048576 : !hbm
   npu_task.launch @matmul on 0 ins(%0, %1 : !hbm, !hbm) outs(%2 : !hbm)
   npu_task.wait 1 on 1
-  %three = npu_task.constant dense<5> : tensor<i64> as memref<i64, #npu_task<space hbm>>
-  npu_task.loop trip %three : memref<i64, #npu_task<space hbm>> carried(%1 : !hbm) order [1] stacked [] {
-  ^bb0(%i: memref<i64, #npu_task<space hbm>>, %go: memref<i1, #npu_task<space hbm>>, %state: !hbm):
+  %three = npu_task.constant dense<5> : tensor<i64> as memref<i64, "hbm">
+  npu_task.loop trip %three : memref<i64, "hbm"> carried(%1 : !hbm) order [1] stacked [] {
+  ^bb0(%i: memref<i64, "hbm">, %go: memref<i1, "hbm">, %state: !hbm):
     npu_task.launch @relu on 1 ins(%state : !hbm) outs(%state : !hbm)
-    npu_task.yield %go, %state : memref<i1, #npu_task<space hbm>>, !hbm
+    npu_task.yield %go, %state : memref<i1, "hbm">, !hbm
   }
   %4 = memref.alloc() : !host
   npu_task.copy %1 to %4 on 3 : !hbm to !host

@@ -7,20 +7,20 @@ npu_task.kernel @double on vector {
   %0 = graph.add %x, %x : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
   npu_task.return %0 : tensor<2xf32>
 }
-func.func @main(%x: memref<2xf32, #npu_task<space host>>) -> (memref<2xf32, #npu_task<space host>> {graph.name = "y"}) attributes {npu_task.streams = 3 : i64} {
-  %0 = npu_task.slot "io" 0 : memref<2xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %0 on 2 : memref<2xf32, #npu_task<space host>> to memref<2xf32, #npu_task<space hbm>>
-  %1 = npu_task.slot "arena" 0 : memref<2xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<2xf32, "host">) -> (memref<2xf32, "host"> {graph.name = "y"}) attributes {npu_task.streams = 3 : i64} {
+  %0 = npu_task.slot "io" 0 : memref<2xf32, "hbm">
+  npu_task.copy %x to %0 on 2 : memref<2xf32, "host"> to memref<2xf32, "hbm">
+  %1 = npu_task.slot "arena" 0 : memref<2xf32, "hbm">
   npu_task.record 0 on 2
   npu_task.wait 0 on 1
-  npu_task.launch @double on 1 ins(%0 : memref<2xf32, #npu_task<space hbm>>) outs(%1 : memref<2xf32, #npu_task<space hbm>>)
-  %2 = npu_task.slot "arena" 0 : memref<2xf32, #npu_task<space hbm>>
-  npu_task.launch @double on 1 ins(%0 : memref<2xf32, #npu_task<space hbm>>) outs(%2 : memref<2xf32, #npu_task<space hbm>>)
-  %3 = npu_task.slot "arena" 512 : memref<2xf32, #npu_task<space hbm>>
-  npu_task.launch @double on 1 ins(%1 : memref<2xf32, #npu_task<space hbm>>) outs(%3 : memref<2xf32, #npu_task<space hbm>>)
+  npu_task.launch @double on 1 ins(%0 : memref<2xf32, "hbm">) outs(%1 : memref<2xf32, "hbm">)
+  %2 = npu_task.slot "arena" 0 : memref<2xf32, "hbm">
+  npu_task.launch @double on 1 ins(%0 : memref<2xf32, "hbm">) outs(%2 : memref<2xf32, "hbm">)
+  %3 = npu_task.slot "arena" 512 : memref<2xf32, "hbm">
+  npu_task.launch @double on 1 ins(%1 : memref<2xf32, "hbm">) outs(%3 : memref<2xf32, "hbm">)
   npu_task.record 2 on 1
   npu_task.wait 2 on 0
-  %y = memref.alloc() : memref<2xf32, #npu_task<space host>>
-  npu_task.copy %3 to %y on 0 : memref<2xf32, #npu_task<space hbm>> to memref<2xf32, #npu_task<space host>>
-  func.return %y : memref<2xf32, #npu_task<space host>>
+  %y = memref.alloc() : memref<2xf32, "host">
+  npu_task.copy %3 to %y on 0 : memref<2xf32, "hbm"> to memref<2xf32, "host">
+  func.return %y : memref<2xf32, "host">
 }

@@ -12,3 +12,5 @@
 // BYTECODE: <stdin>: error: this is MLIR bytecode; convert it to text with mlir-opt
 // RUN: printf 'func.func @f() {\n  "test.op"() {a = "\303\050"} : () -> ()\n' | not ge-opt - 2>&1 | filecheck %s --check-prefix=UTF8
 // UTF8: <stdin>:2:21: error: byte 0xc3 is not UTF-8 text
+// RUN: printf 'func.func private @f(memref<4xf32, #npu_task<space hbm>>)\n' | not ge-opt - 2>&1 | filecheck %s --check-prefix=SPACE
+// SPACE: <stdin>:1:36: error: 'npu_task.space' is now written as a string: memref<4xf32, "hbm">

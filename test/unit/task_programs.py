@@ -46,7 +46,7 @@ def neg_kernel(size: int) -> str:
 
 
 def memref(size: int, space: str = "hbm") -> str:
-    return f"memref<{size}xf32, #npu_task<space {space}>>"
+    return f'memref<{size}xf32, "{space}">'
 
 
 Part = tuple[str, int, str]
@@ -140,7 +140,7 @@ class Writer:
         """Half of a buffer, from an element on."""
         half, part = size // 2, f"%b{self.count}"
         self.count += 1
-        t = f"memref<{half}xf32, strided<[1], offset: {offset}>, #npu_task<space hbm>>"
+        t = f'memref<{half}xf32, strided<[1], offset: {offset}>, "hbm">'
         self.lines.append(
             f"{part} = memref.reinterpret_cast {name} to offset: [{offset}], sizes: [{half}], "
             f"strides: [1] : {memref(size)} to {t}"
@@ -166,16 +166,16 @@ class Writer:
         i, go, arg = (f"%b{self.count + k}" for k in range(3))
         self.count += 3
         self.lines.append(
-            f"npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> "
+            f'npu_task.loop trip %n : memref<i64, "hbm"> '
             f"carried({name} : {memref(size)}) order [1] stacked [] {{\n"
-            f"^bb0({i}: memref<i64, #npu_task<space hbm>>, {go}: memref<i1, #npu_task<space hbm>>, "
+            f'^bb0({i}: memref<i64, "hbm">, {go}: memref<i1, "hbm">, '
             f"{arg}: {memref(size)}):"
         )
         inside = [*known, (arg, size)]
         self.block(inside, depth + 1, control=True)
         last = next(n for n, s in reversed(inside) if s == size)
         self.lines.append(f"npu_task.yield {go}, {last} : "
-                          f"memref<i1, #npu_task<space hbm>>, {memref(size)}\n}}")  # fmt: skip
+                          f'memref<i1, "hbm">, {memref(size)}\n}}')  # fmt: skip
         known.append((name, size))
 
     def branch(self, known: list[tuple[str, int]], depth: int) -> None:
@@ -183,8 +183,7 @@ class Writer:
         self.count += 1
         self.lines.append(f"{name} = memref.alloc() : {memref(size)}")
         self.lines.append(
-            f"npu_task.if %c : memref<i1, #npu_task<space hbm>> outs({name} : {memref(size)}) "
-            "order [1] {"
+            f'npu_task.if %c : memref<i1, "hbm"> outs({name} : {memref(size)}) order [1] {{'
         )
         for end in ("} else {", "}"):
             inside = list(known)
@@ -202,7 +201,7 @@ def programs(
     writer = Writer(draw, [], views, in_place)
     sizes = (1, 100, 128, 300)
     args = [f"%x{s}: {memref(s, 'host')}" for s in sizes]
-    args += [f"%{n}: memref<{t}, #npu_task<space hbm>>" for n, t in (("c", "i1"), ("n", "i64"))]
+    args += [f'%{n}: memref<{t}, "hbm">' for n, t in (("c", "i1"), ("n", "i64"))]
     writer.lines.append(f"%first = memref.alloc() : {memref(128)}")
     writer.lines.append(f"npu_task.copy %x128 to %first : {memref(128, 'host')} to {memref(128)}")
     writer.block([("%first", 128)], 0, control)

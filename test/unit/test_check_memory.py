@@ -10,7 +10,7 @@ from ge.lowering.driver.compiler import context
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.check.memory import check_plan
 
-HBM, HOST = "#npu_task<space hbm>>", "memref<4xf32, #npu_task<space host>>"
+HBM, HOST = '"hbm">', 'memref<4xf32, "host">'
 ROW, NUMBER, TRUTH = f"memref<4xf32, {HBM}", f"memref<i64, {HBM}", f"memref<i1, {HBM}"
 SQUARE, LONG = f"memref<4x4xf32, {HBM}", f"memref<32xf32, {HBM}"
 

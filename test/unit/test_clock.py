@@ -27,7 +27,7 @@ from ge.runtime.profile import tables as profiler
 from ge.runtime.profile.trace import chrome_trace
 
 TARGET = Target.load("910_merged")
-BUFFER = "memref<256x256xf16, #npu_task<space hbm>>"
+BUFFER = 'memref<256x256xf16, "hbm">'
 KERNELS = """
 npu_task.kernel @cube on cube tiling <[128, 128, 64] blocks 4 buffers 2> {
 ^bb0(%x: tensor<256x256xf16>):
@@ -247,7 +247,7 @@ def test_rows_that_are_appended_do_not_bring_their_cache_into_l2() -> None:
 
 
 def loop(trips: str, body: str) -> str:
-    scalar = "memref<{}, #npu_task<space hbm>>"
+    scalar = 'memref<{}, "hbm">'
     i64, i1 = scalar.format("i64"), scalar.format("i1")
     return f"""
   %n = npu_task.constant dense<{trips}> : tensor<i64> as {i64}
@@ -270,11 +270,11 @@ def test_a_loop_counts_as_often_as_it_runs() -> None:
 
 
 def test_a_loop_that_ends_by_its_data_counts_once() -> None:
-    scalar = "memref<i1, #npu_task<space hbm>>"
+    scalar = 'memref<i1, "hbm">'
     timeline = run(f"""
   %c = npu_task.slot "io" 0 : {scalar}
   npu_task.loop while %c : {scalar} order [] stacked [] {{
-  ^bb0(%i: memref<i64, #npu_task<space hbm>>, %go: {scalar}):
+  ^bb0(%i: memref<i64, "hbm">, %go: {scalar}):
     {launch("cube", 0)}
     npu_task.yield %c : {scalar}
   }}""")
@@ -283,7 +283,7 @@ def test_a_loop_that_ends_by_its_data_counts_once() -> None:
 
 
 def test_the_longer_branch_counts() -> None:
-    scalar = "memref<i1, #npu_task<space hbm>>"
+    scalar = 'memref<i1, "hbm">'
     timeline = run(f"""
   %c = npu_task.slot "io" 0 : {scalar}
   npu_task.if %c : {scalar} order [] {{
@@ -303,7 +303,7 @@ def test_the_longer_branch_counts() -> None:
 
 
 def test_what_cannot_be_timed() -> None:
-    unknown = "memref<?x?xf16, #npu_task<space hbm>>"
+    unknown = 'memref<?x?xf16, "hbm">'
     with pytest.raises(UnknownShapes, match="1 tasks have shapes that are known only at run"):
         run(
             f"%d = npu_task.transfer %a on 0 : {BUFFER} to {unknown}",

@@ -65,7 +65,7 @@ def test_a_run_refuses_equal_numbers() -> None:
 
 TYPES = ("1x2x32x16xf32", "1x2x5x16xf32", "i64", "8xi64")
 TENSORS = [f"tensor<{t}>" for t in TYPES]
-MEMREFS = [f"memref<{t}, #npu_task<space hbm>>" for t in TYPES]
+MEMREFS = [f'memref<{t}, "hbm">' for t in TYPES]
 PAGED = f"""
 npu_task.kernel @append on vector {{
 ^bb0({", ".join(f"%{i}: {t}" for i, t in enumerate(TENSORS))}):

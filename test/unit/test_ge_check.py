@@ -18,7 +18,7 @@ from ge.tools import ge_compile
 from ge.tools.ge_check import main
 from ge.transforms.memory.plan_memory import PlanMemoryPass
 
-HBM, HOST = (f"memref<128xf32, #npu_task<space {space}>>" for space in ("hbm", "host"))
+HBM, HOST = (f'memref<128xf32, "{space}">' for space in ("hbm", "host"))
 
 CUBE = "[16, 16, 16] blocks 1 buffers 1"
 
@@ -31,7 +31,7 @@ npu_task.kernel @neg on vector {TILING} {{
   %1 = graph.neg %0 : (tensor<128xf32>) -> tensor<128xf32>
   npu_task.return %1 : tensor<128xf32>
 }}
-func.func @main(%x: {HOST}, %p: memref<i1, #npu_task<space hbm>>)
+func.func @main(%x: {HOST}, %p: memref<i1, "hbm">)
     attributes {{npu_task.streams = 2 : i64, npu_task.events = 2 : i64}} {{
   %y = memref.alloc() : {HOST}
   %0 = memref.alloc() : {HBM}
@@ -43,7 +43,7 @@ func.func @main(%x: {HOST}, %p: memref<i1, #npu_task<space hbm>>)
   npu_task.wait 0 on 1
   npu_task.launch @neg on 1 ins(%0 : {HBM}) outs(%1 : {HBM})
   npu_task.launch @neg on 1 ins(%1 : {HBM}) outs(%2 : {HBM})
-  npu_task.if %p : memref<i1, #npu_task<space hbm>> outs(%3 : {HBM}) order [1] {{
+  npu_task.if %p : memref<i1, "hbm"> outs(%3 : {HBM}) order [1] {{
     %a = memref.alloc() : {HBM}
     npu_task.launch @neg on 1 ins(%2 : {HBM}) outs(%a : {HBM})
     npu_task.yield %a : {HBM}
@@ -150,7 +150,7 @@ FAULTS = {
     ),
     "buffer outside of slots": (
         "    func.return",
-        "    %z = memref.alloc() : memref<20000000000xf32, #npu_task<space hbm>>\n    func.return",
+        '    %z = memref.alloc() : memref<20000000000xf32, "hbm">\n    func.return',
         "memref.alloc makes a buffer of 80000000000 outside of slots",
     ),
     "event that is not stated": ("events = 2", "events = 0", "event 0 is not among those"),

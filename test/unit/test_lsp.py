@@ -144,7 +144,7 @@ async def test_hover_tells_of_ops_types_and_attributes(client: LanguageClient):
     assert await text.hover("-> ") == ""
 
 
-HBM, HOST = "memref<8x64xf32, #npu_task<space hbm>>", "memref<8x64xf32, #npu_task<space host>>"
+HBM, HOST = 'memref<8x64xf32, "hbm">', 'memref<8x64xf32, "host">'
 PROGRAM = f"""\
 npu_task.kernel @relu_0 on vector tiling <[512] blocks 1 buffers 1> {{
 ^bb0(%0: tensor<8x64xf32>):

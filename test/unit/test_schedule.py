@@ -42,7 +42,7 @@ def tensor(size: int) -> str:
 
 
 def memref(size: int, space: str = "hbm") -> str:
-    return f"memref<{size}x{size}xf16, #npu_task<space {space}>>"
+    return f'memref<{size}x{size}xf16, "{space}">'
 
 
 def kernels() -> str:

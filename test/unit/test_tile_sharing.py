@@ -138,13 +138,13 @@ npu_task.kernel @append on vector {
     : (tensor<2x16x32xf32>, tensor<2x5x32xf32>, tensor<i64>) -> tensor<2x16x32xf32>
   npu_task.return %0 : tensor<2x16x32xf32>
 }
-func.func @main(%c: memref<2x16x32xf32, #npu_task<space hbm>>,
-                %r: memref<2x5x32xf32, #npu_task<space hbm>>,
-                %n: memref<i64, #npu_task<space hbm>>) {
+func.func @main(%c: memref<2x16x32xf32, "hbm">,
+                %r: memref<2x5x32xf32, "hbm">,
+                %n: memref<i64, "hbm">) {
   npu_task.launch @append on 0
-    ins(%c, %r, %n : memref<2x16x32xf32, #npu_task<space hbm>>,
-        memref<2x5x32xf32, #npu_task<space hbm>>, memref<i64, #npu_task<space hbm>>)
-    outs(%c : memref<2x16x32xf32, #npu_task<space hbm>>)
+    ins(%c, %r, %n : memref<2x16x32xf32, "hbm">,
+        memref<2x5x32xf32, "hbm">, memref<i64, "hbm">)
+    outs(%c : memref<2x16x32xf32, "hbm">)
   func.return
 }
 """

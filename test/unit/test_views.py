@@ -70,7 +70,7 @@ def test_a_scattered_view_is_taken_for_all_of_its_buffer():
     assert view.region.high >= 4 * view.end
 
 
-HBM = "#npu_task<space hbm>>"
+HBM = '"hbm">'
 V = f"memref<4xf32, strided<[1], offset: 4>, {HBM}"
 NUMBER, TRUTH = f"memref<i64, {HBM}", f"memref<i1, {HBM}"
 LOOPS = f"""

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.dialects.builtin import MemRefType, UnitAttr
+from xdsl.dialects.builtin import MemRefType, StringAttr, UnitAttr
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.npu_task import casts
-from ge.dialects.npu_task.attributes import HBM, SpaceAttr, data_type
+from ge.dialects.npu_task.attributes import HBM, data_type
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.memory import MemoryView, owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, LaunchOp, segments
@@ -20,7 +20,7 @@ from ge.runtime.data.arrays import Array, dense
 
 
 def buffer_type(
-    value: SSAValue | Attribute, space: SpaceAttr = HBM, shape: Shape | None = None
+    value: SSAValue | Attribute, space: StringAttr = HBM, shape: Shape | None = None
 ) -> MemRefType[Attribute]:
     element, known = data_type(value.type if isinstance(value, SSAValue) else value)
     return casts.dense(element, known if shape is None else tuple(shape), space)

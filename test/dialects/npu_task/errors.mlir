@@ -42,7 +42,7 @@ npu_task.kernel @k on vector {
 
 func.func @main() {
   // expected-error@+1 {{segment is one of arena, io, state, not "heap"}}
-  %0 = npu_task.slot "heap" 0 : memref<4xf32, #npu_task<space hbm>>
+  %0 = npu_task.slot "heap" 0 : memref<4xf32, "hbm">
   func.return
 }
 
@@ -50,88 +50,88 @@ func.func @main() {
 
 func.func @main() {
   // expected-error@+1 {{offset is at least 0, got -512}}
-  %0 = npu_task.slot "arena" -512 : memref<4xf32, #npu_task<space hbm>>
+  %0 = npu_task.slot "arena" -512 : memref<4xf32, "hbm">
   func.return
 }
 
 // -----
 
 func.func @main() {
-  // expected-error@+1 {{a slot has a static shape, not memref<?xf32, #npu_task<space hbm>>}}
-  %0 = npu_task.slot "arena" 0 : memref<?xf32, #npu_task<space hbm>>
+  // expected-error@+1 {{a slot has a static shape, not memref<?xf32, "hbm">}}
+  %0 = npu_task.slot "arena" 0 : memref<?xf32, "hbm">
   func.return
 }
 
 // -----
 
-func.func @main(%x: memref<4xf32, #npu_task<space host>>, %y: memref<5xf32, #npu_task<space hbm>>) {
-  // expected-error@+1 {{memref<4xf32, #npu_task<space host>> does not fit into memref<5xf32, #npu_task<space hbm>>}}
-  npu_task.copy %x to %y : memref<4xf32, #npu_task<space host>> to memref<5xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<4xf32, "host">, %y: memref<5xf32, "hbm">) {
+  // expected-error@+1 {{memref<4xf32, "host"> does not fit into memref<5xf32, "hbm">}}
+  npu_task.copy %x to %y : memref<4xf32, "host"> to memref<5xf32, "hbm">
   func.return
 }
 
 // -----
 
-func.func @main(%x: memref<?xf32, #npu_task<space host>>) {
-  // expected-error@+1 {{memref<?xf32, #npu_task<space host>> does not become memref<?xi32, #npu_task<space hbm>>}}
-  %0 = npu_task.transfer %x : memref<?xf32, #npu_task<space host>> to memref<?xi32, #npu_task<space hbm>>
+func.func @main(%x: memref<?xf32, "host">) {
+  // expected-error@+1 {{memref<?xf32, "host"> does not become memref<?xi32, "hbm">}}
+  %0 = npu_task.transfer %x : memref<?xf32, "host"> to memref<?xi32, "hbm">
   func.return
 }
 
 // -----
 
-func.func @main(%c: memref<i1, #npu_task<space hbm>>, %x: memref<4xf32, #npu_task<space hbm>>) {
+func.func @main(%c: memref<i1, "hbm">, %x: memref<4xf32, "hbm">) {
   // expected-error@+1 {{a branch yields 0 values, 1 are expected}}
-  npu_task.if %c : memref<i1, #npu_task<space hbm>> outs(%x : memref<4xf32, #npu_task<space hbm>>) order [1] {
+  npu_task.if %c : memref<i1, "hbm"> outs(%x : memref<4xf32, "hbm">) order [1] {
     npu_task.yield
   } else {
-    npu_task.yield %x : memref<4xf32, #npu_task<space hbm>>
+    npu_task.yield %x : memref<4xf32, "hbm">
   }
   func.return
 }
 
 // -----
 
-func.func @main(%c: memref<i1, #npu_task<space hbm>>, %x: memref<4xf32, #npu_task<space hbm>>) {
+func.func @main(%c: memref<i1, "hbm">, %x: memref<4xf32, "hbm">) {
   // expected-error@+1 {{'order' must have 1 times 1 and 0 times 0}}
-  npu_task.if %c : memref<i1, #npu_task<space hbm>> outs(%x : memref<4xf32, #npu_task<space hbm>>) order [0] {
-    npu_task.yield %x : memref<4xf32, #npu_task<space hbm>>
+  npu_task.if %c : memref<i1, "hbm"> outs(%x : memref<4xf32, "hbm">) order [0] {
+    npu_task.yield %x : memref<4xf32, "hbm">
   } else {
-    npu_task.yield %x : memref<4xf32, #npu_task<space hbm>>
+    npu_task.yield %x : memref<4xf32, "hbm">
   }
   func.return
 }
 
 // -----
 
-func.func @main(%c: memref<i1, #npu_task<space hbm>>, %x: memref<4xf32, #npu_task<space hbm>>, %y: memref<5xf32, #npu_task<space hbm>>) {
-  // expected-error@+1 {{memref<5xf32, #npu_task<space hbm>> does not fit into memref<4xf32, #npu_task<space hbm>>}}
-  npu_task.if %c : memref<i1, #npu_task<space hbm>> outs(%x : memref<4xf32, #npu_task<space hbm>>) order [1] {
-    npu_task.yield %y : memref<5xf32, #npu_task<space hbm>>
+func.func @main(%c: memref<i1, "hbm">, %x: memref<4xf32, "hbm">, %y: memref<5xf32, "hbm">) {
+  // expected-error@+1 {{memref<5xf32, "hbm"> does not fit into memref<4xf32, "hbm">}}
+  npu_task.if %c : memref<i1, "hbm"> outs(%x : memref<4xf32, "hbm">) order [1] {
+    npu_task.yield %y : memref<5xf32, "hbm">
   } else {
-    npu_task.yield %x : memref<4xf32, #npu_task<space hbm>>
+    npu_task.yield %x : memref<4xf32, "hbm">
   }
   func.return
 }
 
 // -----
 
-func.func @main(%n: memref<i64, #npu_task<space hbm>>, %x: memref<4xf32, #npu_task<space hbm>>) {
+func.func @main(%n: memref<i64, "hbm">, %x: memref<4xf32, "hbm">) {
   // expected-error@+1 {{the body yields 1 values; 1 condition, 1 carried and 0 scanned ones are expected}}
-  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%x : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
-  ^bb0(%i: memref<i64, #npu_task<space hbm>>, %go: memref<i1, #npu_task<space hbm>>, %a: memref<4xf32, #npu_task<space hbm>>):
-    npu_task.yield %go : memref<i1, #npu_task<space hbm>>
+  npu_task.loop trip %n : memref<i64, "hbm"> carried(%x : memref<4xf32, "hbm">) order [1] stacked [] {
+  ^bb0(%i: memref<i64, "hbm">, %go: memref<i1, "hbm">, %a: memref<4xf32, "hbm">):
+    npu_task.yield %go : memref<i1, "hbm">
   }
   func.return
 }
 
 // -----
 
-func.func @main(%n: memref<i64, #npu_task<space hbm>>, %x: memref<4xf32, #npu_task<space hbm>>) {
+func.func @main(%n: memref<i64, "hbm">, %x: memref<4xf32, "hbm">) {
   // expected-error@+1 {{the body takes 3 arguments}}
-  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%x : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
-  ^bb0(%i: memref<i64, #npu_task<space hbm>>, %go: memref<i1, #npu_task<space hbm>>):
-    npu_task.yield %go, %x : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  npu_task.loop trip %n : memref<i64, "hbm"> carried(%x : memref<4xf32, "hbm">) order [1] stacked [] {
+  ^bb0(%i: memref<i64, "hbm">, %go: memref<i1, "hbm">):
+    npu_task.yield %go, %x : memref<i1, "hbm">, memref<4xf32, "hbm">
   }
   func.return
 }
@@ -163,153 +163,153 @@ npu_task.kernel @k on vector tiling <[16, 16, 16] blocks 1 buffers 1> {
 
 // -----
 
-func.func @main(%n: memref<i32, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+func.func @main(%n: memref<i32, "hbm">, %c: memref<4xf32, "hbm">, %v: memref<5xf32, "hbm">) {
   // expected-error@+1 {{the trip count is one i64 of the device}}
-  npu_task.loop trip %n : memref<i32, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
-  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
-    npu_task.yield %a1, %a2 : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  npu_task.loop trip %n : memref<i32, "hbm"> carried(%c : memref<4xf32, "hbm">) order [1] stacked [] {
+  ^bb0(%a0: memref<i64, "hbm">, %a1: memref<i1, "hbm">, %a2: memref<4xf32, "hbm">):
+    npu_task.yield %a1, %a2 : memref<i1, "hbm">, memref<4xf32, "hbm">
   }
   func.return
 }
 
 // -----
 
-func.func @main(%n: memref<2xi64, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+func.func @main(%n: memref<2xi64, "hbm">, %c: memref<4xf32, "hbm">, %v: memref<5xf32, "hbm">) {
   // expected-error@+1 {{the trip count is one i64 of the device}}
-  npu_task.loop trip %n : memref<2xi64, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
-  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
-    npu_task.yield %a1, %a2 : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  npu_task.loop trip %n : memref<2xi64, "hbm"> carried(%c : memref<4xf32, "hbm">) order [1] stacked [] {
+  ^bb0(%a0: memref<i64, "hbm">, %a1: memref<i1, "hbm">, %a2: memref<4xf32, "hbm">):
+    npu_task.yield %a1, %a2 : memref<i1, "hbm">, memref<4xf32, "hbm">
   }
   func.return
 }
 
 // -----
 
-func.func @main(%n: memref<i64, #npu_task<space host>>, %c: memref<4xf32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+func.func @main(%n: memref<i64, "host">, %c: memref<4xf32, "hbm">, %v: memref<5xf32, "hbm">) {
   // expected-error@+1 {{the trip count is one i64 of the device}}
-  npu_task.loop trip %n : memref<i64, #npu_task<space host>> carried(%c : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
-  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
-    npu_task.yield %a1, %a2 : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  npu_task.loop trip %n : memref<i64, "host"> carried(%c : memref<4xf32, "hbm">) order [1] stacked [] {
+  ^bb0(%a0: memref<i64, "hbm">, %a1: memref<i1, "hbm">, %a2: memref<4xf32, "hbm">):
+    npu_task.yield %a1, %a2 : memref<i1, "hbm">, memref<4xf32, "hbm">
   }
   func.return
 }
 
 // -----
 
-func.func @main(%n: memref<i64, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+func.func @main(%n: memref<i64, "hbm">, %c: memref<4xf32, "hbm">, %v: memref<5xf32, "hbm">) {
   // expected-error@+1 {{the iteration number is one i64 of the device}}
-  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
-  ^bb0(%a0: memref<i32, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
-    npu_task.yield %a1, %a2 : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  npu_task.loop trip %n : memref<i64, "hbm"> carried(%c : memref<4xf32, "hbm">) order [1] stacked [] {
+  ^bb0(%a0: memref<i32, "hbm">, %a1: memref<i1, "hbm">, %a2: memref<4xf32, "hbm">):
+    npu_task.yield %a1, %a2 : memref<i1, "hbm">, memref<4xf32, "hbm">
   }
   func.return
 }
 
 // -----
 
-func.func @main(%n: memref<i64, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+func.func @main(%n: memref<i64, "hbm">, %c: memref<4xf32, "hbm">, %v: memref<5xf32, "hbm">) {
   // expected-error@+1 {{the condition in the body is one i1 of the device}}
-  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
-  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i8, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
-    npu_task.yield %a1, %a2 : memref<i8, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  npu_task.loop trip %n : memref<i64, "hbm"> carried(%c : memref<4xf32, "hbm">) order [1] stacked [] {
+  ^bb0(%a0: memref<i64, "hbm">, %a1: memref<i8, "hbm">, %a2: memref<4xf32, "hbm">):
+    npu_task.yield %a1, %a2 : memref<i8, "hbm">, memref<4xf32, "hbm">
   }
   func.return
 }
 
 // -----
 
-func.func @main(%n: memref<i64, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+func.func @main(%n: memref<i64, "hbm">, %c: memref<4xf32, "hbm">, %v: memref<5xf32, "hbm">) {
   // expected-error@+1 {{the next condition is one i1 of the device}}
-  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
-  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
-    npu_task.yield %a0, %a2 : memref<i64, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  npu_task.loop trip %n : memref<i64, "hbm"> carried(%c : memref<4xf32, "hbm">) order [1] stacked [] {
+  ^bb0(%a0: memref<i64, "hbm">, %a1: memref<i1, "hbm">, %a2: memref<4xf32, "hbm">):
+    npu_task.yield %a0, %a2 : memref<i64, "hbm">, memref<4xf32, "hbm">
   }
   func.return
 }
 
 // -----
 
-func.func @main(%n: memref<i64, #npu_task<space hbm>>, %c: memref<4xf32, strided<[2]>, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
-  // expected-error@+1 {{argument 2 is memref<4xf32, #npu_task<space hbm>>, not}}
-  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%c : memref<4xf32, strided<[2]>, #npu_task<space hbm>>) order [1] stacked [] {
-  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
-    npu_task.yield %a1, %a2 : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+func.func @main(%n: memref<i64, "hbm">, %c: memref<4xf32, strided<[2]>, "hbm">, %v: memref<5xf32, "hbm">) {
+  // expected-error@+1 {{argument 2 is memref<4xf32, "hbm">, not}}
+  npu_task.loop trip %n : memref<i64, "hbm"> carried(%c : memref<4xf32, strided<[2]>, "hbm">) order [1] stacked [] {
+  ^bb0(%a0: memref<i64, "hbm">, %a1: memref<i1, "hbm">, %a2: memref<4xf32, "hbm">):
+    npu_task.yield %a1, %a2 : memref<i1, "hbm">, memref<4xf32, "hbm">
   }
   func.return
 }
 
 // -----
 
-func.func @main(%n: memref<i64, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space host>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+func.func @main(%n: memref<i64, "hbm">, %c: memref<4xf32, "host">, %v: memref<5xf32, "hbm">) {
   // expected-error@+1 {{is not in the memory of the device}}
-  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space host>>) order [1] stacked [] {
-  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space host>>):
-    npu_task.yield %a1, %a2 : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space host>>
+  npu_task.loop trip %n : memref<i64, "hbm"> carried(%c : memref<4xf32, "host">) order [1] stacked [] {
+  ^bb0(%a0: memref<i64, "hbm">, %a1: memref<i1, "hbm">, %a2: memref<4xf32, "host">):
+    npu_task.yield %a1, %a2 : memref<i1, "hbm">, memref<4xf32, "host">
   }
   func.return
 }
 
 // -----
 
-func.func @main(%n: memref<i64, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
-  // expected-error@+1 {{does not fit into memref<4xf32, #npu_task<space hbm>>}}
-  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
-  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
-    npu_task.yield %a1, %v : memref<i1, #npu_task<space hbm>>, memref<5xf32, #npu_task<space hbm>>
+func.func @main(%n: memref<i64, "hbm">, %c: memref<4xf32, "hbm">, %v: memref<5xf32, "hbm">) {
+  // expected-error@+1 {{does not fit into memref<4xf32, "hbm">}}
+  npu_task.loop trip %n : memref<i64, "hbm"> carried(%c : memref<4xf32, "hbm">) order [1] stacked [] {
+  ^bb0(%a0: memref<i64, "hbm">, %a1: memref<i1, "hbm">, %a2: memref<4xf32, "hbm">):
+    npu_task.yield %a1, %v : memref<i1, "hbm">, memref<5xf32, "hbm">
   }
   func.return
 }
 
 // -----
 
-func.func @main(%n: memref<i64, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space hbm>>, %w: memref<3x5xf32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+func.func @main(%n: memref<i64, "hbm">, %c: memref<4xf32, "hbm">, %w: memref<3x5xf32, "hbm">, %v: memref<5xf32, "hbm">) {
   // expected-error@+1 {{does not fit into a row of}}
-  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space hbm>>) scans(%w : memref<3x5xf32, #npu_task<space hbm>>) order [1] stacked [1] {
-  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
-    npu_task.yield %a1, %a2, %a2 : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  npu_task.loop trip %n : memref<i64, "hbm"> carried(%c : memref<4xf32, "hbm">) scans(%w : memref<3x5xf32, "hbm">) order [1] stacked [1] {
+  ^bb0(%a0: memref<i64, "hbm">, %a1: memref<i1, "hbm">, %a2: memref<4xf32, "hbm">):
+    npu_task.yield %a1, %a2, %a2 : memref<i1, "hbm">, memref<4xf32, "hbm">, memref<4xf32, "hbm">
   }
   func.return
 }
 
 // -----
 
-func.func @main(%n: memref<i64, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space hbm>>, %w: memref<3x4xi32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+func.func @main(%n: memref<i64, "hbm">, %c: memref<4xf32, "hbm">, %w: memref<3x4xi32, "hbm">, %v: memref<5xf32, "hbm">) {
   // expected-error@+1 {{does not fit into a row of}}
-  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space hbm>>) scans(%w : memref<3x4xi32, #npu_task<space hbm>>) order [1] stacked [1] {
-  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
-    npu_task.yield %a1, %a2, %a2 : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  npu_task.loop trip %n : memref<i64, "hbm"> carried(%c : memref<4xf32, "hbm">) scans(%w : memref<3x4xi32, "hbm">) order [1] stacked [1] {
+  ^bb0(%a0: memref<i64, "hbm">, %a1: memref<i1, "hbm">, %a2: memref<4xf32, "hbm">):
+    npu_task.yield %a1, %a2, %a2 : memref<i1, "hbm">, memref<4xf32, "hbm">, memref<4xf32, "hbm">
   }
   func.return
 }
 
 // -----
 
-func.func @main(%n: memref<i64, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space hbm>>, %w: memref<f32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+func.func @main(%n: memref<i64, "hbm">, %c: memref<4xf32, "hbm">, %w: memref<f32, "hbm">, %v: memref<5xf32, "hbm">) {
   // expected-error@+1 {{has no rows}}
-  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space hbm>>) scans(%w : memref<f32, #npu_task<space hbm>>) order [1] stacked [1] {
-  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
-    npu_task.yield %a1, %a2, %a2 : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  npu_task.loop trip %n : memref<i64, "hbm"> carried(%c : memref<4xf32, "hbm">) scans(%w : memref<f32, "hbm">) order [1] stacked [1] {
+  ^bb0(%a0: memref<i64, "hbm">, %a1: memref<i1, "hbm">, %a2: memref<4xf32, "hbm">):
+    npu_task.yield %a1, %a2, %a2 : memref<i1, "hbm">, memref<4xf32, "hbm">, memref<4xf32, "hbm">
   }
   func.return
 }
 
 // -----
 
-func.func @main(%c: memref<i1, #npu_task<space hbm>>, %x: memref<4xf32, #npu_task<space hbm>>) {
+func.func @main(%c: memref<i1, "hbm">, %x: memref<4xf32, "hbm">) {
   // expected-error@+1 {{a buffer takes two of the values}}
-  npu_task.if %c : memref<i1, #npu_task<space hbm>> outs(%x, %x : memref<4xf32, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>) order [1, 1] {
-    npu_task.yield %x, %x : memref<4xf32, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  npu_task.if %c : memref<i1, "hbm"> outs(%x, %x : memref<4xf32, "hbm">, memref<4xf32, "hbm">) order [1, 1] {
+    npu_task.yield %x, %x : memref<4xf32, "hbm">, memref<4xf32, "hbm">
   } else {
-    npu_task.yield %x, %x : memref<4xf32, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+    npu_task.yield %x, %x : memref<4xf32, "hbm">, memref<4xf32, "hbm">
   }
   func.return
 }
 
 // -----
 
-func.func @main(%c: memref<i8, #npu_task<space hbm>>) {
+func.func @main(%c: memref<i8, "hbm">) {
   // expected-error@+1 {{the condition is one i1 of the device}}
-  npu_task.if %c : memref<i8, #npu_task<space hbm>> order [] {
+  npu_task.if %c : memref<i8, "hbm"> order [] {
     npu_task.yield
   } else {
     npu_task.yield
@@ -320,58 +320,58 @@ func.func @main(%c: memref<i8, #npu_task<space hbm>>) {
 // -----
 
 // expected-error@+1 {{is not in the memory of the device}}
-%0 = npu_task.slot "arena" 0 : memref<4xf32, #npu_task<space host>>
+%0 = npu_task.slot "arena" 0 : memref<4xf32, "host">
 
 // -----
 
 // expected-error@+1 {{a buffer is dense; only views have a layout}}
-%0 = npu_task.slot "arena" 0 : memref<4xf32, strided<[2]>, #npu_task<space hbm>>
+%0 = npu_task.slot "arena" 0 : memref<4xf32, strided<[2]>, "hbm">
 
 // -----
 
 // expected-error@+1 {{a constant of tensor<4xf32> is read as memref<4xi32}}
-%0 = npu_task.constant dense<1.0> : tensor<4xf32> as memref<4xi32, #npu_task<space hbm>>
+%0 = npu_task.constant dense<1.0> : tensor<4xf32> as memref<4xi32, "hbm">
 
 // -----
 
-func.func @main(%x: memref<4xf32, #npu_task<space host>>, %y: memref<4xf32, #npu_task<space host>>) {
+func.func @main(%x: memref<4xf32, "host">, %y: memref<4xf32, "host">) {
   // expected-error@+1 {{a copy is from or to the device}}
-  npu_task.copy %x to %y : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space host>>
+  npu_task.copy %x to %y : memref<4xf32, "host"> to memref<4xf32, "host">
   func.return
 }
 
 // -----
 
-func.func @main(%x: memref<4xf32, #npu_task<space host>>) {
-  %0 = npu_task.slot "io" 0 : memref<4xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<4xf32, "host">) {
+  %0 = npu_task.slot "io" 0 : memref<4xf32, "hbm">
   // expected-error@+1 {{a batch copy has a target for each source, not 2 buffers to 1}}
-  npu_task.batch_copy %x, %x to %0 : memref<4xf32, #npu_task<space host>>, memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
+  npu_task.batch_copy %x, %x to %0 : memref<4xf32, "host">, memref<4xf32, "host"> to memref<4xf32, "hbm">
   func.return
 }
 
 // -----
 
-func.func @main(%x: memref<4xf32, #npu_task<space host>>) {
-  %0 = npu_task.slot "io" 0 : memref<8xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<4xf32, "host">) {
+  %0 = npu_task.slot "io" 0 : memref<8xf32, "hbm">
   // expected-error@+1 {{does not fit into memref<8xf32}}
-  npu_task.batch_copy %x to %0 : memref<4xf32, #npu_task<space host>> to memref<8xf32, #npu_task<space hbm>>
+  npu_task.batch_copy %x to %0 : memref<4xf32, "host"> to memref<8xf32, "hbm">
   func.return
 }
 
 // -----
 
-func.func @main(%x: memref<4xf32, #npu_task<space host>>) {
-  %0 = npu_task.slot "io" 0 : memref<4xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<4xf32, "host">) {
+  %0 = npu_task.slot "io" 0 : memref<4xf32, "hbm">
   // expected-error@+1 {{a batch copy is between host and device}}
-  npu_task.batch_copy %0 to %0 : memref<4xf32, #npu_task<space hbm>> to memref<4xf32, #npu_task<space hbm>>
+  npu_task.batch_copy %0 to %0 : memref<4xf32, "hbm"> to memref<4xf32, "hbm">
   func.return
 }
 
 // -----
 
-func.func @main(%x: memref<4xf32, #npu_task<space host>>) {
-  %0 = npu_task.slot "io" 0 : memref<4xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<4xf32, "host">) {
+  %0 = npu_task.slot "io" 0 : memref<4xf32, "hbm">
   // expected-error@+1 {{a batch copy is to the device or from it, not both}}
-  npu_task.batch_copy %x, %0 to %0, %x : memref<4xf32, #npu_task<space host>>, memref<4xf32, #npu_task<space hbm>> to memref<4xf32, #npu_task<space hbm>>, memref<4xf32, #npu_task<space host>>
+  npu_task.batch_copy %x, %0 to %0, %x : memref<4xf32, "host">, memref<4xf32, "hbm"> to memref<4xf32, "hbm">, memref<4xf32, "host">
   func.return
 }

@@ -1,43 +1,43 @@
 // RUN: %roundtrip | filecheck %s
 
-func.func @main(%x: memref<4xf32, #npu_task<space host>>, %d: memref<?xf32, #npu_task<space host>>, %c: memref<i1, #npu_task<space hbm>>, %n: memref<i64, #npu_task<space hbm>>) {
-  %0 = npu_task.slot "io" 0 : memref<4xf32, #npu_task<space hbm>>
-  %1 = npu_task.slot "arena" 512 : memref<3x4xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %0 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %0 on 2 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
-  %2 = npu_task.transfer %d on 2 : memref<?xf32, #npu_task<space host>> to memref<?xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<4xf32, "host">, %d: memref<?xf32, "host">, %c: memref<i1, "hbm">, %n: memref<i64, "hbm">) {
+  %0 = npu_task.slot "io" 0 : memref<4xf32, "hbm">
+  %1 = npu_task.slot "arena" 512 : memref<3x4xf32, "hbm">
+  npu_task.copy %x to %0 : memref<4xf32, "host"> to memref<4xf32, "hbm">
+  npu_task.copy %x to %0 on 2 : memref<4xf32, "host"> to memref<4xf32, "hbm">
+  %2 = npu_task.transfer %d on 2 : memref<?xf32, "host"> to memref<?xf32, "hbm">
   npu_task.record 0 on 2
   npu_task.wait 0 on 1
-  npu_task.launch @neg_0 on 1 ins(%0 : memref<4xf32, #npu_task<space hbm>>) outs(%0 : memref<4xf32, #npu_task<space hbm>>)
-  %3 = npu_task.if %c : memref<i1, #npu_task<space hbm>> outs(%0 : memref<4xf32, #npu_task<space hbm>>) -> memref<?xf32, #npu_task<space hbm>> order [1, 0] {
-    npu_task.yield %0, %2 : memref<4xf32, #npu_task<space hbm>>, memref<?xf32, #npu_task<space hbm>>
+  npu_task.launch @neg_0 on 1 ins(%0 : memref<4xf32, "hbm">) outs(%0 : memref<4xf32, "hbm">)
+  %3 = npu_task.if %c : memref<i1, "hbm"> outs(%0 : memref<4xf32, "hbm">) -> memref<?xf32, "hbm"> order [1, 0] {
+    npu_task.yield %0, %2 : memref<4xf32, "hbm">, memref<?xf32, "hbm">
   } else {
-    npu_task.yield %0, %2 : memref<4xf32, #npu_task<space hbm>>, memref<?xf32, #npu_task<space hbm>>
+    npu_task.yield %0, %2 : memref<4xf32, "hbm">, memref<?xf32, "hbm">
   }
-  npu_task.if %c : memref<i1, #npu_task<space hbm>> order [] {
+  npu_task.if %c : memref<i1, "hbm"> order [] {
     npu_task.yield
   } else {
     npu_task.yield
   }
-  %4 = npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> while %c : memref<i1, #npu_task<space hbm>> carried(%0 : memref<4xf32, #npu_task<space hbm>>) inits(%2 : memref<?xf32, #npu_task<space hbm>>) scans(%1 : memref<3x4xf32, #npu_task<space hbm>>) -> memref<?xf32, #npu_task<space hbm>> order [1, 0] stacked [1] {
-  ^bb0(%i: memref<i64, #npu_task<space hbm>>, %go: memref<i1, #npu_task<space hbm>>, %a: memref<4xf32, #npu_task<space hbm>>, %b: memref<?xf32, #npu_task<space hbm>>):
-    npu_task.yield %go, %a, %b, %a : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>, memref<?xf32, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  %4 = npu_task.loop trip %n : memref<i64, "hbm"> while %c : memref<i1, "hbm"> carried(%0 : memref<4xf32, "hbm">) inits(%2 : memref<?xf32, "hbm">) scans(%1 : memref<3x4xf32, "hbm">) -> memref<?xf32, "hbm"> order [1, 0] stacked [1] {
+  ^bb0(%i: memref<i64, "hbm">, %go: memref<i1, "hbm">, %a: memref<4xf32, "hbm">, %b: memref<?xf32, "hbm">):
+    npu_task.yield %go, %a, %b, %a : memref<i1, "hbm">, memref<4xf32, "hbm">, memref<?xf32, "hbm">, memref<4xf32, "hbm">
   }
   func.return
 }
-// CHECK:         npu_task.slot "io" 0 : memref<4xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    npu_task.slot "arena" 512 : memref<3x4xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    npu_task.copy %x to %0 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    npu_task.copy %x to %0 on 2 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    npu_task.transfer %d on 2 : memref<?xf32, #npu_task<space host>> to memref<?xf32, #npu_task<space hbm>>
+// CHECK:         npu_task.slot "io" 0 : memref<4xf32, "hbm">
+// CHECK-NEXT:    npu_task.slot "arena" 512 : memref<3x4xf32, "hbm">
+// CHECK-NEXT:    npu_task.copy %x to %0 : memref<4xf32, "host"> to memref<4xf32, "hbm">
+// CHECK-NEXT:    npu_task.copy %x to %0 on 2 : memref<4xf32, "host"> to memref<4xf32, "hbm">
+// CHECK-NEXT:    npu_task.transfer %d on 2 : memref<?xf32, "host"> to memref<?xf32, "hbm">
 // CHECK-NEXT:    npu_task.record 0 on 2{{$}}
 // CHECK-NEXT:    npu_task.wait 0 on 1{{$}}
-// CHECK-NEXT:    npu_task.launch @neg_0 on 1 ins(%0 : memref<4xf32, #npu_task<space hbm>>) outs(%0 : memref<4xf32, #npu_task<space hbm>>)
-// CHECK-NEXT:    npu_task.if %c : memref<i1, #npu_task<space hbm>> outs(%0 : memref<4xf32, #npu_task<space hbm>>) -> memref<?xf32, #npu_task<space hbm>> order [1, 0] {
-// CHECK-NEXT:      npu_task.yield %0, %2 : memref<4xf32, #npu_task<space hbm>>, memref<?xf32, #npu_task<space hbm>>
+// CHECK-NEXT:    npu_task.launch @neg_0 on 1 ins(%0 : memref<4xf32, "hbm">) outs(%0 : memref<4xf32, "hbm">)
+// CHECK-NEXT:    npu_task.if %c : memref<i1, "hbm"> outs(%0 : memref<4xf32, "hbm">) -> memref<?xf32, "hbm"> order [1, 0] {
+// CHECK-NEXT:      npu_task.yield %0, %2 : memref<4xf32, "hbm">, memref<?xf32, "hbm">
 // CHECK-NEXT:    } else {
-// CHECK:         npu_task.if %c : memref<i1, #npu_task<space hbm>> order [] {
+// CHECK:         npu_task.if %c : memref<i1, "hbm"> order [] {
 // CHECK-NEXT:      npu_task.yield
-// CHECK:         npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> while %c : memref<i1, #npu_task<space hbm>> carried(%0 : {{.*}}) inits(%2 : {{.*}}) scans(%1 : {{.*}}) -> memref<?xf32, #npu_task<space hbm>> order [1, 0] stacked [1] {
-// CHECK-NEXT:    ^bb0(%i: memref<i64, #npu_task<space hbm>>, %go: memref<i1, #npu_task<space hbm>>, %a: memref<4xf32, #npu_task<space hbm>>, %b: memref<?xf32, #npu_task<space hbm>>):
+// CHECK:         npu_task.loop trip %n : memref<i64, "hbm"> while %c : memref<i1, "hbm"> carried(%0 : {{.*}}) inits(%2 : {{.*}}) scans(%1 : {{.*}}) -> memref<?xf32, "hbm"> order [1, 0] stacked [1] {
+// CHECK-NEXT:    ^bb0(%i: memref<i64, "hbm">, %go: memref<i1, "hbm">, %a: memref<4xf32, "hbm">, %b: memref<?xf32, "hbm">):
 // CHECK-NEXT:      npu_task.yield %go, %a, %b, %a :

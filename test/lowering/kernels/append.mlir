@@ -6,8 +6,8 @@ npu_task.kernel @append on vector {
   %3 = graph.append %0, %1 at %2 axis 2 : (tensor<1x4x64x16xf32>, tensor<1x4x1x16xf32>, tensor<i64>) -> tensor<1x4x64x16xf32>
   npu_task.return %3 : tensor<1x4x64x16xf32>
 }
-func.func @main(%cache: memref<1x4x64x16xf32, #npu_task<space hbm>>, %rows: memref<1x4x1x16xf32, #npu_task<space hbm>>, %n: memref<i64, #npu_task<space hbm>>) {
-  npu_task.launch @append on 0 ins(%cache, %rows, %n : memref<1x4x64x16xf32, #npu_task<space hbm>>, memref<1x4x1x16xf32, #npu_task<space hbm>>, memref<i64, #npu_task<space hbm>>) outs(%cache : memref<1x4x64x16xf32, #npu_task<space hbm>>)
+func.func @main(%cache: memref<1x4x64x16xf32, "hbm">, %rows: memref<1x4x1x16xf32, "hbm">, %n: memref<i64, "hbm">) {
+  npu_task.launch @append on 0 ins(%cache, %rows, %n : memref<1x4x64x16xf32, "hbm">, memref<1x4x1x16xf32, "hbm">, memref<i64, "hbm">) outs(%cache : memref<1x4x64x16xf32, "hbm">)
   func.return
 }
 // CHECK:       tile.kernel @append_tiles(%in0: memref<1x4x64x16xf32>, %in1: memref<1x4x1x16xf32>, %in2: memref<1xi64>, %out0: memref<1x4x64x16xf32>) cores 1 {
@@ -25,8 +25,8 @@ npu_task.kernel @beside on vector {
   %3 = graph.append %0, %1 at %2 axis 2 : (tensor<1x4x64x16xf32>, tensor<1x4x1x16xf32>, tensor<i64>) -> tensor<1x4x64x16xf32>
   npu_task.return %3 : tensor<1x4x64x16xf32>
 }
-func.func @main(%cache: memref<1x4x64x16xf32, #npu_task<space hbm>>, %rows: memref<1x4x1x16xf32, #npu_task<space hbm>>, %n: memref<i64, #npu_task<space hbm>>, %new: memref<1x4x64x16xf32, #npu_task<space hbm>>) {
-  npu_task.launch @beside on 0 ins(%cache, %rows, %n : memref<1x4x64x16xf32, #npu_task<space hbm>>, memref<1x4x1x16xf32, #npu_task<space hbm>>, memref<i64, #npu_task<space hbm>>) outs(%new : memref<1x4x64x16xf32, #npu_task<space hbm>>)
+func.func @main(%cache: memref<1x4x64x16xf32, "hbm">, %rows: memref<1x4x1x16xf32, "hbm">, %n: memref<i64, "hbm">, %new: memref<1x4x64x16xf32, "hbm">) {
+  npu_task.launch @beside on 0 ins(%cache, %rows, %n : memref<1x4x64x16xf32, "hbm">, memref<1x4x1x16xf32, "hbm">, memref<i64, "hbm">) outs(%new : memref<1x4x64x16xf32, "hbm">)
   func.return
 }
 // CHECK-NOT:   tile.kernel

@@ -77,8 +77,8 @@ npu_task.kernel @over_its_own on vector {
   }
   npu_task.return %0, %1, %2 : tensor<4x4xf32>, tensor<4x2xf32>, tensor<4x4xf32>
 }
-func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>, %y: memref<4x4xf32, #npu_task<space hbm>>, %p: memref<4x2xf32, #npu_task<space hbm>>, %q: memref<4x4xf32, #npu_task<space hbm>>) {
-  npu_task.launch @over_its_own on 0 ins(%x, %y : memref<4x4xf32, #npu_task<space hbm>>, memref<4x4xf32, #npu_task<space hbm>>) outs(%x, %p, %q : memref<4x4xf32, #npu_task<space hbm>>, memref<4x2xf32, #npu_task<space hbm>>, memref<4x4xf32, #npu_task<space hbm>>)
+func.func @main(%x: memref<4x4xf32, "hbm">, %y: memref<4x4xf32, "hbm">, %p: memref<4x2xf32, "hbm">, %q: memref<4x4xf32, "hbm">) {
+  npu_task.launch @over_its_own on 0 ins(%x, %y : memref<4x4xf32, "hbm">, memref<4x4xf32, "hbm">) outs(%x, %p, %q : memref<4x4xf32, "hbm">, memref<4x2xf32, "hbm">, memref<4x4xf32, "hbm">)
   func.return
 }
 

@@ -13,19 +13,19 @@ npu_task.kernel @softmax on vector {
   %1 = graph.softmax %0 : (tensor<128xf32>) -> tensor<128xf32>
   npu_task.return %1 : tensor<128xf32>
 }
-func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 2 : i64} {
-  %y = memref.alloc() : memref<128xf32, #npu_task<space host>>
-  %z = memref.alloc() : memref<128xf32, #npu_task<space host>>
-  %a = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %b = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %d = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %a on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
-  npu_task.launch @softmax on 0 ins(%a : memref<128xf32, #npu_task<space hbm>>) outs(%b : memref<128xf32, #npu_task<space hbm>>)
+func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 2 : i64} {
+  %y = memref.alloc() : memref<128xf32, "host">
+  %z = memref.alloc() : memref<128xf32, "host">
+  %a = memref.alloc() : memref<128xf32, "hbm">
+  %b = memref.alloc() : memref<128xf32, "hbm">
+  %d = memref.alloc() : memref<128xf32, "hbm">
+  npu_task.copy %x to %a on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
+  npu_task.launch @softmax on 0 ins(%a : memref<128xf32, "hbm">) outs(%b : memref<128xf32, "hbm">)
   npu_task.record 0 on 0
   npu_task.wait 0 on 1
-  npu_task.copy %b to %y on 1 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
-  npu_task.launch @softmax on 0 ins(%b : memref<128xf32, #npu_task<space hbm>>) outs(%d : memref<128xf32, #npu_task<space hbm>>)
-  npu_task.copy %d to %z on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
+  npu_task.copy %b to %y on 1 : memref<128xf32, "hbm"> to memref<128xf32, "host">
+  npu_task.launch @softmax on 0 ins(%b : memref<128xf32, "hbm">) outs(%d : memref<128xf32, "hbm">)
+  npu_task.copy %d to %z on 0 : memref<128xf32, "hbm"> to memref<128xf32, "host">
   func.return
 }
 
@@ -42,21 +42,21 @@ npu_task.kernel @softmax on vector {
   %1 = graph.softmax %0 : (tensor<128xf32>) -> tensor<128xf32>
   npu_task.return %1 : tensor<128xf32>
 }
-func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 2 : i64} {
-  %y = memref.alloc() : memref<128xf32, #npu_task<space host>>
-  %z = memref.alloc() : memref<128xf32, #npu_task<space host>>
-  %b = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %d = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %b on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 2 : i64} {
+  %y = memref.alloc() : memref<128xf32, "host">
+  %z = memref.alloc() : memref<128xf32, "host">
+  %b = memref.alloc() : memref<128xf32, "hbm">
+  %c = memref.alloc() : memref<128xf32, "hbm">
+  %d = memref.alloc() : memref<128xf32, "hbm">
+  npu_task.copy %x to %b on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
   npu_task.record 0 on 0
   npu_task.wait 0 on 1
-  npu_task.copy %b to %y on 1 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
+  npu_task.copy %b to %y on 1 : memref<128xf32, "hbm"> to memref<128xf32, "host">
   npu_task.record 1 on 1
   npu_task.wait 1 on 0
-  npu_task.copy %x to %c on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
-  npu_task.launch @softmax on 0 ins(%c : memref<128xf32, #npu_task<space hbm>>) outs(%d : memref<128xf32, #npu_task<space hbm>>)
-  npu_task.copy %d to %z on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
+  npu_task.copy %x to %c on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
+  npu_task.launch @softmax on 0 ins(%c : memref<128xf32, "hbm">) outs(%d : memref<128xf32, "hbm">)
+  npu_task.copy %d to %z on 0 : memref<128xf32, "hbm"> to memref<128xf32, "host">
   func.return
 }
 
@@ -77,17 +77,17 @@ npu_task.kernel @softmax on vector {
   %1 = graph.softmax %0 : (tensor<128xf32>) -> tensor<128xf32>
   npu_task.return %1 : tensor<128xf32>
 }
-func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 2 : i64} {
-  %y = memref.alloc() : memref<128xf32, #npu_task<space host>>
-  %z = memref.alloc() : memref<128xf32, #npu_task<space host>>
-  %b = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %b on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 2 : i64} {
+  %y = memref.alloc() : memref<128xf32, "host">
+  %z = memref.alloc() : memref<128xf32, "host">
+  %b = memref.alloc() : memref<128xf32, "hbm">
+  %c = memref.alloc() : memref<128xf32, "hbm">
+  npu_task.copy %x to %b on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
   npu_task.record 0 on 0
   npu_task.wait 0 on 1
-  npu_task.copy %b to %y on 1 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
-  npu_task.copy %x to %c on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
-  npu_task.copy %c to %z on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
+  npu_task.copy %b to %y on 1 : memref<128xf32, "hbm"> to memref<128xf32, "host">
+  npu_task.copy %x to %c on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
+  npu_task.copy %c to %z on 0 : memref<128xf32, "hbm"> to memref<128xf32, "host">
   func.return
 }
 
@@ -110,29 +110,29 @@ npu_task.kernel @softmax on vector {
   %1 = graph.softmax %0 : (tensor<128xf32>) -> tensor<128xf32>
   npu_task.return %1 : tensor<128xf32>
 }
-func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 3 : i64} {
-  %y = memref.alloc() : memref<128xf32, #npu_task<space host>>
-  %z = memref.alloc() : memref<128xf32, #npu_task<space host>>
-  %a = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %b = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %d = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %e = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %a on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 3 : i64} {
+  %y = memref.alloc() : memref<128xf32, "host">
+  %z = memref.alloc() : memref<128xf32, "host">
+  %a = memref.alloc() : memref<128xf32, "hbm">
+  %b = memref.alloc() : memref<128xf32, "hbm">
+  %c = memref.alloc() : memref<128xf32, "hbm">
+  %d = memref.alloc() : memref<128xf32, "hbm">
+  %e = memref.alloc() : memref<128xf32, "hbm">
+  npu_task.copy %x to %a on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
   npu_task.record 0 on 0
   npu_task.wait 0 on 1
   npu_task.wait 0 on 2
-  npu_task.launch @softmax on 1 ins(%a : memref<128xf32, #npu_task<space hbm>>) outs(%b : memref<128xf32, #npu_task<space hbm>>)
-  npu_task.launch @softmax on 2 ins(%a : memref<128xf32, #npu_task<space hbm>>) outs(%c : memref<128xf32, #npu_task<space hbm>>)
+  npu_task.launch @softmax on 1 ins(%a : memref<128xf32, "hbm">) outs(%b : memref<128xf32, "hbm">)
+  npu_task.launch @softmax on 2 ins(%a : memref<128xf32, "hbm">) outs(%c : memref<128xf32, "hbm">)
   npu_task.record 1 on 1
   npu_task.record 2 on 2
-  npu_task.copy %x to %d on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+  npu_task.copy %x to %d on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
   npu_task.wait 1 on 0
   npu_task.wait 2 on 0
-  npu_task.copy %b to %y on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
-  npu_task.copy %c to %z on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
-  npu_task.launch @softmax on 0 ins(%d : memref<128xf32, #npu_task<space hbm>>) outs(%e : memref<128xf32, #npu_task<space hbm>>)
-  npu_task.copy %e to %z on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
+  npu_task.copy %b to %y on 0 : memref<128xf32, "hbm"> to memref<128xf32, "host">
+  npu_task.copy %c to %z on 0 : memref<128xf32, "hbm"> to memref<128xf32, "host">
+  npu_task.launch @softmax on 0 ins(%d : memref<128xf32, "hbm">) outs(%e : memref<128xf32, "hbm">)
+  npu_task.copy %e to %z on 0 : memref<128xf32, "hbm"> to memref<128xf32, "host">
   func.return
 }
 
@@ -152,24 +152,24 @@ npu_task.kernel @softmax on vector {
   %1 = graph.softmax %0 : (tensor<128xf32>) -> tensor<128xf32>
   npu_task.return %1 : tensor<128xf32>
 }
-func.func @main(%x: memref<128xf32, #npu_task<space host>>, %p: memref<i1, #npu_task<space hbm>>) attributes {npu_task.streams = 1 : i64} {
-  %y = memref.alloc() : memref<128xf32, #npu_task<space host>>
-  %z = memref.alloc() : memref<128xf32, #npu_task<space host>>
-  %a = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %b = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %o = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %e = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %a on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %b on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
-  npu_task.if %p : memref<i1, #npu_task<space hbm>> outs(%o : memref<128xf32, #npu_task<space hbm>>) order [1] {
-    %t = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-    npu_task.launch @softmax on 0 ins(%a : memref<128xf32, #npu_task<space hbm>>) outs(%t : memref<128xf32, #npu_task<space hbm>>)
-    npu_task.yield %t : memref<128xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<128xf32, "host">, %p: memref<i1, "hbm">) attributes {npu_task.streams = 1 : i64} {
+  %y = memref.alloc() : memref<128xf32, "host">
+  %z = memref.alloc() : memref<128xf32, "host">
+  %a = memref.alloc() : memref<128xf32, "hbm">
+  %b = memref.alloc() : memref<128xf32, "hbm">
+  %o = memref.alloc() : memref<128xf32, "hbm">
+  %e = memref.alloc() : memref<128xf32, "hbm">
+  npu_task.copy %x to %a on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
+  npu_task.copy %x to %b on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
+  npu_task.if %p : memref<i1, "hbm"> outs(%o : memref<128xf32, "hbm">) order [1] {
+    %t = memref.alloc() : memref<128xf32, "hbm">
+    npu_task.launch @softmax on 0 ins(%a : memref<128xf32, "hbm">) outs(%t : memref<128xf32, "hbm">)
+    npu_task.yield %t : memref<128xf32, "hbm">
   } else {
-    npu_task.yield %b : memref<128xf32, #npu_task<space hbm>>
+    npu_task.yield %b : memref<128xf32, "hbm">
   }
-  npu_task.launch @softmax on 0 ins(%o : memref<128xf32, #npu_task<space hbm>>) outs(%e : memref<128xf32, #npu_task<space hbm>>)
-  npu_task.copy %e to %y on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
+  npu_task.launch @softmax on 0 ins(%o : memref<128xf32, "hbm">) outs(%e : memref<128xf32, "hbm">)
+  npu_task.copy %e to %y on 0 : memref<128xf32, "hbm"> to memref<128xf32, "host">
   func.return
 }
 
@@ -190,25 +190,25 @@ npu_task.kernel @softmax on vector {
   %1 = graph.softmax %0 : (tensor<128xf32>) -> tensor<128xf32>
   npu_task.return %1 : tensor<128xf32>
 }
-func.func @main(%x: memref<128xf32, #npu_task<space host>>, %n: memref<i64, #npu_task<space hbm>>) attributes {npu_task.streams = 1 : i64} {
-  %y = memref.alloc() : memref<128xf32, #npu_task<space host>>
-  %z = memref.alloc() : memref<128xf32, #npu_task<space host>>
-  %a = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %k = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %s = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %a on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %k on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
-  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%a : memref<128xf32, #npu_task<space hbm>>) order [1] stacked [] {
-  ^bb0(%i: memref<i64, #npu_task<space hbm>>, %go: memref<i1, #npu_task<space hbm>>, %arg: memref<128xf32, #npu_task<space hbm>>):
-    %t = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-    %u = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-    %v = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-    npu_task.launch @softmax on 0 ins(%k : memref<128xf32, #npu_task<space hbm>>) outs(%t : memref<128xf32, #npu_task<space hbm>>)
-    npu_task.launch @softmax on 0 ins(%t : memref<128xf32, #npu_task<space hbm>>) outs(%u : memref<128xf32, #npu_task<space hbm>>)
-    npu_task.launch @softmax on 0 ins(%u : memref<128xf32, #npu_task<space hbm>>) outs(%v : memref<128xf32, #npu_task<space hbm>>)
-    npu_task.yield %go, %v : memref<i1, #npu_task<space hbm>>, memref<128xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<128xf32, "host">, %n: memref<i64, "hbm">) attributes {npu_task.streams = 1 : i64} {
+  %y = memref.alloc() : memref<128xf32, "host">
+  %z = memref.alloc() : memref<128xf32, "host">
+  %a = memref.alloc() : memref<128xf32, "hbm">
+  %k = memref.alloc() : memref<128xf32, "hbm">
+  %s = memref.alloc() : memref<128xf32, "hbm">
+  npu_task.copy %x to %a on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
+  npu_task.copy %x to %k on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
+  npu_task.loop trip %n : memref<i64, "hbm"> carried(%a : memref<128xf32, "hbm">) order [1] stacked [] {
+  ^bb0(%i: memref<i64, "hbm">, %go: memref<i1, "hbm">, %arg: memref<128xf32, "hbm">):
+    %t = memref.alloc() : memref<128xf32, "hbm">
+    %u = memref.alloc() : memref<128xf32, "hbm">
+    %v = memref.alloc() : memref<128xf32, "hbm">
+    npu_task.launch @softmax on 0 ins(%k : memref<128xf32, "hbm">) outs(%t : memref<128xf32, "hbm">)
+    npu_task.launch @softmax on 0 ins(%t : memref<128xf32, "hbm">) outs(%u : memref<128xf32, "hbm">)
+    npu_task.launch @softmax on 0 ins(%u : memref<128xf32, "hbm">) outs(%v : memref<128xf32, "hbm">)
+    npu_task.yield %go, %v : memref<i1, "hbm">, memref<128xf32, "hbm">
   }
-  npu_task.launch @softmax on 0 ins(%a : memref<128xf32, #npu_task<space hbm>>) outs(%s : memref<128xf32, #npu_task<space hbm>>)
-  npu_task.copy %s to %y on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
+  npu_task.launch @softmax on 0 ins(%a : memref<128xf32, "hbm">) outs(%s : memref<128xf32, "hbm">)
+  npu_task.copy %s to %y on 0 : memref<128xf32, "hbm"> to memref<128xf32, "host">
   func.return
 }

@@ -11,9 +11,9 @@ func.func @main(%a: tensor<8xi64>, %b: tensor<64x128xf32>, %c: tensor<4x8xf32>, 
   %3 = graph.exp %d : (tensor<8xf16>) -> tensor<8xf16>
   func.return %0, %1, %2, %3 : tensor<8xi64>, tensor<64x128xf32>, tensor<4x8xf32>, tensor<8xf16>
 }
-// CHECK:       [[A:%.*]] = memref.alloc() {npu_task.io} : memref<8xi64, #npu_task<space hbm>>
-// CHECK-NEXT:  [[C:%.*]] = memref.alloc() {npu_task.io} : memref<4x8xf32, #npu_task<space hbm>>
-// CHECK-NEXT:  [[D:%.*]] = memref.alloc() {npu_task.io} : memref<8xf16, #npu_task<space hbm>>
+// CHECK:       [[A:%.*]] = memref.alloc() {npu_task.io} : memref<8xi64, "hbm">
+// CHECK-NEXT:  [[C:%.*]] = memref.alloc() {npu_task.io} : memref<4x8xf32, "hbm">
+// CHECK-NEXT:  [[D:%.*]] = memref.alloc() {npu_task.io} : memref<8xf16, "hbm">
 // CHECK-NEXT:  npu_task.batch_copy %a, %c, %d to [[A]], [[C]], [[D]] :
 // CHECK:       npu_task.copy %b to
 // CHECK:       [[X:%.*]] = memref.alloc() {npu_task.io} : memref<8xi64,

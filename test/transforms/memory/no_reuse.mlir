@@ -20,17 +20,17 @@ npu_task.kernel @region on vector {
   }
   npu_task.return %1 : tensor<128xf32>
 }
-func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 1 : i64} {
-  %0 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %1 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %2 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %3 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %0 on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
-  npu_task.launch @region on 0 ins(%0 : memref<128xf32, #npu_task<space hbm>>) outs(%1 : memref<128xf32, #npu_task<space hbm>>)
-  npu_task.launch @neg on 0 ins(%1 : memref<128xf32, #npu_task<space hbm>>) outs(%2 : memref<128xf32, #npu_task<space hbm>>)
-  npu_task.launch @neg on 0 ins(%2 : memref<128xf32, #npu_task<space hbm>>) outs(%3 : memref<128xf32, #npu_task<space hbm>>)
-  %y = memref.alloc() : memref<128xf32, #npu_task<space host>>
-  npu_task.copy %3 to %y on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
+func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 1 : i64} {
+  %0 = memref.alloc() : memref<128xf32, "hbm">
+  %1 = memref.alloc() : memref<128xf32, "hbm">
+  %2 = memref.alloc() : memref<128xf32, "hbm">
+  %3 = memref.alloc() : memref<128xf32, "hbm">
+  npu_task.copy %x to %0 on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
+  npu_task.launch @region on 0 ins(%0 : memref<128xf32, "hbm">) outs(%1 : memref<128xf32, "hbm">)
+  npu_task.launch @neg on 0 ins(%1 : memref<128xf32, "hbm">) outs(%2 : memref<128xf32, "hbm">)
+  npu_task.launch @neg on 0 ins(%2 : memref<128xf32, "hbm">) outs(%3 : memref<128xf32, "hbm">)
+  %y = memref.alloc() : memref<128xf32, "host">
+  npu_task.copy %3 to %y on 0 : memref<128xf32, "hbm"> to memref<128xf32, "host">
   func.return
 }
 // CHECK:       npu_task.arena_bytes = 1536 : i64, npu_task.lower_bound_bytes = 1536 : i64, npu_task.no_reuse_bytes = 2048 : i64,

@@ -12,13 +12,13 @@ func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
   func.return %3 : tensor<8x64xf32>
 }
 // CHECK:       %0 = memref.alloc() {npu_task.io}
-// CHECK:       %1 = memref.alloc() {npu_task.io} : memref<8x64xf32, #npu_task<space hbm>>
+// CHECK:       %1 = memref.alloc() {npu_task.io} : memref<8x64xf32, "hbm">
 // CHECK-NEXT:  npu_task.launch @exp_0 ins(%0 : {{.*}}) outs(%1 :
-// CHECK-NEXT:  %2 = memref.alloc() : memref<8x64xf32, #npu_task<space hbm>>
+// CHECK-NEXT:  %2 = memref.alloc() : memref<8x64xf32, "hbm">
 // CHECK-NEXT:  npu_task.launch @tanh_0 ins(%1 : {{.*}}) outs(%2 :
 // CHECK-NEXT:  npu_task.launch @add_0 ins(%1, %2 : {{.*}}) outs(%1 :
 // CHECK-NEXT:  npu_task.launch @softmax_0 ins(%1 : {{.*}}) outs(%1 :
-// CHECK-NEXT:  %3 = memref.alloc() : memref<8x64xf32, #npu_task<space host>>
+// CHECK-NEXT:  %3 = memref.alloc() : memref<8x64xf32, "host">
 // CHECK-NEXT:  npu_task.copy %1 to %3 :
 // PLAN:        npu_task.arena_bytes = 2048 : i64, {{.*}}npu_task.io_bytes = 4096 : i64,
 // INPUTS:      npu_task.arena_bytes = 2048 : i64, {{.*}}npu_task.io_bytes = 2048 : i64,
@@ -111,5 +111,5 @@ func.func @main(%c: tensor<8x64xf32>, %r: tensor<1x64xf32>, %n: tensor<i64>) -> 
 }
 // CHECK:       %[[C:.*]] = memref.alloc() {npu_task.io} : memref<8x64xf32,
 // CHECK:       npu_task.launch @append_0 ins(%[[E:.*]], %{{.*}}, %{{.*}} : {{.*}}) outs(%[[E]] :
-// CHECK:       npu_task.copy %[[C]] to %[[A:.*]] : memref<8x64xf32, #npu_task<space hbm>>
+// CHECK:       npu_task.copy %[[C]] to %[[A:.*]] : memref<8x64xf32, "hbm">
 // CHECK-NEXT:  npu_task.launch @append_0 ins(%[[A]], %{{.*}}, %{{.*}} : {{.*}}) outs(%[[A]] :

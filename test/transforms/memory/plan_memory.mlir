@@ -5,31 +5,31 @@
 
 // On one stream: a buffer that is not used any more gives its bytes to the next; inputs and outputs
 // have their own; a buffer that nobody uses is gone; host memory is not planned.
-func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 1 : i64} {
-  %0 = memref.alloc() {npu_task.io} : memref<128xf32, #npu_task<space hbm>>
-  %1 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %2 = memref.alloc() : memref<100xf32, #npu_task<space hbm>>
-  %3 = memref.alloc() : memref<100xf32, #npu_task<space hbm>>
-  %4 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %5 = memref.alloc() {npu_task.io} : memref<4xf32, #npu_task<space hbm>>
-  %w = npu_task.constant #graph.weight<"w"> as memref<130xf32, #npu_task<space hbm>>
-  %h = memref.alloc() : memref<128xf32, #npu_task<space host>>
-  npu_task.copy %x to %0 on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
-  npu_task.copy %0 to %1 on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space hbm>>
-  %v = memref.reinterpret_cast %1 to offset: [28], sizes: [100], strides: [1] : memref<128xf32, #npu_task<space hbm>> to memref<100xf32, strided<[1], offset: 28>, #npu_task<space hbm>>
-  npu_task.copy %v to %2 on 0 : memref<100xf32, strided<[1], offset: 28>, #npu_task<space hbm>> to memref<100xf32, #npu_task<space hbm>>
-  npu_task.copy %0 to %4 on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space hbm>>
-  npu_task.copy %4 to %h on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
+func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 1 : i64} {
+  %0 = memref.alloc() {npu_task.io} : memref<128xf32, "hbm">
+  %1 = memref.alloc() : memref<128xf32, "hbm">
+  %2 = memref.alloc() : memref<100xf32, "hbm">
+  %3 = memref.alloc() : memref<100xf32, "hbm">
+  %4 = memref.alloc() : memref<128xf32, "hbm">
+  %5 = memref.alloc() {npu_task.io} : memref<4xf32, "hbm">
+  %w = npu_task.constant #graph.weight<"w"> as memref<130xf32, "hbm">
+  %h = memref.alloc() : memref<128xf32, "host">
+  npu_task.copy %x to %0 on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
+  npu_task.copy %0 to %1 on 0 : memref<128xf32, "hbm"> to memref<128xf32, "hbm">
+  %v = memref.reinterpret_cast %1 to offset: [28], sizes: [100], strides: [1] : memref<128xf32, "hbm"> to memref<100xf32, strided<[1], offset: 28>, "hbm">
+  npu_task.copy %v to %2 on 0 : memref<100xf32, strided<[1], offset: 28>, "hbm"> to memref<100xf32, "hbm">
+  npu_task.copy %0 to %4 on 0 : memref<128xf32, "hbm"> to memref<128xf32, "hbm">
+  npu_task.copy %4 to %h on 0 : memref<128xf32, "hbm"> to memref<128xf32, "host">
   func.return
 }
 // CHECK:       npu_task.arena_bytes = 1024 : i64, npu_task.lower_bound_bytes = 1024 : i64, npu_task.no_reuse_bytes = 1536 : i64, npu_task.weight_bytes = 1024 : i64, npu_task.io_bytes = 1024 : i64, npu_task.alignment = 512 : i64,
-// CHECK-NEXT:    npu_task.slot "io" 0 : memref<128xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    npu_task.slot "arena" 0 : memref<128xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    npu_task.slot "arena" 512 : memref<100xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    npu_task.slot "arena" 0 : memref<128xf32, #npu_task<space hbm>>
-// CHECK-NEXT:    npu_task.slot "io" 512 : memref<4xf32, #npu_task<space hbm>>
+// CHECK-NEXT:    npu_task.slot "io" 0 : memref<128xf32, "hbm">
+// CHECK-NEXT:    npu_task.slot "arena" 0 : memref<128xf32, "hbm">
+// CHECK-NEXT:    npu_task.slot "arena" 512 : memref<100xf32, "hbm">
+// CHECK-NEXT:    npu_task.slot "arena" 0 : memref<128xf32, "hbm">
+// CHECK-NEXT:    npu_task.slot "io" 512 : memref<4xf32, "hbm">
 // CHECK-NEXT:    npu_task.constant
-// CHECK-NEXT:    memref.alloc() : memref<128xf32, #npu_task<space host>>
+// CHECK-NEXT:    memref.alloc() : memref<128xf32, "host">
 // KEEP:        npu_task.arena_bytes = 1536 : i64, npu_task.lower_bound_bytes = 1024 : i64, npu_task.no_reuse_bytes = 1536 : i64,
 // KEEP:          npu_task.slot "arena" 0 : memref<128xf32,
 // KEEP-NEXT:     npu_task.slot "arena" 512 : memref<100xf32,
@@ -40,11 +40,11 @@ func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task
 
 // Two streams that nothing orders would need bytes of their own; an event makes them share, in the
 // order of the program.
-func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 2 : i64} {
-  %0 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %1 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %0 on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %1 on 1 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 2 : i64} {
+  %0 = memref.alloc() : memref<128xf32, "hbm">
+  %1 = memref.alloc() : memref<128xf32, "hbm">
+  npu_task.copy %x to %0 on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
+  npu_task.copy %x to %1 on 1 : memref<128xf32, "host"> to memref<128xf32, "hbm">
   func.return
 }
 // CHECK:       npu_task.arena_bytes = 512 : i64, npu_task.lower_bound_bytes = 512 : i64,
@@ -59,15 +59,15 @@ func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task
 // -----
 
 // With an event between them they share; one over a third stream orders too.
-func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 3 : i64} {
-  %0 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %1 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %0 on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 3 : i64} {
+  %0 = memref.alloc() : memref<128xf32, "hbm">
+  %1 = memref.alloc() : memref<128xf32, "hbm">
+  npu_task.copy %x to %0 on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
   npu_task.record 0 on 0
   npu_task.wait 0 on 2
   npu_task.record 1 on 2
   npu_task.wait 1 on 1
-  npu_task.copy %x to %1 on 1 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+  npu_task.copy %x to %1 on 1 : memref<128xf32, "host"> to memref<128xf32, "hbm">
   func.return
 }
 // CHECK:       npu_task.arena_bytes = 512 : i64, npu_task.lower_bound_bytes = 512 : i64,
@@ -78,23 +78,23 @@ func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task
 
 // A buffer that a loop's body uses lives through the loop; buffers of the body share with each
 // other and with what is dead outside.
-func.func @main(%n: memref<i64, #npu_task<space hbm>>, %x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 1 : i64} {
-  %a = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %b = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %a on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
-  npu_task.copy %a to %b on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space hbm>>
-  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> order [] stacked [] {
-  ^bb0(%i: memref<i64, #npu_task<space hbm>>, %go: memref<i1, #npu_task<space hbm>>):
-    %d = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-    %e = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-    %f = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-    npu_task.copy %b to %d on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space hbm>>
-    npu_task.copy %d to %e on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space hbm>>
-    npu_task.copy %e to %f on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space hbm>>
-    npu_task.yield %go : memref<i1, #npu_task<space hbm>>
+func.func @main(%n: memref<i64, "hbm">, %x: memref<128xf32, "host">) attributes {npu_task.streams = 1 : i64} {
+  %a = memref.alloc() : memref<128xf32, "hbm">
+  %b = memref.alloc() : memref<128xf32, "hbm">
+  %c = memref.alloc() : memref<128xf32, "hbm">
+  npu_task.copy %x to %a on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
+  npu_task.copy %a to %b on 0 : memref<128xf32, "hbm"> to memref<128xf32, "hbm">
+  npu_task.loop trip %n : memref<i64, "hbm"> order [] stacked [] {
+  ^bb0(%i: memref<i64, "hbm">, %go: memref<i1, "hbm">):
+    %d = memref.alloc() : memref<128xf32, "hbm">
+    %e = memref.alloc() : memref<128xf32, "hbm">
+    %f = memref.alloc() : memref<128xf32, "hbm">
+    npu_task.copy %b to %d on 0 : memref<128xf32, "hbm"> to memref<128xf32, "hbm">
+    npu_task.copy %d to %e on 0 : memref<128xf32, "hbm"> to memref<128xf32, "hbm">
+    npu_task.copy %e to %f on 0 : memref<128xf32, "hbm"> to memref<128xf32, "hbm">
+    npu_task.yield %go : memref<i1, "hbm">
   }
-  npu_task.copy %x to %c on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+  npu_task.copy %x to %c on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
   func.return
 }
 // CHECK:       npu_task.arena_bytes = 1536 : i64, npu_task.lower_bound_bytes = 1536 : i64,
@@ -109,21 +109,21 @@ func.func @main(%n: memref<i64, #npu_task<space hbm>>, %x: memref<128xf32, #npu_
 // -----
 
 // Branches share bytes with each other; what they write for later is apart from both.
-func.func @main(%p: memref<i1, #npu_task<space hbm>>, %x: memref<128xf32, #npu_task<space host>>) -> memref<128xf32, #npu_task<space host>> attributes {npu_task.streams = 2 : i64} {
-  %y = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  npu_task.if %p : memref<i1, #npu_task<space hbm>> outs(%y : memref<128xf32, #npu_task<space hbm>>) order [1] {
-    %a = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-    npu_task.copy %x to %a on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
-    npu_task.yield %a : memref<128xf32, #npu_task<space hbm>>
+func.func @main(%p: memref<i1, "hbm">, %x: memref<128xf32, "host">) -> memref<128xf32, "host"> attributes {npu_task.streams = 2 : i64} {
+  %y = memref.alloc() : memref<128xf32, "hbm">
+  npu_task.if %p : memref<i1, "hbm"> outs(%y : memref<128xf32, "hbm">) order [1] {
+    %a = memref.alloc() : memref<128xf32, "hbm">
+    npu_task.copy %x to %a on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
+    npu_task.yield %a : memref<128xf32, "hbm">
   } else {
-    %b = memref.alloc() : memref<256xf32, #npu_task<space hbm>>
-    %v = memref.reinterpret_cast %b to offset: [0], sizes: [128], strides: [1] : memref<256xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space hbm>>
-    npu_task.copy %x to %v on 1 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
-    npu_task.yield %v : memref<128xf32, #npu_task<space hbm>>
+    %b = memref.alloc() : memref<256xf32, "hbm">
+    %v = memref.reinterpret_cast %b to offset: [0], sizes: [128], strides: [1] : memref<256xf32, "hbm"> to memref<128xf32, "hbm">
+    npu_task.copy %x to %v on 1 : memref<128xf32, "host"> to memref<128xf32, "hbm">
+    npu_task.yield %v : memref<128xf32, "hbm">
   }
-  %h = memref.alloc() : memref<128xf32, #npu_task<space host>>
-  npu_task.copy %y to %h on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
-  func.return %h : memref<128xf32, #npu_task<space host>>
+  %h = memref.alloc() : memref<128xf32, "host">
+  npu_task.copy %y to %h on 0 : memref<128xf32, "hbm"> to memref<128xf32, "host">
+  func.return %h : memref<128xf32, "host">
 }
 // CHECK:       npu_task.arena_bytes = 1536 : i64, npu_task.lower_bound_bytes = 1536 : i64,
 // CHECK-NEXT:    %y = npu_task.slot "arena" 0 :
@@ -133,10 +133,10 @@ func.func @main(%p: memref<i1, #npu_task<space hbm>>, %x: memref<128xf32, #npu_t
 // -----
 
 // What the device allocates as it runs is not planned.
-func.func @main(%x: memref<?xf32, #npu_task<space host>>) -> memref<?xf32, #npu_task<space host>> attributes {npu_task.streams = 1 : i64} {
-  %0 = npu_task.transfer %x on 0 : memref<?xf32, #npu_task<space host>> to memref<?xf32, #npu_task<space hbm>>
-  %1 = npu_task.transfer %0 on 0 : memref<?xf32, #npu_task<space hbm>> to memref<?xf32, #npu_task<space host>>
-  func.return %1 : memref<?xf32, #npu_task<space host>>
+func.func @main(%x: memref<?xf32, "host">) -> memref<?xf32, "host"> attributes {npu_task.streams = 1 : i64} {
+  %0 = npu_task.transfer %x on 0 : memref<?xf32, "host"> to memref<?xf32, "hbm">
+  %1 = npu_task.transfer %0 on 0 : memref<?xf32, "hbm"> to memref<?xf32, "host">
+  func.return %1 : memref<?xf32, "host">
 }
 // CHECK:       npu_task.arena_bytes = 0 : i64, npu_task.lower_bound_bytes = 0 : i64, npu_task.no_reuse_bytes = 0 : i64, npu_task.weight_bytes = 0 : i64, npu_task.io_bytes = 0 : i64,
 // CHECK-NEXT:    npu_task.transfer

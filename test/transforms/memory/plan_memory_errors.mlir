@@ -10,10 +10,10 @@ func.func @main() {
 
 // -----
 
-func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 1 : i64} {
-  %0 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 1 : i64} {
+  %0 = memref.alloc() : memref<128xf32, "hbm">
   // expected-error@+1 {{npu_task.copy is on no stream; run assign-streams first}}
-  npu_task.copy %x to %0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+  npu_task.copy %x to %0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
   func.return
 }
 
@@ -32,16 +32,16 @@ func.func @main() attributes {npu_task.streams = 1 : i64} {
 // expected-note-re@unknown {{1600 bytes (400xf32): made by copy {{.*}}, last used by copy {{.*}}}}
 // expected-note-re@unknown {{800 bytes (200xf32): made by copy {{.*}}, last used by copy {{.*}}}}
 // expected-error@+1 {{the program needs 4608 bytes (arena 3072, weights 512, inputs and outputs 1024), tiny has 4096; use smaller shapes, or a target with more memory}}
-func.func @main(%x: memref<200xf32, #npu_task<space host>>, %z: memref<400xf32, #npu_task<space host>>) attributes {npu_task.streams = 1 : i64} {
-  %w = npu_task.constant #graph.weight<"w"> as memref<4xf32, #npu_task<space hbm>>
-  %0 = memref.alloc() {npu_task.io} : memref<200xf32, #npu_task<space hbm>>
-  %1 = memref.alloc() : memref<200xf32, #npu_task<space hbm>>
-  %2 = memref.alloc() : memref<400xf32, #npu_task<space hbm>>
-  %3 = memref.alloc() : memref<200xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %0 on 0 : memref<200xf32, #npu_task<space host>> to memref<200xf32, #npu_task<space hbm>>
-  npu_task.copy %0 to %1 on 0 : memref<200xf32, #npu_task<space hbm>> to memref<200xf32, #npu_task<space hbm>>
-  npu_task.copy %z to %2 on 0 : memref<400xf32, #npu_task<space host>> to memref<400xf32, #npu_task<space hbm>>
-  npu_task.copy %1 to %0 on 0 : memref<200xf32, #npu_task<space hbm>> to memref<200xf32, #npu_task<space hbm>>
-  npu_task.copy %0 to %3 on 0 : memref<200xf32, #npu_task<space hbm>> to memref<200xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<200xf32, "host">, %z: memref<400xf32, "host">) attributes {npu_task.streams = 1 : i64} {
+  %w = npu_task.constant #graph.weight<"w"> as memref<4xf32, "hbm">
+  %0 = memref.alloc() {npu_task.io} : memref<200xf32, "hbm">
+  %1 = memref.alloc() : memref<200xf32, "hbm">
+  %2 = memref.alloc() : memref<400xf32, "hbm">
+  %3 = memref.alloc() : memref<200xf32, "hbm">
+  npu_task.copy %x to %0 on 0 : memref<200xf32, "host"> to memref<200xf32, "hbm">
+  npu_task.copy %0 to %1 on 0 : memref<200xf32, "hbm"> to memref<200xf32, "hbm">
+  npu_task.copy %z to %2 on 0 : memref<400xf32, "host"> to memref<400xf32, "hbm">
+  npu_task.copy %1 to %0 on 0 : memref<200xf32, "hbm"> to memref<200xf32, "hbm">
+  npu_task.copy %0 to %3 on 0 : memref<200xf32, "hbm"> to memref<200xf32, "hbm">
   func.return
 }

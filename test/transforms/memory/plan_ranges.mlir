@@ -15,14 +15,14 @@ npu_task.kernel @exp_0 on vector {
   npu_task.return %0 : tensor<?x64xf32>
 }
 func.func @main(
-    %x: memref<?x64xf32, #npu_task<space host>> {graph.name = "x", graph.dims = ["batch", ""]},
-    %z: memref<?x64xf32, #npu_task<space host>> {graph.name = "z", graph.dims = ["rows", ""]})
+    %x: memref<?x64xf32, "host"> {graph.name = "x", graph.dims = ["batch", ""]},
+    %z: memref<?x64xf32, "host"> {graph.name = "z", graph.dims = ["rows", ""]})
     attributes {graph.dim_ranges = {batch = array<i64: 1, 8>, rows = array<i64: 1, -1>},
                 npu_task.streams = 1 : i64, npu_task.alignment = 512 : i64} {
-  %0 = npu_task.transfer %x on 0 : memref<?x64xf32, #npu_task<space host>> to memref<?x64xf32, #npu_task<space hbm>>
-  %1 = npu_task.launch @exp_0 on 0 ins(%0 : memref<?x64xf32, #npu_task<space hbm>>) -> memref<?x64xf32, #npu_task<space hbm>>
-  %2 = npu_task.launch @exp_0 on 0 ins(%1 : memref<?x64xf32, #npu_task<space hbm>>) -> memref<?x64xf32, #npu_task<space hbm>>
-  %3 = npu_task.transfer %z on 0 : memref<?x64xf32, #npu_task<space host>> to memref<?x64xf32, #npu_task<space hbm>>
+  %0 = npu_task.transfer %x on 0 : memref<?x64xf32, "host"> to memref<?x64xf32, "hbm">
+  %1 = npu_task.launch @exp_0 on 0 ins(%0 : memref<?x64xf32, "hbm">) -> memref<?x64xf32, "hbm">
+  %2 = npu_task.launch @exp_0 on 0 ins(%1 : memref<?x64xf32, "hbm">) -> memref<?x64xf32, "hbm">
+  %3 = npu_task.transfer %z on 0 : memref<?x64xf32, "host"> to memref<?x64xf32, "hbm">
   func.return
 }
 
@@ -33,9 +33,9 @@ func.func @main(
 // CHECK-LABEL: func.func @main(%y
 // CHECK-NOT:   npu_task.offsets
 // CHECK:       func.return
-func.func @main(%y: memref<?x64xf32, #npu_task<space host>> {graph.name = "y", graph.dims = ["batch", ""]})
+func.func @main(%y: memref<?x64xf32, "host"> {graph.name = "y", graph.dims = ["batch", ""]})
     attributes {npu_task.streams = 1 : i64, npu_task.alignment = 512 : i64} {
-  %0 = npu_task.transfer %y on 0 : memref<?x64xf32, #npu_task<space host>> to memref<?x64xf32, #npu_task<space hbm>>
+  %0 = npu_task.transfer %y on 0 : memref<?x64xf32, "host"> to memref<?x64xf32, "hbm">
   func.return
 }
 
@@ -46,9 +46,9 @@ func.func @main(%y: memref<?x64xf32, #npu_task<space host>> {graph.name = "y", g
 // CHECK-LABEL: func.func @main(%y
 // CHECK-NOT:   npu_task.offsets
 // CHECK:       func.return
-func.func @main(%y: memref<?x64xf32, #npu_task<space host>> {graph.name = "y", graph.dims = ["batch", ""]})
+func.func @main(%y: memref<?x64xf32, "host"> {graph.name = "y", graph.dims = ["batch", ""]})
     attributes {graph.dim_ranges = {batch = array<i64: 1, 300000000>},
                 npu_task.streams = 1 : i64, npu_task.alignment = 512 : i64} {
-  %0 = npu_task.transfer %y on 0 : memref<?x64xf32, #npu_task<space host>> to memref<?x64xf32, #npu_task<space hbm>>
+  %0 = npu_task.transfer %y on 0 : memref<?x64xf32, "host"> to memref<?x64xf32, "hbm">
   func.return
 }

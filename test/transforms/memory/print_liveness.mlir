@@ -7,19 +7,19 @@ npu_task.kernel @neg on vector {
   %1 = graph.neg %0 : (tensor<128xf32>) -> tensor<128xf32>
   npu_task.return %1 : tensor<128xf32>
 }
-func.func @main(%x: memref<128xf32, #npu_task<space host>>, %p: memref<i1, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
-  %first = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %1 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %last = memref.alloc() : memref<300xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %first on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<128xf32, "host">, %p: memref<i1, "hbm">) attributes {npu_task.streams = 2 : i64} {
+  %first = memref.alloc() : memref<128xf32, "hbm">
+  %1 = memref.alloc() : memref<128xf32, "hbm">
+  %last = memref.alloc() : memref<300xf32, "hbm">
+  npu_task.copy %x to %first on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
   npu_task.record 0 on 0
   npu_task.wait 0 on 1
-  npu_task.launch @neg on 1 ins(%first : memref<128xf32, #npu_task<space hbm>>) outs(%1 : memref<128xf32, #npu_task<space hbm>>)
-  %v = memref.reinterpret_cast %last to offset: [0], sizes: [128], strides: [1] : memref<300xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space hbm>>
-  npu_task.if %p : memref<i1, #npu_task<space hbm>> outs(%v : memref<128xf32, #npu_task<space hbm>>) order [1] {
-    npu_task.yield %1 : memref<128xf32, #npu_task<space hbm>>
+  npu_task.launch @neg on 1 ins(%first : memref<128xf32, "hbm">) outs(%1 : memref<128xf32, "hbm">)
+  %v = memref.reinterpret_cast %last to offset: [0], sizes: [128], strides: [1] : memref<300xf32, "hbm"> to memref<128xf32, "hbm">
+  npu_task.if %p : memref<i1, "hbm"> outs(%v : memref<128xf32, "hbm">) order [1] {
+    npu_task.yield %1 : memref<128xf32, "hbm">
   } else {
-    npu_task.yield %1 : memref<128xf32, #npu_task<space hbm>>
+    npu_task.yield %1 : memref<128xf32, "hbm">
   }
   func.return
 }

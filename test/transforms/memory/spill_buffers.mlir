@@ -9,12 +9,12 @@
 
 // CHECK:      attributes {npu_task.spilled_bytes = 512 : i64}
 // CHECK:      npu_task.launch @neg ins(%0 : {{.*}}) outs(%a :
-// CHECK-NEXT: %[[HOST:.*]] = memref.alloc() : memref<128xf32, #npu_task<space host>>
+// CHECK-NEXT: %[[HOST:.*]] = memref.alloc() : memref<128xf32, "host">
 // CHECK-NEXT: npu_task.copy %a to %[[HOST]] :
 // CHECK-NEXT: npu_task.launch @neg {{.*}} outs(%b :
 // CHECK-NEXT: npu_task.launch @add {{.*}} outs(%c :
 // CHECK-NEXT: npu_task.launch @add {{.*}} outs(%d :
-// CHECK-NEXT: %[[BACK:.*]] = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
+// CHECK-NEXT: %[[BACK:.*]] = memref.alloc() : memref<128xf32, "hbm">
 // CHECK-NEXT: npu_task.copy %[[HOST]] to %[[BACK]] :
 // CHECK-NEXT: npu_task.launch @neg ins(%d :
 // CHECK:      npu_task.launch @add ins(%[[BACK]], %f :
@@ -39,24 +39,24 @@ npu_task.kernel @add on vector {
   %2 = graph.add %0, %1 : (tensor<128xf32>, tensor<128xf32>) -> tensor<128xf32>
   npu_task.return %2 : tensor<128xf32>
 }
-func.func @main(%x: memref<128xf32, #npu_task<space host>>) -> memref<128xf32, #npu_task<space host>> {
-  %0 = memref.alloc() {npu_task.io} : memref<128xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
-  %a = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %b = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %d = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %e = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %f = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  %g = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
-  npu_task.launch @neg ins(%0 : memref<128xf32, #npu_task<space hbm>>) outs(%a : memref<128xf32, #npu_task<space hbm>>)
-  npu_task.launch @neg ins(%0 : memref<128xf32, #npu_task<space hbm>>) outs(%b : memref<128xf32, #npu_task<space hbm>>)
-  npu_task.launch @add ins(%b, %0 : memref<128xf32, #npu_task<space hbm>>, memref<128xf32, #npu_task<space hbm>>) outs(%c : memref<128xf32, #npu_task<space hbm>>)
-  npu_task.launch @add ins(%b, %c : memref<128xf32, #npu_task<space hbm>>, memref<128xf32, #npu_task<space hbm>>) outs(%d : memref<128xf32, #npu_task<space hbm>>)
-  npu_task.launch @neg ins(%d : memref<128xf32, #npu_task<space hbm>>) outs(%e : memref<128xf32, #npu_task<space hbm>>)
-  npu_task.launch @neg ins(%e : memref<128xf32, #npu_task<space hbm>>) outs(%f : memref<128xf32, #npu_task<space hbm>>)
-  npu_task.launch @add ins(%a, %f : memref<128xf32, #npu_task<space hbm>>, memref<128xf32, #npu_task<space hbm>>) outs(%g : memref<128xf32, #npu_task<space hbm>>)
-  %r = memref.alloc() : memref<128xf32, #npu_task<space host>>
-  npu_task.copy %g to %r : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
-  func.return %r : memref<128xf32, #npu_task<space host>>
+func.func @main(%x: memref<128xf32, "host">) -> memref<128xf32, "host"> {
+  %0 = memref.alloc() {npu_task.io} : memref<128xf32, "hbm">
+  npu_task.copy %x to %0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
+  %a = memref.alloc() : memref<128xf32, "hbm">
+  %b = memref.alloc() : memref<128xf32, "hbm">
+  %c = memref.alloc() : memref<128xf32, "hbm">
+  %d = memref.alloc() : memref<128xf32, "hbm">
+  %e = memref.alloc() : memref<128xf32, "hbm">
+  %f = memref.alloc() : memref<128xf32, "hbm">
+  %g = memref.alloc() : memref<128xf32, "hbm">
+  npu_task.launch @neg ins(%0 : memref<128xf32, "hbm">) outs(%a : memref<128xf32, "hbm">)
+  npu_task.launch @neg ins(%0 : memref<128xf32, "hbm">) outs(%b : memref<128xf32, "hbm">)
+  npu_task.launch @add ins(%b, %0 : memref<128xf32, "hbm">, memref<128xf32, "hbm">) outs(%c : memref<128xf32, "hbm">)
+  npu_task.launch @add ins(%b, %c : memref<128xf32, "hbm">, memref<128xf32, "hbm">) outs(%d : memref<128xf32, "hbm">)
+  npu_task.launch @neg ins(%d : memref<128xf32, "hbm">) outs(%e : memref<128xf32, "hbm">)
+  npu_task.launch @neg ins(%e : memref<128xf32, "hbm">) outs(%f : memref<128xf32, "hbm">)
+  npu_task.launch @add ins(%a, %f : memref<128xf32, "hbm">, memref<128xf32, "hbm">) outs(%g : memref<128xf32, "hbm">)
+  %r = memref.alloc() : memref<128xf32, "host">
+  npu_task.copy %g to %r : memref<128xf32, "hbm"> to memref<128xf32, "host">
+  func.return %r : memref<128xf32, "host">
 }

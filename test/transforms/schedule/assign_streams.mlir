@@ -18,21 +18,21 @@ npu_task.kernel @shape_of_0 on host {
   %1 = graph.shape_of %0 : tensor<4x4xf32> -> tensor<2xi64>
   npu_task.return %1 : tensor<2xi64>
 }
-func.func @main(%x: memref<4x4xf32, #npu_task<space host>>) -> memref<4x4xf32, #npu_task<space host>> {
-  %0 = memref.alloc() {npu_task.io} : memref<4x4xf32, #npu_task<space hbm>>
-  %1 = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %2 = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %3 = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  %4 = memref.alloc() : memref<2xi64, #npu_task<space hbm>>
-  %5 = memref.alloc() : memref<4x4xf32, #npu_task<space host>>
-  npu_task.copy %x to %0 : memref<4x4xf32, #npu_task<space host>> to memref<4x4xf32, #npu_task<space hbm>>
-  npu_task.launch @matmul_0 ins(%0 : memref<4x4xf32, #npu_task<space hbm>>) outs(%1 : memref<4x4xf32, #npu_task<space hbm>>)
-  npu_task.launch @neg_0 ins(%1 : memref<4x4xf32, #npu_task<space hbm>>) outs(%2 : memref<4x4xf32, #npu_task<space hbm>>)
-  npu_task.launch @neg_0 ins(%0 : memref<4x4xf32, #npu_task<space hbm>>) outs(%3 : memref<4x4xf32, #npu_task<space hbm>>)
-  npu_task.launch @shape_of_0 ins(%0 : memref<4x4xf32, #npu_task<space hbm>>) outs(%4 : memref<2xi64, #npu_task<space hbm>>)
-  npu_task.copy %2 to %1 : memref<4x4xf32, #npu_task<space hbm>> to memref<4x4xf32, #npu_task<space hbm>>
-  npu_task.copy %1 to %5 : memref<4x4xf32, #npu_task<space hbm>> to memref<4x4xf32, #npu_task<space host>>
-  func.return %5 : memref<4x4xf32, #npu_task<space host>>
+func.func @main(%x: memref<4x4xf32, "host">) -> memref<4x4xf32, "host"> {
+  %0 = memref.alloc() {npu_task.io} : memref<4x4xf32, "hbm">
+  %1 = memref.alloc() : memref<4x4xf32, "hbm">
+  %2 = memref.alloc() : memref<4x4xf32, "hbm">
+  %3 = memref.alloc() : memref<4x4xf32, "hbm">
+  %4 = memref.alloc() : memref<2xi64, "hbm">
+  %5 = memref.alloc() : memref<4x4xf32, "host">
+  npu_task.copy %x to %0 : memref<4x4xf32, "host"> to memref<4x4xf32, "hbm">
+  npu_task.launch @matmul_0 ins(%0 : memref<4x4xf32, "hbm">) outs(%1 : memref<4x4xf32, "hbm">)
+  npu_task.launch @neg_0 ins(%1 : memref<4x4xf32, "hbm">) outs(%2 : memref<4x4xf32, "hbm">)
+  npu_task.launch @neg_0 ins(%0 : memref<4x4xf32, "hbm">) outs(%3 : memref<4x4xf32, "hbm">)
+  npu_task.launch @shape_of_0 ins(%0 : memref<4x4xf32, "hbm">) outs(%4 : memref<2xi64, "hbm">)
+  npu_task.copy %2 to %1 : memref<4x4xf32, "hbm"> to memref<4x4xf32, "hbm">
+  npu_task.copy %1 to %5 : memref<4x4xf32, "hbm"> to memref<4x4xf32, "host">
+  func.return %5 : memref<4x4xf32, "host">
 }
 // CHECK:       func.func @main({{.*}} attributes {npu_task.streams = 5 : i64, npu_task.events = 2 : i64} {
 // CHECK:         npu_task.copy %x to %0 on 2 :
@@ -71,15 +71,15 @@ npu_task.kernel @neg_0 on vector {
   %1 = graph.neg %0 : (tensor<4x2xf32>) -> tensor<4x2xf32>
   npu_task.return %1 : tensor<4x2xf32>
 }
-func.func @main(%x: memref<4x2xf32, #npu_task<space hbm>>) {
-  %0 = memref.alloc() : memref<4x2xf32, #npu_task<space hbm>>
-  %1 = memref.alloc() : memref<2x2xf32, #npu_task<space hbm>>
-  %2 = memref.alloc() : memref<4x2xf32, #npu_task<space hbm>>
-  npu_task.launch @neg_0 ins(%x : memref<4x2xf32, #npu_task<space hbm>>) outs(%0 : memref<4x2xf32, #npu_task<space hbm>>)
-  %v = memref.reinterpret_cast %0 to offset: [4], sizes: [2, 2], strides: [2, 1] : memref<4x2xf32, #npu_task<space hbm>> to memref<2x2xf32, strided<[2, 1], offset: 4>, #npu_task<space hbm>>
-  npu_task.launch @matmul_0 ins(%v : memref<2x2xf32, strided<[2, 1], offset: 4>, #npu_task<space hbm>>) outs(%1 : memref<2x2xf32, #npu_task<space hbm>>)
-  npu_task.launch @neg_0 ins(%0 : memref<4x2xf32, #npu_task<space hbm>>) outs(%2 : memref<4x2xf32, #npu_task<space hbm>>)
-  npu_task.launch @neg_0 ins(%x : memref<4x2xf32, #npu_task<space hbm>>) outs(%0 : memref<4x2xf32, #npu_task<space hbm>>)
+func.func @main(%x: memref<4x2xf32, "hbm">) {
+  %0 = memref.alloc() : memref<4x2xf32, "hbm">
+  %1 = memref.alloc() : memref<2x2xf32, "hbm">
+  %2 = memref.alloc() : memref<4x2xf32, "hbm">
+  npu_task.launch @neg_0 ins(%x : memref<4x2xf32, "hbm">) outs(%0 : memref<4x2xf32, "hbm">)
+  %v = memref.reinterpret_cast %0 to offset: [4], sizes: [2, 2], strides: [2, 1] : memref<4x2xf32, "hbm"> to memref<2x2xf32, strided<[2, 1], offset: 4>, "hbm">
+  npu_task.launch @matmul_0 ins(%v : memref<2x2xf32, strided<[2, 1], offset: 4>, "hbm">) outs(%1 : memref<2x2xf32, "hbm">)
+  npu_task.launch @neg_0 ins(%0 : memref<4x2xf32, "hbm">) outs(%2 : memref<4x2xf32, "hbm">)
+  npu_task.launch @neg_0 ins(%x : memref<4x2xf32, "hbm">) outs(%0 : memref<4x2xf32, "hbm">)
   func.return
 }
 // CHECK:         npu_task.launch @neg_0 on 1 ins
@@ -105,25 +105,25 @@ npu_task.kernel @neg_0 on vector {
   %1 = graph.neg %0 : (tensor<2x2xf32>) -> tensor<2x2xf32>
   npu_task.return %1 : tensor<2x2xf32>
 }
-func.func @main(%x: memref<2x2xf32, #npu_task<space hbm>>, %c: memref<i1, #npu_task<space hbm>>) {
-  %0 = memref.alloc() : memref<2x2xf32, #npu_task<space hbm>>
-  %1 = memref.alloc() : memref<2x2xf32, #npu_task<space hbm>>
-  npu_task.launch @matmul_0 ins(%x : memref<2x2xf32, #npu_task<space hbm>>) outs(%0 : memref<2x2xf32, #npu_task<space hbm>>)
-  npu_task.if %c : memref<i1, #npu_task<space hbm>> outs(%1 : memref<2x2xf32, #npu_task<space hbm>>) order [1] {
-    npu_task.launch @neg_0 ins(%0 : memref<2x2xf32, #npu_task<space hbm>>) outs(%1 : memref<2x2xf32, #npu_task<space hbm>>)
-    npu_task.yield %1 : memref<2x2xf32, #npu_task<space hbm>>
+func.func @main(%x: memref<2x2xf32, "hbm">, %c: memref<i1, "hbm">) {
+  %0 = memref.alloc() : memref<2x2xf32, "hbm">
+  %1 = memref.alloc() : memref<2x2xf32, "hbm">
+  npu_task.launch @matmul_0 ins(%x : memref<2x2xf32, "hbm">) outs(%0 : memref<2x2xf32, "hbm">)
+  npu_task.if %c : memref<i1, "hbm"> outs(%1 : memref<2x2xf32, "hbm">) order [1] {
+    npu_task.launch @neg_0 ins(%0 : memref<2x2xf32, "hbm">) outs(%1 : memref<2x2xf32, "hbm">)
+    npu_task.yield %1 : memref<2x2xf32, "hbm">
   } else {
-    npu_task.yield %0 : memref<2x2xf32, #npu_task<space hbm>>
+    npu_task.yield %0 : memref<2x2xf32, "hbm">
   }
-  npu_task.loop while %c : memref<i1, #npu_task<space hbm>> carried(%1 : memref<2x2xf32, #npu_task<space hbm>>) order [1] stacked [] {
-  ^bb0(%i: memref<i64, #npu_task<space hbm>>, %go: memref<i1, #npu_task<space hbm>>, %y: memref<2x2xf32, #npu_task<space hbm>>):
-    %2 = memref.alloc() : memref<2x2xf32, #npu_task<space hbm>>
-    npu_task.launch @neg_0 ins(%y : memref<2x2xf32, #npu_task<space hbm>>) outs(%2 : memref<2x2xf32, #npu_task<space hbm>>)
-    npu_task.launch @matmul_0 ins(%2 : memref<2x2xf32, #npu_task<space hbm>>) outs(%1 : memref<2x2xf32, #npu_task<space hbm>>)
-    npu_task.launch @neg_0 ins(%y : memref<2x2xf32, #npu_task<space hbm>>) outs(%2 : memref<2x2xf32, #npu_task<space hbm>>)
-    npu_task.yield %go, %2 : memref<i1, #npu_task<space hbm>>, memref<2x2xf32, #npu_task<space hbm>>
+  npu_task.loop while %c : memref<i1, "hbm"> carried(%1 : memref<2x2xf32, "hbm">) order [1] stacked [] {
+  ^bb0(%i: memref<i64, "hbm">, %go: memref<i1, "hbm">, %y: memref<2x2xf32, "hbm">):
+    %2 = memref.alloc() : memref<2x2xf32, "hbm">
+    npu_task.launch @neg_0 ins(%y : memref<2x2xf32, "hbm">) outs(%2 : memref<2x2xf32, "hbm">)
+    npu_task.launch @matmul_0 ins(%2 : memref<2x2xf32, "hbm">) outs(%1 : memref<2x2xf32, "hbm">)
+    npu_task.launch @neg_0 ins(%y : memref<2x2xf32, "hbm">) outs(%2 : memref<2x2xf32, "hbm">)
+    npu_task.yield %go, %2 : memref<i1, "hbm">, memref<2x2xf32, "hbm">
   }
-  npu_task.launch @matmul_0 ins(%1 : memref<2x2xf32, #npu_task<space hbm>>) outs(%0 : memref<2x2xf32, #npu_task<space hbm>>)
+  npu_task.launch @matmul_0 ins(%1 : memref<2x2xf32, "hbm">) outs(%0 : memref<2x2xf32, "hbm">)
   func.return
 }
 // CHECK:       func.func @main({{.*}} npu_task.events = 1 : i64}
@@ -151,12 +151,12 @@ npu_task.kernel @add_0 on vector {
   %2 = graph.add %0, %1 : (tensor<?xf32>, tensor<1xf32>) -> tensor<?xf32>
   npu_task.return %2 : tensor<?xf32>
 }
-func.func @main(%x: memref<?xf32, #npu_task<space host>>) -> memref<?xf32, #npu_task<space host>> {
-  %0 = npu_task.transfer %x : memref<?xf32, #npu_task<space host>> to memref<?xf32, #npu_task<space hbm>>
-  %w = npu_task.constant #graph.weight<"w"> as memref<1xf32, #npu_task<space hbm>>
-  %1 = npu_task.launch @add_0 ins(%0, %w : memref<?xf32, #npu_task<space hbm>>, memref<1xf32, #npu_task<space hbm>>) -> memref<?xf32, #npu_task<space hbm>>
-  %2 = npu_task.transfer %1 : memref<?xf32, #npu_task<space hbm>> to memref<?xf32, #npu_task<space host>>
-  func.return %2 : memref<?xf32, #npu_task<space host>>
+func.func @main(%x: memref<?xf32, "host">) -> memref<?xf32, "host"> {
+  %0 = npu_task.transfer %x : memref<?xf32, "host"> to memref<?xf32, "hbm">
+  %w = npu_task.constant #graph.weight<"w"> as memref<1xf32, "hbm">
+  %1 = npu_task.launch @add_0 ins(%0, %w : memref<?xf32, "hbm">, memref<1xf32, "hbm">) -> memref<?xf32, "hbm">
+  %2 = npu_task.transfer %1 : memref<?xf32, "hbm"> to memref<?xf32, "host">
+  func.return %2 : memref<?xf32, "host">
 }
 // CHECK:         npu_task.transfer %x on 2 :
 // CHECK-NEXT:    npu_task.record 0 on 2{{$}}

@@ -21,14 +21,14 @@ npu_task.kernel @neg_0 on vector {
   %1 = graph.neg %0 : (tensor<4xf32>) -> tensor<4xf32>
   npu_task.return %1 : tensor<4xf32>
 }
-func.func @main(%x: memref<4xf32, #npu_task<space host>>, %y: memref<4xf32, #npu_task<space host>>, %z: memref<4xf32, #npu_task<space host>>) {
-  %0 = memref.alloc() : memref<4xf32, #npu_task<space hbm>>
-  %1 = memref.alloc() : memref<4xf32, #npu_task<space hbm>>
-  %2 = memref.alloc() : memref<4xf32, #npu_task<space hbm>>
-  npu_task.copy %x to %0 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
-  npu_task.launch @neg_0 ins(%0 : memref<4xf32, #npu_task<space hbm>>) outs(%2 : memref<4xf32, #npu_task<space hbm>>)
-  npu_task.copy %y to %1 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
-  npu_task.launch @neg_0 ins(%1 : memref<4xf32, #npu_task<space hbm>>) outs(%2 : memref<4xf32, #npu_task<space hbm>>)
-  npu_task.copy %2 to %z : memref<4xf32, #npu_task<space hbm>> to memref<4xf32, #npu_task<space host>>
+func.func @main(%x: memref<4xf32, "host">, %y: memref<4xf32, "host">, %z: memref<4xf32, "host">) {
+  %0 = memref.alloc() : memref<4xf32, "hbm">
+  %1 = memref.alloc() : memref<4xf32, "hbm">
+  %2 = memref.alloc() : memref<4xf32, "hbm">
+  npu_task.copy %x to %0 : memref<4xf32, "host"> to memref<4xf32, "hbm">
+  npu_task.launch @neg_0 ins(%0 : memref<4xf32, "hbm">) outs(%2 : memref<4xf32, "hbm">)
+  npu_task.copy %y to %1 : memref<4xf32, "host"> to memref<4xf32, "hbm">
+  npu_task.launch @neg_0 ins(%1 : memref<4xf32, "hbm">) outs(%2 : memref<4xf32, "hbm">)
+  npu_task.copy %2 to %z : memref<4xf32, "hbm"> to memref<4xf32, "host">
   func.return
 }

@@ -18,22 +18,22 @@ npu_task.kernel @add on vector tiling <[4096] blocks 48 buffers 2> {
   %2 = graph.add %0, %1 : (tensor<2048x2048xf16>, tensor<2048x2048xf16>) -> tensor<2048x2048xf16>
   npu_task.return %2 : tensor<2048x2048xf16>
 }
-func.func @main(%x: memref<2048x2048xf16, #npu_task<space hbm>>) -> (memref<2048x2048xf16, #npu_task<space host>>, memref<2048x2048xf16, #npu_task<space host>>) {
-  %a = memref.alloc() : memref<2048x2048xf16, #npu_task<space hbm>>
-  %b = memref.alloc() {npu_task.io} : memref<2048x2048xf16, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<2048x2048xf16, #npu_task<space hbm>>
-  %d = memref.alloc() : memref<2048x2048xf16, #npu_task<space hbm>>
-  %e = memref.alloc() {npu_task.io} : memref<2048x2048xf16, #npu_task<space hbm>>
-  npu_task.launch @matmul ins(%x : memref<2048x2048xf16, #npu_task<space hbm>>) outs(%a : memref<2048x2048xf16, #npu_task<space hbm>>)
-  npu_task.launch @exp ins(%a : memref<2048x2048xf16, #npu_task<space hbm>>) outs(%b : memref<2048x2048xf16, #npu_task<space hbm>>)
-  npu_task.launch @matmul ins(%x : memref<2048x2048xf16, #npu_task<space hbm>>) outs(%c : memref<2048x2048xf16, #npu_task<space hbm>>)
-  npu_task.launch @exp ins(%c : memref<2048x2048xf16, #npu_task<space hbm>>) outs(%d : memref<2048x2048xf16, #npu_task<space hbm>>)
-  npu_task.launch @add ins(%b, %d : memref<2048x2048xf16, #npu_task<space hbm>>, memref<2048x2048xf16, #npu_task<space hbm>>) outs(%e : memref<2048x2048xf16, #npu_task<space hbm>>)
-  %f = memref.alloc() : memref<2048x2048xf16, #npu_task<space host>>
-  npu_task.copy %e to %f : memref<2048x2048xf16, #npu_task<space hbm>> to memref<2048x2048xf16, #npu_task<space host>>
-  %g = memref.alloc() : memref<2048x2048xf16, #npu_task<space host>>
-  npu_task.copy %b to %g : memref<2048x2048xf16, #npu_task<space hbm>> to memref<2048x2048xf16, #npu_task<space host>>
-  func.return %f, %g : memref<2048x2048xf16, #npu_task<space host>>, memref<2048x2048xf16, #npu_task<space host>>
+func.func @main(%x: memref<2048x2048xf16, "hbm">) -> (memref<2048x2048xf16, "host">, memref<2048x2048xf16, "host">) {
+  %a = memref.alloc() : memref<2048x2048xf16, "hbm">
+  %b = memref.alloc() {npu_task.io} : memref<2048x2048xf16, "hbm">
+  %c = memref.alloc() : memref<2048x2048xf16, "hbm">
+  %d = memref.alloc() : memref<2048x2048xf16, "hbm">
+  %e = memref.alloc() {npu_task.io} : memref<2048x2048xf16, "hbm">
+  npu_task.launch @matmul ins(%x : memref<2048x2048xf16, "hbm">) outs(%a : memref<2048x2048xf16, "hbm">)
+  npu_task.launch @exp ins(%a : memref<2048x2048xf16, "hbm">) outs(%b : memref<2048x2048xf16, "hbm">)
+  npu_task.launch @matmul ins(%x : memref<2048x2048xf16, "hbm">) outs(%c : memref<2048x2048xf16, "hbm">)
+  npu_task.launch @exp ins(%c : memref<2048x2048xf16, "hbm">) outs(%d : memref<2048x2048xf16, "hbm">)
+  npu_task.launch @add ins(%b, %d : memref<2048x2048xf16, "hbm">, memref<2048x2048xf16, "hbm">) outs(%e : memref<2048x2048xf16, "hbm">)
+  %f = memref.alloc() : memref<2048x2048xf16, "host">
+  npu_task.copy %e to %f : memref<2048x2048xf16, "hbm"> to memref<2048x2048xf16, "host">
+  %g = memref.alloc() : memref<2048x2048xf16, "host">
+  npu_task.copy %b to %g : memref<2048x2048xf16, "hbm"> to memref<2048x2048xf16, "host">
+  func.return %f, %g : memref<2048x2048xf16, "host">, memref<2048x2048xf16, "host">
 }
 // CHECK-LABEL: func.func @main(
 // CHECK:         npu_task.launch @matmul on 0 ins
@@ -59,15 +59,15 @@ npu_task.kernel @sum on vector tiling <[4096] blocks 48 buffers 2> {
   %1 = graph.reduce "sum" %0 axes [1] : tensor<2048x2048xf16> -> tensor<2048x1xf16>
   npu_task.return %1 : tensor<2048x1xf16>
 }
-func.func @main(%x: memref<2048x2048xf16, #npu_task<space hbm>>) {
-  %a = memref.alloc() : memref<2048x2048xf16, #npu_task<space hbm>>
-  %b = memref.alloc() {npu_task.io} : memref<2048x1xf16, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<2048x2048xf16, #npu_task<space hbm>>
-  %d = memref.alloc() {npu_task.io} : memref<2048x1xf16, #npu_task<space hbm>>
-  npu_task.launch @matmul ins(%x : memref<2048x2048xf16, #npu_task<space hbm>>) outs(%a : memref<2048x2048xf16, #npu_task<space hbm>>)
-  npu_task.launch @sum ins(%a : memref<2048x2048xf16, #npu_task<space hbm>>) outs(%b : memref<2048x1xf16, #npu_task<space hbm>>)
-  npu_task.launch @matmul ins(%x : memref<2048x2048xf16, #npu_task<space hbm>>) outs(%c : memref<2048x2048xf16, #npu_task<space hbm>>)
-  npu_task.launch @sum ins(%c : memref<2048x2048xf16, #npu_task<space hbm>>) outs(%d : memref<2048x1xf16, #npu_task<space hbm>>)
+func.func @main(%x: memref<2048x2048xf16, "hbm">) {
+  %a = memref.alloc() : memref<2048x2048xf16, "hbm">
+  %b = memref.alloc() {npu_task.io} : memref<2048x1xf16, "hbm">
+  %c = memref.alloc() : memref<2048x2048xf16, "hbm">
+  %d = memref.alloc() {npu_task.io} : memref<2048x1xf16, "hbm">
+  npu_task.launch @matmul ins(%x : memref<2048x2048xf16, "hbm">) outs(%a : memref<2048x2048xf16, "hbm">)
+  npu_task.launch @sum ins(%a : memref<2048x2048xf16, "hbm">) outs(%b : memref<2048x1xf16, "hbm">)
+  npu_task.launch @matmul ins(%x : memref<2048x2048xf16, "hbm">) outs(%c : memref<2048x2048xf16, "hbm">)
+  npu_task.launch @sum ins(%c : memref<2048x2048xf16, "hbm">) outs(%d : memref<2048x1xf16, "hbm">)
   func.return
 }
 // CHECK-LABEL: func.func @main(

@@ -15,13 +15,13 @@ npu_task.kernel @softmax_0 on vector tiling <[32] blocks 1 buffers 1> {
   %1 = graph.softmax %0 : (tensor<8x4xf32>) -> tensor<8x4xf32>
   npu_task.return %1 : tensor<8x4xf32>
 }
-func.func @main(%x: memref<1x8x16xf32, #npu_task<space hbm>>) {
-  %w = npu_task.constant #graph.weight<"w"> as memref<16x4xf32, #npu_task<space hbm>>
-  %a = memref.alloc() : memref<1x8x4xf32, #npu_task<space hbm>>
-  %b = memref.alloc() {npu_task.io} : memref<8x4xf32, #npu_task<space hbm>>
-  npu_task.launch @matmul_0 ins(%x, %w : memref<1x8x16xf32, #npu_task<space hbm>>, memref<16x4xf32, #npu_task<space hbm>>) outs(%a : memref<1x8x4xf32, #npu_task<space hbm>>)
-  %v = memref.reinterpret_cast %a to offset: [0], sizes: [8, 4], strides: [4, 1] : memref<1x8x4xf32, #npu_task<space hbm>> to memref<8x4xf32, #npu_task<space hbm>>
-  npu_task.launch @softmax_0 ins(%v : memref<8x4xf32, #npu_task<space hbm>>) outs(%b : memref<8x4xf32, #npu_task<space hbm>>)
+func.func @main(%x: memref<1x8x16xf32, "hbm">) {
+  %w = npu_task.constant #graph.weight<"w"> as memref<16x4xf32, "hbm">
+  %a = memref.alloc() : memref<1x8x4xf32, "hbm">
+  %b = memref.alloc() {npu_task.io} : memref<8x4xf32, "hbm">
+  npu_task.launch @matmul_0 ins(%x, %w : memref<1x8x16xf32, "hbm">, memref<16x4xf32, "hbm">) outs(%a : memref<1x8x4xf32, "hbm">)
+  %v = memref.reinterpret_cast %a to offset: [0], sizes: [8, 4], strides: [4, 1] : memref<1x8x4xf32, "hbm"> to memref<8x4xf32, "hbm">
+  npu_task.launch @softmax_0 ins(%v : memref<8x4xf32, "hbm">) outs(%b : memref<8x4xf32, "hbm">)
   func.return
 }
 // CHECK:       npu_task.kernel @matmul_0_of_2 on cube
@@ -61,12 +61,12 @@ npu_task.kernel @softmax_0 on vector tiling <[32] blocks 1 buffers 1> {
   %1 = graph.softmax %0 {axis = 0 : i64} : (tensor<8x4xf32>) -> tensor<8x4xf32>
   npu_task.return %1 : tensor<8x4xf32>
 }
-func.func @main(%x: memref<8x16xf32, #npu_task<space hbm>>) {
-  %w = npu_task.constant #graph.weight<"w"> as memref<16x4xf32, #npu_task<space hbm>>
-  %a = memref.alloc() : memref<8x4xf32, #npu_task<space hbm>>
-  %b = memref.alloc() {npu_task.io} : memref<8x4xf32, #npu_task<space hbm>>
-  npu_task.launch @matmul_0 ins(%x, %w : memref<8x16xf32, #npu_task<space hbm>>, memref<16x4xf32, #npu_task<space hbm>>) outs(%a : memref<8x4xf32, #npu_task<space hbm>>)
-  npu_task.launch @softmax_0 ins(%a : memref<8x4xf32, #npu_task<space hbm>>) outs(%b : memref<8x4xf32, #npu_task<space hbm>>)
+func.func @main(%x: memref<8x16xf32, "hbm">) {
+  %w = npu_task.constant #graph.weight<"w"> as memref<16x4xf32, "hbm">
+  %a = memref.alloc() : memref<8x4xf32, "hbm">
+  %b = memref.alloc() {npu_task.io} : memref<8x4xf32, "hbm">
+  npu_task.launch @matmul_0 ins(%x, %w : memref<8x16xf32, "hbm">, memref<16x4xf32, "hbm">) outs(%a : memref<8x4xf32, "hbm">)
+  npu_task.launch @softmax_0 ins(%a : memref<8x4xf32, "hbm">) outs(%b : memref<8x4xf32, "hbm">)
   func.return
 }
 // CHECK:       func.func @main(
@@ -87,13 +87,13 @@ npu_task.kernel @neg_0 on vector tiling <[32] blocks 1 buffers 1> {
   %1 = graph.neg %0 : (tensor<8x8xf32>) -> tensor<8x8xf32>
   npu_task.return %1 : tensor<8x8xf32>
 }
-func.func @main(%x: memref<8x8xf32, #npu_task<space hbm>>) {
-  %a = memref.alloc() : memref<8x8xf32, #npu_task<space hbm>>
-  %b = memref.alloc() : memref<8x8xf32, #npu_task<space hbm>>
-  %c = memref.alloc() : memref<8x8xf32, #npu_task<space hbm>>
-  npu_task.launch @neg_0 ins(%x : memref<8x8xf32, #npu_task<space hbm>>) outs(%a : memref<8x8xf32, #npu_task<space hbm>>)
-  npu_task.launch @neg_0 ins(%a : memref<8x8xf32, #npu_task<space hbm>>) outs(%b : memref<8x8xf32, #npu_task<space hbm>>)
-  npu_task.launch @matmul_0 ins(%x, %a : memref<8x8xf32, #npu_task<space hbm>>, memref<8x8xf32, #npu_task<space hbm>>) outs(%c : memref<8x8xf32, #npu_task<space hbm>>)
+func.func @main(%x: memref<8x8xf32, "hbm">) {
+  %a = memref.alloc() : memref<8x8xf32, "hbm">
+  %b = memref.alloc() : memref<8x8xf32, "hbm">
+  %c = memref.alloc() : memref<8x8xf32, "hbm">
+  npu_task.launch @neg_0 ins(%x : memref<8x8xf32, "hbm">) outs(%a : memref<8x8xf32, "hbm">)
+  npu_task.launch @neg_0 ins(%a : memref<8x8xf32, "hbm">) outs(%b : memref<8x8xf32, "hbm">)
+  npu_task.launch @matmul_0 ins(%x, %a : memref<8x8xf32, "hbm">, memref<8x8xf32, "hbm">) outs(%c : memref<8x8xf32, "hbm">)
   func.return
 }
 // CHECK:       func.func @main(
@@ -117,12 +117,12 @@ npu_task.kernel @cast_0 on vector tiling <[32] blocks 1 buffers 1> {
   %1 = graph.cast %0 to i4 : (tensor<8x5xf32>) -> tensor<8x5xi4>
   npu_task.return %1 : tensor<8x5xi4>
 }
-func.func @main(%x: memref<8x16xf32, #npu_task<space hbm>>) {
-  %w = npu_task.constant #graph.weight<"w"> as memref<16x5xf32, #npu_task<space hbm>>
-  %a = memref.alloc() : memref<8x5xf32, #npu_task<space hbm>>
-  %b = memref.alloc() {npu_task.io} : memref<8x5xi4, #npu_task<space hbm>>
-  npu_task.launch @matmul_0 ins(%x, %w : memref<8x16xf32, #npu_task<space hbm>>, memref<16x5xf32, #npu_task<space hbm>>) outs(%a : memref<8x5xf32, #npu_task<space hbm>>)
-  npu_task.launch @cast_0 ins(%a : memref<8x5xf32, #npu_task<space hbm>>) outs(%b : memref<8x5xi4, #npu_task<space hbm>>)
+func.func @main(%x: memref<8x16xf32, "hbm">) {
+  %w = npu_task.constant #graph.weight<"w"> as memref<16x5xf32, "hbm">
+  %a = memref.alloc() : memref<8x5xf32, "hbm">
+  %b = memref.alloc() {npu_task.io} : memref<8x5xi4, "hbm">
+  npu_task.launch @matmul_0 ins(%x, %w : memref<8x16xf32, "hbm">, memref<16x5xf32, "hbm">) outs(%a : memref<8x5xf32, "hbm">)
+  npu_task.launch @cast_0 ins(%a : memref<8x5xf32, "hbm">) outs(%b : memref<8x5xi4, "hbm">)
   func.return
 }
 // CHECK:       npu_task.launch @cast_0_of_2 {{.*}} outs(%{{.*}} : memref<4x5xi4,
@@ -141,12 +141,12 @@ npu_task.kernel @cast_0 on vector tiling <[32] blocks 1 buffers 1> {
   %1 = graph.cast %0 to i4 : (tensor<6x5xf32>) -> tensor<6x5xi4>
   npu_task.return %1 : tensor<6x5xi4>
 }
-func.func @main(%x: memref<6x16xf32, #npu_task<space hbm>>) {
-  %w = npu_task.constant #graph.weight<"w"> as memref<16x5xf32, #npu_task<space hbm>>
-  %a = memref.alloc() : memref<6x5xf32, #npu_task<space hbm>>
-  %b = memref.alloc() {npu_task.io} : memref<6x5xi4, #npu_task<space hbm>>
-  npu_task.launch @matmul_0 ins(%x, %w : memref<6x16xf32, #npu_task<space hbm>>, memref<16x5xf32, #npu_task<space hbm>>) outs(%a : memref<6x5xf32, #npu_task<space hbm>>)
-  npu_task.launch @cast_0 ins(%a : memref<6x5xf32, #npu_task<space hbm>>) outs(%b : memref<6x5xi4, #npu_task<space hbm>>)
+func.func @main(%x: memref<6x16xf32, "hbm">) {
+  %w = npu_task.constant #graph.weight<"w"> as memref<16x5xf32, "hbm">
+  %a = memref.alloc() : memref<6x5xf32, "hbm">
+  %b = memref.alloc() {npu_task.io} : memref<6x5xi4, "hbm">
+  npu_task.launch @matmul_0 ins(%x, %w : memref<6x16xf32, "hbm">, memref<16x5xf32, "hbm">) outs(%a : memref<6x5xf32, "hbm">)
+  npu_task.launch @cast_0 ins(%a : memref<6x5xf32, "hbm">) outs(%b : memref<6x5xi4, "hbm">)
   func.return
 }
 // CHECK:       func.func @main(

@@ -24,11 +24,11 @@
 // CHECK-NOT:  on host
 // CHECK:      npu_task.kernel @linear_0 on cube {
 // CHECK:      ^bb0(%0: tensor<6x64xf32>, %1: tensor<64x32xf32>):
-// CHECK:      func.func @main(%x: memref<6x64xf32, #npu_task<space host>> {graph.name = "x"})
+// CHECK:      func.func @main(%x: memref<6x64xf32, "host"> {graph.name = "x"})
 // CHECK-SAME:   attributes {npu_task.target = "910_merged"}
-// CHECK-NEXT:   [[X:%.*]] = memref.alloc() {npu_task.io} : memref<6x64xf32, #npu_task<space hbm>>
+// CHECK-NEXT:   [[X:%.*]] = memref.alloc() {npu_task.io} : memref<6x64xf32, "hbm">
 // CHECK-NEXT:   npu_task.copy %x to [[X]] :
-// CHECK:        [[Y:%.*]] = memref.alloc() {npu_task.io} : memref<6x32xf32, #npu_task<space hbm>>
+// CHECK:        [[Y:%.*]] = memref.alloc() {npu_task.io} : memref<6x32xf32, "hbm">
 // CHECK:        npu_task.launch @linear_0 ins([[X]], {{.*}} outs([[Y]] :
 // CHECK:        [[V:%.*]] = memref.reinterpret_cast [[Y]] to offset: [0], sizes: [6, 2, 16]
 // CHECK:        npu_task.copy [[V]] to

@@ -29,21 +29,21 @@ npu_task.kernel @known_0 on vector {
   npu_task.return %0 : tensor<4xf32>
 }
 func.func @main(
-    %x: memref<?x64xf32, #npu_task<space host>> {graph.name = "x", graph.dims = ["batch", ""]},
-    %k: memref<4xf32, #npu_task<space hbm>>, %c: memref<i1, #npu_task<space hbm>>)
-    -> memref<?x64xf32, #npu_task<space host>> {
-  %0 = npu_task.transfer %x : memref<?x64xf32, #npu_task<space host>> to memref<?x64xf32, #npu_task<space hbm>>
-  %1 = npu_task.launch @join_0 ins(%0, %0 : memref<?x64xf32, #npu_task<space hbm>>, memref<?x64xf32, #npu_task<space hbm>>) -> memref<?x64xf32, #npu_task<space hbm>>
-  %2 = npu_task.launch @find_0 ins(%1 : memref<?x64xf32, #npu_task<space hbm>>) -> memref<2x?xi64, #npu_task<space hbm>>
-  %3 = memref.alloc() : memref<4xf32, #npu_task<space hbm>>
-  npu_task.launch @known_0 ins(%k : memref<4xf32, #npu_task<space hbm>>) outs(%3 : memref<4xf32, #npu_task<space hbm>>)
-  %4 = npu_task.if %c : memref<i1, #npu_task<space hbm>> -> memref<?x64xf32, #npu_task<space hbm>> order [0] {
-    %6 = npu_task.launch @join_0 ins(%0, %1 : memref<?x64xf32, #npu_task<space hbm>>, memref<?x64xf32, #npu_task<space hbm>>) -> memref<?x64xf32, #npu_task<space hbm>>
-    npu_task.yield %6 : memref<?x64xf32, #npu_task<space hbm>>
+    %x: memref<?x64xf32, "host"> {graph.name = "x", graph.dims = ["batch", ""]},
+    %k: memref<4xf32, "hbm">, %c: memref<i1, "hbm">)
+    -> memref<?x64xf32, "host"> {
+  %0 = npu_task.transfer %x : memref<?x64xf32, "host"> to memref<?x64xf32, "hbm">
+  %1 = npu_task.launch @join_0 ins(%0, %0 : memref<?x64xf32, "hbm">, memref<?x64xf32, "hbm">) -> memref<?x64xf32, "hbm">
+  %2 = npu_task.launch @find_0 ins(%1 : memref<?x64xf32, "hbm">) -> memref<2x?xi64, "hbm">
+  %3 = memref.alloc() : memref<4xf32, "hbm">
+  npu_task.launch @known_0 ins(%k : memref<4xf32, "hbm">) outs(%3 : memref<4xf32, "hbm">)
+  %4 = npu_task.if %c : memref<i1, "hbm"> -> memref<?x64xf32, "hbm"> order [0] {
+    %6 = npu_task.launch @join_0 ins(%0, %1 : memref<?x64xf32, "hbm">, memref<?x64xf32, "hbm">) -> memref<?x64xf32, "hbm">
+    npu_task.yield %6 : memref<?x64xf32, "hbm">
   } else {
-    npu_task.yield %0 : memref<?x64xf32, #npu_task<space hbm>>
+    npu_task.yield %0 : memref<?x64xf32, "hbm">
   }
-  %5 = npu_task.launch @join_0 ins(%4, %4 : memref<?x64xf32, #npu_task<space hbm>>, memref<?x64xf32, #npu_task<space hbm>>) -> memref<?x64xf32, #npu_task<space hbm>>
-  %7 = npu_task.transfer %5 : memref<?x64xf32, #npu_task<space hbm>> to memref<?x64xf32, #npu_task<space host>>
-  func.return %7 : memref<?x64xf32, #npu_task<space host>>
+  %5 = npu_task.launch @join_0 ins(%4, %4 : memref<?x64xf32, "hbm">, memref<?x64xf32, "hbm">) -> memref<?x64xf32, "hbm">
+  %7 = npu_task.transfer %5 : memref<?x64xf32, "hbm"> to memref<?x64xf32, "host">
+  func.return %7 : memref<?x64xf32, "host">
 }
