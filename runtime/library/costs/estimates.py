@@ -25,15 +25,16 @@ from ge.runtime.library.costs.times import CoreTime, CoreTimes
 
 
 class Figures(NamedTuple):
-    """The estimate of a program, in microseconds: behind its start on a core, with all operands in
-    HBM (`cold_us`) or in L2 (`warm_us`), and how long the pipes are busy."""
+    """The estimate of a program, in microseconds: behind its start on a core, and of what crosses
+    HBM, with all operands in HBM (cold) or in L2 (warm); and how long the pipes are busy."""
 
     cores: tuple[tuple[str, int], ...]  # by engine
     sizes: tuple[int, ...]  # bytes of the arguments
     start_us: float
     cold_us: float
     warm_us: float
-    hbm_us: float  # what its bytes take at least, with all operands in HBM
+    cold_hbm_us: float  # what the bytes that cross HBM take at least
+    warm_hbm_us: float
     cube_us: float
     vector_us: float
     load_us: float
@@ -50,21 +51,24 @@ class Figures(NamedTuple):
     @property
     def total_us(self) -> float:
         """Of a launch with its operands in HBM, without its launch cost."""
-        return self.start_us + max(self.cold_us, self.hbm_us)
+        return self.start_us + self.core_us(())
 
     def core_us(self, held: tuple[float, ...]) -> float:
         """With these parts of the operands in L2, behind the start."""
-        loaded = sum(self.sizes)
-        warm = sum(part * size for part, size in zip(held, self.sizes, strict=False))
-        left = 1.0 - warm / loaded if loaded else 1.0
-        return max(self.time(held).core_us, self.hbm_us * left)
+        part = self.warm_part(held)
+        hbm_us = self.cold_hbm_us + (self.warm_hbm_us - self.cold_hbm_us) * part
+        return max(self.time(held).core_us, hbm_us)
 
     def time(self, held: tuple[float, ...]) -> CoreTime:
-        """With these parts of the arguments in L2: between cold and warm as the bytes are."""
-        total = sum(self.sizes)
-        warm = sum(part * size for part, size in zip(held, self.sizes, strict=False))
-        core_us = self.cold_us + (self.warm_us - self.cold_us) * (warm / total if total else 0.0)
-        return CoreTime(self.start_us, core_us, *self[6:10])
+        """With these parts of the operands in L2: between cold and warm as the bytes are."""
+        core_us = self.cold_us + (self.warm_us - self.cold_us) * self.warm_part(held)
+        return CoreTime(self.start_us, core_us, *self[7:11])
+
+    def warm_part(self, held: tuple[float, ...]) -> float:
+        """Of the bytes of the operands, which are the first arguments: one for each of `held`."""
+        operands = list(zip(held, self.sizes, strict=False))
+        total = sum([size for _, size in operands])
+        return sum([part * size for part, size in operands]) / total if total else 0.0
 
 
 @cache
@@ -88,9 +92,9 @@ def between(least: Figures, most: Figures, sizes: tuple[int, ...]) -> Figures:
     run."""
     first, last = sum(least.sizes), sum(most.sizes)
     part = (sum(sizes) - first) / (last - first) if last != first else 1.0
-    pairs = zip(least[2:11], most[2:11], strict=True)
+    pairs = zip(least[2:12], most[2:12], strict=True)
     *times, moved = [max(a + (b - a) * part, 0.0) for a, b in pairs]
-    return Figures._make([most.cores, sizes, *times, int(moved), *most[11:]])
+    return Figures._make([most.cores, sizes, *times, int(moved), *most[12:]])
 
 
 _known: WeakKeyDictionary[KernelOp, tuple[Target, Figures | None]] = WeakKeyDictionary()
@@ -141,7 +145,7 @@ def figures(op: KernelOp, target: Target) -> Figures:
     inner = all_ops(op.body.blocks)
     start = target.kernel_start_us.get(kind_of(op), 0.0)
     pipes = busy(Pipe.M), busy(Pipe.V), busy(Pipe.MTE2), busy(Pipe.FIX, Pipe.MTE3)
-    times = start, cold.core_us, warm.core_us, cold.hbm_us, *pipes
+    times = start, cold.core_us, warm.core_us, cold.hbm_us, warm.hbm_us, *pipes
     overlaps = any(isinstance(o, AllocOp) and o.copies > 1 for o in inner)
     moved = nests.traffic.moved
     return Figures(cores, sizes, *times, moved, tile_of(op, inner), 1 + overlaps)

@@ -24,7 +24,7 @@ from ge.runtime.library.costs.traffic import Held, KernelTraffic
 from ge.runtime.library.costs.units import Exchange, Unit
 
 MOST_TURNS = 8  # that are followed for what is loaded again
-MOST_KINDS = 4  # of cores that are looked at
+MOST_KINDS = 4  # of cores that are followed: those whose pipes have most to do
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,14 @@ class Estimate:
 
 def cores_of(op: KernelOp) -> dict[int, int]:
     """The first core of each kind, and how many there are: those of a kind go through the outermost
-    loops as often. Of more than `MOST_KINDS` the most frequent."""
+    loops as often."""
     kinds = dict[Hashable, list[int]]()
     loops = [[o for o in p.body.block.ops if isinstance(o, ForOp)] for p in op.programs]
     for core in range(op.core_count):
         at = Numbers(core, op.core_count, 0, largest=True)
         turns = tuple([len(at.steps(loop)) for ops in loops for loop in ops])
         kinds.setdefault(turns, []).append(core)
-    often = sorted(kinds.values(), key=lambda cores: -len(cores))[:MOST_KINDS]
-    return {cores[0]: len(cores) for cores in often}
+    return {cores[0]: len(cores) for cores in kinds.values()}
 
 
 class LoopNests:
@@ -63,12 +62,11 @@ class LoopNests:
         self.cores = [[Walk(op, program, core, seen) for program in op.programs] for core in kinds]
         loaded = [Counter[SSAValue]() for p in op.programs for _ in range(p.parts)]
         stored = Counter[SSAValue]()
-        rest = op.core_count / sum(kinds.values())  # as if others did what these do
         for walks, count in zip(self.cores, kinds.values(), strict=True):
             units = (walk for walk in walks for _ in range(walk.program.parts))
             for unit, walk in enumerate(units):
-                loaded[unit].update({m: int(n * count * rest) for m, n in walk.loaded.items()})
-                stored.update({m: int(n * count * rest) for m, n in walk.stored.items()})
+                loaded[unit].update({m: n * count for m, n in walk.loaded.items()})
+                stored.update({m: n * count for m, n in walk.stored.items()})
         self.traffic = KernelTraffic(op, target, loaded, stored, MOST_TURNS)
 
     def estimate(self, held: Held = ()) -> Estimate:
@@ -77,17 +75,25 @@ class LoopNests:
         shares, known = self.traffic.shares(held), self.cycles
         # where operands are matters to loads alone
         self.cycles = {leaf: us for leaf, us in known.items() if not isinstance(leaf.op, LoadOp)}
-        found = [self.core(walks, shares) for walks in self.cores]
-        core_us, units = max(found, key=lambda core: core[0])
-        return Estimate(core_us, self.traffic.hbm(held)[1], units)
+        cores = [self.units(walks, shares) for walks in self.cores]
+        if len(cores) > MOST_KINDS:
+            cores.sort(key=lambda units: -max(max(u.busy().values(), default=0.0) for u in units))
+        cores = cores[:MOST_KINDS]
+        cycles = [self.followed(units) for units in cores]
+        core_us = max(cycles) / self.target.cycles_per_us
+        return Estimate(core_us, self.traffic.hbm(held)[1], cores[cycles.index(max(cycles))])
 
-    def core(self, walks: Sequence[Walk], shares: Sequence[Share]) -> tuple[float, list[Unit]]:
-        """Microseconds of a core, or of a cube core and the vector cores beside it, and these."""
+    def units(self, walks: Sequence[Walk], shares: Sequence[Share]) -> list[Unit]:
+        """A core, or a cube core and the vector cores beside it."""
         units, first = list[Unit](), 0
         for walk in walks:
             units.append(Unit(walk, shares[first], self.target, self.cycles))
             first += walk.program.parts
-        if len(units) == 1:
-            units[0].run_all(walks[0].nest)
-            return units[0].end / self.target.cycles_per_us, units
-        return Exchange(units, self.target).cycles() / self.target.cycles_per_us, units
+        return units
+
+    def followed(self, units: Sequence[Unit]) -> float:
+        """Cycles of these."""
+        if len(units) > 1:
+            return Exchange(units, self.target).cycles()
+        units[0].run_all(units[0].walk.nest)
+        return units[0].end

@@ -13,7 +13,7 @@ What an instruction takes is in `cycles.py`. The simulation of a finished progra
 """
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -39,6 +39,7 @@ class Content:
     copies: int
     ready: float = 0.0  # when it is written
     writer: Pipe | None = None
+    reader: Pipe | None = None
     is_read: bool = False
     free: float = 0.0  # when what is read last has been read
     before: deque[float] = field(default_factory=deque[float])  # the same of the copies before
@@ -96,7 +97,7 @@ class Unit:
         end = begin + (self.taken(leaf) if cycles is None else cycles)
         for buffer in leaf.reads:
             content = contents.get(buffer) or self.content(buffer)
-            content.free, content.is_read = end, True
+            content.free, content.reader, content.is_read = end, pipe, True
         for buffer in leaf.writes:
             content = contents.get(buffer) or self.content(buffer)
             content.ready, content.writer = end, pipe
@@ -117,25 +118,31 @@ class Unit:
                 continue
             self.run_all(part.first)
             for times, step in part.others:
-                ends = [self.end]
-                for _ in range(min(times, STEPS)):
+                self.run_all(step)
+                once = dict(self.done)
+                for _ in range(min(times, STEPS) - 1):
                     self.run_all(step)
-                    ends.append(self.end)
                 if times > STEPS:
-                    self.later((times - STEPS) * (ends[-1] - ends[1]) / (STEPS - 1))
+                    self.later(times - STEPS, once)
 
     def meet(self, end: float) -> None:
         """All pipes go on from here."""
         self.end, self.done = end, dict.fromkeys(Pipe, end)
 
-    def later(self, cycles: float) -> None:
-        """Let cycles pass."""
-        self.end += cycles
-        self.done = {pipe: end + cycles for pipe, end in self.done.items()}
+    def later(self, steps: int, once: Mapping[Pipe, float]) -> None:
+        """Let steps of a loop pass, at the pace of those since pipes were done `once`; pipes that
+        have no part in them stay where they are."""
+        moved = {pipe: end for pipe, end in self.done.items() if end > once.get(pipe, 0.0)}
+        since = max([once.get(pipe, 0.0) for pipe in moved], default=0.0)
+        cycles = steps * (max(moved.values(), default=0.0) - since) / (STEPS - 1)
+        self.done.update({pipe: end + cycles for pipe, end in moved.items()})
+        self.end = max(self.end, *self.done.values())
         for content in self.contents.values():
-            content.ready += cycles
-            content.free += cycles
-            content.before = deque([end + cycles for end in content.before])
+            if content.writer in moved:
+                content.ready += cycles
+            if content.reader in moved:
+                content.free += cycles
+                content.before = deque([end + cycles for end in content.before])
 
 
 class Exchange:
