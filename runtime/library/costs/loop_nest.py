@@ -21,7 +21,7 @@ from ge.runtime.library.costs.cycles import Share
 from ge.runtime.library.costs.nest import Leaf, Seen, Walk
 from ge.runtime.library.costs.reuse import Numbers
 from ge.runtime.library.costs.traffic import Held, KernelTraffic
-from ge.runtime.library.costs.units import Exchange, Unit
+from ge.runtime.library.costs.units import Unit, cycles
 
 MOST_TURNS = 8  # that are followed for what is loaded again
 MOST_KINDS = 4  # of cores that are followed: those whose pipes have most to do
@@ -79,9 +79,9 @@ class LoopNests:
         if len(cores) > MOST_KINDS:
             cores.sort(key=lambda units: -max(max(u.busy().values(), default=0.0) for u in units))
         cores = cores[:MOST_KINDS]
-        cycles = [self.followed(units) for units in cores]
-        core_us = max(cycles) / self.target.cycles_per_us
-        return Estimate(core_us, self.traffic.hbm(held)[1], cores[cycles.index(max(cycles))])
+        found = [cycles(units, self.target) for units in cores]
+        core_us = max(found) / self.target.cycles_per_us
+        return Estimate(core_us, self.traffic.hbm(held)[1], cores[found.index(max(found))])
 
     def units(self, walks: Sequence[Walk], shares: Sequence[Share]) -> list[Unit]:
         """A core, or a cube core and the vector cores beside it."""
@@ -90,10 +90,3 @@ class LoopNests:
             units.append(Unit(walk, shares[first], self.target, self.cycles))
             first += walk.program.parts
         return units
-
-    def followed(self, units: Sequence[Unit]) -> float:
-        """Cycles of these."""
-        if len(units) > 1:
-            return Exchange(units, self.target).cycles()
-        units[0].run_all(units[0].walk.nest)
-        return units[0].end

@@ -8,10 +8,8 @@ which sizes, and how often.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass
-from functools import cache, cached_property
-from itertools import tee
+from functools import cache
 from math import prod
 from typing import NamedTuple, TypeAlias
 
@@ -103,27 +101,17 @@ class Walk:
         self.nest = self.parts_of(ops, start)
         self.loaded, self.stored = Counter[SSAValue](), Counter[SSAValue]()
         self.count(self.nest, 1)
-        self._in_order = tee(self.run(ops, start), 1)[0]
 
-    @cached_property
-    def instructions(self) -> int:
-        """How many it runs."""
-        return sum(count for _, count in leaves(self.nest))
-
-    @cached_property
-    def step(self) -> tuple[int, int]:
-        """How many come before its loop, and in each step of that; 0, 0 where it has not one loop
-        alone, or steps of several lengths."""
-        loops = [part for part in self.nest if isinstance(part, Loop)]
-        if len(loops) != 1 or any(leaf.pipe is None for leaf, _ in leaves(self.nest)):
-            return 0, 0
-        steps = loops[0].first, *(step for _, step in loops[0].others)
-        (length, *others) = {sum(count for _, count in leaves(step)) for step in steps}
-        return (0, 0) if others else (self.nest.index(loops[0]), length)
-
-    def in_order(self) -> Iterator[Leaf]:
-        """The instructions that it runs, one after the other: found once, for all who ask."""
-        return copy(self._in_order)
+    @property
+    def phases(self) -> list[list[Part]]:
+        """What it does between barriers."""
+        found = [list[Part]()]
+        for part in self.nest:
+            if isinstance(part, Leaf) and part.pipe is None:
+                found.append([])
+            else:
+                found[-1].append(part)
+        return found
 
     def parts_of(self, ops: Sequence[Timed], at: Numbers) -> list[Part]:
         parts: list[Part] = []
@@ -198,18 +186,6 @@ class Walk:
                 moved = self.loaded if isinstance(part.op, LoadOp) else self.stored
                 moved[part.memref] += times * part.bytes
 
-    def run(self, ops: Sequence[Timed], at: Numbers) -> Iterator[Leaf]:
-        for op in ops:
-            if isinstance(op, ForOp):
-                body = op.body.block
-                inner, variable = self.seen.ops_of(body), body.args[0]
-                for step in at.steps(op):
-                    yield from self.run(inner, at.where(variable, step))
-            elif isinstance(op, IfOp):
-                yield from self.run(self.seen.taken(op, at), at)
-            else:
-                yield self.leaf(op, at)
-
     def sizes(self, op: Instruction, at: Numbers) -> tuple[int, ...]:
         """Of its box, as far as it lies in the memref, or of what a fifo takes."""
         if (box := self.seen.boxes.get(op)) is None:
@@ -239,6 +215,29 @@ def fifo_of(op: PushOp | PopOp) -> SSAValue:
 
 def buffers_of(values: Sequence[SSAValue]) -> list[SSAValue]:
     return [buffer_of(value) for value in values if isinstance(value.type, TileType)]
+
+
+def in_order(parts: Sequence[Part]) -> Iterator[Leaf]:
+    """The instructions, one after the other."""
+    for part in parts:
+        if isinstance(part, Leaf):
+            yield part
+            continue
+        yield from in_order(part.first)
+        for count, step in part.others:
+            for _ in range(count):
+                yield from in_order(step)
+
+
+def steps_of(parts: Sequence[Part]) -> tuple[int, int]:
+    """How many instructions come before the loop, and in each step of that; 0, 0 where there is
+    not one loop alone, or one of steps of several lengths."""
+    loops = [part for part in parts if isinstance(part, Loop)]
+    if len(loops) != 1:
+        return 0, 0
+    steps = loops[0].first, *(step for _, step in loops[0].others)
+    (length, *others) = {sum(count for _, count in leaves(step)) for step in steps}
+    return (0, 0) if others else (parts.index(loops[0]), length)
 
 
 def leaves(parts: Sequence[Part], times: int = 1) -> Iterator[tuple[Leaf, int]]:

@@ -4,6 +4,8 @@ written, and the copy of a buffer that it writes has been read. What follows fro
 
     a loop on one core      its first step, `STEPS` others and the last are followed, and all others
                             pass at the pace of these
+    two units               what they do between loops of both where they have passed the same
+                            tiles. Where tiles pass in one direction, each is followed alone
     two that exchange       their instructions are followed one after the other, as many as
     tiles                   `MOST_FOLLOWED`, and all others pass at the pace of the later half, of
                             whole steps of the outermost loop where these are alike
@@ -12,8 +14,8 @@ What an instruction takes is in `cycles.py`. The simulation of a finished progra
 (`runtime/tiles/replay.py`) has its flags as well, and follows all steps on all cores.
 """
 
-from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -25,7 +27,16 @@ from ge.dialects.tile.kernel import BarrierOp
 from ge.dialects.tile.transfers import PopOp, PushOp
 from ge.dialects.tile.types import Pipe
 from ge.runtime.library.costs.cycles import Share, cycles_of
-from ge.runtime.library.costs.nest import Leaf, Part, Walk, fifo_of, leaves
+from ge.runtime.library.costs.nest import (
+    Leaf,
+    Loop,
+    Part,
+    Walk,
+    fifo_of,
+    in_order,
+    leaves,
+    steps_of,
+)
 
 STEPS = 4  # of a loop that are followed
 MOST_FOLLOWED = 400  # instructions of a unit that exchanges tiles with another one
@@ -136,7 +147,7 @@ class Unit:
         since = max([once.get(pipe, 0.0) for pipe in moved], default=0.0)
         cycles = steps * (max(moved.values(), default=0.0) - since) / (STEPS - 1)
         self.done.update({pipe: end + cycles for pipe, end in moved.items()})
-        self.end = max(self.end, *self.done.values())
+        self.end = max([self.end, *self.done.values()])
         for content in self.contents.values():
             if content.writer in moved:
                 content.ready += cycles
@@ -145,63 +156,124 @@ class Unit:
                 content.before = deque([end + cycles for end in content.before])
 
 
+def cycles(units: Sequence[Unit], target: Target) -> float:
+    """Of a core, or a cube core and the vector cores beside it. All wait for each other at
+    barriers."""
+    for number, phase in enumerate(zip(*[unit.walk.phases for unit in units], strict=True)):
+        if number:
+            together = max(unit.end for unit in units) + 2 * target.cross_flag_cycles
+            for unit in units:
+                unit.meet(together)
+        for segment in segments(phase):
+            pushed = [tiles_pushed(parts) for parts in segment]
+            if all(pushed):
+                Exchange(units, target).follow(segment)
+                continue
+            begins = [unit.end for unit in units]
+            for unit, parts in zip(units, segment, strict=True):
+                unit.run_all(parts)
+            if any(pushed):
+                pass_on(units, begins, pushed, target)
+    return max(unit.end for unit in units)
+
+
+def tiles_pushed(parts: Sequence[Part]) -> int:
+    return sum(count for leaf, count in leaves(parts) if isinstance(leaf.op, PushOp))
+
+
+def pass_on(
+    units: Sequence[Unit], begins: Sequence[float], pushed: Sequence[int], target: Target
+) -> None:
+    """Where tiles pass in one direction alone, who pops them begins with the first, and ends after
+    the last one."""
+    tiles = max(pushed)
+    source, begin = next((u, b) for u, b, n in zip(units, begins, pushed, strict=True) if n)
+    for unit, own_begin in zip(units, begins, strict=True):
+        if unit is not source:
+            first, last = (source.end - begin) / tiles, (unit.end - own_begin) / tiles
+            unit.meet(max(unit.end + first, source.end + last) + target.cross_flag_cycles)
+
+
+def segments(phase: Sequence[Sequence[Part]]) -> list[Sequence[Sequence[Part]]]:
+    """What units do, cut behind loops of all of them where they have passed the same tiles."""
+    found, last = list[dict[Hashable, int]](), [len(parts) for parts in phase]
+    for parts in phase:
+        passed, places = Counter[SSAValue](), dict[Hashable, int]()
+        for n, part in enumerate(parts, 1):
+            for leaf, count in leaves([part]):
+                if isinstance(leaf.op, PushOp | PopOp):
+                    passed[fifo_of(leaf.op)] += count
+            if isinstance(part, Loop) and passed:
+                places[frozenset(passed.items())] = n
+        found.append(places)
+    ends = [[places[key] for places in found] for key in found[0] if all(key in p for p in found)]
+    begins = [[0] * len(phase), *ends[:-1]]
+    return [
+        [parts[a:b] for parts, a, b in zip(phase, begin, end, strict=True)]
+        for begin, end in zip(begins, [*ends[:-1], last], strict=True)
+    ]
+
+
 class Exchange:
-    """Units that exchange tiles: their instructions are followed one after the other, as many as
-    `MOST_FOLLOWED`, and all others go on at the pace of the later half of these: of whole steps of
-    the first unit's outermost loop, where these are alike, as tiles may pass at their ends alone.
-    """
+    """Units that exchange tiles in both directions: their instructions are followed one after the
+    other, as many as `MOST_FOLLOWED`, and all others go on at the pace of the later half of these:
+    of whole steps of the first unit's outermost loop, where these are alike, as tiles may pass at
+    their ends alone."""
 
     def __init__(self, units: Sequence[Unit], target: Target) -> None:
         self.units, self.cross = units, target.cross_flag_cycles
         self.pushed = defaultdict[SSAValue, list[float]](list)
         self.popped = defaultdict[SSAValue, list[float]](list)
-        self.ends: list[float] = []  # of such steps
 
-    def cycles(self) -> float:
-        queues = [unit.walk.in_order() for unit in self.units]
+    def follow(self, segment: Sequence[Sequence[Part]]) -> None:
+        queues = [in_order(parts) for parts in segment]
         heads = [next(queue, None) for queue in queues]
-        counts, halves, half_end = [0] * len(queues), [0] * len(queues), 0.0
+        counts, half, ends = [0] * len(queues), list[tuple[int, float]](), list[float]()
         most, waits = MOST_FOLLOWED * len(queues), 0
-        before, step = self.units[0].walk.step
+        before, step = steps_of(segment[0])
         while any(heads) and sum(counts) < most and waits < len(queues):
             waits = 0
-            if all(head is not None and head.pipe is None for head in heads):
-                together = max(unit.end for unit in self.units) + 2 * self.cross
-                for unit in self.units:
-                    unit.meet(together)
-                heads = [next(queue, None) for queue in queues]
             for i, unit in enumerate(self.units):
                 ran = 0
                 while (leaf := heads[i]) is not None and self.runs(unit, leaf):
                     heads[i], ran = next(queues[i], None), ran + 1
                     if step and not i and (n := counts[i] + ran - before) > 0 and not n % step:
-                        self.ends.append(unit.end)
+                        ends.append(unit.end)
                     if ran >= most // 8:
                         break
                 counts[i] += ran
                 waits += not ran
-            if not any(halves) and 2 * sum(counts) >= most:
-                halves, half_end = list(counts), max(unit.end for unit in self.units)
-        end = max(unit.end for unit in self.units)
-        if not any(heads):
-            return end
-        if len(ends := self.ends) >= FEW_STEPS:
-            half = max(len(ends) // 2 - 1, 0)
-            pace = (ends[-1] - ends[half]) / (len(ends) - 1 - half)
-            behind = max(unit.end for unit in self.units[1:]) - ends[-1]
-            left = (self.units[0].walk.instructions - before) // step - len(ends)
-            return max(end, ends[-1] + left * pace + max(behind, 0.0))
-        left = [
-            (unit.walk.instructions - n) / (n - h)
-            for unit, n, h in zip(self.units, counts, halves, strict=True)
-            if n > h
-        ]
-        return end + max(left, default=0.0) * (end - half_end)
+            if not half and 2 * sum(counts) >= most:
+                half = [(n, unit.end) for n, unit in zip(counts, self.units, strict=True)]
+        if any(heads):
+            self.pass_by(segment, counts, half, ends)
+
+    def pass_by(
+        self,
+        segment: Sequence[Sequence[Part]],
+        counts: Sequence[int],
+        half: Sequence[tuple[int, float]],
+        ends: Sequence[float],
+    ) -> None:
+        """Go on to the end of a segment, of which each unit ran so many instructions: at the pace
+        of steps of the first one, which had these ends, or each at its own since the `half`."""
+        whole = [sum(count for _, count in leaves(parts)) for parts in segment]
+        found = [unit.end for unit in self.units]
+        if len(ends) >= FEW_STEPS:
+            first = max(len(ends) // 2 - 1, 0)
+            pace = (ends[-1] - ends[first]) / (len(ends) - 1 - first)
+            before, step = steps_of(segment[0])
+            more = ((whole[0] - before) // step - len(ends)) * pace
+            found = [ends[-1] + more, *[max(end, ends[-1]) + more for end in found[1:]]]
+        else:
+            for i, (n, end) in enumerate(half):
+                if counts[i] > n:
+                    found[i] += (whole[i] - counts[i]) * (found[i] - end) / (counts[i] - n)
+        for unit, end in zip(self.units, found, strict=True):
+            unit.meet(max(unit.end, end))
 
     def runs(self, unit: Unit, leaf: Leaf) -> bool:
         """Run an instruction, unless it waits for the other unit."""
-        if leaf.pipe is None:
-            return len(self.units) == 1
         if not isinstance(leaf.op, PushOp | PopOp):
             unit.run(leaf)
             return True

@@ -3,19 +3,20 @@
 // RUN: ge-opt %s --split-input-file -p 'fuse-region{target=910_merged}' | filecheck %s --check-prefix=ONCE
 
 // Rows and columns cannot be one launch. Each of them computes the sum for itself.
-func.func @case1(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
+func.func @case1(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>, %z: tensor<512x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
   %0 = graph.add %x, %y : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
-  %1 = graph.softmax %0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
-  %2 = graph.softmax %0 {axis = 0 : i64} : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %s = graph.add %0, %z : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+  %1 = graph.softmax %s : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %2 = graph.softmax %s {axis = 0 : i64} : (tensor<512x512xf32>) -> tensor<512x512xf32>
   func.return %1, %2 : tensor<512x512xf32>, tensor<512x512xf32>
 }
-// Two inputs instead of one to read: more traffic than the sum saves.
+// Three inputs instead of one to read: more traffic than the sum saves.
 // CHECK-LABEL: func.func @case1(
-// CHECK:         fused_op.region(%x, %y)
+// CHECK:         fused_op.region(%x, %y, %z)
 // CHECK:         graph.softmax
 // CHECK-NOT:     fused_op.region
 // ONCE-LABEL:  func.func @case1(
-// ONCE:          fused_op.region(%x, %y)
+// ONCE:          fused_op.region(%x, %y, %z)
 
 // -----
 
