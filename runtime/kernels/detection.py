@@ -3,6 +3,7 @@
 import numpy as np
 
 from ge.dialects.graph.detection import NonMaxSuppressionOp
+from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array
 from ge.runtime.kernels import Fn, kernel
 
@@ -47,6 +48,10 @@ def non_max_suppression(op: NonMaxSuppressionOp) -> Fn:
         iou: Array | None,
         least: Array | None,
     ) -> Array:
+        if boxes.shape[:2] != scores.shape[::2]:
+            raise GeError(
+                f"boxes {boxes.shape[:2]} and scores {scores.shape[::2]} of images differ"
+            )
         limit = 0 if max_output is None else int(max_output.item())
         threshold = 0.0 if iou is None else iou.item()
         lowest = None if least is None else least.item()

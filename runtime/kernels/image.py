@@ -9,6 +9,7 @@ import numpy as np
 
 from ge.dialects.graph import image as g
 from ge.dialects.graph.support.coordinates import coordinates, nearest_index
+from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.convolution import dimensions
@@ -156,7 +157,9 @@ class Border:
         the point (all taps of a point two elements away are at the border)."""
         if self.mode == "zeros":
             return x
-        return np.clip(x, -2, size + 1) if self.mode == "border" else reflect(x, *self.edges(size))
+        if self.mode == "border":  # nan is infinity of one element
+            return np.nan_to_num(np.clip(x, -2, size + 1))
+        return reflect(x, *self.edges(size))
 
     def element(self, index: Array, size: int) -> tuple[Array, Array]:
         inside = (index >= 0) & (index < size)
@@ -190,6 +193,8 @@ def grid_sample(op: g.GridSampleOp) -> Fn:
         return result
 
     def run(x: Array, grid: Array) -> Array:
+        if len(x) != len(grid):
+            raise GeError(f"input and grid differ in batch size: {len(x)} and {len(grid)}")
         sizes = x.shape[2:]
         wide = x.astype(compute_float(x), copy=False)
         result = np.zeros((*x.shape[:2], *grid.shape[1:-1]), wide.dtype)

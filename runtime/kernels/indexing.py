@@ -94,6 +94,7 @@ def scatter_elements(op: g.ScatterElementsOp) -> Fn:
 
     def run(x: Array, indices: Array, updates: Array) -> Array:
         g.check_inside(indices.shape, x.shape, axis % x.ndim)
+        g.merge_shapes(indices.shape, updates.shape, "indices and updates")
         return scattered(x, along_axis(indices, axis), updates, reduction)
 
     return refusing(run)

@@ -101,9 +101,10 @@ func.func @main(%x: {x} {{graph.name = "x"}}, %r: {r} {{graph.name = "r"}},
 @pytest.mark.parametrize("aligned", ["true", "false"])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-def test_grids_and_images_of_extremes(mode: str, padding: str, aligned: str) -> None:
+@pytest.mark.parametrize("size", [1, 6])
+def test_grids_and_images_of_extremes(mode: str, padding: str, aligned: str, size: int) -> None:
     """Infinite elements count where their weights are not 0, and there alone."""
-    x, k, y = "tensor<1x20x6xf32>", "tensor<1x40x1xf32>", "tensor<1x20x40xf32>"
+    x, k, y = f"tensor<1x20x{size}xf32>", "tensor<1x40x1xf32>", "tensor<1x20x40xf32>"
     flags = f'mode = "{mode}", padding_mode = "{padding}", align_corners = {aligned}'
     text = f"""
 func.func @main(%x: {x} {{graph.name = "x"}}, %k: {k} {{graph.name = "k"}})
@@ -120,7 +121,7 @@ func.func @main(%x: {x} {{graph.name = "x"}}, %k: {k} {{graph.name = "k"}})
         return array
 
     rng = np.random.default_rng(0)
-    inputs = {n: make(rng, f32, shape) for n, shape in (("x", (1, 20, 6)), ("k", (1, 40, 1)))}
+    inputs = {n: make(rng, f32, shape) for n, shape in (("x", (1, 20, size)), ("k", (1, 40, 1)))}
     module = parse_module(context(), Source("test", text))
     assert "graph.grid_sample" not in compare_numbers(module, inputs)
     compare(text, all_lowered=True, tiles=True, make=make)

@@ -186,3 +186,32 @@ def test_dead_bytes_spare_those_that_live_on() -> None:
     dead = dead_after(lifetimes)
     assert dead[2] == [at(0, 40), at(60, 100)]
     assert dead[5] == [at(40, 60)]
+
+
+@pytest.mark.parametrize(
+    ("op", "types", "result"),
+    [
+        ("conv %a, %b bias %c", "2x2x4xf32 3x2x3xf32 ?xf32", "2x3x2xf32"),
+        ("conv_transpose %a, %b bias %c", "2x2x4xf32 2x3x3xf32 ?xf32", "2x3x6xf32"),
+        ("scatter_elements %a, %b, %c", "4x8xf32 2x8xi64 ?x8xf32", "4x8xf32"),
+        ("grid_sample %a, %b", "2x3x4xf32 ?x5x1xf32", "2x3x5xf32"),
+        ("non_max_suppression %a, %b", "2x4x4xf32 ?x3x4xf32", "?x3xi64"),
+        ("reverse_sequence %a, %b batch_axis 0 time_axis 1", "4x3xf32 ?xi64", "4x3xf32"),
+    ],
+)
+def test_sizes_that_do_not_go_together_are_refused(op: str, types: str, result: str) -> None:
+    """Where numpy would broadcast, or take a part."""
+    shapes = [f"tensor<{t}>" for t in types.split()]
+    named = ", ".join(f"%{n}: {t}" for n, t in zip("abc", shapes, strict=False))
+    ends = f"tensor<{result}>"
+    sources = ", ".join(shapes)
+    sources = sources if "non_max" in op else f"({sources})"
+    text = f"func.func @main({named}) -> {ends} {{\n%r = graph.{op} : {sources} -> "
+    session = Session(parse(f"{text}{ends}\nreturn %r : {ends}\n}}"))
+    inputs: dict[str, Any] = {}
+    for i, t in enumerate(types.replace("?", "1").split()):
+        *shape, element = t.split("x")
+        dtype = {"f32": np.float32, "i64": np.int64}[element]
+        inputs[f"arg{i}"] = np.ones([int(d) for d in shape], dtype)
+    with pytest.raises(GeError, match=r"for 3 channels|differ|images|lengths"):
+        session.run(inputs)

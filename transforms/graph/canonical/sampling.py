@@ -201,8 +201,8 @@ def ones(n: Numbers, like: SSAValue) -> SSAValue:
 
 def zero_outside(n: Numbers, x: SSAValue, size: int, mode: str) -> Taps:
     index, weight = taps_at(n, x, mode)
-    weight = n.where(n.inside(index, 0.0, size - 1.0), weight, 0.0)
-    return Taps(size, n.clip(index, 0.0, size - 1.0), weight)
+    inside = n.inside(index, 0.0, size - 1.0)
+    return Taps(size, n.where(inside, index, 0.0), n.where(inside, weight, 0.0))
 
 
 def grid_taps(op: GridSampleOp, n: Numbers, x: SSAValue, size: int) -> Taps:
@@ -212,6 +212,8 @@ def grid_taps(op: GridSampleOp, n: Numbers, x: SSAValue, size: int) -> Taps:
     x = n.mul(n.div(x, 2.0), size - 1.0) if corners else n.div(n.sub(n.mul(x, size), 1.0), 2.0)
     if padding == "zeros":
         return zero_outside(n, x, size, mode)
+    if corners and size == 1:  # where infinity is there, too
+        x = n.make.dense(dense(np.zeros(shape_of(x), dtype_of(element_type(x)))))
     x = n.make(g.RoundOp, x) if mode == "nearest" else x
     if padding == "border":
         index, weight = taps_at(n, n.clip(x, -2.0, size + 1.0), mode)
