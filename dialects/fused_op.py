@@ -30,7 +30,14 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, ReturnLike
+from xdsl.traits import (
+    IsolatedFromAbove,
+    IsTerminator,
+    NoMemoryEffect,
+    Pure,
+    RecursivelySpeculatable,
+    ReturnLike,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.access import MOVING, Access
@@ -180,7 +187,7 @@ class FusedOp(SplitInterface, ABC):
     outputs = var_result_def()
     body = region_def("single_block")
     TAKES_STORED: ClassVar = True
-    traits = traits_def(Pure(), IsolatedFromAbove())
+    traits = traits_def(NoMemoryEffect(), RecursivelySpeculatable(), IsolatedFromAbove())
     assembly_format = (
         "`(` $inputs `)` `:` functional-type($inputs, $outputs) attr-dict-with-keyword $body"
     )

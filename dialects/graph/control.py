@@ -176,7 +176,7 @@ class CaseOp(TensorOp):
     outputs = var_result_def()
     branches = var_region_def("single_block")
     TAKES_STORED: ClassVar = True
-    traits = traits_def(RecursiveMemoryEffect(), RecursivelySpeculatable())
+    traits = traits_def(RecursiveMemoryEffect())  # there may be no such branch
     assembly_format = (
         "$index `:` type($index) `->` `(` type($outputs) `)` attr-dict-with-keyword $branches"
     )
@@ -205,6 +205,9 @@ class AssertOp(OneResultOp, HasFolderInterface):
     def infer(self) -> Sequence[Attribute]:
         check_single(self.condition, i1, "the condition")
         return (self.input.type,)
+
+    def can_fail(self) -> bool:
+        return True
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         return Box.whole(shape_of(self.condition)) if index else box
@@ -248,7 +251,7 @@ class LoopOp(TensorOp):
     body = region_def("single_block")
     TAKES_STORED: ClassVar = True
     irdl_options = SEGMENTED
-    traits = traits_def(RecursiveMemoryEffect(), RecursivelySpeculatable())
+    traits = traits_def(RecursiveMemoryEffect())  # it may never end
 
     def infer(self) -> Sequence[Attribute]:
         if self.trip_count is not None:

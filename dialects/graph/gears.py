@@ -7,13 +7,13 @@ from typing import ClassVar
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
-from xdsl.traits import Pure
+from xdsl.traits import NoMemoryEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import INTS
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.index_map import IndexMap, table_of
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.tensor_op import SpeculatableUnlessItFails, TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     array_ints,
@@ -72,7 +72,7 @@ class AssumeShapeOp(TensorOp):
     shape = prop_def(INTS)
     result = result_def()
     TAKES_STORED: ClassVar = True
-    traits = traits_def(Pure())
+    traits = traits_def(NoMemoryEffect(), SpeculatableUnlessItFails())
     assembly_format = "$input `shape` $shape attr-dict `:` type($input) `->` type($result)"
 
     @classmethod

@@ -20,7 +20,7 @@ once, by its defining op, and live until its last use.
 from abc import ABC
 from collections.abc import Sequence
 from math import prod
-from typing import cast
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
     I64,
@@ -49,7 +49,14 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import ConstantLike, IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
+from xdsl.traits import (
+    ConstantLike,
+    IsolatedFromAbove,
+    IsTerminator,
+    Pure,
+    SymbolOpInterface,
+    SymbolUserOpInterface,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import (
@@ -65,6 +72,7 @@ from ge.dialects.npu_task.attributes import (
     space_of,
     symbol,
 )
+from ge.dialects.npu_task.effects import TouchingOp
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.operation import (
     GeOp,
@@ -74,6 +82,7 @@ from ge.dialects.support.operation import (
     ops_of,
     segments,
 )
+from ge.dialects.support.symbols import find_symbol, module_around
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, byte_size
 
@@ -221,8 +230,20 @@ class KernelOp(GeOp):
                 raise VerifyException("a tile of three sizes is for matmuls")
 
 
+class UsesKernel(SymbolUserOpInterface):
+    """The kernel of a launch is in the module, and takes and gives what the launch does."""
+
+    def verify(self, op: Operation) -> None:
+        assert isinstance(op, LaunchOp)
+        if (module := module_around(op)) is not None:
+            kernel = find_symbol(module, op.callee)
+            if not isinstance(kernel, KernelOp):
+                raise VerifyException(f"there is no kernel @{op.callee}")
+            op.verify_against(kernel)
+
+
 @irdl_op_definition
-class LaunchOp(GeOp):
+class LaunchOp(TouchingOp):
     """One launch of a kernel; its form at each level stands at the top of this file."""
 
     name = "npu_task.launch"
@@ -231,6 +252,8 @@ class LaunchOp(GeOp):
     ins = var_operand_def(SHAPED)
     outs = var_operand_def(SHAPED)
     results_ = var_result_def(SHAPED)
+    traits = traits_def(UsesKernel())
+    TOUCHES: ClassVar = "ins", "outs"
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$kernel (`on` $stream^)? (`ins` `(` $ins^ `:` type($ins) `)`)? "
@@ -360,7 +383,7 @@ class SlotOp(GeOp):
 
 
 @irdl_op_definition
-class CopyOp(GeOp):
+class CopyOp(TouchingOp):
     """Copies a buffer to another one of the same type but for memory space and layout. Where one
     of them is dynamic, its shape at run time is that of the other."""
 
@@ -368,6 +391,7 @@ class CopyOp(GeOp):
     source = operand_def(MemRefType)
     target = operand_def(MemRefType)
     stream = opt_prop_def(IntegerAttr[I64])
+    TOUCHES: ClassVar = "source", "target"
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$source `to` $target (`on` $stream^)? attr-dict `:` type($source) `to` type($target)"
@@ -386,7 +410,7 @@ class CopyOp(GeOp):
 
 
 @irdl_op_definition
-class BatchCopyOp(GeOp):
+class BatchCopyOp(TouchingOp):
     """Copies several buffers to others in one transfer, all to the device or all from it: on the
     host they are packed in one buffer, on the device in slots that follow each other."""
 
@@ -394,6 +418,7 @@ class BatchCopyOp(GeOp):
     sources = var_operand_def(MemRefType)
     targets = var_operand_def(MemRefType)
     stream = opt_prop_def(IntegerAttr[I64])
+    TOUCHES: ClassVar = "sources", "targets"
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$sources `to` $targets (`on` $stream^)? attr-dict `:` type($sources) `to` type($targets)"
@@ -433,7 +458,7 @@ class BatchCopyOp(GeOp):
 
 
 @irdl_op_definition
-class TransferOp(GeOp):
+class TransferOp(TouchingOp):
     """Copies a buffer to a new one, which the device allocates: its shape is known only at run
     time, or its lifetime is not that of its slot."""
 
@@ -441,6 +466,7 @@ class TransferOp(GeOp):
     source = operand_def(MemRefType)
     result = result_def(MemRefType)
     stream = opt_prop_def(IntegerAttr[I64])
+    TOUCHES: ClassVar = ("source", "")
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$source (`on` $stream^)? attr-dict `:` type($source) `to` type($result)"
 

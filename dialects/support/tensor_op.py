@@ -8,13 +8,23 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import ConditionallySpeculatable
 
 from ge.dialects.support.access import MOVING
 from ge.dialects.support.element_types import check_computed, is_integer
 from ge.dialects.support.in_place import InPlaceInterface
 from ge.dialects.support.inference import InferenceInterface
 from ge.dialects.support.types import element_type, is_static, shape_of
+
+
+class SpeculatableUnlessItFails(ConditionallySpeculatable):
+    """Generic passes may run the op where it did not run before (before a loop that may have no
+    iterations) if its kernel refuses no values."""
+
+    @classmethod
+    def is_speculatable(cls, op: Operation) -> bool:
+        return isinstance(op, TensorOp) and not op.can_fail()
 
 
 class TensorOp(InferenceInterface, InPlaceInterface):

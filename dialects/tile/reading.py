@@ -14,7 +14,7 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import Pure
+from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
@@ -44,7 +44,7 @@ class ReadOp(GeOp):
     distinct = opt_prop_def(UnitAttr)
     ascending = opt_prop_def(UnitAttr)
     result = result_def(IndexType)
-    traits = traits_def(Pure())
+    traits = traits_def(NoMemoryEffect())  # nothing writes there, but a number may be refused
     assembly_format = (
         "$source `[` $offsets `]` (`from` $from^)? `below` $below (`distinct` $distinct^)? "
         "(`ascending` $ascending^)? attr-dict `:` type($source)"

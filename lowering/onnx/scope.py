@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import (
     UnrankedTensorType,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.traits import Pure
+from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.constant import INLINE_BYTES, ConstantOp, WeightAttr
@@ -244,7 +244,7 @@ class Scope:
                 return
             arrays.append(array)
         types = [r.type for r in op.results]
-        if not arrays or not op.has_trait(Pure) or not all(_is_small(t) for t in types):
+        if not arrays or not op.has_trait(NoMemoryEffect) or not all(_is_small(t) for t in types):
             return
         try:
             self._remember(op, kernels.evaluate(op, arrays))

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, UnrankedTensorType
 from xdsl.dialects.func import ReturnOp as FuncReturnOp
 from xdsl.dialects.tensor import CastOp, EmptyOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.traits import Pure
+from xdsl.traits import NoMemoryEffect
 
 from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.fused_op import YieldOp as FusedYieldOp
@@ -203,7 +203,7 @@ class Translator:
                     handler(self, op)
                 elif isinstance(op, FusedOp):
                     self.inline(op)
-                elif op.results or not op.has_trait(Pure):
+                elif op.results or not op.has_trait(NoMemoryEffect):
                     self.call(op)
             except GeError as e:
                 raise e if e.where else GeError(e.message, str(location_of(op)), e.hint) from None

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import Pure
+from xdsl.traits import NoMemoryEffect
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
@@ -54,7 +54,7 @@ def is_pure(op: Operation) -> bool:
         isinstance(op, TensorOp)
         and not op.regions
         and not isinstance(op, ConstantOp)
-        and op.has_trait(Pure)
+        and op.has_trait(NoMemoryEffect)
     )
 
 

@@ -6,7 +6,7 @@ from functools import cache
 from typing import TypeVar
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.traits import Pure
+from xdsl.traits import NoMemoryEffect
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
@@ -24,7 +24,9 @@ ControlT = TypeVar("ControlT", bound=Control)
 def is_pure(kind: type[Operation]) -> bool:
     """Whether an op of this class may be erased if its results have no uses; for control flow
     this holds if their regions are pure."""
-    return issubclass(kind, Control | YieldOp) or any(isinstance(t, Pure) for t in kind.traits)
+    return issubclass(kind, Control | YieldOp) or any(
+        isinstance(t, NoMemoryEffect) for t in kind.traits
+    )
 
 
 def nested_blocks(op: Operation) -> Iterator[Block]:

@@ -34,7 +34,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import IsTerminator, Pure
+from xdsl.traits import IsTerminator, NoMemoryEffect
 
 from ge.dialects.fused_op import PHASE
 from ge.dialects.graph.constant import ConstantOp
@@ -69,7 +69,7 @@ def is_cheap(op: Operation) -> bool:
         and op.ACCESS in CHEAP
         and not isinstance(op, ConstantOp)
         and not op.regions
-        and op.has_trait(Pure)
+        and op.has_trait(NoMemoryEffect)
         and all(map(has_size, op.results))
     )
 

@@ -25,7 +25,7 @@ from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import Pure
+from xdsl.traits import NoMemoryEffect
 
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
@@ -54,7 +54,9 @@ def launch_costs(module: ModuleOp, target: Target) -> dict[str, float]:
 
 def is_repeatable(kernel: KernelOp) -> bool:
     """Whether a launch gives the same each time, and does nothing else."""
-    return all(op.has_trait(Pure) for op in kernel.body.walk() if isinstance(op, TensorOp))
+    return all(
+        op.has_trait(NoMemoryEffect) for op in kernel.body.walk() if isinstance(op, TensorOp)
+    )
 
 
 @dataclass

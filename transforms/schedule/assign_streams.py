@@ -45,7 +45,6 @@ from ge.dialects.npu_task.control import CaseOp
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import CAP, state
-from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.editing import put_in_row
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -335,8 +334,6 @@ class StreamAssignment:
         """The stream of the op's engine, where each engine has its own. Copies within the device
         are the vector cores'."""
         if isinstance(op, LaunchOp):
-            if op.callee not in self.engines:
-                raise error_at(op, f"there is no kernel @{op.callee}", "run lower-to-tasks")
             return STREAM_OF[self.engines[op.callee]]
         source, target = (*operands_of(op), *op.results)[:2]
         spaces = [getattr(v.type, "memory_space", HBM) for v in (source, target)]

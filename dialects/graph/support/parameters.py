@@ -28,13 +28,13 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.traits import Pure
+from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.access import Access
 from ge.dialects.support.directives import Parameter
 from ge.dialects.support.element_types import is_float, is_integer
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.tensor_op import SpeculatableUnlessItFails, TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -198,7 +198,7 @@ class GraphOp(TensorOp, ABC):
     """Ops that have no effects and no regions."""
 
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
+    traits = traits_def(NoMemoryEffect(), SpeculatableUnlessItFails())
     custom_directives = (Parameter,)
 
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, cast
 import numpy as np
 from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.traits import IsTerminator, Pure
+from xdsl.traits import IsTerminator, NoMemoryEffect
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.quantization import DequantizeOp
@@ -239,7 +239,7 @@ class Writer:
             isinstance(op, TensorOp)
             and not isinstance(op, DequantizeOp)
             and not op.regions
-            and op.has_trait(Pure)
+            and op.has_trait(NoMemoryEffect)
             and all(o in self._fixed for o in op.operands)
         )
 

@@ -18,7 +18,7 @@ from xdsl.dialects.arith import (
 from xdsl.dialects.builtin import IndexType, IntegerAttr, i1, i64
 from xdsl.dialects.scf import ForOp, IfOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.traits import Pure
+from xdsl.traits import NoMemoryEffect
 
 from ge.dialects.support.operation import created, operands_of, ops_of, put_before, put_last
 from ge.dialects.tile.arithmetic import ARITHMETIC, PREDICATES, Binary
@@ -133,7 +133,7 @@ def erase_unused(block: Block) -> None:
 
 @cache
 def _is_pure(kind: type[Operation]) -> bool:
-    return kind.has_trait(Pure)
+    return kind.has_trait(NoMemoryEffect)
 
 
 class Constants:

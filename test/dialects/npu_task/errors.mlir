@@ -375,3 +375,24 @@ func.func @main(%x: memref<4xf32, "host">) {
   npu_task.batch_copy %x, %0 to %0, %x : memref<4xf32, "host">, memref<4xf32, "hbm"> to memref<4xf32, "hbm">, memref<4xf32, "host">
   func.return
 }
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{there is no kernel @nope}}
+  %0 = npu_task.launch @nope ins(%x : tensor<4xf32>) outs(%x : tensor<4xf32>) -> tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}
+
+// -----
+
+npu_task.kernel @neg_0 on vector {
+^bb0(%0: tensor<4xf32>):
+  %1 = graph.neg %0 : (tensor<4xf32>) -> tensor<4xf32>
+  npu_task.return %1 : tensor<4xf32>
+}
+func.func @main(%x: memref<8xf32, "hbm">, %y: memref<4xf32, "hbm">) {
+  // expected-error@+1 {{ins differ from the inputs of @neg_0}}
+  npu_task.launch @neg_0 ins(%x : memref<8xf32, "hbm">) outs(%y : memref<4xf32, "hbm">)
+  func.return
+}

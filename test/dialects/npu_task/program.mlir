@@ -1,5 +1,10 @@
 // RUN: %roundtrip | filecheck %s
 
+npu_task.kernel @neg_0 on vector {
+^bb0(%0: tensor<4xf32>):
+  %1 = graph.neg %0 : (tensor<4xf32>) -> tensor<4xf32>
+  npu_task.return %1 : tensor<4xf32>
+}
 func.func @main(%x: memref<4xf32, "host">, %d: memref<?xf32, "host">, %c: memref<i1, "hbm">, %n: memref<i64, "hbm">) {
   %0 = npu_task.slot "io" 0 : memref<4xf32, "hbm">
   %1 = npu_task.slot "arena" 512 : memref<3x4xf32, "hbm">

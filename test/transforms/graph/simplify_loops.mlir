@@ -282,3 +282,18 @@ func.func @nested(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:      graph.yield %on,
 // CHECK-NEXT:    }
 // CHECK-NEXT:    func.return %[[L]] :
+
+// -----
+
+// What is asserted is asserted where the loop runs.
+func.func @main(%x: tensor<4xf32>, %c: tensor<i1>, %n: tensor<i64>) -> tensor<4xf32> {
+  %y = graph.loop (%i, %go) trip %n : tensor<i64> carry (%a = %x : tensor<4xf32>) -> (tensor<4xf32>) {
+    %1 = graph.assert %x, %c, "no" : (tensor<4xf32>, tensor<i1>) -> tensor<4xf32>
+    %2 = graph.add %a, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %go, %2 : tensor<i1>, tensor<4xf32>
+  }
+  func.return %y : tensor<4xf32>
+}
+// CHECK-LABEL: func.func @main(
+// CHECK-NEXT:    graph.loop
+// CHECK-NEXT:      graph.assert
