@@ -13,13 +13,22 @@ from functools import cache
 from math import prod
 from typing import NamedTuple, TypeAlias
 
+from xdsl.dialects.arith import SubiOp
 from xdsl.dialects.scf import ForOp, IfOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.operation import operands_of, ops_of
-from ge.dialects.tile.buffers import ViewOp, box_of, buffer_of, memref_shape, within
+from ge.dialects.tile.buffers import (
+    SlotOp,
+    ViewOp,
+    box_of,
+    buffer_of,
+    memref_shape,
+    slot_of,
+    within,
+)
 from ge.dialects.tile.compute import FlagOp, MmadOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import BarrierOp, KernelOp, ProgramOp
@@ -38,6 +47,7 @@ class Leaf:
     writes: Sequence[SSAValue]  # buffers
     reads: Sequence[SSAValue]
     overwrites: Sequence[SSAValue]  # that it does not read
+    late: Sequence[SSAValue]  # that it reads when the next copy is written already
     memref: SSAValue | None  # that it loads from or stores to
     bytes: int
 
@@ -160,7 +170,7 @@ class Walk:
     def leaf(self, op: Instruction | BarrierOp, at: Numbers) -> Leaf:
         known = self.seen.leaves
         if isinstance(op, BarrierOp):
-            return known.setdefault((op, ()), Leaf(op, (), None, (), (), (), None, 0))
+            return known.setdefault((op, ()), Leaf(op, (), None, (), (), (), (), None, 0))
         sizes = self.sizes(op, at)
         if (leaf := known.get((op, sizes))) is None:
             memref, size = None, 0
@@ -171,7 +181,8 @@ class Walk:
             if isinstance(op, MmadOp):  # sums that begin anew need those before no more
                 reads = buffers_of((op.lhs, op.rhs))
             over = [buffer for buffer in writes if buffer not in reads]
-            leaf = Leaf(op, sizes, op.pipe(), writes, reads, over, memref, size)
+            late = buffers_of([value for value in op.reads() if is_late(value)])
+            leaf = Leaf(op, sizes, op.pipe(), writes, reads, over, late, memref, size)
             known[op, sizes] = leaf
         return leaf
 
@@ -238,6 +249,15 @@ def steps_of(parts: Sequence[Part]) -> tuple[int, int]:
     steps = loops[0].first, *(step for _, step in loops[0].others)
     (length, *others) = {sum(count for _, count in leaves(step)) for step in steps}
     return (0, 0) if others else (parts.index(loops[0]), length)
+
+
+def is_late(value: SSAValue) -> bool:
+    """Whether it is the slot before one that is written, where this one is read."""
+    slot = slot_of(value)
+    if slot is None or not isinstance(before := slot.index.owner, SubiOp):
+        return False
+    others = (use.operation for use in buffer_of(value).uses)
+    return any(isinstance(o, SlotOp) and o.index is before.lhs for o in others)
 
 
 def leaves(parts: Sequence[Part], times: int = 1) -> Iterator[tuple[Leaf, int]]:

@@ -54,6 +54,8 @@ class Content:
     is_read: bool = False
     free: float = 0.0  # when what is read last has been read
     before: deque[float] = field(default_factory=deque[float])  # the same of the copies before
+    is_late: bool = False  # whether copies are read when the next ones are written
+    ready_before: float = 0.0  # when the copy before was written
 
 
 class Unit:
@@ -95,20 +97,26 @@ class Unit:
             begin = free
         for buffer in leaf.reads:
             if (content := contents.get(buffer)) is not None:
-                ready = content.ready if content.writer is pipe else content.ready + flag
+                ready = content.ready
+                if content.is_late and buffer in leaf.late:
+                    ready = content.ready_before
+                if content.writer is not pipe:
+                    ready += flag
                 if ready > begin:
                     begin = ready
         for buffer in leaf.overwrites:  # the next copy's turn
             if (content := contents.get(buffer)) is not None and content.is_read:
                 content.before.append(content.free)
-                content.is_read = False
-                if len(content.before) >= content.copies:
+                content.is_read, content.ready_before = False, content.ready
+                if len(content.before) >= content.copies - content.is_late:
                     begin = max(begin, content.before.popleft() + flag)
         cycles = self.cycles.get(leaf)
         end = begin + (self.taken(leaf) if cycles is None else cycles)
         for buffer in leaf.reads:
             content = contents.get(buffer) or self.content(buffer)
             content.free, content.reader, content.is_read = end, pipe, True
+        for buffer in leaf.late:
+            contents[buffer].is_late = True
         for buffer in leaf.writes:
             content = contents.get(buffer) or self.content(buffer)
             content.ready, content.writer = end, pipe
@@ -151,6 +159,7 @@ class Unit:
         for content in self.contents.values():
             if content.writer in moved:
                 content.ready += cycles
+                content.ready_before += cycles
             if content.reader in moved:
                 content.free += cycles
                 content.before = deque([end + cycles for end in content.before])
