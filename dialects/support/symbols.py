@@ -1,11 +1,12 @@
 """Symbols of a module, looked up by name without a walk for each."""
 
-from weakref import WeakKeyDictionary
+from collections.abc import Mapping
+from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 
-_known = WeakKeyDictionary[ModuleOp, dict[str, Operation]]()
+_KNOWN = "_ge_symbols"  # of a module, which keeps what was found there
 
 
 def module_around(op: Operation) -> ModuleOp | None:
@@ -19,10 +20,12 @@ def module_around(op: Operation) -> ModuleOp | None:
 def find_symbol(module: ModuleOp, name: str) -> Operation | None:
     """Returns the op of that name at the top of the module. What was found once is looked at
     again, as it may have another name by now, or be in another module."""
-    known = _known.get(module, {}).get(name)
+    kept = cast("Mapping[str, Operation]", vars(module).get(_KNOWN, {}))
+    known = kept.get(name)
     if known is None or known.parent is not module.body.first_block or _name(known) != name:
-        _known[module] = {n: op for op in module.ops if (n := _name(op)) is not None}
-        known = _known[module].get(name)
+        found = {n: op for op in module.ops if (n := _name(op)) is not None}
+        vars(module)[_KNOWN] = found
+        known = found.get(name)
     return known
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 
+from ge.dialects.support.canonical import provide
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.packages import installed, left_out
 from ge.lowering.levels.level import Level
@@ -64,6 +65,10 @@ def lazy(place: str) -> Callable[[], Any]:
     return lambda: getattr(import_module(f"ge.{module}"), name)
 
 
+CANONICAL = lazy("transforms.graph.canonical.patterns:patterns_of")
+provide(CANONICAL)
+
+
 def lazy_pass(room: str, name: str) -> Callable[[], type[ModulePass]]:
     cls = "".join(word.capitalize() for word in name.split("-"))
     return lazy(f"{room}.{name.replace('-', '_')}:{cls}Pass")
@@ -87,7 +92,7 @@ def rule_table() -> dict[str, tuple[str, str]]:
     from ge.transforms.rewriting.counts import declared
     from ge.transforms.rewriting.rules import Search
 
-    for load in GE_UNIVERSE.all_passes.values():
+    for load in (*GE_UNIVERSE.all_passes.values(), CANONICAL):
         load()
     for package in installed():
         for name, load in package.universe.all_passes.items():

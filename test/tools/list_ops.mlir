@@ -28,7 +28,7 @@
 // OP:         results:
 // OP-NEXT:      result: tensor (one)
 // OP-NEXT:    traits:
-// OP-NEXT:      NoMemoryEffect, SpeculatableUnlessItFails
+// OP-NEXT:      Canonicalized, NoMemoryEffect, SpeculatableUnlessItFails
 // OP-NEXT:    access:
 // OP-NEXT:      ROWS
 // OP-NEXT:    example:

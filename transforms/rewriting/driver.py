@@ -75,7 +75,12 @@ class Table:
                 if issubclass(kind, classes)
                 and (not needed or any(issubclass(k, needed) for k in below))
             ]  # fmt: skip
+            found += self.own_patterns(kind)
         return found
+
+    def own_patterns(self, kind: type[Operation]) -> Sequence[RewritePattern]:
+        """Patterns that come with an op class."""
+        return ()
 
 
 class _Dispatcher(RewritePattern):

@@ -32,6 +32,7 @@ from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.access import Access
+from ge.dialects.support.canonical import Canonicalized
 from ge.dialects.support.directives import Parameter
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.tensor_op import SpeculatableUnlessItFails, TensorOp
@@ -198,7 +199,7 @@ class GraphOp(TensorOp, ABC):
     """Ops that have no effects and no regions."""
 
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(NoMemoryEffect(), SpeculatableUnlessItFails())
+    traits = traits_def(NoMemoryEffect(), SpeculatableUnlessItFails(), Canonicalized())
     custom_directives = (Parameter,)
 
 

@@ -14,6 +14,7 @@ which it is counted and disabled, is the function's: `subtract-negated`.
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
+from xdsl.dialects.builtin import UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.traits import is_side_effect_free
@@ -21,6 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.support.folding import Number, constants
+from ge.dialects.support.locations import fuse_locations
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, is_refinement, set_type, tensor
 from ge.runtime.data.arrays import array_of, type_of
@@ -111,8 +113,8 @@ def fits(new: SSAValue, old: SSAValue) -> bool:
 def replace(
     op: Operation, make: Make, values: Sequence[SSAValue | None], rewriter: PatternRewriter
 ) -> None:
-    """Replace the op by new ones, and erase the ops that only it used."""
-    todo = [v.owner for v in op.operands]
+    """Replace the op by new ones, which are where it was, and erase the ops that only it used."""
+    todo, removed = [v.owner for v in op.operands], [op]
     rewriter.replace(op, make.ops, values)
     while todo:
         dead = todo.pop()
@@ -123,7 +125,11 @@ def replace(
             and is_side_effect_free(dead)
         ):
             todo.extend(v.owner for v in dead.operands)
+            removed.append(dead)
             rewriter.erase(dead)
+    for new in make.ops:
+        if isinstance(new.location, UnknownLoc):
+            new.location = fuse_locations(removed)
 
 
 def rule(

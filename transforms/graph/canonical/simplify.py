@@ -11,7 +11,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, Region
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.traits import HasCanonicalizationPatternsTrait
 
+from ge.dialects.support.canonical import Canonicalized
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.tensor_op import TensorOp
 from ge.transforms.graph.canonical.local import LocalRule, Make, replace
@@ -45,13 +47,21 @@ def rules_of(family: ModuleType) -> Sequence[LocalRule]:
     return [r for r in vars(family).values() if isinstance(r, LocalRule)]
 
 
+class SimplifyTable(Table):
+    """Rules of ge, and the canonicalization patterns that ops of others come with."""
+
+    def own_patterns(self, kind: type[Operation]) -> Sequence[RewritePattern]:
+        traits = kind.get_traits_of_type(HasCanonicalizationPatternsTrait)
+        return [p for t in traits if not isinstance(t, Canonicalized) for p in t.get_patterns(kind)]
+
+
 @lru_cache(maxsize=64)
 def table_of(
     families: Sequence[ModuleType], exact: bool, is_folded: bool, disabled: Hashable
 ) -> Table:
     """The rules of `families` that are not disabled, behind folding."""
     rules = [r for m in families for r in rules_of(m) if r.exact or not exact]
-    return Table([Fold(is_folded), *enabled(rules)])
+    return SimplifyTable([Fold(is_folded), *enabled(rules)])
 
 
 def simplify(
