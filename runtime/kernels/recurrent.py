@@ -8,6 +8,7 @@ import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, Float64Type
 
 from ge.dialects.graph import recurrent as g
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import array_floats
 from ge.runtime.data.arrays import Array
 from ge.runtime.kernels import Fn, kernel
@@ -157,6 +158,9 @@ def recurrent(op: g.Recurrent) -> Fn:
         initial: Array | None, initial_cell: Array | None = None, peepholes: Array | None = None,
     ) -> tuple[Array, ...]:  # fmt: skip
         steps, batch, size = x.shape
+        if {len(weights), len(recurrence)} != {op.directions}:
+            text = f"weights of {len(weights)} and {len(recurrence)} directions"
+            raise GeError(f"{text}, not of {op.directions}")
         wide, hidden = widen(x), recurrence.shape[-1]
         weights, recurrence = widen(weights), widen(recurrence)
         bias = np.zeros((len(weights), 2 * op.GATES * hidden), wide.dtype) if bias is None else bias

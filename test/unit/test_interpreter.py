@@ -196,6 +196,7 @@ def test_dead_bytes_spare_those_that_live_on() -> None:
         ("scatter_elements %a, %b, %c", "4x8xf32 2x8xi64 ?x8xf32", "4x8xf32"),
         ("grid_sample %a, %b", "2x3x4xf32 ?x5x1xf32", "2x3x5xf32"),
         ("non_max_suppression %a, %b", "2x4x4xf32 ?x3x4xf32", "?x3xi64"),
+        ("rnn %a, %b, %c", "2x1x3xf32 2x4x3xf32 ?x4x4xf32", "2x2x1x4xf32"),
         ("reverse_sequence %a, %b batch_axis 0 time_axis 1", "4x3xf32 ?xi64", "4x3xf32"),
     ],
 )
@@ -205,13 +206,17 @@ def test_sizes_that_do_not_go_together_are_refused(op: str, types: str, result: 
     named = ", ".join(f"%{n}: {t}" for n, t in zip("abc", shapes, strict=False))
     ends = f"tensor<{result}>"
     sources = ", ".join(shapes)
-    sources = sources if "non_max" in op else f"({sources})"
-    text = f"func.func @main({named}) -> {ends} {{\n%r = graph.{op} : {sources} -> "
-    session = Session(parse(f"{text}{ends}\nreturn %r : {ends}\n}}"))
+    sources = sources if "non_max" in op or "rnn" in op else f"({sources})"
+    line = f"%r = graph.{op} : {sources} -> {ends}"
+    if "rnn" in op:
+        line = f"{line}, tensor<2x1x4xf32>".replace("%r", "%r, %s")
+        line = line.replace("%c :", '%c {direction = "bidirectional"} :')
+    text = f"func.func @main({named}) -> {ends} {{\n{line}\nreturn %r : {ends}\n}}"
+    session = Session(parse(text))
     inputs: dict[str, Any] = {}
     for i, t in enumerate(types.replace("?", "1").split()):
         *shape, element = t.split("x")
         dtype = {"f32": np.float32, "i64": np.int64}[element]
         inputs[f"arg{i}"] = np.ones([int(d) for d in shape], dtype)
-    with pytest.raises(GeError, match=r"for 3 channels|differ|images|lengths"):
+    with pytest.raises(GeError, match=r"for 3 channels|differ|images|lengths|directions"):
         session.run(inputs)

@@ -2,7 +2,6 @@
 every bit. The training graphs that it is measured on have the gradients that finite differences
 give, and take a third of the memory at memory level 3."""
 
-import re
 import sys
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -216,36 +215,24 @@ def test_elementwise_copies_keep_every_bit(name: str) -> None:
     assert all(np.array_equal(kept[key], again[key]) for key in kept)
 
 
-SLOW = {"launch_us": 0.01, "cube_cores": 1, "vector_cores": 2, "full_rate_bytes": 512}
-"""A machine on which small graphs take time as large ones do elsewhere."""
-
-
-@pytest.fixture(scope="module")
-def slow_machine(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The path of its target file."""
-    text = (Path(__file__).parents[2] / "dialects" / "targets" / "910_merged.toml").read_text()
-    for key, value in SLOW.items():
-        text = re.sub(rf"(?m)^{key} = .*$", f"{key} = {value}", text)
-    path = tmp_path_factory.mktemp("target") / "slow.toml"
-    path.write_text(text)
-    return str(path)
+TARGET = "910b2"
 
 
 @pytest.mark.parametrize(
     ("build", "ratio"),
     [
         pytest.param(
-            lambda: transformer(1, 16, 2, 64, 1, f32), 1.1, id="one-layer", marks=pytest.mark.soak
+            lambda: transformer(1, 16, 2, 64, 1, f32), 1.05, id="one-layer", marks=pytest.mark.soak
         ),
         pytest.param(
             lambda: transformer(2, 16, 2, 64, 1, f32),
-            1.9,
+            2.1,
             id="small-transformer",
             marks=pytest.mark.soak,
         ),
         pytest.param(
             lambda: transformer(8, 32, 4, 128, 2, f32),
-            3.0,
+            5.0,
             id="transformer",
             marks=pytest.mark.soak,
         ),
@@ -258,7 +245,7 @@ def slow_machine(tmp_path_factory: pytest.TempPathFactory) -> str:
     ],
 )
 def test_less_memory_for_a_fifth_more_time(
-    build: Callable[[], ModuleOp], ratio: float, slow_machine: str, monkeypatch: pytest.MonkeyPatch
+    build: Callable[[], ModuleOp], ratio: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By what is alive at the peak, without the search for packings, which takes
     long and has tests of its own."""
@@ -272,13 +259,13 @@ def test_less_memory_for_a_fifth_more_time(
     outputs: list[dict[str, Array]] = []
     for level in (2, 3):
         program = module.clone()
-        compiled = lower(program, Options(target=slow_machine, memory=level))
+        compiled = lower(program, Options(target=TARGET, memory=level))
         assert not check_program(program).problems
         fusions = [record.name for record in compiled.passes].count("fuse-vector-ops")
         assert fusions < level  # with and without copies of elementwise ops at level 3, not more
         peaks.append(compiled.memory["lower_bound_bytes"])
-        times.append(simulate(program, Target.load(slow_machine)).latency_us)
-        outputs.append(Session(program, payload, slow_machine, poison=True).run(inputs))
+        times.append(simulate(program, Target.load(TARGET)).latency_us)
+        outputs.append(Session(program, payload, TARGET, poison=True).run(inputs))
     assert peaks[1] * ratio <= peaks[0]
     assert times[1] <= 1.2 * times[0]
     kept, again = outputs
