@@ -68,7 +68,7 @@ def prove(args: argparse.Namespace) -> int:
     if args.every_size and not (dims or shapes):
         raise GeError("--every-size needs a range of sizes", hint="add --dim NAME=1..N")
     source = read_source(None if args.program == "-" else args.program)
-    ctx = context()
+    ctx = context(options.plugins)
     module = parse_module(ctx, source)
     verify(module)
     if main_function(module) is None and any(op.name == "tile.kernel" for op in module.ops):

@@ -337,7 +337,7 @@ class Options:
         "add the dialects and ONNX ops of a Python file, and its passes at the level that they "
         "state; several files are separated as in PATH",
         variable="GE_CUSTOM_PASS", flags="--load-plugin", metavar="FILE.py",
-        tools=(IMPORT, OPT, COMPILE, RUN, CALIBRATE, BENCH), group=LAUNCHES, adds=True,
+        tools=(IMPORT, OPT, COMPILE, RUN, CHECK, CALIBRATE, BENCH), group=LAUNCHES, adds=True,
     )  # fmt: skip
     packages_off: tuple[str, ...] = option(
         (), "installed packages to ignore, by name (`all`: every one)",

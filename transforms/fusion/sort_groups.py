@@ -28,7 +28,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, i32
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import (
@@ -193,10 +192,7 @@ def sorted_groups(op: GroupedMatmulOp, emit: Emit) -> SSAValue:
 def ints(numbers: Any, emit: Emit) -> SSAValue:
     """A constant of i32."""
     array = np.asarray(numbers, np.int32)
-    new = ConstantOp.make(dense(array), type_of(array))
-    new.location = emit.location
-    emit.rewriter.insert(new, InsertPoint.before(emit.before))
-    return new.result
+    return emit.add(ConstantOp.make(dense(array), type_of(array))).result
 
 
 @dataclass(frozen=True)

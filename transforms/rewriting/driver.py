@@ -7,7 +7,8 @@ is an error, and the number of rewrites by pattern is returned.
 
 A pattern is a RewritePattern whose `match_and_rewrite` is decorated with `op_type_rewrite_pattern`
 (the annotation says for which ops it is), or that states `ops = (AddOp, SubOp)` in its class. With
-`below = (CastOp,)` it is for ops alone that have a result of such an op as an operand.
+`below = (CastOp,)` it is for ops alone that have a result of such an op as an operand. Patterns
+are tried in their order, those with a greater `benefit` (1 if not stated) before others.
 """
 
 from collections import Counter
@@ -63,7 +64,8 @@ class Table:
     """Which patterns are for an op, by its class and those of the ops that define its operands."""
 
     def __init__(self, patterns: Sequence[RewritePattern]) -> None:
-        self.patterns = [(p, op_classes(p), getattr(p, "below", ())) for p in patterns]
+        first = sorted(patterns, key=lambda p: -getattr(p, "benefit", 1))
+        self.patterns = [(p, op_classes(p), getattr(p, "below", ())) for p in first]
         self.known: dict[Hashable, list[RewritePattern]] = {}
 
     def of(self, op: Operation) -> list[RewritePattern]:

@@ -37,6 +37,19 @@ def loss_us(ops: Iterable[Operation]) -> float | None:
     return max(sum(known[1:]) - known[0], 0.0) if len(known) == len(times) else None
 
 
+def gain_us(new: Iterable[Operation], old: Iterable[Operation]) -> float | None:
+    """Microseconds that launches of the new ops take less than launches of the old ones, one for
+    each op, on the target of the function that the old ones are in; None if a size is not known."""
+    members = in_order(old)
+    if not members:
+        return None
+    target = target_for(_function(members[0]))
+    launches = [[op for op in ops if view_offsets(op) is None] for ops in (in_order(new), members)]
+    times = [[launch_us(Body.of(op), target) for op in ops] for ops in launches]
+    known = [[t for t in some if t is not None] for some in times]
+    return sum(known[1]) - sum(known[0]) if known == times else None
+
+
 def _function(op: Operation) -> Operation:
     """The outermost op around an op but for the module: it records its target."""
     while (parent := op.parent_op()) is not None and parent.parent is not None:

@@ -18,8 +18,11 @@ import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
+from xdsl.traits import is_side_effect_free
 
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.support.diagnostics import location_of
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.locations import fuse_locations
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, is_refinement, set_type
@@ -28,37 +31,62 @@ from ge.transforms.graph.infer_shapes import refine
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count
 from ge.transforms.rewriting.debug_counters import allows
-from ge.transforms.rewriting.losses import loss_us
+from ge.transforms.rewriting.losses import gain_us, loss_us
 from ge.transforms.rewriting.matching import Match, Miss, Op
 
-TensorOpT = TypeVar("TensorOpT", bound=TensorOp)
+OpT = TypeVar("OpT", bound=Operation)
 
 
 class Emit:
-    """Inserts the ops of a replacement, in order, before an op."""
+    """Inserts the ops of a replacement, in order, before an op; those that are held stay outside
+    until that is asked for, so that a rule may look at them, and drop them."""
 
-    def __init__(self, rewriter: PatternRewriter, before: Operation, ops: Sequence[Operation]):
-        self.rewriter, self.before = rewriter, before
+    def __init__(
+        self,
+        rewriter: PatternRewriter,
+        before: Operation,
+        ops: Sequence[Operation],
+        hold: bool = False,
+    ):
+        self.rewriter, self.before, self.replaced = rewriter, before, ops
         self.location = fuse_locations(reversed(ops))
+        self.held: list[Operation] | None = [] if hold else None
 
-    def op(self, kind: type[TensorOpT], /, *operands: Any, **params: Any) -> TensorOpT:
-        new = kind.of(*operands, location=self.location, **params)
-        self.rewriter.insert(new, InsertPoint.before(self.before))
+    def add(self, new: OpT) -> OpT:
+        """Insert an op; returns it."""
+        new.location = self.location
+        if self.held is None:
+            self.rewriter.insert(new, InsertPoint.before(self.before))
+        else:
+            self.held.append(new)
         return new
 
-    def __call__(self, kind: type[TensorOp], /, *operands: Any, **params: Any) -> SSAValue:
-        """Insert `kind.of(...)`; returns its first result."""
+    def op(self, kind: type[OpT], /, *operands: Any, **params: Any) -> OpT:
+        make = kind.of if issubclass(kind, TensorOp) else kind  # of infers types of results
+        return self.add(make(*operands, **params))
+
+    def __call__(self, kind: type[Operation], /, *operands: Any, **params: Any) -> SSAValue:
+        """Insert `kind.of(...)`, of another dialect `kind(...)`; returns its first result."""
         return self.op(kind, *operands, **params).results[0]
+
+    def gain_us(self) -> float | None:
+        """Returns what the held ops save over those that they replace: see `losses.gain_us`."""
+        return gain_us(self.held or (), self.replaced)
+
+    def insert_held(self) -> None:
+        for new in self.held or ():
+            self.rewriter.insert(new, InsertPoint.before(self.before))
+
+    def drop_held(self) -> None:
+        for new in reversed(self.held or ()):
+            new.erase()
 
     def number(self, number: float, like: SSAValue, *shape: int) -> SSAValue:
         """A splat constant of the element type of `like`."""
         return self.constant(np.full(shape, number).astype(dtype_of(element_type(like))))
 
     def constant(self, array: Array) -> SSAValue:
-        new = ConstantOp.make(dense(array), type_of(array))
-        new.location = self.location
-        self.rewriter.insert(new, InsertPoint.before(self.before))
-        return new.result
+        return self.add(ConstantOp.make(dense(array), type_of(array))).result
 
 
 def substitute(
@@ -83,7 +111,7 @@ def substitute(
             continue
         if all(r.first_use is None for r in dead.results):
             owners = dict.fromkeys(o.owner for o in dead.operands)
-            stack.extend(o for o in owners if isinstance(o, TensorOp))
+            stack.extend(o for o in owners if isinstance(o, Operation) and is_side_effect_free(o))
             rewriter.erase(dead)
 
 
@@ -97,6 +125,7 @@ class Search(RewritePattern, ABC):
     """Base of rules that search by more than a pattern: they count and remark themselves."""
 
     names: ClassVar[tuple[str, ...]] = ()  # in counts, remarks and `disable`
+    benefit: ClassVar[int] = 1  # of two patterns for an op that with more is tried first
     ASKS: ClassVar[bool] = False  # whether it asks debug counters itself, where it matches
 
 
@@ -119,8 +148,8 @@ class Rule(Search):
 
     @abstractmethod
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:
-        """Emit what the match becomes; None if it does not apply after all (nothing may have been
-        emitted then)."""
+        """Emit what the match becomes; None if it does not apply after all: what has been emitted
+        is dropped."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         if not remarks.wanted() and self.pattern.rejects(op):
@@ -134,9 +163,14 @@ class Rule(Search):
             return
         # rules that tell of near misses make one op, and one launch, of several
         gain = loss_us(match.ops) if self.nearly <= len(match.ops) else None
-        new = self.replace(match, Emit(rewriter, op, match.ops))
+        emit = Emit(rewriter, op, match.ops, hold=True)
+        new = self.replace(match, emit)
         if new is None:
+            emit.drop_held()
             count(self.name, applied=0)
             return
-        assert is_refinement(new.type, op.results[0].type), f"{self.name} changes the type"
+        emit.insert_held()
+        if not is_refinement(new.type, old := op.results[0].type):
+            text = f"rule {self.name} replaces {old} by {new.type}"
+            raise GeError(text, str(location_of(op)))
         substitute(self.name, op, rewriter, op.results[0], new, gain)
