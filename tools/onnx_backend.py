@@ -1,8 +1,9 @@
 """ONNX's backend interface over the whole pipeline: a model is lowered to a program and runs on
-the emulated NPU, with GE_TILES=1 kernels by their tile programs.
+the emulated NPU; its kernels by their tile programs where these are asked for.
 
     from ge.tools.onnx_backend import Backend
     outputs = Backend.prepare(model).run([x, y])
+    outputs = Backend.prepare(model, tiles="all").run([x, y])
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,9 +49,9 @@ class Backend(OnnxBackend):
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> Program:
         imported = import_model(model)
-        options = Options.from_environment()
+        tiles = kwargs.get("tiles", "")
+        options = Options.from_environment(tiles=bool(tiles))
         lower(imported.module, options)
-        tiles = "all" if options.tiles else ""
         session = Session(imported.module, imported.payload, target=options.target, tiles=tiles)
         return Program(session, [o.name for o in model.graph.output])
 

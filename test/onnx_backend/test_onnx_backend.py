@@ -37,7 +37,11 @@ SMALLEST = {"light": 8}
 
 
 def check_kind(
-    kind: str, every: int, listed: Mapping[str, list[str]] = UNSUPPORTED, first: int = 0
+    kind: str,
+    every: int,
+    listed: Mapping[str, list[str]] = UNSUPPORTED,
+    first: int = 0,
+    tiles: str = "",
 ) -> None:
     """Tests of a kind, each or every so many: those not listed pass, those listed fail."""
     wrong: list[str] = []
@@ -46,7 +50,7 @@ def check_kind(
         total += 1
         why = reason(name, listed)
         try:
-            run(case)
+            run(case, tiles)
             passed += 1
             if why is not None:
                 wrong.append(f"{name} passes but is listed: {why}")
@@ -70,9 +74,8 @@ def test_some_of_a_kind(kind: str):
 
 
 def check_on_tiles(kind: str, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GE_TILES", "1")
     monkeypatch.setenv("GE_TARGET", "910b2")
-    check_kind(kind, every, {**UNSUPPORTED, **ON_TILES})
+    check_kind(kind, every, {**UNSUPPORTED, **ON_TILES}, tiles="all")
 
 
 @pytest.mark.soak

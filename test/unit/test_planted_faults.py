@@ -34,7 +34,7 @@ def test_faults_are_reported_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    "cases", [(0, 6, 8, 10, 12, 18), pytest.param(range(10), marks=pytest.mark.soak)], ids=len
+    "cases", [(0, 6, 8, 10, 12, 18), pytest.param(range(20), marks=pytest.mark.soak)], ids=len
 )
 def test_faults_in_tile_programs_are_reported(cases: Sequence[int]) -> None:
     counts = planted_tile_faults.run_cases(cases, seed=3, orders=3)
