@@ -288,9 +288,12 @@ class Target:
         return cycles
 
     @property
-    def states_all_instructions(self) -> bool:
-        """Whether there are cycles for each instruction of the vector unit, or lanes for all."""
-        return not self.vector_cycles or all(n in self.vector_cycles for n in VECTOR_INSTRUCTIONS)
+    def states_all(self) -> bool:
+        """Whether the time of any program follows from what it states: cycles for each instruction
+        of the vector unit, or lanes for all, and each rate."""
+        rates = all(getattr(self, key) or getattr(self, other) for key, other in TAKEN_FOR.items())
+        cycles = self.vector_cycles
+        return rates and (not cycles or all(n in cycles for n in VECTOR_INSTRUCTIONS))
 
     def constants_bytes(self, sizes: Iterable[int], alignment: int) -> int:
         """Bytes that constants take. They lie one behind the other: first those that are multiples

@@ -155,7 +155,7 @@ def tell_passed_over(kernels: Sequence[KernelOp], target: Target) -> None:
 
 def tell_untimed(written: Mapping[KernelOp, TileKernelOp], target: Target) -> None:
     """Warn, once for each fact that the target lacks, of kernels whose programs need it."""
-    if target.states_all_instructions:
+    if target.states_all:
         return
     untimed = defaultdict[str, list[KernelOp]](list)
     for kernel, program in written.items():

@@ -31,7 +31,7 @@ SCALAR_CYCLES = 10.0  # of an operation of a plain loop: an assumption
 
 
 class Answer(NamedTuple):
-    """Why no lowering has a program for a launch; or what that takes."""
+    """Why no lowering has a program for a launch; or what that takes, if somebody asked."""
 
     refusal: str | None = None
     figures: Figures | None = None
@@ -41,20 +41,24 @@ def launch_us(body: TensorOp | Body, target: Target) -> float | None:
     """Microseconds of a launch with its launch cost, by the estimate of its program, where L2 has
     the operands that are no constants; None while a shape is dynamic. A launch that no lowering has
     a program for is a loop over its elements."""
-    if (us := core_us(body := Body.of(body), target)) is None:
-        return None
-    figures = asked(body, target).figures
-    return us + target.launch_us + (0.0 if figures is None else figures.start_us)
+    body = Body.of(body)
+    return answer_us(body, asked(body, target), target) if body.is_static else None
 
 
 def core_us(body: TensorOp | Body, target: Target) -> float | None:
     """The same without its launch cost, and without the start of its kernel."""
-    body = Body.of(body)
-    if not body.is_static:
+    if not (body := Body.of(body)).is_static:
         return None
     if (figures := asked(body, target).figures) is None:
         return plain_us(body, target)
     return figures.core_us(held_by_l2(body, target))
+
+
+def answer_us(body: Body, answer: Answer, target: Target) -> float:
+    """As `launch_us`, by what the library has said of the body."""
+    if (figures := answer.figures) is None:
+        return plain_us(body, target) + target.launch_us
+    return figures.core_us(held_by_l2(body, target)) + figures.start_us + target.launch_us
 
 
 def held_by_l2(body: Body, target: Target) -> tuple[float, ...]:
@@ -104,15 +108,26 @@ def asked(body: TensorOp | Body, target: Target) -> Answer:
     """Whether a lowering has a program for a launch of a body, and what that takes. Shapes are
     static. Where an op has an author by hand, nobody knows what that writes next time: it is asked
     anew."""
-    answers, body = ANSWERS.get(), Body.of(body)
+    return answered(Body.of(body), target, timed=True)
+
+
+def refused(body: TensorOp | Body, target: Target) -> str | None:
+    """Why no lowering has a program for a launch, None where one has: what that takes is found out
+    only where it may not follow from the target. Shapes are static."""
+    return answered(Body.of(body), target, timed=not target.states_all).refusal
+
+
+def answered(body: Body, target: Target, timed: bool) -> Answer:
+    answers = ANSWERS.get()
     if any(map(author_of, body.ops)):
-        return written(body, target)[0]
+        return written(body, target, timed)[0]
     if answers is None or not (key := key_of(body, target)):
-        return found(body, target)
+        return found(body, target, timed)
     if (known := answers.known.get(key)) is not None:
-        refusal, figures = known
-        return Answer(refusal, read_figures(figures))
-    answer = found(body, target)
+        answer = Answer(known[0], read_figures(known[1]))
+        if answer.refusal is not None or answer.figures is not None or not timed:
+            return answer
+    answer = found(body, target, timed)
     answers.known[key] = answers.new[key] = list(answer)
     return answer
 
@@ -125,9 +140,9 @@ def key_of(body: TensorOp | Body, target: Target) -> str:
 
 
 @once
-def found(body: TensorOp | Body, target: Target) -> Answer:
+def found(body: TensorOp | Body, target: Target, timed: bool) -> Answer:
     """What the lowering itself says; the program waits for who makes the launch."""
-    answer, kernel, program = written(Body.of(body), target)
+    answer, kernel, program = written(Body.of(body), target, timed)
     if program is not None:
         if len(_written) == MOST_WRITTEN:
             del _written[next(iter(_written))]
@@ -161,18 +176,21 @@ def found_us(body: TensorOp | Body, target: Target) -> float | None:
         return None
 
 
-def written(body: Body, target: Target) -> tuple[Answer, KernelOp, TileKernelOp | None]:
+def written(
+    body: Body, target: Target, timed: bool
+) -> tuple[Answer, KernelOp, TileKernelOp | None]:
     """The answer, the kernel that would be the launch, and its program."""
     from ge.runtime.library.table import program_that_fits  # it takes long to import
 
     kernel = kernel_of(body)
     hide(data_of(all_ops(kernel.body.blocks)))
     try:
-        program = program_that_fits(Launch(kernel, target))
-        takes = figures(program, target)
+        program = written_before(kernel, target) or program_that_fits(Launch(kernel, target))
+        takes = figures(program, target) if timed else None
     except (NotLowered, GeError) as e:
         return Answer(e.message if isinstance(e, GeError) else str(e)), kernel, None
-    keep(program, target, takes)
+    if takes is not None:
+        keep(program, target, takes)
     return Answer(figures=takes), kernel, program
 
 

@@ -1,7 +1,10 @@
 """Fusion makes no launch that has no tile program, where programs are written."""
 
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,8 +20,8 @@ from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
-from ge.runtime.library import answers, asking
-from ge.runtime.library.asking import asked
+from ge.runtime.library import answers, asking, table
+from ge.runtime.library.asking import asked, refused
 
 # Elements of a convolution are moved past each other, which no program of one does on its way out.
 SHUFFLED = """
@@ -64,13 +67,43 @@ def test_a_launch_without_a_program_comes_apart(target: str):
 def test_each_kind_of_launch_is_asked_once(monkeypatch: pytest.MonkeyPatch):
     """Layers repeat: lowerings are asked once for all that are alike."""
     calls, written = list[Body](), asking.written
-    monkeypatch.setattr(asking, "written", lambda body, t: calls.append(body) or written(body, t))
+    monkeypatch.setattr(asking, "written", lambda body, *a: calls.append(body) or written(body, *a))
     text = SHUFFLED.replace("16", "24").replace("x32x32x32", "x48x32x32")  # no other test has it
     text = text.replace("<32x24x1x1", "<48x24x1x1").replace("shape [1, 32,", "shape [1, 48,")
     fused(text, True)
     assert 1 < (asked := len(calls)) < 8
     fused(text, True)
     assert len(calls) == asked
+
+
+def test_who_asks_for_a_program_alone_gets_no_figures(monkeypatch: pytest.MonkeyPatch):
+    """Until somebody asks what it takes: then the program is not written again. Where a target
+    lacks a fact, both say so."""
+    calls = {"figures": 0, "kernel": 0}
+
+    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            calls[name] += 1
+            return function(*args)
+
+        return call
+
+    monkeypatch.setattr(asking, "figures", counted("figures", asking.figures))
+    monkeypatch.setattr(table, "program_that_fits", counted("kernel", table.program_that_fits))
+    line = "tensor<3x41x43xf32>"
+    body = whole(f"""func.func @main(%x: {line}) -> {line} {{
+  %0 = graph.exp %x : ({line}) -> {line}
+  func.return %0 : {line} }}""")
+    target = Target.load("910b2")
+    assert refused(body, target) is None
+    assert calls == {"figures": 0, "kernel": 1}
+    assert asked(body, target).figures is not None
+    assert refused(body, target) is None
+    assert calls == {"figures": 1, "kernel": 1}
+    cycles = {k: v for k, v in target.vector_cycles.items() if k != "exp"}
+    lacking = replace(target, name="lacking", vector_cycles=cycles)
+    assert (refusal := refused(body, lacking)) == asked(body, lacking).refusal
+    assert "'exp'" in (refusal or "")
 
 
 def test_few_launches_are_asked_of_a_long_one(monkeypatch: pytest.MonkeyPatch):
@@ -111,7 +144,7 @@ def test_answers_are_kept_beside_programs(tmp_path: Path, monkeypatch: pytest.Mo
     body, target = whole(SHUFFLED), Target.load("910b2")
     looked: list[Body] = []
     lowering = asking.found
-    monkeypatch.setattr(asking, "found", lambda b, t: looked.append(b) or lowering(b, t))
+    monkeypatch.setattr(asking, "found", lambda b, *a: looked.append(b) or lowering(b, *a))
     path = tmp_path / "c" / "asked.json"
 
     def ask(target: Target = target) -> asking.Answer:

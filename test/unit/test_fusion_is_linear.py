@@ -131,6 +131,8 @@ def weighed(build: Build, size: int, monkeypatch: pytest.MonkeyPatch) -> tuple[i
         return Answer()
 
     monkeypatch.setattr(merging, "asked", has_program)
+    monkeypatch.setattr(merging, "refused", lambda *asked: has_program(*asked).refusal)
+    monkeypatch.setattr(merging, "answer_us", lambda body, _, target: us(body, target))
     for asks in ("core_us", "launch_us"):
         monkeypatch.setattr(merging, asks, us)
     for fusion in (FuseLinearPass(TARGET), FuseNormPass(TARGET), FuseRegionPass(TARGET)):

@@ -1,7 +1,8 @@
 """Tile programs of convolutions, against the bodies of their kernels."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from xdsl.ir import Attribute
 
+from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.compute import MmadOp
+from ge.lowering.driver.compiler import context
+from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.device.random_inputs import random_array
 from ge.runtime.library.choices import fastest
 from ge.runtime.library.convolution import convolution, merged_groups
 from ge.runtime.library.convolution.cuts import Convolution, Cut, Sizes, block_sizes, cuts
+from ge.runtime.library.convolution.times import Search, least_cycles
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -62,6 +67,17 @@ def unfolding(w: Convolution, target: Target) -> list[Sizes]:
     return [b for b in found if b.image and any(cuts(w, target, b))] or found
 
 
+def blocks_of(way: Callable[..., Any]) -> Any:
+    """A context in which blocks are chosen among these."""
+
+    def found(search: Search) -> Cut | None:
+        w, target = search.w, search.target
+        blocks = way(w, target)
+        return fastest((cut for b in blocks for cut in cuts(w, target, b)), search.cycles)
+
+    return patch.object(Search, "fastest", found)
+
+
 @pytest.mark.parametrize("way", [block_sizes, unfolding])
 @settings(max_examples=settings().max_examples // 5)
 @given(st.data())
@@ -84,14 +100,14 @@ def test_numbers(way: Callable[..., Any], data: st.DataObject) -> None:
     x, w = (batch, ins * group, *image), (outs * group, ins, *kernel)
     out = batch, outs * group, *result
     text = conv(x, w, out, flags, element, bias and element != "i8")
-    with patch.object(convolution, "block_sizes", way):
+    with blocks_of(way):
         compare(text, all_lowered=True, proved=group == 1)
 
 
 def test_an_element_of_the_kernel_may_lie_in_the_padding_alone() -> None:
     flags = "strides [1, 1, 1] pads [0, 0, 0, 0, 0, 1] dilations [1, 1, 2]"
     text = conv((1, 1, 3, 3, 4), (1, 1, 1, 1, 3), (1, 1, 3, 3, 1), flags, "f16")
-    with patch.object(convolution, "block_sizes", unfolding):
+    with blocks_of(unfolding):
         compare(text, all_lowered=True)
 
 
@@ -117,26 +133,59 @@ def test_ops_on_the_result(after: str, way: Callable[..., Any]) -> None:
     text = conv(
         (1, 20, 5, 9), (40, 20, 3, 3), (1, 40, 5, 9), "pads [1, 1, 1, 1]", after=AFTER[after]
     )
-    with patch.object(convolution, "block_sizes", way):
+    with blocks_of(way):
         compare(text, all_lowered=True, orders=1)
 
 
 @pytest.mark.parametrize("target", ["910b2", pytest.param("910_merged", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("after", ["", *AFTER.values()])
-def test_the_first_of_the_fastest_cuts_that_fit_is_taken(after: str, target: str) -> None:
-    """Also where the search asks no more of a cut than how long its cube takes."""
-    searches: list[bool] = []
+def test_the_fastest_cut_that_fits_is_taken(after: str, target: str) -> None:
+    """Also where blocks are left out that cannot be the fastest, and where the search asks no more
+    of a cut than how long its cube takes."""
+    searches, found = list[Search](), Search.fastest
 
-    def watched(candidates: Callable[[], Iterable[Cut]], us: Callable[..., float]) -> Cut | None:
-        found = fastest(candidates(), us)
-        searches.append(found == min(candidates(), key=lambda cut: us(cut, inf)))
-        return found
+    def watched(search: Search) -> Cut | None:
+        searches.append(search)
+        return found(search)
 
     text = conv((1, 40, 14, 18), (70, 40, 3, 3), (1, 70, 14, 18), "pads [1, 1, 1, 1]", after=after)
-    with patch.object(convolution, "chosen", watched):
+    with patch.object(Search, "fastest", watched):
         lowered(text, target)
     assert searches
-    assert all(searches)
+    for search in searches:
+        assert is_fastest(search)
+
+
+def is_fastest(search: Search) -> bool:
+    least = min(map(search.cycles, search.cuts()), default=inf)
+    cut = search.fastest()
+    return least == inf if cut is None else search.cycles(cut) == least
+
+
+@given(st.data())
+def test_no_fastest_cut_is_left_out(data: st.DataObject) -> None:
+    """Of any convolution: what blocks take at least is no more than what any of their cuts does."""
+    number = st.integers
+    kernel, stride, size = (data.draw(number(1, most)) for most in (5, 3, 60))
+    ins, outs = data.draw(number(1, 600)), data.draw(number(1, 600))
+    last, turned, pad = data.draw(st.booleans()), data.draw(st.booleans()), kernel // 2
+    element = data.draw(st.sampled_from(["f16", "f32", "i8"]))
+    out = (size + 2 * pad - kernel) // stride + 1
+    image = (1, size, size, ins) if last else (1, ins, size, size)
+    flags = f"strides [{stride}, {stride}] pads [{pad}, {pad}, {pad}, {pad}]"
+    flags += " {input_channels_last = true}" if last else ""
+    text = conv(image, (outs, ins, kernel, kernel), (1, outs, out, out), flags, element, bias=False)
+    module = parse_module(context(), Source("a convolution", text))
+    op = next(op for op in module.walk() if isinstance(op, ConvOp))
+    target = Target.load(data.draw(st.sampled_from(["910b2", "310p3"])))
+    w = Convolution.of(op, turned)
+    if data.draw(st.booleans()) and not turned:
+        w = replace(w, passing=2, pixel_bits=128, columns=1)
+    search = Search(w, target)
+    assert is_fastest(search)
+    for sizes in block_sizes(w, target):
+        bound = least_cycles(w, sizes, target)
+        assert all(bound <= search.cycles(cut) * (1 + 1e-9) for cut in cuts(w, target, sizes))
 
 
 @pytest.mark.parametrize(
@@ -304,7 +353,7 @@ def test_integers_with_bias_and_scales(group: int, way: Callable[..., Any]) -> N
         array = random_array(rng, element, shape)
         return abs(array) / 1000 if array.dtype == np.float32 else array
 
-    with patch.object(convolution, "block_sizes", way):
+    with blocks_of(way):
         compare(text, all_lowered=True, exact=True, make=few, orders=1)
 
 

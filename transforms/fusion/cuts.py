@@ -45,6 +45,7 @@ class Search:
     others: Callable[[int, int], float]
     at_least: Callable[[int, int], float]
     """Microseconds that a launch does not go below."""
+    others_at_least: Callable[[int, int], float] = lambda begin, end: 0.0
     cuts: list[Cut] = field(default_factory=list[Cut])  # with products, and all before or none
     found: dict[Cut, Time] = field(default_factory=dict[Cut, Time])
     best: Cut = 0, 0
@@ -77,7 +78,8 @@ class Search:
 
     def look(self, cut: Cut, at_least: Time) -> None:
         """Ask for what a cut takes, unless it is not the fastest anyway."""
-        if cut in self.found or not self.beats(cut, at_least):
+        least = added(at_least, self.others_at_least(*cut))
+        if cut in self.found or not self.beats(cut, least):
             return
         if self.beats(cut, added(at_least, others := self.others(*cut))):
             self.found[cut] = launch = self.launch(*cut)
@@ -98,11 +100,14 @@ def added(time: Time, us: float) -> Time:
 
 def at_least_us(body: Body, target: Target) -> float:
     """Microseconds that no program of a launch goes below: its start, and what the cube takes for
-    its products, or HBM for their weights."""
+    its products, or HBM for their weights; without products, how long results leave all cores."""
     start = target.kernel_start_us
     products = [op for op in body.ops if multiplies(op)]
     if not products:
-        return target.launch_us + min(start.get("vector", 0.0), start.get("row", 0.0))
+        work = body.work()
+        cycles = 0 if work is None else work.written / target.ub_out_rate / target.vector_cores
+        us = min(start.get("vector", 0.0), start.get("row", 0.0))
+        return target.launch_us + us + cycles / target.cycles_per_us
     if not all(isinstance(op, MatmulOp | ConvOp | AttentionOp) for op in products):
         return 0.0
     kinds = ("mixed",) if needs_vector_cores(body.ops) else ("cube", "vector", "row")

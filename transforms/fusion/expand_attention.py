@@ -51,7 +51,7 @@ from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import element_type, is_static, numel, shape_of
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.data.arrays import Array
-from ge.runtime.library.asking import asked
+from ge.runtime.library.asking import refused
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op
 from ge.transforms.rewriting.relations import Relation, Ulps
@@ -78,7 +78,7 @@ class ExpandAttention(Rule):
 
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:
         op = match.op("op", AttentionOp)
-        if not (body := Body.of(op)).is_static or asked(body, self.target).refusal is None:
+        if not (body := Body.of(op)).is_static or refused(body, self.target) is None:
             return None
         return Expansion(op, emit).result()
 

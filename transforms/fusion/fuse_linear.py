@@ -16,6 +16,8 @@ the epilogue lacks, or that brings in more than it takes stays out; so does what
 cycle or make the launch slower than two.
 """
 
+from collections.abc import Sequence
+
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.fused_op import LinearOp
@@ -70,16 +72,26 @@ def merge_siblings(merger: Merger, matmuls: list[MatmulOp]) -> None:
 
 
 def _merge_run(merger: Merger, matmuls: list[MatmulOp]) -> list[MatmulOp]:
-    """Merge siblings, halves first, so that each is weighed up log n times; returns the first
-    matmul of each group that they became."""
+    """Merge siblings: all at once where no two launches are faster, else halves first, so that each
+    is weighed up log n times; returns the first matmul of each group that they became."""
     if len(matmuls) < 2:
         return matmuls
     half = len(matmuls) // 2
+    groups = [merger.groups.of(op) for op in matmuls]
+    if len(matmuls) > 2 and merger.are_fastest_as_one(groups[:half], groups[half:]):
+        return _merge(merger, matmuls, judged=False)
     before, after = _merge_run(merger, matmuls[:half]), _merge_run(merger, matmuls[half:])
-    one, two = merger.groups.of(before[-1]), merger.groups.of(after[0])
-    if is_far(merger, one, two) or not merger.join(one, two, MERGE_SIBLINGS, judged=True):
-        return before + after
-    return before + after[1:]
+    return [*before[:-1], *_merge(merger, [before[-1], after[0]], judged=True), *after[1:]]
+
+
+def _merge(merger: Merger, matmuls: Sequence[MatmulOp], judged: bool) -> list[MatmulOp]:
+    """Merge the groups of some that follow each other, as far as they may; returns the same."""
+    found = [matmuls[0]]
+    for op in matmuls[1:]:
+        one, two = merger.groups.of(found[-1]), merger.groups.of(op)
+        if is_far(merger, one, two) or not merger.join(one, two, MERGE_SIBLINGS, judged):
+            found.append(op)
+    return found
 
 
 def is_far(merger: Merger, one: Group, two: Group) -> bool:

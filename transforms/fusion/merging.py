@@ -25,7 +25,7 @@ from ge.dialects.support.types import byte_size, has_size, number_of
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.library.answers import answers_in
-from ge.runtime.library.asking import asked, core_us, launch_us
+from ge.runtime.library.asking import answer_us, asked, core_us, launch_us, refused
 from ge.runtime.library.costs.times import hbm_bytes_per_us
 from ge.transforms.fusion.cuts import (
     Search,
@@ -154,6 +154,13 @@ class Merger:
                 return None
             total += time
         return total
+
+    def are_fastest_as_one(self, some: Sequence[Group], others: Sequence[Group]) -> bool:
+        """Whether one launch takes no longer than what two that share these groups take at least:
+        then less is asked than by `attempt`, which tries each. False where shapes are unknown."""
+        if (whole := self.sum_us([*some, *others])) is None:
+            return False
+        return whole <= sum(at_least_us(self.body(g), self.target) for g in (some, others))
 
     def _is_free(self, group: Group) -> bool:
         return all(is_view(op) for op in group.ops)
@@ -297,9 +304,12 @@ class Merger:
             rest = [o for o in ops if o is not op and o not in apart]
             if kind_of(op) in stay:
                 continue
-            us = self.others_us(*([other] for other in (*apart, op)))
-            found = False, us + at_least_us(self.body_of(rest), self.target)
-            if found < least and (found := added(self.launch_time(rest), us)) < least:
+            others = [[other] for other in (*apart, op)]
+            bound = False, at_least_us(self.body_of(rest), self.target)
+            found = added(bound, self.others_at_least(*others))
+            if found < least and (found := added(bound, us := self.others_us(*others))) < least:
+                found = added(self.launch_time(rest), us)
+            if found < least:
                 least, apart = found, [*apart, op]
             else:
                 stay.add(kind_of(op))
@@ -315,7 +325,7 @@ class Merger:
         if body.kind or all(map(is_shape_arithmetic, ops)):
             return None
         if body.is_static:
-            return asked(body, self.target).refusal
+            return refused(body, self.target)
         return None if self.sizes is None else self.sizes.refusal(body, self.target) or None
 
     def fastest(self, ops: Sequence[Operation]) -> tuple[int, int]:
@@ -341,6 +351,7 @@ class Merger:
             lambda b, e: self.launch_time(ops[b:e]),
             lambda b, e: self.others_us(ops[:b], ops[e:]),
             at_least,
+            lambda b, e: self.others_at_least(ops[:b], ops[e:]),
         )
         begin, end = search.fastest(needs_vector_cores(ops))
         if (begin, end) != (0, len(ops)) and remarks.wanted():
@@ -372,18 +383,25 @@ class Merger:
         return added(self.launch_time(launch), self.others_us(*others))
 
     def launch_time(self, ops: Sequence[Operation]) -> Time:
-        body = self.body_of(ops)
-        us = launch_us(body, self.target) or 0.0
-        return asked(body, self.target).refusal is not None, us
+        answer = asked(body := self.body_of(ops), self.target)
+        return answer.refusal is not None, answer_us(body, answer, self.target)
 
     def others_us(self, *others: Sequence[Operation]) -> float:
         """Of what hangs together of these; where another launch may take it, it has no start."""
-        total = 0.0
-        for part in (part for ops in others for part in connected(ops)):
-            if not all(map(is_view, part)):
-                body, taken = self.body_of(part), self.may_be_taken(part)
-                total += (core_us if taken else launch_us)(body, self.target) or 0.0
-        return total
+        return sum(
+            (core_us if self.may_be_taken(part) else launch_us)(self.body_of(part), self.target)
+            or 0.0
+            for part in self.parts_of(others)
+        )
+
+    def others_at_least(self, *others: Sequence[Operation]) -> float:
+        """What `others_us` does not go below, without a question to the library."""
+        parts = [p for p in self.parts_of(others) if not self.may_be_taken(p)]
+        return sum(at_least_us(self.body_of(part), self.target) for part in parts)
+
+    def parts_of(self, others: Iterable[Sequence[Operation]]) -> list[list[Operation]]:
+        parts = [part for ops in others for part in connected(ops)]
+        return [part for part in parts if not all(map(is_view, part))]
 
     def may_be_taken(self, ops: Sequence[Operation]) -> bool:
         """Whether a launch of the vector unit, or of attention, may take ops, with what they are

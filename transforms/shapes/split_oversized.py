@@ -36,7 +36,7 @@ from ge.dialects.support.operation import (
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
-from ge.runtime.library.asking import asked
+from ge.runtime.library.asking import refused
 from ge.transforms.analysis.engines import choose_engine
 
 Fused = TypeVar("Fused", bound=FusedOp)
@@ -46,7 +46,7 @@ def fits_core(op: TensorOp, target: Target) -> bool:
     """Whether an op has a program on the cores; of one of unknown sizes that is not known."""
     body = Body.of(op)
     on_core = choose_engine(op, body.ops) in (Engine.CUBE, Engine.VECTOR) and body.is_static
-    return not on_core or asked(body, target).refusal is None
+    return not on_core or refused(body, target) is None
 
 
 def split_oversized(

@@ -244,7 +244,7 @@ class Blocks:
     def prepare_rest(self) -> None:
         """Buffers for pieces of the block's rows."""
         c, cut, rest = self.c, self.cut, self.rest
-        self.rows = passing_rows(cut, self.w, rest)
+        self.rows = cut.passing_rows(self.w, rest.launch.target)
 
         def ring(value: SSAValue, cols: int) -> Tile:
             return c.ub(self.rows, cols, element_type(value), copies=2)
@@ -284,13 +284,3 @@ class Blocks:
                 return tile
 
             self.rest.compute(known, (rows, self.cut.n), keep)
-
-
-def passing_rows(cut: Cut, w: Convolution, rest: Rest) -> int:
-    """Rows of a block that pass a vector core at a time: of even pieces the largest that fits."""
-    target = rest.launch.target
-    parts, columns = target.vector_parts, len(rest.others)
-    least = ceil(FRACTAL / parts)
-    most = cut.room(w, target) // (cut.n * rest.pixel_bits // 8 + columns * 8)
-    sizes = range(min(most, cut.m // parts) // least * least, 0, -least)
-    return next((n for n in sizes if cut.m % (n * parts) == 0), 0)

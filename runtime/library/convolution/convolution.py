@@ -26,7 +26,6 @@ have half of the rows each; so is a bias of integers. Where the result is concat
 channels, vector cores copy those.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from math import inf, prod
 
@@ -36,10 +35,10 @@ from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import normalize_axis, shape_of
-from ge.runtime.library.choices import chosen
-from ge.runtime.library.convolution.blocks import COPIES, Blocks, passing_rows
-from ge.runtime.library.convolution.cuts import Convolution, Cut, block_sizes, cuts, least_bytes
-from ge.runtime.library.convolution.times import cycles
+from ge.runtime.library.choices import chosen, is_free
+from ge.runtime.library.convolution.blocks import COPIES, Blocks
+from ge.runtime.library.convolution.cuts import Convolution, least_bytes
+from ge.runtime.library.convolution.times import Search, cycles
 from ge.runtime.library.costs.paces import Core
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written, no_room
@@ -117,8 +116,13 @@ def by_blocks(
     if w.turned and passes:
         raise NotLowered("there are other ops before a transposition")
     if passes:
-        passing = 1 + [*rest.others.values()].count("all")
-        w = replace(w, passing=passing, narrowest=rest.narrowest)
+        w = replace(
+            w,
+            passing=1 + [*rest.others.values()].count("all"),
+            narrowest=rest.narrowest,
+            pixel_bits=rest.pixel_bits,
+            columns=len(rest.others),
+        )
     together = [values for _, values in launch.in_memory() if op.input in values]
     w = replace(w, shared=len(together[0]) > 1 or op.input in rest.others)
     if joined is not None:
@@ -127,20 +131,9 @@ def by_blocks(
     within = joined is not None and joined.inputs[-1] is not rest.computed
 
     target = launch.target
-
-    def estimate(cut: Cut, most: float) -> float:
-        if within and w.outs % cut.m:
-            return inf  # others would write beyond
-        if unfolded and cut.image is None:
-            return inf
-        found = cycles(w, cut, target, most)
-        fits = found < most and (not w.passing or passing_rows(cut, w, rest) > 0)
-        return found if fits else inf
-
-    def candidates() -> Iterator[Cut]:
-        return (cut for sizes in block_sizes(w, target) for cut in cuts(w, target, sizes))
-
-    if (cut := chosen(candidates, estimate)) is None:
+    search = Search(w, target, even=within, unfolded=unfolded)
+    cut = search.fastest() if is_free() else chosen(search.cuts, search.cycles)
+    if cut is None:
         raise no_room(least_bytes(w), launch.target)
 
     def write(c: Tracer, arguments: Arguments) -> None:

@@ -1,7 +1,7 @@
 """How convolutions are cut into blocks of the result, and blocks into steps over input channels."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from math import ceil, gcd, prod
 from typing import NamedTuple
@@ -24,7 +24,9 @@ from ge.runtime.library.windows.windows import Windows, windows_of
 class Convolution(Windows):
     """A convolution: `batch` times weights of one group by windows of its channels."""
 
-    op: ConvOp | ConvTransposeOp
+    op: ConvOp | ConvTransposeOp = field(compare=False)
+    element: Attribute
+    has_bias: bool  # that the cube adds
     batch: int  # images times groups
     groups: int
     ins: int  # channels of a group
@@ -33,6 +35,8 @@ class Convolution(Windows):
     turned: bool  # those of the result are
     passing: int = 0  # whole values that vector cores take for a block of sums; 0: they take none
     narrowest: int = 32  # bits of a whole value
+    pixel_bits: int = 0  # that UB has of all whole values, for each pixel that passes
+    columns: int = 0  # operands with a number for each row of a block that passes
     shared: bool = False  # the input is an operand of other ops, too
     copies: int = 0  # bytes of UB for what is copied beside
     single_lines: bool = False  # blocks have one line
@@ -41,21 +45,18 @@ class Convolution(Windows):
     def of(cls, op: ConvOp, turned: bool) -> "Convolution":
         """Raises NotLowered for what is no convolution of images."""
         shape, weight, last = op.input_shape(), shape_of(op.weight), op.channel_axis != 1
-        check_elements(op)
+        element = element_of(op)
         if op.input is op.weight:
             raise NotLowered("its input is its weight: one value would have two shapes in memory")
         windows = windows_of(op.window(), shape[2:], shape_of(op.result)[2:])
         groups, images = op.groups, shape[0] * op.groups
         if groups > 1 and (last or turned):
             raise NotLowered("channels are last, and in groups")
-        found = cls(*windows, op, images, groups, weight[1], weight[0] // groups, last, turned)
+        sizes = images, groups, weight[1], weight[0] // groups
+        found = cls(*windows, op, element, has_bias(op), *sizes, last, turned)
         if last and found.has_planes:
             raise NotLowered("channels are last, and images have planes")
         return found
-
-    @cached_property
-    def element(self) -> Attribute:
-        return element_type(self.op.input)
 
     @cached_property
     def bits(self) -> int:
@@ -70,10 +71,10 @@ class Convolution(Windows):
     def depth(self) -> int:
         return self.ins * self.taps
 
-    @cached_property
+    @property
     def bias(self) -> SSAValue | None:
         """That the cube adds."""
-        return None if self.element == i8 else self.op.bias
+        return self.op.bias if self.has_bias else None
 
     @property
     def pad(self) -> int:
@@ -122,11 +123,17 @@ class Convolution(Windows):
         return shapes
 
 
-def check_elements(op: ConvOp | ConvTransposeOp) -> None:
-    """Raises NotLowered for what the cube does not multiply."""
+def has_bias(op: ConvOp | ConvTransposeOp) -> bool:
+    """Whether the cube adds one."""
+    return op.bias is not None and element_type(op.input) != i8
+
+
+def element_of(op: ConvOp | ConvTransposeOp) -> Attribute:
+    """What is multiplied. Raises NotLowered for what the cube does not multiply."""
     element, other = element_type(op.input), element_type(op.weight)
     if element not in (f16, bf16, f32, i8) or element != other:
         raise NotLowered(f"the cube does not multiply {element} by {other}")
+    return element
 
 
 @dataclass(frozen=True)
@@ -176,6 +183,14 @@ class Cut:
             return room
         count = 4 * self.image.pixels // w.parts(target) * self.channels
         return room - count * w.bits // 8
+
+    def passing_rows(self, w: Convolution, target: Target) -> int:
+        """Rows of a block that pass a vector core at a time: of even pieces the largest that fits;
+        0: not even the least one does."""
+        parts, least = target.vector_parts, ceil(FRACTAL / target.vector_parts)
+        most = self.room(w, target) // (self.n * w.pixel_bits // 8 + w.columns * 8)
+        sizes = range(min(most, self.m // parts) // least * least, 0, -least)
+        return next((n for n in sizes if self.m % (n * parts) == 0), 0)
 
 
 class Sizes(NamedTuple):

@@ -1,14 +1,75 @@
 """What a cut of a convolution asks of the pipes of a core, by which the fastest is taken."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, inf, prod
+from operator import itemgetter
 
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK, Memory
-from ge.runtime.library.convolution.cuts import Convolution, Cut
+from ge.runtime.library.convolution.cuts import Convolution, Cut, Sizes, block_sizes, cuts
 from ge.runtime.library.costs.cycles import l0_cycles, pop_rate, push_rate
 from ge.runtime.library.costs.paces import Core, cycles_of_blocks
 from ge.runtime.library.costs.rates import window_rate
 from ge.runtime.library.matmul.blocks import SUM_BYTES
+
+
+@dataclass(frozen=True)
+class Search:
+    """For the fastest cut of a convolution. `even`: blocks of channels are whole, as others would
+    be written behind them; `unfolded`: windows are unfolded in L1."""
+
+    w: Convolution
+    target: Target
+    even: bool = False
+    unfolded: bool = False
+
+    def cycles(self, cut: Cut, most: float = inf) -> float:
+        """Of a cut; infinite where it takes `most`, or has no program."""
+        w = self.w
+        if (self.even and w.outs % cut.m) or (self.unfolded and cut.image is None):
+            return inf
+        found = cycles(w, cut, self.target, most)
+        fits = found < most and (not w.passing or cut.passing_rows(w, self.target) > 0)
+        return found if fits else inf
+
+    def cuts(self) -> Iterator[Cut]:
+        blocks = block_sizes(self.w, self.target)
+        return (cut for sizes in blocks for cut in cuts(self.w, self.target, sizes))
+
+    @lru_cache(1024)
+    def fastest(self) -> Cut | None:
+        """None where none fits. Blocks that are too slow for the cube alone are not cut."""
+        w, target = self.w, self.target
+        bounds = [(least_cycles(w, sizes, target), sizes) for sizes in block_sizes(w, target)]
+        best, least = None, inf
+        for bound, sizes in sorted(bounds, key=itemgetter(0)):
+            if bound >= least:
+                break
+            for cut in cuts(w, target, sizes):
+                if (found := self.cycles(cut, least)) < least:
+                    best, least = cut, found
+        return best
+
+
+def least_cycles(w: Convolution, sizes: Sizes, target: Target) -> float:
+    """What no cut into these blocks goes below, as if all channels came in one step: all blocks of
+    the busiest core, by their products, by what is loaded, or by how their sums leave."""
+    m, high, wide, image, _ = sizes
+    whole = Cut(m, high, wide, w.ins, w.depth, w.depth, 1, image)
+    core, (down, lines, across) = Core.of(target), whole.counts(w)
+    users, size = w.batch * w.planes * lines * across, w.bits / 8
+    width = w.depth * size
+    load = core.load_rows(min(m, w.outs), width, w.depth, w.element, users / w.groups)
+    load += brought(w, whole, down, target)[0]
+    left, right = (whole.n, m) if w.turned else (m, whole.n)
+    room = target.core_memories
+    longest = min(room["l0a"] // left, room["l0b"] // right) / size / 2
+    starts = (w.depth / longest - 1) * target.mmad_start_cycles
+    cube = core.mmad(m, whole.n, w.depth, w.element) + max(starts, 0)
+    rounds = ceil(users * down / target.cube_cores)
+    return rounds * max(cube, load, core.out(m * whole.n * SUM_BYTES))
 
 
 def cycles(w: Convolution, cut: Cut, target: Target, most: float = inf) -> float:

@@ -35,7 +35,7 @@ from ge.dialects.graph.convolution import ConvTransposeOp
 from ge.dialects.support.types import Shape, shape_of
 from ge.runtime.library.convolution.blocks import Blocks
 from ge.runtime.library.convolution.convolution import by_blocks
-from ge.runtime.library.convolution.cuts import Convolution, Cut, check_elements
+from ge.runtime.library.convolution.cuts import Convolution, Cut, element_of, has_bias
 from ge.runtime.library.language.indices import Index, Scalar, SharedIndex
 from ge.runtime.library.language.values import Box, Tile, Transposed
 from ge.runtime.library.launch import Launch, NotLowered, Written
@@ -61,8 +61,7 @@ class Phases(Convolution):
     @classmethod
     def transposed(cls, op: ConvTransposeOp) -> "Phases":
         """Raises NotLowered for what has no program here."""
-        check_elements(op)
-        shape, weight = op.input_shape(), shape_of(op.weight)
+        element, shape, weight = element_of(op), op.input_shape(), shape_of(op.weight)
         if op.channel_axis != 1:
             raise NotLowered("its channels are last")
         windows = windows_of(op.transposed_window(weight[2:]), shape[2:], shape_of(op.result)[2:])
@@ -75,7 +74,7 @@ class Phases(Convolution):
         groups, ins = op.groups, weight[0] // op.groups
         return cls(
             image, counts(result, steps), counts(kernel, steps), ones, apart, begins, op,
-            shape[0] * groups, groups, ins, weight[1], False, False,
+            element, has_bias(op), shape[0] * groups, groups, ins, weight[1], False, False,
             single_lines=result[-2] % steps[-2] > 0,
             steps=steps, begins=begins, whole=(kernel, result),
         )  # fmt: skip
