@@ -11,7 +11,6 @@ from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.random_inputs import random_inputs
-from ge.runtime.library.asking import Answer
 from ge.transforms.fusion import expand_attention
 
 B, H, Q, S, E, V = 2, 4, 5, 7, 8, 6
@@ -40,7 +39,7 @@ def text(
 
 @pytest.fixture
 def nothing_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expand_attention, "asked", lambda *_: Answer("it does not fit"))
+    monkeypatch.setattr(expand_attention, "refused", lambda *_: "it does not fit")
 
 
 def sessions(source: str) -> tuple[ge.Session, ge.Session, dict[str, Array]]:

@@ -198,7 +198,7 @@ def test_a_launch_without_a_program_is_a_plain_loop(monkeypatch: pytest.MonkeyPa
     op = same(ExpOp, (77, 1234), f32)
     program = launch_us(op, TARGET)
 
-    def refused(body: Body, target: Target) -> Answer:
+    def refused(body: Body, target: Target, timed: bool) -> Answer:
         return Answer("nobody wrote one")
 
     monkeypatch.setattr(asking, "found", refused)

@@ -23,7 +23,7 @@ from ge.runtime.device.random_inputs import random_array
 from ge.runtime.library.choices import fastest
 from ge.runtime.library.convolution import convolution, merged_groups
 from ge.runtime.library.convolution.cuts import Convolution, Cut, Sizes, block_sizes, cuts
-from ge.runtime.library.convolution.times import Search, least_cycles
+from ge.runtime.library.convolution.times import Candidates, least_cycles
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -70,12 +70,12 @@ def unfolding(w: Convolution, target: Target) -> list[Sizes]:
 def blocks_of(way: Callable[..., Any]) -> Any:
     """A context in which blocks are chosen among these."""
 
-    def found(search: Search) -> Cut | None:
+    def found(search: Candidates) -> Cut | None:
         w, target = search.w, search.target
         blocks = way(w, target)
         return fastest((cut for b in blocks for cut in cuts(w, target, b)), search.cycles)
 
-    return patch.object(Search, "fastest", found)
+    return patch.object(Candidates, "fastest", found)
 
 
 @pytest.mark.parametrize("way", [block_sizes, unfolding])
@@ -142,21 +142,21 @@ def test_ops_on_the_result(after: str, way: Callable[..., Any]) -> None:
 def test_the_fastest_cut_that_fits_is_taken(after: str, target: str) -> None:
     """Also where blocks are left out that cannot be the fastest, and where the search asks no more
     of a cut than how long its cube takes."""
-    searches, found = list[Search](), Search.fastest
+    searches, found = list[Candidates](), Candidates.fastest
 
-    def watched(search: Search) -> Cut | None:
+    def watched(search: Candidates) -> Cut | None:
         searches.append(search)
         return found(search)
 
     text = conv((1, 40, 14, 18), (70, 40, 3, 3), (1, 70, 14, 18), "pads [1, 1, 1, 1]", after=after)
-    with patch.object(Search, "fastest", watched):
+    with patch.object(Candidates, "fastest", watched):
         lowered(text, target)
     assert searches
     for search in searches:
         assert is_fastest(search)
 
 
-def is_fastest(search: Search) -> bool:
+def is_fastest(search: Candidates) -> bool:
     least = min(map(search.cycles, search.cuts()), default=inf)
     cut = search.fastest()
     return least == inf if cut is None else search.cycles(cut) == least
@@ -181,7 +181,7 @@ def test_no_fastest_cut_is_left_out(data: st.DataObject) -> None:
     w = Convolution.of(op, turned)
     if data.draw(st.booleans()) and not turned:
         w = replace(w, passing=2, pixel_bits=128, columns=1)
-    search = Search(w, target)
+    search = Candidates(w, target)
     assert is_fastest(search)
     for sizes in block_sizes(w, target):
         bound = least_cycles(w, sizes, target)

@@ -283,7 +283,7 @@ def test_many_pieces_are_written_in_few_rounds(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(tile_flags, "units_of", lambda *a: rounds.append(a) or units_of(*a))
     found = compare(joined(60), all_lowered=True, exact=True, orders=2)
     program = found.pairs[0][1]
-    assert len(reaches) == 2  # of the launch with the relu, and of one without, which is faster
+    assert len(reaches) == 1  # of the launch with the relu: two take longer, by their bounds
     assert len(rounds) < 12
     buffers = [op for op in program.walk() if isinstance(op, AllocOp)]
     assert len(buffers) == 2 * 4  # to load and to store, of each shape

@@ -38,7 +38,7 @@ from ge.dialects.support.types import normalize_axis, shape_of
 from ge.runtime.library.choices import chosen, is_free
 from ge.runtime.library.convolution.blocks import COPIES, Blocks
 from ge.runtime.library.convolution.cuts import Convolution, least_bytes
-from ge.runtime.library.convolution.times import Search, cycles
+from ge.runtime.library.convolution.times import Candidates, cycles
 from ge.runtime.library.costs.paces import Core
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written, no_room
@@ -131,8 +131,8 @@ def by_blocks(
     within = joined is not None and joined.inputs[-1] is not rest.computed
 
     target = launch.target
-    search = Search(w, target, even=within, unfolded=unfolded)
-    cut = search.fastest() if is_free() else chosen(search.cuts, search.cycles)
+    candidates = Candidates(w, target, even=within, unfolded=unfolded)
+    cut = candidates.fastest() if is_free() else chosen(candidates.cuts, candidates.cycles)
     if cut is None:
         raise no_room(least_bytes(w), launch.target)
 

@@ -16,7 +16,7 @@ from ge.runtime.library.matmul.blocks import SUM_BYTES
 
 
 @dataclass(frozen=True)
-class Search:
+class Candidates:
     """For the fastest cut of a convolution. `even`: blocks of channels are whole, as others would
     be written behind them; `unfolded`: windows are unfolded in L1."""
 
@@ -66,6 +66,8 @@ def least_cycles(w: Convolution, sizes: Sizes, target: Target) -> float:
     left, right = (whole.n, m) if w.turned else (m, whole.n)
     room = target.core_memories
     longest = min(room["l0a"] // left, room["l0b"] // right) / size / 2
+    if longest < w.unit:
+        return inf  # none fits
     starts = (w.depth / longest - 1) * target.mmad_start_cycles
     cube = core.mmad(m, whole.n, w.depth, w.element) + max(starts, 0)
     rounds = ceil(users * down / target.cube_cores)
