@@ -48,7 +48,6 @@ from ge.runtime.library.language.indices import (
     SharedIndex,
     ceil_div,
     is_once,
-    maximum,
     number_of,
     truth_of,
     whole,
@@ -308,11 +307,11 @@ class Tracer:
         span = range(least, below)
         return ReadIndex("read", box=box, span=span, distinct=distinct, ascending=ascending)
 
-    def read_index(self, box: v.Box, count: int) -> Scalar:
+    def read_index(self, box: v.Box, count: int) -> Index:
         """The index at one place of an argument, of `count`; those below 0 count from the end. Of
         one it is 0, but read, so that others are refused."""
         index = self.read(box, count, -count)
-        return index % count if count > 1 else maximum(index, 0)
+        return index % count if count > 1 else Index("maxsi", (index, 0))
 
     # ---- instructions ----
 
