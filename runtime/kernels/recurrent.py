@@ -158,9 +158,10 @@ def recurrent(op: g.Recurrent) -> Fn:
         initial: Array | None, initial_cell: Array | None = None, peepholes: Array | None = None,
     ) -> tuple[Array, ...]:  # fmt: skip
         steps, batch, size = x.shape
-        if {len(weights), len(recurrence)} != {op.directions}:
-            text = f"weights of {len(weights)} and {len(recurrence)} directions"
-            raise GeError(f"{text}, not of {op.directions}")
+        wanted = op.directions, op.GATES * recurrence.shape[-1]
+        if {weights.shape[:2], recurrence.shape[:2]} != {wanted}:
+            text = f"directions and gates {weights.shape[:2]} and {recurrence.shape[:2]}"
+            raise GeError(f"weights have {text}, not {wanted}")
         wide, hidden = widen(x), recurrence.shape[-1]
         weights, recurrence = widen(weights), widen(recurrence)
         bias = np.zeros((len(weights), 2 * op.GATES * hidden), wide.dtype) if bias is None else bias
