@@ -1,7 +1,7 @@
 """Programs of unknown shapes at known ones: numbers, plan and proof, control flow, bad sizes."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.printer import Printer
 
 sys.path.insert(0, str(Path(__file__).parent))
+from counting_steps import calls
 from sums import assert_sums
 
 from ge.dialects.graph.slicing import ConcatOp
@@ -443,23 +444,6 @@ def test_so_it_is_in_a_gear():
 
 
 # ---- what binding to further sizes costs
-
-
-def calls(function: Callable[[], object]) -> int:
-    """How many functions of Python a call of one takes: the same on every machine."""
-    count = 0
-
-    def note(frame: object, event: str, arg: object) -> None:
-        nonlocal count
-        count += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        function()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 def test_bodies_whose_operands_have_the_shapes_of_before_are_kept(monkeypatch: pytest.MonkeyPatch):

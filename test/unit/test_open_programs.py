@@ -2,7 +2,7 @@
 not do."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
+from counting_steps import calls
 from tile_lowering import assert_close
 
 from ge.dialects.npu_task.ops import KernelOp
@@ -159,23 +160,6 @@ def test_binding_writes_no_program(monkeypatch: pytest.MonkeyPatch):
         assert [type(op) for op in programs] == [BoundKernelOp]
         assert programs[0].is_unread
         assert not programs[0].is_open
-
-
-def calls(function: Callable[[], object]) -> int:
-    """How many functions of Python are called."""
-    count = 0
-
-    def note(frame: object, event: str, arg: object) -> None:
-        nonlocal count
-        count += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        function()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 @pytest.mark.parametrize(
