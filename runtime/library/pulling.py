@@ -75,7 +75,7 @@ class Pull:
     known: dict[Block, dict[Key, v.Expression]] = field(
         default_factory=dict[Block, dict[Key, v.Expression]]
     )
-    buffers: list[tuple[Block, Any]] = field(default_factory=list[tuple[Block, Any]])
+    buffers: list[tuple[Block, Any, int]] = field(default_factory=list[tuple[Block, Any, int]])
 
     # ---- values
 
@@ -420,17 +420,20 @@ class Pull:
         return self._alloc(shape, element, self.copies)[innermost]
 
     def _alloc(self, shape: v.Shape, element: Attribute, copies: int | None) -> Any:
-        """A new buffer, or one of a loop that is over."""
+        """A new buffer, or one of a loop that is over: a ring, of one as deep, or its copies
+        would not take turns."""
         try:
             kind = tile_in(*shape, element, Memory.UB)
         except VerifyException as e:
             raise NotLowered(str(e)) from None
-        for i, (owner, buffer) in enumerate(self.buffers):
+        depth = len(self.open)
+        for i, (owner, buffer, before) in enumerate(self.buffers):
             same = buffer.type is kind and getattr(buffer, "copies", None) == copies
+            same = same and (copies is None or before == depth)
             if same and owner not in (*self.open, *self.c.vector.aside):
-                self.buffers[i] = self.here, buffer
+                self.buffers[i] = self.here, buffer, depth
                 return buffer
-        self.buffers.append((self.here, self.c.ub(*shape, element, copies)))
+        self.buffers.append((self.here, self.c.ub(*shape, element, copies), depth))
         return self.buffers[-1][1]
 
     # ---- what is known

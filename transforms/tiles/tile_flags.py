@@ -91,7 +91,10 @@ def fewer(sharing: Sharing, units: Iterable[Unit], over: Pair, excess: int) -> I
         yield f"flags for {slots} of {unit.copies} copies of {unit.names}"
     if rings:
         return
-    for one, other in zip(users[: 2 * excess : 2], users[1 : 2 * excess : 2], strict=False):
+    for one, other in zip(users[::2], users[1::2], strict=False):
+        if excess <= 0:
+            return
+        excess -= one.need[over] + other.need[over] - 1
         both = [*one.buffers, *other.buffers]
         sharing.together.append(both)
         sharing.copies.update(dict.fromkeys(both, 1))
