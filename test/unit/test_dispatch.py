@@ -158,11 +158,8 @@ def test_steps_of_state_that_grows(layout: str, tmp_path: Path, capsys: pytest.C
     assert steps["graph"]["setups"] == report["ops"]["launches"]  # of the first step
     if layout == "contiguous":
         _, report = ge_run(path, "--dispatch", "all", "--steps", "40", "--timing-only")
-        found = report["dispatch"]["steps"]
-        speed = {m: s["tokens_per_s"] for m, s in found.items()}
-        busy = {m: sum(found[m]["host_us"].values()) for m in ("graph", "captured")}
-        assert max(speed["graph"], speed["captured"]) < speed["sunk"]
-        assert busy["captured"] < 0.7 * busy["graph"]  # though a replay begins when all is there
+        speed = {m: s["tokens_per_s"] for m, s in report["dispatch"]["steps"].items()}
+        assert speed["graph"] < speed["captured"] < speed["sunk"]
         for mode in ("two-stage", "three-stage"):  # two launches: a replay takes as long as they do
             assert speed["graph"] < speed[mode] < 1.05 * speed["captured"]
     assert ge_run(path, "--dispatch", "graph", "--steps", "41", "--timing-only")[0] != 0

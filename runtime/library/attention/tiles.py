@@ -29,8 +29,10 @@ COPIES = ((2, 2), (2, 1), (1, 1))
 LONGEST_PART = 128  # of a sum's length that is in L0A and L0B
 LONG_VALUE = 256  # elements of values that are summed in parts
 
-COLUMNS = 9  # instructions on one number a row, for a tile of keys
-LAST = 0.8  # how much of a step's way through all pipes is seen at a tile's end: an assumption
+ONE_A_ROW = "scalar max sub exp copy mul add"  # on one number a row, for a tile of keys
+# How much of a step's way through all pipes is seen at a tile's end: an assumption, since what the
+# next tile of queries begins meanwhile depends on which buffers are free then.
+LAST = 0.8
 
 
 @dataclass(frozen=True)
@@ -253,9 +255,10 @@ def splits_for(p: Problem, t: Tiles, target: Target) -> Iterator[int]:
 
 def scored(rows: int, keys: int, masks: int, core: Core) -> float:
     """Cycles of what a vector core does to the scores of a tile of keys."""
-    size, each = keys * 4, core.vector("sub", 1, rows * 4)
-    cycles = core.vector("scalar exp cast", rows, size) + core.by_column("sub", rows, size)
-    cycles += masks * core.vector("add cast scalar", rows, size) + COLUMNS * each
+    size = keys * 4
+    cycles = core.vector(ONE_A_ROW, 1, rows * 4)
+    cycles += core.vector("scalar exp cast", rows, size) + core.by_column("sub", rows, size)
+    cycles += masks * core.vector("add cast scalar", rows, size)
     return cycles + sum(core.reduced(kind, rows, size) for kind in ("max", "sum"))
 
 

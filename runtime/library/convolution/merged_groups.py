@@ -11,6 +11,7 @@ are where images are large, since these take each element of a kernel one by one
 """
 
 from dataclasses import replace
+from math import ceil
 
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.support.types import align_up, shape_of
@@ -18,6 +19,7 @@ from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
 from ge.runtime.library.convolution.blocks import Blocks
 from ge.runtime.library.convolution.cuts import Convolution, Cut
+from ge.runtime.library.costs.paces import Core, cycles_of_blocks
 from ge.runtime.library.costs.rates import peak_macs, window_rate
 from ge.runtime.library.language.indices import ceil_div
 from ge.runtime.library.language.tracing import Tracer
@@ -65,10 +67,12 @@ def buffer_bytes(w: Convolution) -> int:
 
 def merging_us(w: Convolution, target: Target) -> float:
     """Microseconds of making the weights, of which vector cores have some groups each."""
-    turns = -(-w.groups // target.vector_cores)
-    zeros = w.outs * w.depth * w.bits / 8 / target.ub_out_rate
-    each = zeros + (2 * w.outs + 1) * target.mte2_start_cycles
-    return (turns * each + 2 * target.cross_flag_cycles) / target.cycles_per_us
+    core, size = Core.of(target), w.bits / 8
+    own = shape_of(w.op.weight)[1] * w.taps * size
+    load, store = core.ub(w.outs, own), core.store(1, w.depth * size) + core.store(1, own)
+    turns = ceil(w.groups / target.vector_cores)
+    cycles = cycles_of_blocks(turns, (load, 1), (w.outs * store, w.outs))
+    return (core.barrier + cycles) / target.cycles_per_us
 
 
 class MergedBlocks(Blocks):

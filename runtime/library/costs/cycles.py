@@ -154,8 +154,7 @@ def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Tar
         case GatherOp():
             return gather_cycles(op, target)
         case ScatterOp():
-            count = numel(tile_type(op.at).shape)
-            return count * target.vector_cycles_of("scatter") / (REPEAT_BYTES // 4)
+            return scatter_cycles(numel(tile_type(op.at).shape), target)
         case IndexOp() | FillOp():
             return on_tile("copy", op.target, target)
         case _:
@@ -377,6 +376,11 @@ def gather_cycles(op: GatherOp, target: Target) -> float:
     return cycles + on_tile("scalar", op.at, target)
 
 
+def scatter_cycles(count: int, target: Target) -> float:
+    """Of so many elements, one after the other."""
+    return count * target.vector_cycles_of("scatter") / (REPEAT_BYTES // 4)
+
+
 def halves(count: int) -> Iterator[int]:
     """How many of them meet another one, until one is left."""
     while count > 1:
@@ -423,6 +427,11 @@ def is_part_of_cast(op: TensorOp) -> bool:
     )
 
 
+def instructions_of(op: TensorOp) -> tuple[str, ...]:
+    """Those of the vector unit."""
+    return INSTRUCTIONS.get(op.name.removeprefix("graph.")) or ("add",) * op.VECTOR_COST
+
+
 def map_op_cycles(
     op: TensorOp, gaps: bool, bits: int, scalars: Collection[SSAValue], target: Target
 ) -> float:
@@ -430,7 +439,7 @@ def map_op_cycles(
     rows, cols = (1, 1, *shape_of(op.results[0]))[-2:]
     shapes = [(1, 1, *shape_of(v))[-2:] for v in op.operands]
     apart = rows > 1 and (gaps or any(1 in s and s not in ((1, 1), (rows, cols)) for s in shapes))
-    names = INSTRUCTIONS.get(op.name.removeprefix("graph.")) or ("add",) * op.VECTOR_COST
+    names = instructions_of(op)
     numbers = [v in scalars or is_one_number(v) for v in op.operands]
     if names[:1] and names[0] in SCALAR_FORMS and any(numbers):
         names = ("scalar",)

@@ -6,15 +6,19 @@ A family says what each pipe does for a block, by the cycles of instructions of 
 that the busiest one sets the pace of all blocks; what the others do first, or last, stands alone.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import ceil, inf
 from typing import TypeAlias
 
 from xdsl.ir import Attribute
 
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK, Memory
 from ge.runtime.library.costs.cycles import (
+    instructions_of,
     l0_cycles,
     load_rate,
     mmad_cycles,
@@ -23,12 +27,29 @@ from ge.runtime.library.costs.cycles import (
     pop_rate,
     push_rate,
     row_reduction,
+    scatter_cycles,
     vector_cycles,
 )
+from ge.runtime.library.costs.instructions import REPEAT_BYTES, bits_of
 from ge.runtime.library.costs.rates import MOST_STRIDE, share_of
 
 Pipe: TypeAlias = tuple[float, float]
 """Cycles of all that a pipe does for a block, and how many times it goes on to another one."""
+
+
+Applied: TypeAlias = tuple[tuple[str, int, bool], ...]
+"""Instructions, the bits that they work on, and whether a row or column meets all others."""
+
+
+def applied_by(ops: Sequence[TensorOp], bits: int) -> Applied:
+    """Of ops, on values that come and go in so many bits."""
+    found = list[tuple[str, int, bool]]()
+    for op in ops:
+        whole = numel(shape_of(op.results[0]))
+        meets_row = any(1 < numel(shape_of(v)) < whole for v in op.operands)
+        found += [(name, bits_of(op), meets_row) for name in instructions_of(op)]
+    wide = max([size for _, size, _ in found], default=bits)
+    return (*found, *[("cast", wide, False)] * (2 * (wide > bits)))
 
 
 def paced(*pipes: Pipe) -> tuple[float, float]:
@@ -128,6 +149,24 @@ class Core:
         """Of an instruction that meets one number a row, which is spread before."""
         spread = vector_cycles("copy", 1, rows * BLOCK, False, self.target)
         return spread + self.vector(name, rows, row_bytes, rows > 1)
+
+    def each(self, ops: Sequence[TensorOp]) -> float:
+        """Of an element of all of these, without the starts of instructions."""
+        cycles = self.target.vector_cycles_of
+        bits = [cycles(name) * bits_of(op) for op in ops for name in instructions_of(op)]
+        return sum(bits) / 8 / REPEAT_BYTES
+
+    @lru_cache(4096)
+    def applied(self, instructions: Applied, rows: int, cols: int) -> float:
+        """Of these to a tile."""
+        each = (
+            vector_cycles(name, rows, cols * bits // 8, meets_row and rows > 1, self.target)
+            for name, bits, meets_row in instructions
+        )
+        return sum(each)
+
+    def scattered(self, count: int) -> float:
+        return scatter_cycles(count, self.target)
 
     def reduced(self, kind: str, rows: int, row_bytes: int) -> float:
         return row_reduction(kind, rows, row_bytes, True, False, self.target)

@@ -21,11 +21,9 @@ from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.choices import fastest
 from ge.runtime.library.costs.instructions import REPEAT_BYTES
-from ge.runtime.library.costs.paces import Core, paced
+from ge.runtime.library.costs.paces import Applied, Core, paced
 
 SUM_BYTES = 4  # of f32 and of i32
-VECTOR_OPS = 6  # cycles of a repeat that epilogues take, about
-CYCLES = 2  # of an instruction for a repeat, about
 SIZES = tuple(FRACTAL * i for i in (32, 24, 20, 16, 12, 11, 10, 8, 6, 5, 4, 3, 2, 1))
 LONGEST = 2048  # elements of rows that vector cores compute
 MOST_COMPUTED = 16384  # elements of operands that one of them computes at a time
@@ -34,12 +32,12 @@ WIDE = tuple(FRACTAL * i for i in (64, 48, 40))  # where each row takes a start 
 
 @dataclass(frozen=True)
 class Computing:
-    """What the vector cores take for an element that they compute: instructions, in so many bits,
-    and bytes that are loaded. `by_terms`: rows of their tiles are terms of products; `blocks`:
+    """What the vector cores take for an element that they compute: instructions, their cycles, and
+    bytes that are loaded. `by_terms`: rows of their tiles are terms of products; `blocks`:
     rows and columns that have one row or column of scales; 0: all."""
 
     instructions: int
-    bits: int
+    cycles: float
     bytes: float
     by_terms: bool
     blocks: tuple[int, int]
@@ -50,7 +48,8 @@ class Matrices:
     """`batch` pairs of matrices, m x k by k x n; of lhs and rhs: how many there are, and the
     elements from one of their rows in memory to the next. `terms`: how many right-hand sides of
     these sizes one block of the left-hand side meets. Blocks have multiples of `units` of m, n and
-    k; `passing`: whether sums pass to the vector cores; `computing`: operands that they compute;
+    k; `after`: what vector cores apply to sums that pass to them, None where none does;
+    `computing`: operands that they compute;
     `splits`: how many cores share the terms of a block's sums, with `last_wave` of those blocks
     that are left where all cores have had as many."""
 
@@ -64,7 +63,7 @@ class Matrices:
     strides: tuple[int, int]
     terms: int = 1
     units: tuple[int, int, int] = (1, 1, 1)
-    passing: bool = False
+    after: Applied | None = None
     computing: tuple[Computing | None, Computing | None] = (None, None)
     splits: int = 1
     last_wave: bool = False
@@ -125,7 +124,7 @@ def best_shared_wave(p: Matrices, target: Target, most: float) -> tuple[Cut, int
         if waves * each + alone >= most:
             continue
         steps, (m, n) = ceil(p.k / cut.k), (min(cut.m, p.m), min(cut.n, p.n))
-        after = epilogue(left * m * n / target.vector_cores, p, core)
+        after = epilogue(ceil(left * m / target.vector_cores), n, p, core)
         for splits in (n for n in SPLITS if n <= min(cores // left, steps)):
             part, _ = pace(cut, replace(p, splits=splits), target)
             merged = core.merging(splits, ceil(left * m / target.vector_cores), n)
@@ -250,9 +249,11 @@ def merging(p: Matrices, target: Target) -> float:
     return Core.of(target).merging(p.splits * p.terms, p.m, ceil(p.n / target.vector_cores))
 
 
-def epilogue(elements: float, p: Matrices, core: Core) -> float:
-    """Cycles of what follows sums on a vector core."""
-    return elements * (p.result_bits / 8 / core.back_rate + VECTOR_OPS * SUM_BYTES / REPEAT_BYTES)
+def epilogue(rows: int, cols: int, p: Matrices, core: Core) -> float:
+    """Cycles of what follows sums on a vector core, which has these."""
+    return rows * cols * p.result_bits / 8 / core.back_rate + core.applied(
+        p.after or (), rows, cols
+    )
 
 
 def pace(cut: Cut, p: Matrices, target: Target, most: float = inf) -> tuple[float, float]:
@@ -270,8 +271,9 @@ def pace(cut: Cut, p: Matrices, target: Target, most: float = inf) -> tuple[floa
     feed = core.feed(m * cut.part * size, cut.n * cut.part * size)
     load, beside, computed = operands(replace(cut, m=m) if m < cut.m else cut, p, target)
     after = 0.0
-    if p.passing and p.splits == 1:
-        after = epilogue(elements / target.vector_parts, p, core)
+    if p.after is not None and p.splits == 1:
+        rows, cols = ceil(min(m, p.m) / target.vector_parts), min(cut.n, p.n)
+        after = p.terms * epilogue(rows, cols, p, core)
     times = steps * parts
     return paced(
         (steps * load, steps),
@@ -319,6 +321,5 @@ def operands(cut: Cut, p: Matrices, target: Target) -> tuple[float, float, float
         count = computing.instructions + (several > 0)  # scales are spread, block by block
         starts = count + 2 * several + min(each, ceil(cols * SUM_BYTES / REPEAT_BYTES))
         computed += ceil(rows / each) / vectors * starts * target.vector_start_cycles
-        repeats = rows * cols * computing.bits / 8 / REPEAT_BYTES / vectors
-        computed += repeats * count * CYCLES
+        computed += rows * cols * computing.cycles / vectors
     return load, beside, computed

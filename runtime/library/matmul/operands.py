@@ -25,7 +25,8 @@ from ge.dialects.support.types import Shape, element_type, normalize_axis, numel
 from ge.dialects.tile.scalars import zero_of
 from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.attention.operands import seen_through
-from ge.runtime.library.costs.instructions import bits_of
+from ge.runtime.library.costs.cycles import instructions_of
+from ge.runtime.library.costs.paces import Core
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Index, Scalar
 from ge.runtime.library.language.tracing import Queue, Tracer
@@ -132,11 +133,11 @@ class Operand:
         count = numel(shape_of(self.value))
         large = [s for s in self.sources if 2 * numel(shape_of(s)) > count]
         computed = [op for op in self.ops if op.ACCESS not in MOVING]
-        instructions, wide = sum(op.VECTOR_COST for op in computed), map(bits_of, computed)
+        instructions = sum(len(instructions_of(op)) for op in computed)
+        cycles = Core.of(self.launch.target).each(computed)
         size = sum(bitwidth(element_type(s)) * numel(shape_of(s)) for s in large) / 8
         blocks = self.block_along(0), self.block_along(1)
-        facts = max(wide, default=self.bits), size / count, self.side == 0, blocks
-        return Computing(instructions, *facts)
+        return Computing(instructions, cycles, size / count, self.side == 0, blocks)
 
     @cached_property
     def units(self) -> tuple[int, int]:

@@ -14,10 +14,7 @@ from ge.runtime.library.language.indices import Condition, Index, Scalar, ceil_d
 from ge.runtime.library.language.tracing import Queue, Tracer
 from ge.runtime.library.language.values import Tile, Transposed
 from ge.runtime.library.launch import Arguments, Launch, Written
-from ge.runtime.library.matmul.blocks import (
-    Cut,
-    columns_together,
-)
+from ge.runtime.library.matmul.blocks import Cut, columns_together
 from ge.runtime.library.matmul.epilogue import Epilogue
 from ge.runtime.library.matmul.lots import Lot, lots
 from ge.runtime.library.matmul.operands import Feed, Operand
@@ -25,9 +22,6 @@ from ge.runtime.library.matmul.outputs import Place, has_relu
 from ge.runtime.library.matmul.padding import Copy
 from ge.runtime.library.matmul.sections import Section
 from ge.runtime.library.matmul.split_sums import SharedWave, SplitSums
-
-UNSURE = 0.05  # parts of a time that estimates of whole blocks and of shared ones may be wrong by
-MOST, LEAST = 16384, 16  # elements of operands that a vector core computes at a time
 
 
 def part_of(size: int, most: int, unit: int) -> int:

@@ -23,6 +23,7 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.tile.types import BLOCK, FRACTAL
+from ge.runtime.library.costs.paces import applied_by
 from ge.runtime.library.launch import Launch, NotLowered
 from ge.runtime.library.matmul.blocks import Matrices
 from ge.runtime.library.matmul.lots import stretches
@@ -166,7 +167,9 @@ class Section:
             for side, s in enumerate(p.strides)
         )
         splits, last_wave = self.splits, self.last_wave
-        p = replace(p, strides=strides, passing=passing)
+        computed = [op for op in self.ops if op.ACCESS not in MOVING]
+        after = applied_by(computed, p.result_bits) if passing else None
+        p = replace(p, strides=strides, after=after)
         return replace(p, units=units, splits=splits, last_wave=last_wave)
 
     @property

@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import i32
 from ge.dialects.graph.indexing import ScatterElementsOp
 from ge.dialects.support.types import align_up, element_type
 from ge.dialects.targets.target import Target
-from ge.runtime.library.costs.instructions import REPEAT_BYTES
+from ge.runtime.library.costs.paces import Core
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar
 from ge.runtime.library.language.tracing import Tracer
@@ -75,9 +75,9 @@ class Cut:
         return ceil(p.before / self.lines), ceil(p.after / self.width), ceil(p.size / self.part)
 
     def cycles(self, p: Scattered, target: Target) -> float:
-        """Of the busiest core's scalars."""
-        each = p.count * self.lines * self.width * target.vector_cycles_of("scatter")
-        return ceil(self.items(p) / target.vector_cores) * each / (REPEAT_BYTES // 4)
+        """Of the busiest core's scalars, beside which nothing else counts."""
+        each = Core.of(target).scattered(p.count * self.lines * self.width)
+        return ceil(self.items(p) / target.vector_cores) * each
 
 
 def one_by_one(p: Scattered, cut: Cut, target: Target) -> Written:

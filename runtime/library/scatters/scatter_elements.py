@@ -27,7 +27,7 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import Shape, align_up, element_type, normalize_axis, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
-from ge.runtime.library.costs.instructions import REPEAT_BYTES
+from ge.runtime.library.costs.paces import Core, cycles_of_blocks
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar
 from ge.runtime.library.language.tracing import Tracer
@@ -38,7 +38,7 @@ from ge.runtime.library.scatters.lines import counted
 from ge.runtime.library.scatters.one_by_one import Cut, Scattered, one_by_one
 
 MOST = 4096  # elements of a box
-LINE = 5  # instructions on a line of indices
+COUNTED = "cast compare scalar select cast"  # on a line of indices
 
 COMBINED: dict[str, Callable[[v.Expression, v.Expression], v.Expression]] = {
     "none": lambda old, new: new,
@@ -92,12 +92,15 @@ def check(op: ScatterElementsOp) -> None:
 
 
 def passing(w: Scattered, sizes: Shape, target: Target) -> float:
-    """Cycles of all updates that pass over a box, whose lines are counted and cast first."""
-    kind = {"none": (), "add": ("add",)}.get(w.op.reduction.data, ("max",))
-    narrow = ("cast", "cast") if bitwidth(element_type(w.op.input)) < 32 else ()
-    names = ("compare", "select", *kind, *narrow)
-    each = sum(map(target.vector_cycles_of, names)) * ceil(prod(sizes) * 4 / REPEAT_BYTES)
-    return w.count * (each + (len(names) + LINE) * target.vector_start_cycles)
+    """Cycles of all updates that pass over a box, whose lines come and are counted first."""
+    core, (rows, cols) = Core.of(target), sizes[-2:]
+    kind = {"none": "", "add": "add"}.get(w.op.reduction.data, "max")
+    narrow = "cast cast" if bitwidth(element_type(w.op.input)) < 32 else ""
+    line = (rows, 1) if w.is_last else (1, cols)
+    vector = core.vector(f"compare select {kind}", rows, cols * 4, rows > 1)
+    vector += core.vector(narrow, rows, cols * 4) + core.vector(COUNTED, line[0], line[1] * 4)
+    load = sum(core.ub(line[0], line[1] * size) for size in (w.bytes, w.index_bytes))
+    return cycles_of_blocks(w.count, (load, 1), (vector, 1))
 
 
 class Boxes:

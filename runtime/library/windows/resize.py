@@ -39,7 +39,8 @@ from ge.runtime.library.programs import bytes_left, fits
 from ge.runtime.library.rows.vector import place
 
 EXACT = 1 << 23  # whole numbers and a half from 0 on that f32 has
-INSTRUCTIONS = 16  # that find places
+PLACED = "cast scalar add scalar scalar cast add scalar sub scalar"  # what finds places
+CLAMPED = "scalar scalar scalar sub scalar scalar cast"  # and makes columns of them
 CLOSE = 1e-6  # of places: what weights of f32 cannot tell
 NEAREST = {  # floor((2 x + n) / 2), of what is a little less than x or not
     "floor": (0, 0), "ceil": (2, -1), "round_prefer_floor": (1, -1), "round_prefer_ceil": (1, 0)
@@ -219,9 +220,10 @@ class Cut:
             vector += sides * self.lines * core.vector("gather", 1, self.cols * 4)
             vector += 0.0 if w.nearest else mapped(self.cols)
             if self.counts(w)[-1] > 1:  # places of columns, for each block
-                vector += sides * INSTRUCTIONS * core.vector("add", 1, self.cols * 4)
+                vector += core.vector(PLACED, 1, self.cols * 4)
+                vector += sides * core.vector(CLAMPED, 1, self.cols * 4)
         if len(w.shape) - 2 in w.axes and not w.nearest:  # places of lines
-            vector += INSTRUCTIONS * core.vector("add", 1, self.lines * 4)
+            vector += core.vector(PLACED, 1, self.lines * 4)
         rounds = ceil(prod(self.counts(w)) / target.vector_cores)
         return cycles_of_blocks(rounds, (load, 1), (vector, 1))
 

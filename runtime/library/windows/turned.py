@@ -31,7 +31,8 @@ from ge.runtime.library.launch import Arguments, Written
 from ge.runtime.library.windows.pool import Pool
 
 FRACTAL = 16  # rows and columns that are turned at once
-COUNTING = 16  # instructions that count elements
+COUNTED = "scalar scalar scalar scalar scalar add scalar scalar"  # elements along a dimension
+SHARED = f"scalar scalar cast scalar sub {COUNTED} add {COUNTED} mul scalar div"  # their part
 LONGEST = 2048  # lines whose columns have numbers of f16
 
 
@@ -114,7 +115,8 @@ class Turned:
         vector += (across + 1) * each("cast") if p.sums != w.element else 0.0
         vector += (across + high - 2 + bool(p.covered)) * each("max")
         vector += 2 * core.vector("transpose", self.loaded, size)
-        vector += COUNTING * each("add") if p.covered and lines > 1 else 0.0
+        if p.covered and lines > 1:
+            vector += core.vector(SHARED, self.pixels, self.cols * 4)
         if not self.is_dense:
             vector += self.cols * core.vector("gather", 1, self.results * 4)
         load = core.ub(self.cols, self.loaded * w.bits / 8)
