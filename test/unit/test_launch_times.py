@@ -3,6 +3,7 @@ what was measured on a 910B2 (cann-bench), and more for more."""
 
 from dataclasses import replace
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,13 @@ def test_no_launch_is_faster_than_the_machine(m: int, k: int, n: int, element: A
     size = (m * k + k * n) * (4 if element == f32 else 2 if element == f16 else 1)
     least = max(m * k * n / macs, size / hbm_bytes_per_us(target.cube_cores, target))
     assert us(op, target) >= least
+
+
+@pytest.mark.parametrize("target", PRESETS, ids=lambda t: t.name)
+def test_small_matmuls_have_programs(target: Target) -> None:
+    """Also where L1 is not much larger than L0."""
+    for size, element in product([(1, 1, 1), (1, 64, 1), (32, 32, 32)], [f16, f32, i8]):
+        assert asked(matmul(*size, element), target).refusal is None
 
 
 @settings(max_examples=settings().max_examples // 2)

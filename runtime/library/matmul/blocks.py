@@ -197,22 +197,15 @@ def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[C
                 yield Cut(m, n, parts * part, part, min(sums, 2))
 
 
-def least_bytes(ps: Sequence[Matrices], target: Target) -> dict[str, int]:
-    """What the least block of all of these takes of each memory, of steps of two parts; those that
-    L1 has are as long as L0 has room for."""
-    p, room = max(ps, key=lambda p: (p.terms, p.n, p.m)), target.core_memories
+def least_bytes(ps: Sequence[Matrices]) -> dict[str, int]:
+    """What the least block of all of these takes of each memory, of steps of two parts."""
+    p = max(ps, key=lambda p: (p.terms, p.n, p.m))
     bits = bitwidth(p.element)
     inner = max(FRACTAL, BLOCK * 8 // bits)
     m, n, unit = (lcm(inner, *sizes) for sizes in zip(*{p.units for p in ps}, strict=True))
     part = lcm(inner, unit // gcd(unit, 2))
-
-    def l1_bytes(m: int, n: int) -> int:
-        deepest = min(room["l0a"] // m, room["l0b"] // n) * 8 // (2 * bits)
-        deep = max(deepest // part, 1) * part
-        return 2 * (m + p.terms * n) * 2 * deep * bits // 8
-
-    l1 = min(l1_bytes(a, b) for a in extents(p.m, m) for b in extents(p.n, n))
     left, right = (2 * side * part * bits // 8 for side in (m, n))
+    l1 = 2 * (left + p.terms * right)
     return {"l0c": p.terms * m * n * SUM_BYTES, "l0a": left, "l0b": right, "l1": l1}
 
 
@@ -223,6 +216,7 @@ def depths(
     `units` and at most `deepest`, steps multiples of the second and at most `longest`."""
     # an even number of parts, so that the two tiles of L0 take turns over steps as well
     parts, (inner, unit) = 2, units
+    deepest = min(deepest, longest // parts)  # where L1 is not much larger than L0
     few = any(c is not None and not c.by_terms for c in p.computing)
     while parts * inner <= longest:
         grain = lcm(inner, unit // gcd(unit, parts))

@@ -67,7 +67,7 @@ def written_for(launch: Launch) -> Written:
     else:
         cut = chosen(lambda: all_cuts(ps, target), partial(cycles, Counter(ps), target))
     if cut is None:
-        raise no_room(least_bytes(ps, target), target)
+        raise no_room(least_bytes(ps), target)
     if (with_parts := with_splits(launch.target, sections, cut)) is not None:
         try:
             return fitting(launch, *with_parts)
