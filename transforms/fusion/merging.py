@@ -43,7 +43,7 @@ from ge.transforms.graph.share_common_subexpressions import share_common_subexpr
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count, disabling, is_enabled
 from ge.transforms.rewriting.debug_counters import allows
-from ge.transforms.shapes.open_bodies import OpenBodies
+from ge.transforms.shapes.open_bodies import OpenBodies, Question
 
 MOST_OPS = 64
 """Ops of one kernel at most: its code must fit into the core's instruction cache (32 KiB is usual,
@@ -136,11 +136,21 @@ class Merger:
         body = self.body_of((own, *ops))
         return replace(body, outputs=[v for v in body.outputs if v.owner is not own])
 
+    def us(self, question: Question, body: Body) -> float | None:
+        """What the library says of a launch (`launch_us`, `core_us`), or what follows at once
+        (`at_least_us`). One of unknown shapes has the sizes that programs are cut for; None where
+        nobody knows these."""
+        if body.is_static:
+            return question(body, self.target)
+        if self.sizes is None or body.kind:
+            return None
+        return self.sizes.us(question, body, self.target)
+
     def time_us(self, group: Group) -> float | None:
         """Time of a group as a launch of its own; views take none."""
         size, time = self._times.get(group, (0, None))
         if size != len(group.ops):
-            time = 0.0 if self._is_free(group) else launch_us(self.body([group]), self.target)
+            time = 0.0 if self._is_free(group) else self.us(launch_us, self.body([group]))
             self._times[group] = len(group.ops), time
         return time
 
@@ -149,7 +159,7 @@ class Merger:
         total = 0.0
         for groups in launches:
             one = len(groups) == 1
-            time = self.time_us(*groups) if one else launch_us(self.body(groups), self.target)
+            time = self.time_us(*groups) if one else self.us(launch_us, self.body(groups))
             if time is None:
                 return None
             total += time
@@ -160,7 +170,7 @@ class Merger:
         then less is asked than by `attempt`, which tries each. False where shapes are unknown."""
         if (whole := self.sum_us([*some, *others])) is None:
             return False
-        return whole <= sum(at_least_us(self.body(g), self.target) for g in (some, others))
+        return whole <= sum(self.us(at_least_us, self.body(g)) or 0.0 for g in (some, others))
 
     def _is_free(self, group: Group) -> bool:
         return all(is_view(op) for op in group.ops)
@@ -296,7 +306,10 @@ class Merger:
         are tried where one is not."""
         ops = self.groups.in_order(group)
         first, last = movements_at_ends(ops)
-        if len(first) + len(last) in (0, len(ops)) or not self.body_of(ops).is_static:
+        if (
+            len(first) + len(last) in (0, len(ops))
+            or self.us(at_least_us, self.body_of(ops)) is None
+        ):
             return
         whole = least = self.apart(ops)
         apart, stay = list[Operation](), set[Hashable]()
@@ -305,7 +318,7 @@ class Merger:
             if kind_of(op) in stay:
                 continue
             others = [[other] for other in (*apart, op)]
-            bound = False, at_least_us(self.body_of(rest), self.target)
+            bound = False, self.us(at_least_us, self.body_of(rest)) or 0.0
             found = added(bound, self.others_at_least(*others))
             if found < least and (found := added(bound, us := self.others_us(*others))) < least:
                 found = added(self.launch_time(rest), us)
@@ -334,11 +347,13 @@ class Merger:
         from the cube, for one. A launch has a tile program if some cut of it has."""
         body, products = self.body_of(ops), [i for i, op in enumerate(ops) if multiplies(op)]
         first, last = products[0], products[-1] + 1
-        if body.kind or not body.is_static:
+        if body.kind or self.us(at_least_us, body) is None:
             return self.longest(ops, first, last)
 
         def at_least(b: int, e: int) -> float:
-            us = at_least_us(self.body_of(ops[b:e]), self.target)
+            us = self.us(at_least_us, self.body_of(ops[b:e])) or 0.0
+            if not body.is_static:
+                return us
             longer = (end for end in range(e + 1, len(ops) + 1) if (b, end) in search.found)
             if b == first and (end := next(longer, 0)) and passes_freely(ops[e:end]):
                 figures = asked(self.body_of(ops[b:end]), self.target).figures
@@ -356,7 +371,7 @@ class Merger:
         begin, end = search.fastest(needs_vector_cores(ops))
         if (begin, end) != (0, len(ops)) and remarks.wanted():
             why = f"apart they are {self.apart(ops)[-1] - search.time[-1]:.1f} us faster"
-            if (refusal := asked(body, self.target).refusal) is not None:
+            if (refusal := self.refusal(ops)) is not None:
                 why = f"with it there is no tile program: {refusal}"
             at = ops[end] if end < len(ops) else ops[begin - 1]
             self.missed(self.rule, at, Missed(why, 0.0))
@@ -383,21 +398,22 @@ class Merger:
         return added(self.launch_time(launch), self.others_us(*others))
 
     def launch_time(self, ops: Sequence[Operation]) -> Time:
-        answer = asked(body := self.body_of(ops), self.target)
-        return answer.refusal is not None, answer_us(body, answer, self.target)
+        if (body := self.body_of(ops)).is_static:
+            answer = asked(body, self.target)
+            return answer.refusal is not None, answer_us(body, answer, self.target)
+        return self.refusal(ops) is not None, self.us(launch_us, body) or 0.0
 
     def others_us(self, *others: Sequence[Operation]) -> float:
         """Of what hangs together of these; where another launch may take it, it has no start."""
         return sum(
-            (core_us if self.may_be_taken(part) else launch_us)(self.body_of(part), self.target)
-            or 0.0
+            self.us(core_us if self.may_be_taken(part) else launch_us, self.body_of(part)) or 0.0
             for part in self.parts_of(others)
         )
 
     def others_at_least(self, *others: Sequence[Operation]) -> float:
         """What `others_us` does not go below, without a question to the library."""
         parts = [p for p in self.parts_of(others) if not self.may_be_taken(p)]
-        return sum(at_least_us(self.body_of(part), self.target) for part in parts)
+        return sum(self.us(at_least_us, self.body_of(part)) or 0.0 for part in parts)
 
     def parts_of(self, others: Iterable[Sequence[Operation]]) -> list[list[Operation]]:
         parts = [part for ops in others for part in connected(ops)]

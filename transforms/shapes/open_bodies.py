@@ -8,10 +8,11 @@ library is asked about what comes of that at the first ones, for which programs 
 extents in the place of sizes, for which they are written.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, i64
@@ -20,11 +21,11 @@ from xdsl.ir import Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.fused_op import Body
-from ge.dialects.graph.constant import small_constant
+from ge.dialects.graph.constant import ConstantOp, small_constant
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.dims import value_of
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.operation import block_of, cloned, ops_of
+from ge.dialects.support.operation import block_of, cloned, ops_of, put_before
 from ge.dialects.support.polynomial import Polynomial
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, AnyTensor, element_type, shape_of, tensor
@@ -41,6 +42,9 @@ from ge.transforms.shapes.open_kernels import Samples, samples_of, with_extents
 from ge.transforms.shapes.size_expressions import SizeExpressions
 from ge.transforms.shapes.sizes import inputs_of
 from ge.transforms.shapes.specialize import Surroundings, copy_into, specialize
+
+T = TypeVar("T")
+Question: TypeAlias = Callable[[Body, Target], float | None]
 
 
 @dataclass(frozen=True)
@@ -107,15 +111,34 @@ class OpenBodies:
     def refusal(self, body: Body, target: Target) -> str | None:
         """Why a launch of a body has no program for all sizes, empty where it has; None where its
         sizes do not follow from those of inputs."""
+        return self.kept("refusal", body, target, partial(self.found, body, target))
+
+    def us(self, question: Question, body: Body, target: Target) -> float | None:
+        """What a question about launches is answered where a body has the first sizes; None where
+        its sizes do not follow from those of inputs."""
+
+        def find(operands: Sequence[Operand]) -> float | None:
+            try:
+                bodies = bodies_at(body, operands, self.samples.sizes[0])
+            except (ValueError, NotLowered, GeError, VerifyException):
+                return None
+            return sum(question(found, target) or 0.0 for found in bodies)
+
+        return self.kept(question.__name__, body, target, find)
+
+    def kept(
+        self, name: str, body: Body, target: Target, find: Callable[[Sequence[Operand]], T]
+    ) -> T | None:
+        """What is found out about a body, or was before."""
         if (operands := self.operands(body)) is None:
             return None
         if not is_comparable(body) or any(map(author_of, body.ops)):
-            return self.found(body, operands, target)
-        facts = signature(body, target), *map(str, operands), str(self.samples.sizes)
+            return find(operands)
+        facts = name, signature(body, target), *map(str, operands), str(self.samples.sizes)
         key, answers = sha256("\n".join(facts).encode()).hexdigest(), ANSWERS.get()
         known = self.known if answers is None else answers.known
         if key not in known:
-            known[key] = [self.found(body, operands, target)]
+            known[key] = [find(operands)]
             if answers is not None:
                 answers.new[key] = known[key]
         return known[key][0]
@@ -147,7 +170,7 @@ class OpenBodies:
         known = [p for p in found if p is not None and not p.is_bound]
         return known if len(known) == len(found) else []
 
-    def found(self, body: Body, operands: Sequence[Operand], target: Target) -> str:
+    def found(self, body: Body, target: Target, operands: Sequence[Operand]) -> str:
         """What the library itself says."""
         try:
             at_sizes = [launches(body, operands, sizes) for sizes in self.samples.sizes]
@@ -163,6 +186,11 @@ class OpenBodies:
 def launches(body: Body, operands: Sequence[Operand], sizes: Mapping[str, int]) -> list[KernelOp]:
     """The kernels that one of a body becomes at these sizes. Raises VerifyException where these do
     not fit."""
+    return [kernel_of(found) for found in bodies_at(body, operands, sizes)]
+
+
+def bodies_at(body: Body, operands: Sequence[Operand], sizes: Mapping[str, int]) -> list[Body]:
+    """What launches of a body are of at these sizes."""
     types, known = list[AnyTensor](), dict[int, Array]()
     for i, operand in enumerate(operands):
         shape = [value(p, sizes) for p in operand.shape]
@@ -171,8 +199,12 @@ def launches(body: Body, operands: Sequence[Operand], sizes: Mapping[str, int]) 
             numbers = [value(p, sizes) for p in operand.elements]
             known[i] = np.array(numbers, np.int64).reshape(shape)
     made = specialize(kernel_of(body), types, known, Surroundings(views=True))
+    for arg, operand in zip(made.block.args, operands, strict=True):
+        if isinstance(constant := operand.value.owner, ConstantOp):  # it does not lie in L2
+            put_before(made.block, copy := constant.clone(), ops_of(made.block)[0])
+            arg.replace_all_uses_with(copy.result)
     ops = [op for op in made.block.ops if isinstance(op, TensorOp) and op not in made.views]
-    return [kernel_of(Body.of(op)) for op in ops if small_constant(op.results[0]) is None]
+    return [Body.of(op) for op in ops if small_constant(op.results[0]) is None]
 
 
 def value(p: Polynomial, sizes: Mapping[str, int]) -> int:
