@@ -109,8 +109,8 @@ def geared(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("table [{0}, {1}]", "table [{0}]", "and runs for all other sizes"),
         ("table [{0}, {1}]", "table [{0}, {1}, array<i64: 3, 9, 10>, array<i64: 4, 9, 10>]",
          "4 rows of sizes need a branch each"),
-        ("ins(%x_2, %6 :", "ins(%x_2, %3 :", "use of undefined value %3"),
-        ('%x_2 = npu_task.slot "io" 512', '%x_2 = npu_task.slot "io" 0', "has overwritten"),
+        ("ins(%5, %m_2 :", "ins(%3, %m_2 :", "use of undefined value %3"),
+        ('%m_2 = npu_task.slot "io" 512', '%m_2 = npu_task.slot "io" 0', "has overwritten"),
     ],
 )  # fmt: skip
 def test_faults_planted_in_gears_are_refused(

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from ge.dialects.fused_op import Body
+from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target
-from ge.lowering.driver.compiler import context
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.levels.level import Level
+from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.library.answers import Answers, answers_in
 from ge.transforms.shapes import open_bodies
@@ -63,3 +65,27 @@ def test_what_the_library_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     Answers.at.cache_clear()
     with answers_in(answers):
         assert refusal("conv", "reshape", "transpose") == turned
+
+
+def fused_ops(text: str, target: str) -> list[str]:
+    """The names of fused ops that become of a function."""
+    module = parse_module(context(), Source("test", text))
+    lower(module, Options(target=target, tile_cache="off"), until=Level.FUSED)
+    return [op.name for op in module.walk() if isinstance(op, FusedOp)]
+
+
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+@pytest.mark.parametrize(("name", "fused"), [("tanh", []), ("relu", ["fused_op.linear"])])
+def test_what_does_not_pay_at_known_sizes_does_not_at_open_ones(
+    name: str, fused: list[str], target: str
+):
+    """Launches of open sizes are judged at those for which their programs are cut: a function of a
+    small matmul takes less time apart, where a relu is on its way out."""
+    for n in ("?", 64):
+        text = f"""func.func @main(%x: tensor<{n}x768xf16> {{graph.name = "x",
+          graph.dims = ["n", ""]}}, %w: tensor<768x3072xf16>) -> tensor<{n}x3072xf16> {{
+      %0 = graph.matmul %x, %w
+          : (tensor<{n}x768xf16>, tensor<768x3072xf16>) -> tensor<{n}x3072xf16>
+      %1 = graph.{name} %0 : (tensor<{n}x3072xf16>) -> tensor<{n}x3072xf16>
+      func.return %1 : tensor<{n}x3072xf16> }}"""
+        assert fused_ops(text, target) == fused

@@ -8,7 +8,8 @@ library is asked about what comes of that at the first ones, for which programs 
 extents in the place of sizes, for which they are written.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -69,6 +70,7 @@ class OpenBodies:
     def __init__(self, main: FuncOp) -> None:
         self.block, self.samples = main.body.block, samples_of(main)
         self.known: dict[str, Any] = {}  # answers, where no file keeps any
+        self.bodies: dict[Hashable, Sequence[Body]] = {}  # at the first sizes, by ops and outputs
         # Copies of the values of the block, in one that has members in the place of fused ops
         self.flat = FuncOp("flat", main.function_type, Region(block_of(self.block.arg_types)))
         self.flat.arg_attrs = main.arg_attrs
@@ -118,13 +120,18 @@ class OpenBodies:
         its sizes do not follow from those of inputs."""
 
         def find(operands: Sequence[Operand]) -> float | None:
-            try:
-                bodies = bodies_at(body, operands, self.samples.sizes[0])
-            except (ValueError, NotLowered, GeError, VerifyException):
-                return None
-            return sum(question(found, target) or 0.0 for found in bodies)
+            bodies = self.first_bodies(body, operands)
+            return None if bodies is None else sum(question(b, target) or 0.0 for b in bodies)
 
         return self.kept(question.__name__, body, target, find)
+
+    def first_bodies(self, body: Body, operands: Sequence[Operand]) -> Sequence[Body] | None:
+        """What launches of a body are of at the first sizes; None where these do not fit."""
+        key = (*body.ops, *body.outputs)
+        if key not in self.bodies:
+            with suppress(ValueError, NotLowered, GeError, VerifyException):
+                self.bodies[key] = bodies_at(body, operands, self.samples.sizes[0])
+        return self.bodies.get(key)
 
     def kept(
         self, name: str, body: Body, target: Target, find: Callable[[Sequence[Operand]], T]
