@@ -70,7 +70,7 @@ class OpenBodies:
     def __init__(self, main: FuncOp) -> None:
         self.block, self.samples = main.body.block, samples_of(main)
         self.known: dict[str, Any] = {}  # answers, where no file keeps any
-        self.bodies: dict[Hashable, Sequence[Body]] = {}  # at the first sizes, by ops and outputs
+        self.bodies: dict[Hashable, Sequence[Body] | None] = {}  # at the first sizes
         # Copies of the values of the block, in one that has members in the place of fused ops
         self.flat = FuncOp("flat", main.function_type, Region(block_of(self.block.arg_types)))
         self.flat.arg_attrs = main.arg_attrs
@@ -126,12 +126,14 @@ class OpenBodies:
         return self.kept(question.__name__, body, target, find)
 
     def first_bodies(self, body: Body, operands: Sequence[Operand]) -> Sequence[Body] | None:
-        """What launches of a body are of at the first sizes; None where these do not fit."""
-        key = (*body.ops, *body.outputs)
-        if key not in self.bodies:
+        """What launches of a body are of at the first sizes; None where these do not fit, or do not
+        say all others."""
+        if (key := (*body.ops, *body.outputs)) not in self.bodies:
+            self.bodies[key] = None
             with suppress(ValueError, NotLowered, GeError, VerifyException):
-                self.bodies[key] = bodies_at(body, operands, self.samples.sizes[0])
-        return self.bodies.get(key)
+                found = bodies_at(body, operands, self.samples.sizes[0])
+                self.bodies[key] = found if all(b.is_static for b in found) else None
+        return self.bodies[key]
 
     def kept(
         self, name: str, body: Body, target: Target, find: Callable[[Sequence[Operand]], T]
