@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import gcd, prod
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Dialect, Operation, OpResult, Region, SSAValue
@@ -42,6 +42,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.access import MOVING, Access
 from ge.dialects.support.boxes import Box, hull
+from ge.dialects.support.constraints import ANY, VALUES
 from ge.dialects.support.in_place import same_bytes
 from ge.dialects.support.interfaces import SplitInterface, split_axes
 from ge.dialects.support.locations import fuse_locations
@@ -172,7 +173,7 @@ class YieldOp(GeOp):
     """The results of a fused op's body."""
 
     name = "fused_op.yield"
-    values = var_operand_def()
+    values = var_operand_def(VALUES)
     traits = lazy_traits_def(lambda: (IsTerminator(), ReturnLike(), Pure()))
     assembly_format = "$values attr-dict `:` type($values)"
 
@@ -183,10 +184,9 @@ class YieldOp(GeOp):
 class FusedOp(SplitInterface, ABC):
     """Base of the fused ops."""
 
-    inputs = var_operand_def()
-    outputs = var_result_def()
+    inputs = var_operand_def(ANY)
+    outputs = var_result_def(VALUES)
     body = region_def("single_block")
-    TAKES_STORED: ClassVar = True
     traits = traits_def(NoMemoryEffect(), RecursivelySpeculatable(), IsolatedFromAbove())
     assembly_format = (
         "`(` $inputs `)` `:` functional-type($inputs, $outputs) attr-dict-with-keyword $body"
@@ -310,7 +310,7 @@ class FusedOp(SplitInterface, ABC):
         mapping: dict[SSAValue, SSAValue] = dict(zip(self.block.args, block.args, strict=True))
         for op in self.members:
             block.add_op(clone := op.clone(mapping))
-            for result, t in zip(clone.results, clone.infer(), strict=True):
+            for result, t in zip(clone.results, clone.inferred(), strict=True):
                 set_type(result, t)
             mapping |= zip(op.results, clone.results, strict=True)
         block.add_op(YieldOp(*(mapping[v] for v in self.yielded)))

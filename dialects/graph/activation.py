@@ -7,6 +7,7 @@ from xdsl.irdl import irdl_op_definition, prop_def
 
 from ge.dialects.graph.support.elementwise_bases import Binary, FloatUnary, Unary
 from ge.dialects.support.choices import choice_def
+from ge.dialects.support.constraints import F64
 
 
 @irdl_op_definition
@@ -30,7 +31,7 @@ class SiluOp(FloatUnary):
     """x * sigmoid(alpha * x); also called swish."""
 
     name = "graph.silu"
-    alpha = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
+    alpha = prop_def(F64, default_value=FloatAttr(1.0, 64))
     VECTOR_COST: ClassVar = 7
 
 
@@ -72,7 +73,7 @@ class EluOp(FloatUnary):
     """x for x >= 0, alpha * (exp(x) - 1) below."""
 
     name = "graph.elu"
-    alpha = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
+    alpha = prop_def(F64, default_value=FloatAttr(1.0, 64))
 
 
 @irdl_op_definition
@@ -80,8 +81,8 @@ class SeluOp(FloatUnary):
     """gamma * x for x > 0, gamma * alpha * (exp(x) - 1) below (arXiv 1706.02515)."""
 
     name = "graph.selu"
-    alpha = prop_def(FloatAttr, default_value=FloatAttr(1.67326319217681884765625, 64))
-    gamma = prop_def(FloatAttr, default_value=FloatAttr(1.05070102214813232421875, 64))
+    alpha = prop_def(F64, default_value=FloatAttr(1.67326319217681884765625, 64))
+    gamma = prop_def(F64, default_value=FloatAttr(1.05070102214813232421875, 64))
 
 
 @irdl_op_definition
@@ -89,7 +90,7 @@ class CeluOp(FloatUnary):
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)) (arXiv 1704.07483)."""
 
     name = "graph.celu"
-    alpha = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
+    alpha = prop_def(F64, default_value=FloatAttr(1.0, 64))
 
 
 @irdl_op_definition
@@ -97,7 +98,7 @@ class LeakyReluOp(FloatUnary):
     """x for x >= 0, alpha * x below."""
 
     name = "graph.leaky_relu"
-    alpha = prop_def(FloatAttr, default_value=FloatAttr(0.01, 64))
+    alpha = prop_def(F64, default_value=FloatAttr(0.01, 64))
     VECTOR_COST: ClassVar = 2
 
 
@@ -106,7 +107,7 @@ class ThresholdedReluOp(FloatUnary):
     """x where x > alpha, else 0."""
 
     name = "graph.thresholded_relu"
-    alpha = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
+    alpha = prop_def(F64, default_value=FloatAttr(1.0, 64))
     VECTOR_COST: ClassVar = 2
 
 
@@ -115,8 +116,8 @@ class HardSigmoidOp(FloatUnary):
     """max(0, min(1, alpha * x + beta))"""
 
     name = "graph.hard_sigmoid"
-    alpha = prop_def(FloatAttr, default_value=FloatAttr(0.2, 64))
-    beta = prop_def(FloatAttr, default_value=FloatAttr(0.5, 64))
+    alpha = prop_def(F64, default_value=FloatAttr(0.2, 64))
+    beta = prop_def(F64, default_value=FloatAttr(0.5, 64))
     VECTOR_COST: ClassVar = 4
 
 
@@ -133,8 +134,8 @@ class ShrinkOp(Unary):
     """x + bias below -lambd, x - bias above lambd, 0 between."""
 
     name = "graph.shrink"
-    bias = prop_def(FloatAttr, default_value=FloatAttr(0.0, 64))
-    lambd = prop_def(FloatAttr, default_value=FloatAttr(0.5, 64))
+    bias = prop_def(F64, default_value=FloatAttr(0.0, 64))
+    lambd = prop_def(F64, default_value=FloatAttr(0.5, 64))
     VECTOR_COST: ClassVar = 4
 
 

@@ -55,20 +55,19 @@ from xdsl.irdl import (
     opt_operand_def,
     opt_prop_def,
     prop_def,
+    result_def,
     var_operand_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.graph.support.parameters import (
-    INT,
     SEGMENTED,
     TYPES,
     OneResultOp,
     check_blocks,
     check_broadcast_to,
-    check_floats,
-    check_indices,
+    check_same_element,
     check_scalar,
     optional,
     parameter,
@@ -76,7 +75,16 @@ from ge.dialects.graph.support.parameters import (
 from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box, Span, aligned_box, blocks, element_span
 from ge.dialects.support.choices import choice_def
-from ge.dialects.support.element_types import is_float, is_integer
+from ge.dialects.support.constraints import (
+    F64,
+    FLOATS,
+    INT,
+    INTEGER,
+    INTEGERS,
+    NOT_NEGATIVE,
+    POSITIVE,
+    TensorOf,
+)
 from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -100,6 +108,9 @@ SCORE_VECTOR_COST = 10  # element-operations for each score: scale, mask, softma
 GRIDS = ("score", "weight")
 GRID_VECTOR_COST = 5  # divide, round, two limits that have the zero point in them, multiply
 
+OPERANDS = TensorOf([*FLOATS.elements, i8], "floats or i8").of_rank(4)
+MASKS = TensorOf([*FLOATS.elements, i1], "floats or truth values (i1)")
+
 _OFF = BoolAttr.from_bool(False)
 
 _OPTIONS = (
@@ -115,19 +126,20 @@ def merge(what: str, a: int, b: int) -> int:
 class AttentionLike(OneResultOp, SplitInterface, ABC):
     """Ops with a query, keys, and masks on their scores."""
 
-    query = operand_def()
-    key = operand_def()
-    masks = var_operand_def()
-    key_lengths = opt_operand_def()
-    offset_value = opt_operand_def()
+    query = operand_def(FLOATS.of_rank(4))
+    key = operand_def(FLOATS.of_rank(4))
+    masks = var_operand_def(MASKS)
+    key_lengths = opt_operand_def(INTEGERS.of_rank(1))
+    offset_value = opt_operand_def(INTEGERS)
+    result = result_def(FLOATS.of_rank(4))
     offset = opt_prop_def(INT)
-    scale = opt_prop_def(FloatAttr)
-    softcap = prop_def(FloatAttr, default_value=FloatAttr(0.0, 64))
-    fill = prop_def(FloatAttr, default_value=FloatAttr(float("-inf"), 64))
+    scale = opt_prop_def(F64)
+    softcap = prop_def(NOT_NEGATIVE, default_value=FloatAttr(0.0, 64))
+    fill = prop_def(F64, default_value=FloatAttr(float("-inf"), 64))
     undefined = choice_def("undefined", ("zero", "nan", "guard"), "zero")
     causal = prop_def(BoolAttr, default_value=_OFF)
-    left_window = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
-    right_window = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
+    left_window = prop_def(INT, default_value=IntegerAttr(-1, i64))
+    right_window = prop_def(INT, default_value=IntegerAttr(-1, i64))
     query_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     key_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     PARAMETERS: ClassVar = {"offset_value": "offset"}
@@ -139,8 +151,6 @@ class AttentionLike(OneResultOp, SplitInterface, ABC):
         """Batch, heads, tokens and elements of an operand or the result, in this order."""
         value: SSAValue = getattr(self, name)
         shape = shape_of(value)
-        if len(shape) != 4:
-            raise VerifyException(f"{name} has 4 dimensions, not {shape_text(shape)}")
         return swap_heads(shape) if self.tokens_first(name) else shape
 
     def tokens_first(self, name: str) -> bool:
@@ -158,19 +168,11 @@ class AttentionLike(OneResultOp, SplitInterface, ABC):
         return shape
 
     def check_masks(self, shape: Shape) -> None:
-        """Masks broadcast to `shape` (batch, heads, queries, keys); the others are integers."""
+        """Masks broadcast to `shape` (batch, heads, queries, keys)."""
         for mask in self.masks:
-            if element_type(mask) != i1 and not is_float(element_type(mask)):
-                raise VerifyException(f"mask is i1 or a float, not {element_type(mask)}")
             check_broadcast_to(shape_of(mask), shape, "mask")
-        for value, name in ((self.key_lengths, "key_lengths"), (self.offset_value, "offset")):
-            if value is not None and not is_integer(element_type(value)):
-                raise VerifyException(f"{name} is of integers, not {element_type(value)}")
         if self.key_lengths is not None:
-            lengths = shape_of(self.key_lengths)
-            if len(lengths) != 1:
-                raise VerifyException(f"key_lengths is a vector, not {shape_text(lengths)}")
-            merge("batches of query and key_lengths", shape[0], lengths[0])
+            merge("batches of query and key_lengths", shape[0], shape_of(self.key_lengths)[0])
         if self.offset_value is not None:
             shape = shape_of(self.offset_value)
             if not is_static(shape) or numel(shape) != 1:
@@ -245,25 +247,26 @@ class AttentionOp(AttentionLike):
 
     name = "graph.attention"
     # Operands of a base class come last unless they are repeated.
-    query = operand_def()
-    key = operand_def()
-    value = operand_def()
-    masks = var_operand_def()
-    key_lengths = opt_operand_def()
-    offset_value = opt_operand_def()
-    length = opt_operand_def()
-    table = opt_operand_def()
+    query = operand_def(OPERANDS)
+    key = operand_def(OPERANDS)
+    value = operand_def(OPERANDS)
+    masks = var_operand_def(MASKS)
+    key_lengths = opt_operand_def(INTEGERS.of_rank(1))
+    offset_value = opt_operand_def(INTEGERS)
+    length = opt_operand_def(INTEGERS)
+    table = opt_operand_def(INTEGERS.of_rank(1))
+    result = result_def(FLOATS.of_rank(4))
     value_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     KEYED: ClassVar = ("key", "value")
     IN_PLACE: ClassVar = (0,)  # a row of the query, and all keys and values, for one of the result
     ROUNDED_ONCE: ClassVar = 3
     result_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     rounded_weights = prop_def(BoolAttr, default_value=_OFF)
-    value_scale = opt_prop_def(FloatAttr)
-    score_scale = opt_prop_def(FloatAttr)
-    score_zero_point = opt_prop_def(IntegerAttr)
-    weight_scale = opt_prop_def(FloatAttr)
-    weight_zero_point = opt_prop_def(IntegerAttr)
+    value_scale = opt_prop_def(POSITIVE)
+    score_scale = opt_prop_def(POSITIVE)
+    score_zero_point = opt_prop_def(INTEGER)
+    weight_scale = opt_prop_def(POSITIVE)
+    weight_zero_point = opt_prop_def(INTEGER)
     assembly_format = (
         f"$query `,` $key `,` $value {optional('length', 'table')} {_OPTIONS} type($query) `,` "
         "type($key) `,` type($value) `->` type($result)"
@@ -299,12 +302,6 @@ class AttentionOp(AttentionLike):
             scale, zero = getattr(self, f"{name}_scale"), getattr(self, f"{name}_zero_point")
             if (scale is None) != (zero is None):
                 raise VerifyException(f"{name}_scale and {name}_zero_point come together")
-            if zero is not None and not is_integer(zero.type):
-                raise VerifyException(
-                    f"{name}_zero_point is of a type of integers, not {zero.type}"
-                )
-            if scale is not None and not 0 < scale.value.data < math.inf:
-                raise VerifyException(f"{name}_scale is a positive number, not {scale.value.data}")
         if self.has_grids and (self.is_integer or self.rounded_weights.value.data):
             raise VerifyException("scores and weights that are rounded anyway have no other grids")
         if self.grid("weight") is not None and (keys := self.sizes("key")[2]) > KEYS:
@@ -313,8 +310,7 @@ class AttentionOp(AttentionLike):
     def check_types(self) -> None:
         self.check_grids()
         if not self.is_integer:
-            check_floats(self.query, self.key)
-            check_floats(self.query, self.value)
+            check_same_element(self.query, self.key, self.value)
             if self.value_scale is not None:
                 raise VerifyException("value_scale is for values of i8")
             return
@@ -328,7 +324,6 @@ class AttentionOp(AttentionLike):
         self.check_types()
         if self.length is not None:
             check_scalar(self.length, "length")
-            check_indices(self.length, "length")
         if self.table is not None:
             if self.length is None:
                 raise VerifyException("a table of blocks comes with a length")
@@ -367,7 +362,7 @@ class AttentionScoresOp(AttentionLike):
     )
 
     def infer(self) -> Sequence[Attribute]:
-        check_floats(self.query, self.key)
+        check_same_element(self.query, self.key)
         return (tensor(self.scores_shape(), element_type(self.query)),)
 
     def needed_keys(self, queries: Span, last: Span) -> Span:
@@ -387,9 +382,10 @@ class RotaryEmbeddingOp(OneResultOp, SplitInterface):
     angle a pair; or with `full_tables` R, one for each element of the input."""
 
     name = "graph.rotary_embedding"
-    input = operand_def()
-    cos = operand_def()
-    sin = operand_def()
+    input = operand_def(FLOATS)
+    cos = operand_def(FLOATS)
+    sin = operand_def(FLOATS)
+    result = result_def(FLOATS)
     interleaved = prop_def(BoolAttr, default_value=_OFF)
     full_tables = prop_def(BoolAttr, default_value=_OFF)
     ACCESS: ClassVar = Access.POINTWISE
@@ -421,8 +417,6 @@ class RotaryEmbeddingOp(OneResultOp, SplitInterface):
     assembly_format = f"$input `,` $cos `,` $sin {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
-        for value in self.operands:
-            check_floats(value)
         shape, table = shape_of(self.input), broadcast(shape_of(self.cos), shape_of(self.sin))
         if not shape or not table:
             raise VerifyException("a tensor of rank 0 has nothing to rotate")

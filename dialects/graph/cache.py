@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.ir import Attribute
-from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
-    INT,
     TYPES,
+    HasAxes,
     Movement,
     OneResultOp,
     check_blocks,
@@ -19,10 +19,13 @@ from ge.dialects.graph.support.parameters import (
 )
 from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box
-from ge.dialects.support.element_types import is_integer
+from ge.dialects.support.constraints import (
+    COMPUTED,
+    INT,
+    INTEGERS,
+)
 from ge.dialects.support.types import (
     byte_size,
-    element_type,
     merge_dims,
     numel,
     rank_of,
@@ -32,17 +35,18 @@ from ge.dialects.support.work import Work
 
 
 @irdl_op_definition
-class AppendOp(Movement, OneResultOp):
+class AppendOp(Movement, OneResultOp, HasAxes):
     """`cache` with `rows` along `axis` as the last ones before `length`. Later ones, and what was
     there, are of no meaning: the kernel writes the rows alone where the result lies in the
     cache's memory. With a `table` rows lie in blocks, as many as it has elements: block i is where
     element i says."""
 
     name = "graph.append"
-    cache = operand_def()
-    rows = operand_def()
-    length = operand_def()
-    table = opt_operand_def()
+    cache = operand_def(COMPUTED)
+    rows = operand_def(COMPUTED)
+    length = operand_def(INTEGERS)
+    table = opt_operand_def(INTEGERS.of_rank(1))
+    result = result_def(COMPUTED)
     axis = prop_def(INT)
     ACCESS: ClassVar = Access.WHOLE
     IN_PLACE: ClassVar = (0,)
@@ -52,8 +56,6 @@ class AppendOp(Movement, OneResultOp):
     def infer(self) -> Sequence[Attribute]:
         check_same_element(self.cache, self.rows)
         check_scalar(self.length, "length")
-        if not is_integer(element_type(self.length)):
-            raise VerifyException(f"length is an integer, not {element_type(self.length)}")
         shape, rows = shape_of(self.cache), shape_of(self.rows)
         axis = element_axis(self.axis.value.data, rank_of(self.cache))
         if len(rows) != len(shape) or rows[axis] > shape[axis] >= 0:

@@ -12,6 +12,7 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.attributes import TextAttr
+from ge.dialects.support.constraints import ANY
 from ge.dialects.support.lines import LineOp, Names
 from ge.dialects.support.operation import created
 from ge.dialects.support.tensor_op import TensorOp
@@ -51,7 +52,7 @@ class ConstantOp(TensorOp, LineOp, HasFolderInterface):
 
     name = "graph.constant"
     value = prop_def(Attribute)
-    result = result_def()
+    result = result_def(ANY)
     traits = traits_def(Pure(), ConstantLike())
 
     @classmethod

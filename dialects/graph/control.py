@@ -9,7 +9,7 @@ their sources: dimensions that differ become `?`; where even the ranks differ it
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import ClassVar, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import StringAttr, TensorType, UnrankedTensorType, i1, i64
 from xdsl.interfaces import HasFolderInterface
@@ -21,6 +21,7 @@ from xdsl.irdl import (
     opt_operand_def,
     prop_def,
     region_def,
+    result_def,
     traits_def,
     var_operand_def,
     var_region_def,
@@ -41,6 +42,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.support import folding as f
 from ge.dialects.graph.support.parameters import SEGMENTED, TYPES, OneResultOp
 from ge.dialects.support.boxes import Box
+from ge.dialects.support.constraints import INDICES, TRUTHS, VALUES
 from ge.dialects.support.operation import GeOp, initialize
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
@@ -95,7 +97,7 @@ class YieldOp(GeOp):
     """The end of a branch or of a loop's body."""
 
     name = "graph.yield"
-    values = var_operand_def()
+    values = var_operand_def(VALUES)
     traits = lazy_traits_def(
         lambda: (IsTerminator(), ReturnLike(), Pure(), HasParent(IfOp, CaseOp, LoopOp))
     )
@@ -125,11 +127,10 @@ class IfOp(TensorOp):
     """
 
     name = "graph.if"
-    condition = operand_def()
-    outputs = var_result_def()
+    condition = operand_def(TRUTHS)
+    outputs = var_result_def(VALUES)
     then_region = region_def("single_block")
     else_region = region_def("single_block")
-    TAKES_STORED: ClassVar = True
     traits = traits_def(RecursiveMemoryEffect(), RecursivelySpeculatable())
     assembly_format = (
         "$condition `:` type($condition) `->` `(` type($outputs) `)` $then_region `else` "
@@ -172,10 +173,9 @@ class CaseOp(TensorOp):
     """
 
     name = "graph.case"
-    index = operand_def()
-    outputs = var_result_def()
+    index = operand_def(INDICES)
+    outputs = var_result_def(VALUES)
     branches = var_region_def("single_block")
-    TAKES_STORED: ClassVar = True
     traits = traits_def(RecursiveMemoryEffect())  # there may be no such branch
     assembly_format = (
         "$index `:` type($index) `->` `(` type($outputs) `)` attr-dict-with-keyword $branches"
@@ -196,10 +196,10 @@ class AssertOp(OneResultOp, HasFolderInterface):
     """`input`, if `condition` holds; else the run ends in an error that tells `message`."""
 
     name = "graph.assert"
-    input = operand_def()
-    condition = operand_def()
+    input = operand_def(VALUES)
+    condition = operand_def(TRUTHS)
+    result = result_def(VALUES)
     message = prop_def(StringAttr)
-    TAKES_STORED: ClassVar = True
     assembly_format = f"$input `,` $condition `,` $message {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
@@ -244,12 +244,11 @@ class LoopOp(TensorOp):
     """
 
     name = "graph.loop"
-    trip_count = opt_operand_def()
-    condition = opt_operand_def()
-    carried = var_operand_def()
-    outputs = var_result_def()
+    trip_count = opt_operand_def(INDICES)
+    condition = opt_operand_def(TRUTHS)
+    carried = var_operand_def(VALUES)
+    outputs = var_result_def(VALUES)
     body = region_def("single_block")
-    TAKES_STORED: ClassVar = True
     irdl_options = SEGMENTED
     traits = traits_def(RecursiveMemoryEffect())  # it may never end
 

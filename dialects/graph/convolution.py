@@ -7,19 +7,24 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.linear import product_element
 from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.graph.support.parameters import (
     ENDING,
-    INT,
-    INTS,
     SEGMENTED,
     TYPES,
     OneResultOp,
-    check_floats,
+    check_same_element,
     check_shape,
     dims,
     parameter,
@@ -27,7 +32,17 @@ from ge.dialects.graph.support.parameters import (
 )
 from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, spatial_dims
 from ge.dialects.support.boxes import Box, Span, blocks, joined, scaled
-from ge.dialects.support.element_types import is_float, is_integer
+from ge.dialects.support.constraints import (
+    COMPUTED,
+    COUNT,
+    FACTORS,
+    FLOATS,
+    INT,
+    INTEGERS,
+    INTS,
+    NUMBERS,
+)
+from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -49,13 +64,13 @@ class Convolution(WindowedOp, OneResultOp, ABC):
     """`group` equal parts of the channels are independent. With `input_channels_last` the input is
     [batch, spatial..., channels]; the result never is."""
 
-    input = operand_def()
-    weight = operand_def()
-    bias = opt_operand_def()
-    group = prop_def(INT, default_value=IntegerAttr(1, i64))
+    input = operand_def(FACTORS)
+    weight = operand_def(FACTORS)
+    bias = opt_operand_def(NUMBERS)
+    result = result_def(NUMBERS)
+    group = prop_def(COUNT, default_value=IntegerAttr(1, i64))
     input_channels_last = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     ALWAYS_MACS: ClassVar = True
-    TAKES_STORED: ClassVar = True
     assembly_format = f"$input `,` $weight (`bias` $bias^)? {WINDOW} {TYPES}"
 
     @property
@@ -84,8 +99,6 @@ class Convolution(WindowedOp, OneResultOp, ABC):
                 f"weight of shape {shape_text(weight)} does not fit an input of shape "
                 f"{shape_text(shape_of(self.input))}: ranks differ"
             )
-        if self.groups < 1:
-            raise VerifyException(f"'group' is positive, got {self.groups}")
         return spatial
 
     def check_divides(self, channels: int, what: str) -> None:
@@ -230,13 +243,14 @@ class DeformConvOp(WindowedOp, OneResultOp):
     Offset: [batch, offset_group * kernel size * 2, output...], mask half of its channels."""
 
     name = "graph.deform_conv"
-    input = operand_def()
-    weight = operand_def()
-    offset = operand_def()
-    bias = opt_operand_def()
-    mask = opt_operand_def()
-    group = prop_def(INT, default_value=IntegerAttr(1, i64))
-    offset_group = prop_def(INT, default_value=IntegerAttr(1, i64))
+    input = operand_def(FLOATS.of_rank(4))
+    weight = operand_def(FLOATS.of_rank(4))
+    offset = operand_def(FLOATS)
+    bias = opt_operand_def(FLOATS)
+    mask = opt_operand_def(FLOATS)
+    result = result_def(FLOATS)
+    group = prop_def(COUNT, default_value=IntegerAttr(1, i64))
+    offset_group = prop_def(COUNT, default_value=IntegerAttr(1, i64))
     irdl_options = SEGMENTED
     assembly_format = (
         "$input `,` $weight `,` $offset (`bias` $bias^ `:` type($bias))? (`mask` $mask^ `:` "
@@ -249,31 +263,24 @@ class DeformConvOp(WindowedOp, OneResultOp):
 
     def infer(self) -> Sequence[Attribute]:
         shape, weight = shape_of(self.input), shape_of(self.weight)
-        if len(shape) != 4 or len(weight) != 4:
-            raise VerifyException(
-                f"input and weight have two spatial dimensions, got shapes {shape_text(shape)} "
-                f"and {shape_text(weight)}"
-            )
         if not is_static(weight):
             raise VerifyException(f"the shape of the weight is known, not {shape_text(weight)}")
         group, parts = self.group.value.data, self.offset_group.value.data
-        if group < 1 or weight[0] % group or shape[1] not in (DYNAMIC, weight[1] * group):
+        if weight[0] % group or shape[1] not in (DYNAMIC, weight[1] * group):
             raise VerifyException(
                 f"input {shape_text(shape)} and weight {shape_text(weight)} do not fit "
                 f"group {group}"
             )
-        if parts < 1 or weight[1] * group % parts:
+        if weight[1] * group % parts:
             raise VerifyException(
                 f"{weight[1] * group} channels do not divide into {parts} offset groups"
             )
         element = product_element(self.input, self.weight)
-        if not is_float(element):
-            raise VerifyException(f"element type {element} is not supported")
         output = self.window().resolved(shape[2:]).output(shape[2:])
         channels = parts * prod(weight[2:])
         check_shape(self.offset, "offset", (shape[0], 2 * channels, *output))
         check_shape(self.mask, "mask", (shape[0], channels, *output))
-        check_floats(self.input, self.offset, self.mask)
+        check_same_element(self.input, self.offset, self.mask)
         check_shape(self.bias, "bias", (weight[0],), element)
         return (tensor((shape[0], weight[0], *output), element),)
 
@@ -300,11 +307,12 @@ class Col2ImOp(WindowedOp, OneResultOp):
     is a block of `block_shape` that is added to the image at the l-th position of the window."""
 
     name = "graph.col2im"
-    input = operand_def()
-    image_shape_value = opt_operand_def()
-    block_shape_value = opt_operand_def()
+    input = operand_def(COMPUTED.of_rank(3))
+    image_shape_value = opt_operand_def(INTEGERS.of_rank(1))
+    block_shape_value = opt_operand_def(INTEGERS.of_rank(1))
     image_shape = opt_prop_def(INTS)
     block_shape = opt_prop_def(INTS)
+    result = result_def(COMPUTED)
     PARAMETERS: ClassVar = {"image_shape_value": "image_shape", "block_shape_value": "block_shape"}
     irdl_options = SEGMENTED
     assembly_format = (
@@ -313,10 +321,6 @@ class Col2ImOp(WindowedOp, OneResultOp):
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)
-        if len(shape) != 3:
-            raise VerifyException(
-                f"input is [batch, channels * block size, blocks], not {shape_text(shape)}"
-            )
         image = self.size("image_shape", self.image_shape_value)
         block = self.size("block_shape", self.block_shape_value)
         if len(image) != len(block):
@@ -340,12 +344,10 @@ class Col2ImOp(WindowedOp, OneResultOp):
             return dims(known)
         if operand is None:
             raise VerifyException(f"'{name}' is missing")
-        shape = shape_of(operand)
-        if len(shape) != 1 or shape[0] == DYNAMIC or not is_integer(element_type(operand)):
-            raise VerifyException(
-                f"{name} is a vector of integers of known size, not {operand.type}"
-            )
-        return (DYNAMIC,) * shape[0]
+        (size,) = shape_of(operand)
+        if size == DYNAMIC:
+            raise VerifyException(f"{name} is a vector of known size, not {operand.type}")
+        return (DYNAMIC,) * size
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         image, block = self.ints("image_shape"), self.ints("block_shape")

@@ -5,15 +5,20 @@ from collections.abc import Sequence
 from math import ceil
 from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, UnrankedTensorType, i64
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, UnrankedTensorType, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     ENDING,
-    INT,
-    INTS,
     TYPES,
     Elements,
     Movement,
@@ -30,6 +35,16 @@ from ge.dialects.graph.support.parameters import (
 )
 from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box
+from ge.dialects.support.constraints import (
+    ANY,
+    ELEMENT,
+    INT,
+    INTEGERS,
+    INTS,
+    NUMBERS,
+    SCALAR,
+    VALUES,
+)
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -53,9 +68,10 @@ class RangeOp(OneResultOp, ShapeComputation):
     elements, none when that is negative. The operands are scalars."""
 
     name = "graph.range"
-    start = operand_def()
-    limit = operand_def()
-    delta = operand_def()
+    start = operand_def(NUMBERS)
+    limit = operand_def(NUMBERS)
+    delta = operand_def(NUMBERS)
+    result = result_def(NUMBERS.of_rank(1))
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2
     assembly_format = f"$start `,` $limit `,` $delta {TYPES}"
@@ -98,7 +114,8 @@ def scalar(value: SSAValue) -> float | None:
 class Created(OneResultOp, ABC):
     """Ops that have a `shape` and no other operand."""
 
-    shape_value = opt_operand_def()
+    shape_value = opt_operand_def(INTEGERS.of_rank(1))
+    result = result_def(VALUES)
     shape = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"shape_value": "shape"}
 
@@ -121,7 +138,7 @@ class FillOp(Created, ShapeComputation):
     """`value` everywhere."""
 
     name = "graph.fill"
-    value = prop_def(FloatAttr | IntegerAttr)
+    value = prop_def(SCALAR)
     assembly_format = f"$value {parameter('shape')} {CREATED}"
 
     def infer(self) -> Sequence[Attribute]:
@@ -140,7 +157,8 @@ class EyeOp(Created):
     """A matrix with 1 where column = row + `diagonal`, else 0, of element type `element`."""
 
     name = "graph.eye"
-    element = prop_def(Attribute)
+    result = result_def(ANY.of_rank(2))
+    element = prop_def(ELEMENT)
     diagonal = prop_def(INT, default_value=IntegerAttr(0, i64))
     assembly_format = f"$element {parameter('shape')}(`diagonal` $diagonal^)?{CREATED}"
 
@@ -159,8 +177,8 @@ class TriOp(Movement, OneResultOp):
     diagonal `k` (0 when absent; 1 is the one above the main diagonal) belongs to it."""
 
     name = "graph.tri"
-    input = operand_def()
-    k_value = opt_operand_def()
+    input = operand_def(ANY)
+    k_value = opt_operand_def(INTEGERS)
     k = opt_prop_def(INT)
     upper = prop_def(BoolAttr)
     PARAMETERS: ClassVar = {"k_value": "k"}

@@ -4,17 +4,16 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import BoolAttr, i64
 from xdsl.ir import Attribute
-from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     SEGMENTED,
     OneResultOp,
-    check_float,
-    check_indices,
     check_same_element,
     check_scalar,
 )
+from ge.dialects.support.constraints import FLOATS, INDICES, INTEGERS
 from ge.dialects.support.types import (
     DYNAMIC,
     byte_size,
@@ -39,11 +38,12 @@ class NonMaxSuppressionOp(OneResultOp):
     """
 
     name = "graph.non_max_suppression"
-    boxes = operand_def()
-    scores = operand_def()
-    max_output = opt_operand_def()
-    iou_threshold = opt_operand_def()
-    score_threshold = opt_operand_def()
+    boxes = operand_def(FLOATS.of_rank(3))
+    scores = operand_def(FLOATS.of_rank(3))
+    max_output = opt_operand_def(INTEGERS)
+    iou_threshold = opt_operand_def(FLOATS)
+    score_threshold = opt_operand_def(FLOATS)
+    result = result_def(INDICES.of_rank(2))
     center_point_box = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     irdl_options = SEGMENTED
     assembly_format = (
@@ -56,19 +56,15 @@ class NonMaxSuppressionOp(OneResultOp):
     def dims(self) -> tuple[int, int, int]:
         """Batch, classes and boxes, DYNAMIC where unknown."""
         boxes, scores = shape_of(self.boxes), shape_of(self.scores)
-        if len(boxes) != 3 or boxes[2] not in (4, DYNAMIC):
+        if boxes[2] not in (4, DYNAMIC):
             raise VerifyException(f"boxes are [batch, boxes, 4], not {self.boxes.type}")
-        if len(scores) != 3:
-            raise VerifyException(f"scores are [batch, classes, boxes], not {self.scores.type}")
         return merge_dims(boxes[0], scores[0]), scores[1], merge_dims(boxes[1], scores[2])
 
     def infer(self) -> Sequence[Attribute]:
         self.dims()
-        check_float(self.boxes)
         check_same_element(self.boxes, self.scores)
         if self.max_output is not None:
             check_scalar(self.max_output, "max_output")
-            check_indices(self.max_output, "max_output")
         for name in ("iou_threshold", "score_threshold"):
             if (threshold := getattr(self, name)) is not None:
                 check_scalar(threshold, name)

@@ -2,14 +2,20 @@
 one element (transcendental functions are short polynomials on the vector unit)."""
 
 import operator
-from abc import ABC
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, f8E5M2, f8E8M0FNU, i1
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute
-from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def, traits_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.traits import Commutative
 from xdsl.utils.exceptions import VerifyException
 
@@ -17,11 +23,12 @@ from ge.dialects.graph.support import folding as f
 from ge.dialects.graph.support.elementwise_bases import (
     Binary,
     Elementwise,
+    FloatTest,
     FloatUnary,
+    OfBits,
+    OfFloat,
     Unary,
-    any_type,
     is_bits,
-    is_number,
 )
 from ge.dialects.graph.support.parameters import (
     ENDING,
@@ -32,6 +39,7 @@ from ge.dialects.graph.support.parameters import (
 )
 from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
+from ge.dialects.support.constraints import ANY, BITS, COMPUTED, ELEMENT, INTEGERS, NUMBERS, TRUTHS
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer, row_of
 from ge.dialects.support.interfaces import Permuted, PermuteInterface
 from ge.dialects.support.types import broadcast, element_type, shape_of, tensor
@@ -67,30 +75,27 @@ class SignOp(Unary):
 
 
 @irdl_op_definition
-class FloorOp(Unary):
+class FloorOp(OfFloat):
     """The largest integer not above x."""
 
     name = "graph.floor"
     IDEMPOTENT: ClassVar = True
-    ACCEPTS = staticmethod(is_float)
 
 
 @irdl_op_definition
-class CeilOp(Unary):
+class CeilOp(OfFloat):
     """The smallest integer not below x."""
 
     name = "graph.ceil"
     IDEMPOTENT: ClassVar = True
-    ACCEPTS = staticmethod(is_float)
 
 
 @irdl_op_definition
-class RoundOp(Unary):
+class RoundOp(OfFloat):
     """To the nearest integer, ties to even."""
 
     name = "graph.round"
     IDEMPOTENT: ClassVar = True
-    ACCEPTS = staticmethod(is_float)
 
 
 @irdl_op_definition
@@ -99,7 +104,8 @@ class NotOp(Unary):
 
     name = "graph.not"
     INVOLUTION: ClassVar = True
-    ACCEPTS = staticmethod(is_bits)
+    input = operand_def(BITS)
+    result = result_def(BITS)
 
 
 @irdl_op_definition
@@ -220,15 +226,13 @@ class PowOp(Elementwise, HasFolderInterface):
     """base ** exponent; the exponent may have another element type than the base."""
 
     name = "graph.pow"
-    lhs = operand_def()
-    rhs = operand_def()
+    lhs = operand_def(NUMBERS)
+    rhs = operand_def(NUMBERS)
+    result = result_def(NUMBERS)
     VECTOR_COST: ClassVar = 10
     assembly_format = f"$lhs `,` $rhs {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
-        for operand in self.operands:
-            if not is_number(element_type(operand)):
-                raise VerifyException(f"element type {element_type(operand)} is not supported")
         shape = broadcast(shape_of(self.lhs), shape_of(self.rhs))
         return (tensor(shape, element_type(self.lhs)),)
 
@@ -264,37 +268,34 @@ class MinimumOp(Binary):
 
 
 @irdl_op_definition
-class AndOp(Binary):
+class AndOp(OfBits):
     """Logical on i1, bitwise on integers."""
 
     name = "graph.and"
     NEUTRAL: ClassVar = staticmethod(f.all_ones)
     ABSORBING: ClassVar = staticmethod(f.zero)
     IDEMPOTENT: ClassVar = True
-    ACCEPTS = staticmethod(is_bits)
     traits = traits_def(Commutative())
 
 
 @irdl_op_definition
-class OrOp(Binary):
+class OrOp(OfBits):
     """Logical on i1, bitwise on integers."""
 
     name = "graph.or"
     NEUTRAL: ClassVar = staticmethod(f.zero)
     ABSORBING: ClassVar = staticmethod(f.all_ones)
     IDEMPOTENT: ClassVar = True
-    ACCEPTS = staticmethod(is_bits)
     traits = traits_def(Commutative())
 
 
 @irdl_op_definition
-class XorOp(Binary):
+class XorOp(OfBits):
     """Logical on i1, bitwise on integers."""
 
     name = "graph.xor"
     NEUTRAL: ClassVar = staticmethod(f.zero)
     CANCELS: ClassVar = staticmethod(is_bits)
-    ACCEPTS = staticmethod(is_bits)
     traits = traits_def(Commutative())
 
 
@@ -305,7 +306,9 @@ class ShiftOp(Binary):
     name = "graph.shift"
     VECTOR_PROGRAM: ClassVar = True
     NEUTRAL: ClassVar = staticmethod(f.zero)
-    ACCEPTS = staticmethod(is_integer)
+    lhs = operand_def(INTEGERS)
+    rhs = operand_def(INTEGERS)
+    result = result_def(INTEGERS)
     direction = choice_def("direction", ("left", "right"))
 
 
@@ -322,7 +325,9 @@ class CompareOp(Binary):
 
     name = "graph.compare"
     predicate = choice_def("predicate", PREDICATES)
-    ACCEPTS = staticmethod(any_type)
+    lhs = operand_def(COMPUTED)
+    rhs = operand_def(COMPUTED)
+    result = result_def(TRUTHS)
     assembly_format = f"$predicate $lhs `,` $rhs {TYPES}"
 
     def result_element(self) -> Attribute:
@@ -338,13 +343,6 @@ class CompareOp(Binary):
 
 
 # ---- tests, choice, limits, conversion -------------------------------------------------------
-
-
-class FloatTest(Unary, ABC):
-    ACCEPTS = staticmethod(is_float)
-
-    def result_element(self) -> Attribute:
-        return i1
 
 
 @irdl_op_definition
@@ -368,14 +366,13 @@ class SelectOp(Elementwise, HasFolderInterface):
     """`on_true` where `condition` (i1) holds, else `on_false`; all three broadcast."""
 
     name = "graph.select"
-    condition = operand_def()
-    on_true = operand_def()
-    on_false = operand_def()
+    condition = operand_def(TRUTHS)
+    on_true = operand_def(COMPUTED)
+    on_false = operand_def(COMPUTED)
+    result = result_def(COMPUTED)
     assembly_format = f"$condition `,` $on_true `,` $on_false {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
-        if element_type(self.condition) != i1:
-            raise VerifyException(f"condition is i1, not {element_type(self.condition)}")
         check_same_element(self.on_true, self.on_false)
         shape = broadcast(*(shape_of(o) for o in self.operands))
         return (tensor(shape, element_type(self.on_true)),)
@@ -403,11 +400,10 @@ class ClampOp(OneResultOp, PermuteInterface, HasFolderInterface):
     """min(max(x, low), high); a missing limit does not limit. Limits are scalars."""
 
     name = "graph.clamp"
-    input = operand_def()
-    low = opt_operand_def()
-    high = opt_operand_def()
+    input = operand_def(ANY)
+    low = opt_operand_def(ANY)
+    high = opt_operand_def(ANY)
     irdl_options = SEGMENTED
-    TAKES_STORED: ClassVar = True
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2
     assembly_format = (
@@ -446,9 +442,9 @@ class CastOp(Unary):
     to it is to the "nearest", "up" or "down"."""
 
     name = "graph.cast"
-    ACCEPTS = staticmethod(any_type)
-    TAKES_STORED: ClassVar = True
-    to = prop_def(Attribute)
+    input = operand_def(ANY)
+    result = result_def(ANY)
+    to = prop_def(ELEMENT)
     saturate = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     rounding = choice_def("rounding", ("nearest", "up", "down"), "nearest")
     assembly_format = f"$input `to` $to {TYPES}"
@@ -482,9 +478,9 @@ class BitcastOp(Unary):
     """The same bits read as element type `to` of the same width."""
 
     name = "graph.bitcast"
-    ACCEPTS = staticmethod(any_type)
-    TAKES_STORED: ClassVar = True
-    to = prop_def(Attribute)
+    input = operand_def(ANY)
+    result = result_def(ANY)
+    to = prop_def(ELEMENT)
     assembly_format = f"$input `to` $to {TYPES}"
 
     def result_element(self) -> Attribute:

@@ -2,7 +2,6 @@
 of the sizes of one of them."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Attribute, SSAValue
@@ -10,8 +9,12 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import NoMemoryEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import INTS
 from ge.dialects.support.boxes import Box
+from ge.dialects.support.constraints import (
+    ANY,
+    INDICES,
+    INTS,
+)
 from ge.dialects.support.index_map import IndexMap, table_of
 from ge.dialects.support.tensor_op import SpeculatableUnlessItFails, TensorOp
 from ge.dialects.support.types import (
@@ -34,8 +37,7 @@ class MapIndexOp(IndexMap, TensorOp):
     """
 
     name = "graph.map_index"
-    result = result_def()
-    TAKES_STORED: ClassVar = True
+    result = result_def(INDICES.of_rank(0))
     traits = traits_def(Pure())
     assembly_format = (
         "$inputs `axes` $axes `table` $table attr-dict `:` functional-type($inputs, $result)"
@@ -68,10 +70,9 @@ class AssumeShapeOp(TensorOp):
     """
 
     name = "graph.assume_shape"
-    input = operand_def()
+    input = operand_def(ANY)
     shape = prop_def(INTS)
-    result = result_def()
-    TAKES_STORED: ClassVar = True
+    result = result_def(ANY)
     traits = traits_def(NoMemoryEffect(), SpeculatableUnlessItFails())
     assembly_format = "$input `shape` $shape attr-dict `:` type($input) `->` type($result)"
 

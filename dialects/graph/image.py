@@ -5,17 +5,25 @@ from collections.abc import Sequence
 from math import floor
 from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, FloatAttr, f64, i1
-from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, i1
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     ENDING,
-    INTS,
     SEGMENTED,
     TYPES,
+    HasAxes,
     OneResultOp,
+    check_shape,
     dims,
     distinct_axes,
     parameter,
@@ -25,7 +33,14 @@ from ge.dialects.graph.support.window import spatial_dims
 from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box, blocks
 from ge.dialects.support.choices import choice_def
-from ge.dialects.support.element_types import is_float, is_integer
+from ge.dialects.support.constraints import (
+    COMPUTED,
+    F64,
+    F64S,
+    FLOATS,
+    INTEGERS,
+    INTS,
+)
 from ge.dialects.support.interfaces import Permuted, PermuteInterface
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -68,7 +83,7 @@ def fitted_scale(size: Shape, target: Shape, policy: str) -> float:
 
 
 @irdl_op_definition
-class ResizeOp(OneResultOp, PermuteInterface):
+class ResizeOp(OneResultOp, PermuteInterface, HasAxes):
     """The input resampled along `axes` (all when absent), to `sizes` or by `scales`.
 
     Index i of the result reads the input around the coordinate that `coordinates` names, for input
@@ -86,20 +101,22 @@ class ResizeOp(OneResultOp, PermuteInterface):
     """
 
     name = "graph.resize"
-    input = operand_def()
-    roi = opt_operand_def()
-    scales_value = opt_operand_def()
-    sizes_value = opt_operand_def()
-    scales = opt_prop_def(DenseArrayBase.constr(f64))
+    AXES: ClassVar = ("axes",)
+    input = operand_def(COMPUTED)
+    roi = opt_operand_def(FLOATS.of_rank(1))
+    scales_value = opt_operand_def(FLOATS.of_rank(1))
+    sizes_value = opt_operand_def(INTEGERS.of_rank(1))
+    result = result_def(COMPUTED)
+    scales = opt_prop_def(F64S)
     sizes = opt_prop_def(INTS)
     axes = opt_prop_def(INTS)
     mode = choice_def("mode", INTERPOLATIONS, "nearest")
     coordinates = choice_def("coordinates", COORDINATES, "half_pixel")
     nearest_mode = choice_def("nearest_mode", NEAREST, "round_prefer_floor")
-    cubic_coeff_a = prop_def(FloatAttr, default_value=FloatAttr(-0.75, 64))
+    cubic_coeff_a = prop_def(F64, default_value=FloatAttr(-0.75, 64))
     exclude_outside = prop_def(BoolAttr, default_value=NO)
     antialias = prop_def(BoolAttr, default_value=NO)
-    extrapolation_value = prop_def(FloatAttr, default_value=FloatAttr(0.0, 64))
+    extrapolation_value = prop_def(F64, default_value=FloatAttr(0.0, 64))
     keep_aspect_ratio_policy = choice_def("keep_aspect_ratio_policy", POLICIES, "stretch")
     ACCESS: ClassVar = Access.WINDOW
     PARAMETERS: ClassVar = {"scales_value": "scales", "sizes_value": "sizes"}
@@ -144,13 +161,9 @@ class ResizeOp(OneResultOp, PermuteInterface):
         if element_type(self.input) == i1 and self.mode.data != "nearest":
             raise VerifyException(f'element type i1 is not supported by mode "{self.mode.data}"')
         count = len(self.resized_axes())
-        check_float_vector(self.roi, "roi", 2 * count)
-        check_float_vector(self.scales_value, "scales", count)
-        sizes = self.sizes_value
-        if sizes is not None and (
-            not is_integer(element_type(sizes)) or shape_of(sizes) not in ((count,), (DYNAMIC,))
-        ):
-            raise VerifyException(f"sizes are a vector of {count} integers, not {sizes.type}")
+        check_shape(self.roi, "roi", (2 * count,))
+        check_shape(self.scales_value, "scales", (count,))
+        check_shape(self.sizes_value, "sizes", (count,))
 
     def infer(self) -> Sequence[Attribute]:
         self.check()
@@ -218,13 +231,6 @@ class ResizeOp(OneResultOp, PermuteInterface):
         return Work(0, elements * 2 * taps * len(self.resized_axes()), *self.traffic())
 
 
-def check_float_vector(value: SSAValue | None, name: str, count: int) -> None:
-    if value is not None and (
-        not is_float(element_type(value)) or shape_of(value) not in ((count,), (DYNAMIC,))
-    ):
-        raise VerifyException(f"{name} is a vector of {count} floats, not {value.type}")
-
-
 @irdl_op_definition
 class GridSampleOp(OneResultOp):
     """Samples of the input, [batch, channels, spatial...], at the coordinates in `grid`, [batch,
@@ -233,8 +239,9 @@ class GridSampleOp(OneResultOp):
     "zeros", "border" repeated, "reflection" at the edges."""
 
     name = "graph.grid_sample"
-    input = operand_def()
-    grid = operand_def()
+    input = operand_def(COMPUTED)
+    grid = operand_def(FLOATS)
+    result = result_def(COMPUTED)
     mode = choice_def("mode", INTERPOLATIONS, "linear")
     padding_mode = choice_def("padding_mode", PADDINGS, "zeros")
     align_corners = prop_def(BoolAttr, default_value=NO)
@@ -248,8 +255,6 @@ class GridSampleOp(OneResultOp):
                 f"a grid for an input of shape {shape_text(shape)} has {len(shape)} dimensions, "
                 f"the last {rank}, not shape {shape_text(grid)}"
             )
-        if not is_float(element_type(self.grid)):
-            raise VerifyException(f"the grid is of floats, not {element_type(self.grid)}")
         text = f"input and grid differ in batch size: {shape[0]} and {grid[0]}"
         batch = merge_dims(shape[0], grid[0], text)
         return (tensor((batch, shape[1], *grid[1:-1]), element_type(self.input)),)
@@ -272,8 +277,9 @@ class AffineGridOp(OneResultOp):
     the coordinates of each pixel of an image of `size` [batch, channels, spatial...]."""
 
     name = "graph.affine_grid"
-    theta = operand_def()
-    size_value = opt_operand_def()
+    theta = operand_def(FLOATS.of_rank(3))
+    size_value = opt_operand_def(INTEGERS.of_rank(1))
+    result = result_def(FLOATS)
     size = opt_prop_def(INTS)
     align_corners = prop_def(BoolAttr, default_value=NO)
     PARAMETERS: ClassVar = {"size_value": "size"}
@@ -281,10 +287,8 @@ class AffineGridOp(OneResultOp):
 
     def infer(self) -> Sequence[Attribute]:
         theta, element = shape_of(self.theta), element_type(self.theta)
-        if len(theta) != 3 or theta[1:] not in ((2, 3), (3, 4)) or not is_float(element):
-            raise VerifyException(
-                f"theta is [batch, 2, 3] or [batch, 3, 4] of floats, not {self.theta.type}"
-            )
+        if theta[1:] not in ((2, 3), (3, 4)):
+            raise VerifyException(f"theta is [batch, 2, 3] or [batch, 3, 4], not {self.theta.type}")
         rank, size = theta[1], partial_ints(self, "size")
         if size is None:
             if self.size_value is None:

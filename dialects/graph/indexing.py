@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, UnrankedTensorType, i1, i64
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, UnrankedTensorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -18,13 +18,12 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     ENDING,
-    INT,
     TYPES,
     Elements,
+    HasAxes,
     Movement,
     OneResultOp,
     ShapeComputation,
-    check_indices,
     check_length,
     check_parameter,
     check_same_element,
@@ -33,11 +32,11 @@ from ge.dialects.graph.support.parameters import (
     elements_of,
     parameter,
     scalar_parameter,
-    vector_length,
 )
 from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.choices import choice_def
+from ge.dialects.support.constraints import ANY, COMPUTED, INDICES, INT, INTEGERS, NUMBERS, TRUTHS
 from ge.dialects.support.element_types import check_computed
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -75,8 +74,8 @@ class Picking(Movement, OneResultOp, ABC):
 
     ACCESS: ClassVar = Access.LOOKUP
     TAKES_INDICES: ClassVar = True
-    input = operand_def()
-    indices = operand_def()
+    input = operand_def(ANY)
+    indices = operand_def(INTEGERS)
     assembly_format = f"$input `,` $indices (`axis` $axis^)? {TYPES}"
 
     @abstractmethod
@@ -85,7 +84,7 @@ class Picking(Movement, OneResultOp, ABC):
 
 
 @irdl_op_definition
-class GatherOp(Picking, ShapeComputation):
+class GatherOp(Picking, ShapeComputation, HasAxes):
     """The slices of `axis` that the indices name: numpy's take. The dimensions of the indices
     stand in the result where `axis` was."""
 
@@ -100,7 +99,6 @@ class GatherOp(Picking, ShapeComputation):
     def infer(self) -> Sequence[Attribute]:
         shape = shape_of(self.input)
         axis = element_axis(self.axis.value.data, len(shape))
-        check_indices(self.indices, "indices")
         result = (*shape[:axis], *shape_of(self.indices), *shape[axis + 1 :])
         return (tensor(result, element_type(self.input)),)
 
@@ -128,7 +126,7 @@ class GatherOp(Picking, ShapeComputation):
 
 
 @irdl_op_definition
-class GatherElementsOp(Picking):
+class GatherElementsOp(Picking, HasAxes):
     """result[i, j, ...] = input[i, indices[i, j, ...], ...] with the index at `axis`: numpy's
     take_along_axis. Other dimensions of the indices may be smaller than the input's."""
 
@@ -137,7 +135,6 @@ class GatherElementsOp(Picking):
 
     def infer(self) -> Sequence[Attribute]:
         axis = element_axis(self.axis.value.data, rank_of(self.input))
-        check_indices(self.indices, "indices")
         check_inside(shape_of(self.indices), shape_of(self.input), axis)
         return (tensor(shape_of(self.indices), element_type(self.input)),)
 
@@ -170,13 +167,13 @@ class GatherNdOp(Picking):
     for each place in the first `batch_dims` dimensions, which both operands share."""
 
     name = "graph.gather_nd"
+    result = result_def(ANY.or_unranked())
     batch_dims = prop_def(INT, default_value=ZERO)
     assembly_format = f"$input `,` $indices (`batch_dims` $batch_dims^)? {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, indices = shape_of(self.input), shape_of(self.indices)
         batch, element = self.batch_dims.value.data, element_type(self.input)
-        check_indices(self.indices, "indices")
         if not 0 <= batch < min(len(shape), len(indices)):
             raise VerifyException(f"batch_dims {batch} is out of range for {self.indices.type}")
         common = merge_shapes(shape[:batch], indices[:batch], "batches")
@@ -214,9 +211,9 @@ class Placing(Movement, OneResultOp, ABC):
     ACCESS: ClassVar = Access.WHOLE
     IN_PLACE: ClassVar = (0,)
     TAKES_INDICES: ClassVar = True
-    input = operand_def()
-    indices = operand_def()
-    updates = operand_def()
+    input = operand_def(ANY)
+    indices = operand_def(INTEGERS)
+    updates = operand_def(ANY)
     reduction = choice_def("reduction", ("none", "add", "mul", "max", "min"), "none")
     assembly_format = f"$input `,` $indices `,` $updates (`reduction` $reduction^)? {TYPES}"
 
@@ -230,8 +227,7 @@ class Placing(Movement, OneResultOp, ABC):
     def index_operands(self) -> Sequence[SSAValue]:
         return (self.indices,)
 
-    def check_operands(self) -> None:
-        check_indices(self.indices, "indices")
+    def check_elements(self) -> None:
         check_same_element(self.input, self.updates)
         if self.reduction.data != "none":
             check_computed(element_type(self.input))
@@ -242,7 +238,7 @@ class Placing(Movement, OneResultOp, ABC):
 
 
 @irdl_op_definition
-class ScatterElementsOp(Placing):
+class ScatterElementsOp(Placing, HasAxes):
     """A copy of the input in which result[i, indices[i, j, ...], ...] = updates[i, j, ...] with
     the index at `axis`."""
 
@@ -253,7 +249,7 @@ class ScatterElementsOp(Placing):
     )
 
     def infer(self) -> Sequence[Attribute]:
-        self.check_operands()
+        self.check_elements()
         axis = element_axis(self.axis.value.data, rank_of(self.input))
         check_inside(shape_of(self.indices), shape_of(self.input), axis)
         merge_shapes(shape_of(self.indices), shape_of(self.updates), "indices and updates")
@@ -275,7 +271,7 @@ class ScatterNdOp(Placing):
     name = "graph.scatter_nd"
 
     def infer(self) -> Sequence[Attribute]:
-        self.check_operands()
+        self.check_elements()
         shape, indices = shape_of(self.input), shape_of(self.indices)
         if not indices:
             raise VerifyException("indices are vectors of indices, not a scalar")
@@ -296,7 +292,7 @@ class ScatterNdOp(Placing):
 
 
 @irdl_op_definition
-class TensorScatterOp(Movement, OneResultOp):
+class TensorScatterOp(Movement, OneResultOp, HasAxes):
     """A copy of `input` (a cache: batch first) in which `updates` stand on `axis` from
     write_indices[b] on (0 when absent). `mode` "circular" goes on at the begin after the end;
     "linear" must not come to it."""
@@ -305,9 +301,10 @@ class TensorScatterOp(Movement, OneResultOp):
     IN_PLACE: ClassVar = (0,)
     TAKES_INDICES: ClassVar = True
     name = "graph.tensor_scatter"
-    input = operand_def()
-    updates = operand_def()
-    write_indices = opt_operand_def()
+    input = operand_def(COMPUTED)
+    updates = operand_def(COMPUTED)
+    write_indices = opt_operand_def(INTEGERS.of_rank(1))
+    result = result_def(COMPUTED)
     axis = prop_def(INT, default_value=IntegerAttr(-2, i64))
     mode = choice_def("mode", ("linear", "circular"), "linear")
     assembly_format = (
@@ -331,9 +328,7 @@ class TensorScatterOp(Movement, OneResultOp):
         if DYNAMIC not in (shape[axis], updates[axis]) and updates[axis] > shape[axis]:
             raise VerifyException(f"{updates[axis]} updates do not fit into {shape[axis]} places")
         if self.write_indices is not None:
-            check_length(
-                "write_indices", vector_length(self.write_indices, "write_indices"), shape[0]
-            )
+            check_length("write_indices", shape_of(self.write_indices)[0], shape[0])
         return (self.input.type,)
 
     def counts_size(self, axis: int, result: int = 0) -> bool:
@@ -359,7 +354,8 @@ class NonZeroOp(Movement, OneResultOp):
 
     ACCESS: ClassVar = Access.WHOLE
     name = "graph.nonzero"
-    input = operand_def()
+    input = operand_def(COMPUTED)
+    result = result_def(INDICES.of_rank(2))
     assembly_format = f"$input {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
@@ -367,22 +363,21 @@ class NonZeroOp(Movement, OneResultOp):
 
 
 @irdl_op_definition
-class CompressOp(Movement, OneResultOp):
+class CompressOp(Movement, OneResultOp, HasAxes):
     """The slices of `axis` (the elements in their order when absent) where the condition, a
     vector of i1 that may be shorter, holds."""
 
     ACCESS: ClassVar = Access.WHOLE
     TAKES_INDICES: ClassVar = True
     name = "graph.compress"
-    input = operand_def()
-    condition = operand_def()
+    input = operand_def(COMPUTED)
+    condition = operand_def(TRUTHS.of_rank(1))
+    result = result_def(COMPUTED)
     axis = opt_prop_def(INT)
     assembly_format = f"$input `,` $condition (`axis` $axis^)? {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape = list(shape_of(self.input))
-        if element_type(self.condition) != i1 or rank_of(self.condition) != 1:
-            raise VerifyException(f"condition is a vector of i1, not {self.condition.type}")
         if self.axis is None:
             return (tensor((DYNAMIC,), element_type(self.input)),)
         shape[element_axis(self.axis.value.data, len(shape))] = DYNAMIC
@@ -390,20 +385,20 @@ class CompressOp(Movement, OneResultOp):
 
 
 @irdl_op_definition
-class UniqueOp(Movement):
+class UniqueOp(Movement, HasAxes):
     """The distinct slices of `axis` (the distinct elements when absent), ascending if `sorted`,
     else in order of first occurrence; then (i64) the index of the first occurrence of each, the
     place among them of each slice of the input, and how often each occurs."""
 
     ACCESS: ClassVar = Access.WHOLE
     name = "graph.unique"
-    input = operand_def()
+    input = operand_def(COMPUTED)
     axis = opt_prop_def(INT)
     sorted = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
-    values = result_def()
-    first = result_def()
-    inverse = result_def()
-    counts = result_def()
+    values = result_def(COMPUTED)
+    first = result_def(INDICES.of_rank(1))
+    inverse = result_def(INDICES.of_rank(1))
+    counts = result_def(INDICES.of_rank(1))
     assembly_format = f"$input (`axis` $axis^)? {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
@@ -422,16 +417,16 @@ class UniqueOp(Movement):
 
 
 @irdl_op_definition
-class OneHotOp(Movement, OneResultOp):
+class OneHotOp(Movement, OneResultOp, HasAxes):
     """A new dimension `axis` of size `depth`, values[1] where its index is the element of
     `indices`, else values[0]. Negative indices count from the end; an index outside
     -depth .. depth - 1 is nowhere."""
 
     name = "graph.one_hot"
-    indices = operand_def()
-    depth_value = opt_operand_def()
+    indices = operand_def(NUMBERS)
+    depth_value = opt_operand_def(NUMBERS)
     depth = opt_prop_def(INT)
-    values = operand_def()
+    values = operand_def(ANY.of_rank(1))
     axis = prop_def(INT, default_value=IntegerAttr(-1, i64))
     PARAMETERS: ClassVar = {"depth_value": "depth"}
     assembly_format = (
@@ -439,9 +434,12 @@ class OneHotOp(Movement, OneResultOp):
         "type($indices) `,` type($values) `->` type($result)"
     )
 
+    def axes_rank(self) -> int:
+        return super().axes_rank() + 1
+
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.indices), element_type(self.values)
-        if len(pair := shape_of(self.values)) != 1 or pair[0] not in (2, DYNAMIC):
+        if shape_of(self.values) not in ((2,), (DYNAMIC,)):
             raise VerifyException(f"values are two elements, off and on, not {self.values.type}")
         axis = element_axis(self.axis.value.data, len(shape) + 1)
         if (value := check_parameter(self, "depth", "the depth is missing")) is not None:
@@ -463,20 +461,20 @@ class OneHotOp(Movement, OneResultOp):
 
 
 @irdl_op_definition
-class TopKOp(Movement):
+class TopKOp(Movement, HasAxes):
     """The `k` largest (smallest unless `largest`) elements along `axis` in descending (ascending)
     order, and their indices (i64). Of equal elements the one with the lower index comes first."""
 
     ACCESS: ClassVar = Access.WHOLE
     name = "graph.top_k"
-    input = operand_def()
-    k_value = opt_operand_def()
+    input = operand_def(COMPUTED)
+    k_value = opt_operand_def(INTEGERS)
     k = opt_prop_def(INT)
     axis = prop_def(INT, default_value=IntegerAttr(-1, i64))
     largest = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     sorted = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
-    values = result_def()
-    indices = result_def()
+    values = result_def(COMPUTED)
+    indices = result_def(INDICES)
     PARAMETERS: ClassVar = {"k_value": "k"}
     assembly_format = (
         f"$input {parameter('k')} (`axis` $axis^)? attr-dict `:` type($input) `->` "

@@ -12,24 +12,28 @@ from xdsl.irdl import (
     opt_operand_def,
     opt_prop_def,
     prop_def,
+    result_def,
     var_operand_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
-    INTS,
     TYPES,
     OneResultOp,
-    check_float,
-    check_floats,
-    check_indices,
     check_length,
     check_same_element,
-    vector_length,
 )
 from ge.dialects.support.boxes import Box, aligned_box
 from ge.dialects.support.choices import choice_def
-from ge.dialects.support.element_types import bitwidth, check_computed, is_float, is_integer
+from ge.dialects.support.constraints import (
+    COMPUTED,
+    FACTORS,
+    FLOATS,
+    INTEGERS,
+    INTS,
+    NUMBERS,
+)
+from ge.dialects.support.element_types import bitwidth, is_float, is_integer
 from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -59,7 +63,6 @@ def product_element(lhs: SSAValue, rhs: SSAValue) -> Attribute:
         return f32
     if a != b:
         raise VerifyException(f"element types differ: {a} and {b}")
-    check_computed(a)
     if is_float(a) or (is_integer(a) and bitwidth(a) >= 32):
         return a
     raise VerifyException(f"element type {a} is not supported")
@@ -72,11 +75,11 @@ class MatmulOp(OneResultOp, SplitInterface):
     floats of 8 bits (f8E4M3FN, f8E5M2) f32."""
 
     name = "graph.matmul"
-    lhs = operand_def()
-    rhs = operand_def()
+    lhs = operand_def(FACTORS)
+    rhs = operand_def(FACTORS)
+    result = result_def(NUMBERS)
     transpose_lhs = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     transpose_rhs = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    TAKES_STORED: ClassVar = True
     IS_MATMUL: ClassVar = True
     ALWAYS_MACS: ClassVar = True
     assembly_format = f"$lhs `,` $rhs {TYPES}"
@@ -132,9 +135,10 @@ class GroupedMatmulOp(OneResultOp, SplitInterface):
     """
 
     name = "graph.grouped_matmul"
-    lhs = operand_def()
-    rhs = operand_def()
-    groups = opt_operand_def()
+    lhs = operand_def(FLOATS)
+    rhs = operand_def(FLOATS.of_rank(3))
+    groups = opt_operand_def(INTEGERS)
+    result = result_def(FLOATS)
     rows = opt_prop_def(INTS)
     given = choice_def("given", ("numbers", "sizes", "offsets"), "numbers")
     transpose_rhs = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
@@ -151,9 +155,8 @@ class GroupedMatmulOp(OneResultOp, SplitInterface):
     def dimensions(self) -> tuple[Shape, int, int, int]:
         """Batch dimensions and M, N, K of [M, K] x [K, N]."""
         lhs, rhs = shape_of(self.lhs), shape_of(self.rhs)
-        if len(lhs) < 2 or len(rhs) != 3:
-            text = f"{shape_text(lhs)} and {shape_text(rhs)}"
-            raise VerifyException(f"lhs has two dimensions or more and rhs three, got {text}")
+        if len(lhs) < 2:
+            raise VerifyException(f"lhs has two dimensions or more, got {shape_text(lhs)}")
         k, n = rhs[:0:-1] if self.transpose_rhs.value.data else rhs[1:]
         if DYNAMIC not in (lhs[-1], k) and lhs[-1] != k:
             text = f"{shape_text(lhs)} by {shape_text(rhs[1:])}"
@@ -173,17 +176,17 @@ class GroupedMatmulOp(OneResultOp, SplitInterface):
             check_length("rows", len(rows), groups)
             check_group_rows(rows, lhs[0])
         elif self.groups is not None:
-            count = vector_length(self.groups, self.given.data)
+            shape = shape_of(self.groups)
+            if len(shape) != 1:
+                raise VerifyException(f"{self.given.data} are a vector, not {self.groups.type}")
+            (count,) = shape
             more = 1 if self.given.data == "offsets" else 0
             check_length(self.given.data, count, groups if groups == DYNAMIC else groups + more)
 
     def infer(self) -> Sequence[Attribute]:
-        check_floats(self.lhs)
         check_same_element(self.lhs, self.rhs)
         if (self.groups is None) == (self.rows is None):
             raise VerifyException("either 'groups' or 'rows' is given")
-        if self.groups is not None:
-            check_indices(self.groups, "groups")
         batch, m, n, _ = self.dimensions()
         return (tensor((*batch, m, n), element_type(self.lhs)),)
 
@@ -267,7 +270,8 @@ class EinsumOp(OneResultOp):
 
     name = "graph.einsum"
     equation = prop_def(StringAttr)
-    inputs = var_operand_def()
+    inputs = var_operand_def(COMPUTED)
+    result = result_def(COMPUTED)
     IS_MATMUL: ClassVar = True
     assembly_format = f"$equation $inputs {TYPES}"
 
@@ -319,11 +323,11 @@ class DetOp(OneResultOp):
     """The determinant of the square matrices in the last two dimensions."""
 
     name = "graph.det"
-    input = operand_def()
+    input = operand_def(FLOATS)
+    result = result_def(FLOATS)
     assembly_format = f"$input {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
-        check_float(self.input)
         shape = shape_of(self.input)
         if len(shape) < 2:
             raise VerifyException(f"a matrix has two dimensions, got shape {shape_text(shape)}")

@@ -6,18 +6,23 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     TYPES,
+    HasAxes,
     OneResultOp,
     check_broadcast_to,
-    check_floats,
 )
 from ge.dialects.support.access import Access, Rows, rows_along
 from ge.dialects.support.boxes import Box, in_blocks
-from ge.dialects.support.element_types import is_float
+from ge.dialects.support.constraints import (
+    COUNT,
+    FLOATS,
+    INT,
+    NOT_NEGATIVE,
+)
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, RowsInterface, SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -40,11 +45,12 @@ def axis_of(axis: int, value: SSAValue) -> int:
 # ---- softmax -----------------------------------------------------------------------------------
 
 
-class SoftmaxLike(OneResultOp, RowsInterface, SplitInterface, PermuteInterface, ABC):
+class SoftmaxLike(OneResultOp, RowsInterface, SplitInterface, PermuteInterface, HasAxes, ABC):
     """One distribution along `axis`, or with `flatten` over `axis` and all axes after it."""
 
-    input = operand_def()
-    axis = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
+    input = operand_def(FLOATS)
+    result = result_def(FLOATS)
+    axis = prop_def(INT, default_value=IntegerAttr(-1, i64))
     flatten = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     VECTOR_COST: ClassVar = 8
     assembly_format = f"$input {TYPES}"
@@ -57,7 +63,6 @@ class SoftmaxLike(OneResultOp, RowsInterface, SplitInterface, PermuteInterface, 
         return axis not in self.row_axes()
 
     def infer(self) -> Sequence[Attribute]:
-        check_floats(self.input)
         axis_of(self.axis.value.data, self.input)
         return (self.input.type,)
 
@@ -94,14 +99,15 @@ class HardmaxOp(SoftmaxLike):
 # ---- normalization over trailing axes ----------------------------------------------------------
 
 
-class TrailingNorm(OneResultOp, RowsInterface, SplitInterface, ABC):
+class TrailingNorm(OneResultOp, RowsInterface, SplitInterface, HasAxes, ABC):
     """Statistics over `axis` and all axes after it; scale and bias broadcast to the input. They may
     be of another float element type: what is computed is rounded once, at the end."""
 
-    input = operand_def()
-    scale = operand_def()
-    axis = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
-    epsilon = prop_def(FloatAttr, default_value=FloatAttr(1e-5, 64))
+    input = operand_def(FLOATS)
+    scale = operand_def(FLOATS)
+    result = result_def(FLOATS)
+    axis = prop_def(INT, default_value=IntegerAttr(-1, i64))
+    epsilon = prop_def(NOT_NEGATIVE, default_value=FloatAttr(1e-5, 64))
     VECTOR_COST: ClassVar = 6
     NORMALIZES: ClassVar = True
     ROUNDED_ONCE: ClassVar = 1
@@ -113,8 +119,6 @@ class TrailingNorm(OneResultOp, RowsInterface, SplitInterface, ABC):
         return axis not in self.row_axes()
 
     def infer(self) -> Sequence[Attribute]:
-        for value in self.operands:
-            check_floats(value)
         axis_of(self.axis.value.data, self.input)
         for value, name in zip(self.operands[1:], ("scale", "bias"), strict=False):
             check_broadcast_to(shape_of(value), shape_of(self.input), name)
@@ -128,9 +132,9 @@ class LayerNormOp(TrailingNorm):
 
     name = "graph.layer_norm"
     # Operands of a base class come last unless they are repeated.
-    input = operand_def()
-    scale = operand_def()
-    bias = opt_operand_def()
+    input = operand_def(FLOATS)
+    scale = operand_def(FLOATS)
+    bias = opt_operand_def(FLOATS)
     assembly_format = f"$input `,` $scale (`,` $bias^)? {TYPES}"
 
 
@@ -147,19 +151,15 @@ class RmsNormOp(TrailingNorm):
 
 
 def check_channels(input: SSAValue, **parameters: SSAValue) -> int:
-    """The number of channels (dimension 1) of the input: each parameter is a vector of so many
-    floats."""
+    """The number of channels (dimension 1) of the input: each parameter has so many elements."""
     shape = shape_of(input)
     if len(shape) < 2:
         raise VerifyException(f"the input has batch and channels first, not {shape_text(shape)}")
     channels = shape[1]
     for name, value in parameters.items():
-        if not is_float(element_type(value)):
-            raise VerifyException(f"{name} is a float, not {element_type(value)}")
-        if len(vector := shape_of(value)) != 1:
-            raise VerifyException(f"{name} is a vector, not {shape_text(vector)}")
-        text = f"{name} has {vector[0]} elements for {channels} channels"
-        channels = merge_dims(channels, vector[0], text)
+        (size,) = shape_of(value)
+        text = f"{name} has {size} elements for {channels} channels"
+        channels = merge_dims(channels, size, text)
     return channels
 
 
@@ -170,11 +170,12 @@ class GroupNormOp(OneResultOp, RowsInterface, SplitInterface):
     (Wu and He, arXiv 1803.08494). As many groups as channels make instance normalization."""
 
     name = "graph.group_norm"
-    input = operand_def()
-    scale = operand_def()
-    bias = operand_def()
-    groups = prop_def(IntegerAttr)
-    epsilon = prop_def(FloatAttr, default_value=FloatAttr(1e-5, 64))
+    input = operand_def(FLOATS)
+    scale = operand_def(FLOATS.of_rank(1))
+    bias = operand_def(FLOATS.of_rank(1))
+    result = result_def(FLOATS)
+    groups = prop_def(COUNT)
+    epsilon = prop_def(NOT_NEGATIVE, default_value=FloatAttr(1e-5, 64))
     VECTOR_COST: ClassVar = 6
     NORMALIZES: ClassVar = True
     ROUNDED_ONCE: ClassVar = 1
@@ -202,12 +203,10 @@ class GroupNormOp(OneResultOp, RowsInterface, SplitInterface):
         return axis == 0
 
     def infer(self) -> Sequence[Attribute]:
-        check_floats(self.input)
         channels = check_channels(self.input, scale=self.scale, bias=self.bias)
         groups = self.groups.value.data
-        if groups < 1 or (channels != DYNAMIC and channels % groups):
-            text = "?" if channels == DYNAMIC else str(channels)
-            raise VerifyException(f"{text} channels do not make {groups} equal groups")
+        if channels != DYNAMIC and channels % groups:
+            raise VerifyException(f"{channels} channels do not make {groups} equal groups")
         shape = shape_of(self.input)
         return (tensor((shape[0], channels, *shape[2:]), element_type(self.input)),)
 
@@ -218,12 +217,13 @@ class BatchNormOp(OneResultOp):
     vectors by channel (dimension 1) (Ioffe and Szegedy, arXiv 1502.03167)."""
 
     name = "graph.batch_norm"
-    input = operand_def()
-    scale = operand_def()
-    bias = operand_def()
-    mean = operand_def()
-    variance = operand_def()
-    epsilon = prop_def(FloatAttr, default_value=FloatAttr(1e-5, 64))
+    input = operand_def(FLOATS)
+    scale = operand_def(FLOATS.of_rank(1))
+    bias = operand_def(FLOATS.of_rank(1))
+    mean = operand_def(FLOATS.of_rank(1))
+    variance = operand_def(FLOATS.of_rank(1))
+    result = result_def(FLOATS)
+    epsilon = prop_def(NOT_NEGATIVE, default_value=FloatAttr(1e-5, 64))
     ACCESS: ClassVar = Access.POINTWISE
     IN_PLACE: ClassVar = (0,)
     VECTOR_COST: ClassVar = 2
@@ -233,7 +233,6 @@ class BatchNormOp(OneResultOp):
         return Box.of(box.spans[1:2]) if index else box
 
     def infer(self) -> Sequence[Attribute]:
-        check_floats(self.input)
         channels = check_channels(
             self.input, scale=self.scale, bias=self.bias, mean=self.mean, variance=self.variance
         )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, i1, i64
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     irdl_op_definition,
@@ -18,18 +18,27 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
-    INT,
-    INTS,
     TYPES,
     OneResultOp,
-    check_float,
     parameter,
 )
 from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, spatial_dims
 from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box, window_span
 from ge.dialects.support.choices import choice_def
-from ge.dialects.support.element_types import is_float, is_integer
+from ge.dialects.support.constraints import (
+    COMPUTED,
+    COUNT,
+    F64,
+    FLOATS,
+    INDICES,
+    INT,
+    INTEGERS,
+    INTS,
+    NUMBERS,
+    POSITIVE,
+)
+from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -60,7 +69,7 @@ class Pooling(WindowedOp, ABC):
     `ceil_mode` also takes a last window that hangs over the end."""
 
     ACCESS: ClassVar = Access.WINDOW
-    input = operand_def()
+    input = operand_def(NUMBERS)
     kernel = prop_def(INTS)
     ceil_mode = prop_def(BoolAttr, default_value=NO)
 
@@ -90,16 +99,15 @@ class PoolOp(Pooling, OneResultOp):
 
     name = "graph.pool"
     kind = choice_def("kind", ("max", "average", "lp"))
+    result = result_def(NUMBERS)
     count_include_pad = prop_def(BoolAttr, default_value=NO)
-    p = prop_def(INT, default_value=IntegerAttr(2, i64))
+    p = prop_def(COUNT, default_value=IntegerAttr(2, i64))
     assembly_format = f"$kind $input `kernel` $kernel {WINDOW} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         kind, element = self.kind.data, element_type(self.input)
-        if element == i1 or (kind != "max" and not is_float(element)):
+        if kind != "max" and not is_float(element):
             raise VerifyException(f'element type {element} is not supported by kind "{kind}"')
-        if self.p.value.data < 1:
-            raise VerifyException(f"'p' is positive, got {self.p.value.data}")
         return (tensor(self.pooled_shape(), element),)
 
 
@@ -111,14 +119,12 @@ class MaxPoolIndicesOp(Pooling):
 
     name = "graph.max_pool_indices"
     column_major = prop_def(BoolAttr, default_value=NO)
-    result = result_def()
-    indices = result_def()
+    result = result_def(NUMBERS)
+    indices = result_def(INDICES)
     assembly_format = f"$input `kernel` $kernel {WINDOW} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         element, shape = element_type(self.input), self.pooled_shape()
-        if element == i1:
-            raise VerifyException(f"element type {element} is not supported")
         return (tensor(shape, element), tensor(shape, i64))
 
     def counts_size(self, axis: int, result: int = 0) -> bool:
@@ -134,9 +140,10 @@ class MaxUnpoolOp(WindowedOp, OneResultOp):
 
     name = "graph.max_unpool"
     TAKES_INDICES: ClassVar = True
-    input = operand_def()
-    indices = operand_def()
-    output_shape_value = opt_operand_def()
+    input = operand_def(COMPUTED)
+    indices = operand_def(INDICES)
+    output_shape_value = opt_operand_def(INTEGERS.of_rank(1))
+    result = result_def(COMPUTED)
     kernel = prop_def(INTS)
     output_shape = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"output_shape_value": "output_shape"}
@@ -157,8 +164,6 @@ class MaxUnpoolOp(WindowedOp, OneResultOp):
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)
         indices = shape_of(self.indices)
-        if element_type(self.indices) != i64:
-            raise VerifyException(f"indices are i64, not {element_type(self.indices)}")
         if not agree(indices, shape):
             raise VerifyException(
                 f"indices have shape {shape_text(indices)}, input {shape_text(shape)}"
@@ -182,18 +187,16 @@ class LrnOp(OneResultOp):
     s the sum of x^2 over the `size` channels around the element's own."""
 
     name = "graph.lrn"
-    input = operand_def()
-    size = prop_def(INT)
-    alpha = prop_def(FloatAttr, default_value=FloatAttr(1e-4, 64))
-    beta = prop_def(FloatAttr, default_value=FloatAttr(0.75, 64))
-    bias = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
+    input = operand_def(FLOATS)
+    result = result_def(FLOATS)
+    size = prop_def(COUNT)
+    alpha = prop_def(F64, default_value=FloatAttr(1e-4, 64))
+    beta = prop_def(F64, default_value=FloatAttr(0.75, 64))
+    bias = prop_def(F64, default_value=FloatAttr(1.0, 64))
     assembly_format = f"$input {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         spatial_dims(shape_of(self.input))
-        check_float(self.input)
-        if self.size.value.data < 1:
-            raise VerifyException(f"'size' is positive, got {self.size.value.data}")
         return (self.input.type,)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
@@ -213,19 +216,16 @@ class RegionPooling(OneResultOp, ABC):
     cell. Coordinates are multiplied by `spatial_scale` first."""
 
     TAKES_INDICES: ClassVar = True
-    input = operand_def()
-    rois = operand_def()
+    input = operand_def(FLOATS.of_rank(4))
+    rois = operand_def(FLOATS.of_rank(2))
+    result = result_def(FLOATS.of_rank(4))
     output_size = prop_def(INTS)
-    spatial_scale = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
+    spatial_scale = prop_def(POSITIVE, default_value=FloatAttr(1.0, 64))
     ROI_COLUMNS: ClassVar[int]
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)
         rois, size = shape_of(self.rois), self.ints("output_size") or ()
-        if len(shape) != 4 or not is_float(element):
-            raise VerifyException(
-                f"input is [batch, channels, height, width] of floats, not {self.input.type}"
-            )
         columns = type(self).ROI_COLUMNS
         if not agree(rois, (DYNAMIC, columns)) or element_type(self.rois) != element:
             raise VerifyException(
@@ -248,9 +248,9 @@ class RoiAlignOp(RegionPooling):
     about each element). With `half_pixel` coordinates are shifted by -0.5."""
 
     name = "graph.roi_align"
-    input = operand_def()
-    rois = operand_def()
-    batch_indices = operand_def()
+    input = operand_def(FLOATS.of_rank(4))
+    rois = operand_def(FLOATS.of_rank(2))
+    batch_indices = operand_def(INTEGERS.of_rank(1))
     mode = choice_def("mode", ("average", "max"), "average")
     sampling_ratio = prop_def(INT, default_value=IntegerAttr(0, i64))
     half_pixel = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
@@ -262,9 +262,6 @@ class RoiAlignOp(RegionPooling):
             raise VerifyException(
                 f"'sampling_ratio' is not negative, got {self.sampling_ratio.value.data}"
             )
-        indices = self.batch_indices
-        if len(shape_of(indices)) != 1 or not is_integer(element_type(indices)):
-            raise VerifyException(f"batch_indices are a vector of integers, not {indices.type}")
         return super().infer()
 
     def static_work(self) -> Work:

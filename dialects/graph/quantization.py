@@ -10,7 +10,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i8, i32, i64
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i8, i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -24,19 +24,27 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.graph.support.parameters import (
-    INT,
     SEGMENTED,
     TYPES,
     GraphOp,
+    HasAxes,
     OneResultOp,
-    check_float,
     check_scalar,
     optional,
 )
 from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box, blocks
 from ge.dialects.support.choices import ROUNDINGS, choice_def
-from ge.dialects.support.element_types import ELEMENT_TYPES, check_computed, is_float, ui8
+from ge.dialects.support.constraints import (
+    ANY,
+    BYTES,
+    ELEMENT,
+    FLOATS,
+    INT,
+    QUANTIZED,
+    TensorOf,
+)
+from ge.dialects.support.element_types import is_float, ui8, ui16
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -53,12 +61,12 @@ from ge.dialects.support.types import (
     tensor,
 )
 
-STORAGE_TYPES = [
-    *(row.type for row in ELEMENT_TYPES if not row.is_float and 1 < row.bits <= 16),
-    i32,
-    *(row.type for row in ELEMENT_TYPES if row.is_float and row.storage_only and row.is_signed),
-]
+STORAGE_TYPES = QUANTIZED.elements
 """The element types that hold quantized values."""
+
+QUANTIZABLE = TensorOf([*FLOATS.elements, i32], "floats or i32")
+DEQUANTIZED = TensorOf([*STORAGE_TYPES, i64], "quantized elements or i64")
+REQUANTIZED = TensorOf([i8, ui8, i16, ui16, i32], "quantized integers")
 
 
 def check_storage(t: Attribute) -> None:
@@ -115,17 +123,16 @@ def parameter_box(op: "Granular | RequantizeOp", index: int, box: Box, block: in
     return Box.of([span if i == axis else s for i, s in enumerate(box.spans)] if block else [span])
 
 
-class Granular(OneResultOp, PermuteInterface, SplitInterface, ABC):
+class Granular(OneResultOp, PermuteInterface, SplitInterface, HasAxes, ABC):
     """Quantize and dequantize: the granularity of scale and zero point."""
 
-    input = operand_def()
-    scale = operand_def()
-    zero_point = opt_operand_def()
-    axis = opt_prop_def(IntegerAttr)
-    block_size = prop_def(IntegerAttr, default_value=IntegerAttr(0, i64))
+    input = operand_def(DEQUANTIZED)  # each op has its own
+    scale = operand_def(FLOATS)
+    zero_point = opt_operand_def(QUANTIZED)
+    axis = opt_prop_def(INT)
+    block_size = prop_def(INT, default_value=IntegerAttr(0, i64))
     ACCESS: ClassVar = Access.POINTWISE
     IN_PLACE: ClassVar = (0,)
-    TAKES_STORED: ClassVar = True
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         return parameter_box(self, index, box, self.block_size.value.data) if index else box
@@ -149,9 +156,6 @@ class Granular(OneResultOp, PermuteInterface, SplitInterface, ABC):
     def check_granularity(self, storage: Attribute) -> Shape:
         """The shape of the result; VerifyException where scale or zero point do not fit."""
         check_storage(storage)
-        if not is_float(t := element_type(self.scale)):
-            raise VerifyException(f"scale is a float, not {t}")
-        check_computed(t)
         shape = self.check_blocks() if self.block_size.value.data else check_axis(self)
         if self.zero_point is not None:
             self.check_zero_point(self.zero_point, storage)
@@ -199,16 +203,14 @@ class QuantizeOp(Granular):
     by graph.cast."""
 
     name = "graph.quantize"
-    to = prop_def(Attribute)
+    input = operand_def(QUANTIZABLE)
+    result = result_def(QUANTIZED)
+    to = prop_def(ELEMENT)
     saturate = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     VECTOR_COST: ClassVar = 5
     assembly_format = f"$input `,` $scale (`,` $zero_point^)? `to` $to {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
-        t = element_type(self.input)
-        if not is_float(t) and t != i32:
-            raise VerifyException(f"element type {t} is not supported; quantize a float or i32")
-        check_computed(t)
         if not self.saturate.value.data and not is_float(self.to):
             raise VerifyException(f"{self.to} always saturates")
         return (tensor(self.check_granularity(self.to), self.to),)
@@ -220,7 +222,9 @@ class DequantizeOp(Granular):
     products of 16-bit integers, i64, have no zero point."""
 
     name = "graph.dequantize"
-    to = opt_prop_def(Attribute)
+    input = operand_def(DEQUANTIZED)
+    result = result_def(FLOATS)
+    to = opt_prop_def(ELEMENT)
     VECTOR_COST: ClassVar = 3
     assembly_format = f"$input `,` $scale (`,` $zero_point^)? {TYPES}"
 
@@ -230,14 +234,13 @@ class DequantizeOp(Granular):
             raise VerifyException("sums of i64 have no zero point")
         shape = self.check_granularity(i32 if t == i64 else t)
         to = element_type(self.scale) if self.to is None else self.to
-        if not is_float(to):
+        if to not in FLOATS.elements:
             raise VerifyException(f"element type {to} is not supported; dequantize to a float")
-        check_computed(to)
         return (tensor(shape, to),)
 
 
 @irdl_op_definition
-class RequantizeOp(OneResultOp, PermuteInterface, SplitInterface):
+class RequantizeOp(OneResultOp, PermuteInterface, SplitInterface, HasAxes):
     """saturate(round((x - offset) * scale) + zero_point) as element type `to`, in integers: each
     scale, m * 2^e with 0.5 <= m < 1, is a multiplier M = round(m * 2^31) and a shift 31 - e.
     With d = x - offset, saturated to 32 bits, `rounding` is
@@ -254,12 +257,13 @@ class RequantizeOp(OneResultOp, PermuteInterface, SplitInterface):
     and `zero_point` have one element; scale has one, or one for each index of `axis`."""
 
     name = "graph.requantize"
-    input = operand_def()
-    scale = operand_def()
-    offset = opt_operand_def()
-    zero_point = opt_operand_def()
-    to = prop_def(Attribute)
-    axis = opt_prop_def(IntegerAttr)
+    input = operand_def(REQUANTIZED)
+    scale = operand_def(FLOATS)
+    offset = opt_operand_def(REQUANTIZED)
+    zero_point = opt_operand_def(REQUANTIZED)
+    result = result_def(QUANTIZED)
+    to = prop_def(ELEMENT)
+    axis = opt_prop_def(INT)
     rounding = choice_def("rounding", ROUNDINGS, "half_even")
     low = opt_prop_def(INT)
     high = opt_prop_def(INT)
@@ -285,12 +289,9 @@ class RequantizeOp(OneResultOp, PermuteInterface, SplitInterface):
 
     def infer(self) -> Sequence[Attribute]:
         source = element_type(self.input)
-        for t in (source, self.to):
-            check_storage(t)
-            if is_float(t):
-                raise VerifyException(f"element type {t} is not supported; quantize to it")
-        if not is_float(element_type(self.scale)):
-            raise VerifyException(f"scale is a float, not {element_type(self.scale)}")
+        check_storage(self.to)
+        if is_float(self.to):
+            raise VerifyException(f"element type {self.to} is not supported; quantize to it")
         for name, value, element in (
             ("offset", self.offset, source),
             ("zero point", self.zero_point, self.to),
@@ -314,11 +315,10 @@ class LookupOp(OneResultOp, PermuteInterface, SplitInterface):
     element of the table for each of them."""
 
     name = "graph.lookup"
-    input = operand_def()
-    table = operand_def()
+    input = operand_def(BYTES)
+    table = operand_def(ANY)
     ACCESS: ClassVar = Access.POINTWISE
     IN_PLACE: ClassVar = (0,)
-    TAKES_STORED: ClassVar = True
     VECTOR_COST: ClassVar = 8  # assumption: a gather on a core takes 16 elements a cycle
     assembly_format = f"$input `,` $table {TYPES}"
 
@@ -329,8 +329,6 @@ class LookupOp(OneResultOp, PermuteInterface, SplitInterface):
         return Permuted((0,), order, {})
 
     def infer(self) -> Sequence[Attribute]:
-        if (t := element_type(self.input)) not in (i8, ui8):
-            raise VerifyException(f"element type {t} is not supported; a lookup takes i8 or ui8")
         if (shape := shape_of(self.table)) != (1, 256) and not agree(shape, (256,)):  # a tile
             raise VerifyException(f"a table has shape [256], not {shape_text(shape)}")
         return (tensor(shape_of(self.input), element_type(self.table)),)
@@ -343,14 +341,13 @@ class DynamicQuantizeOp(GraphOp):
     and the values are those of graph.quantize."""
 
     name = "graph.dynamic_quantize"
-    input = operand_def()
-    result = result_def()
-    scale = result_def()
-    zero_point = result_def()
+    input = operand_def(FLOATS)
+    result = result_def(BYTES)
+    scale = result_def(FLOATS.of_rank(0))
+    zero_point = result_def(BYTES.of_rank(0))
     VECTOR_COST: ClassVar = 7
     assembly_format = f"$input {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
-        check_float(self.input, "; quantize a float")
         t = element_type(self.input)
         return (tensor(shape_of(self.input), ui8), tensor((), t), tensor((), ui8))

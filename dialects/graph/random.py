@@ -17,19 +17,23 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, UnrankedTensorType, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.creation import CREATED, Created
 from ge.dialects.graph.support.parameters import (
-    INT,
     TYPES,
     OneResultOp,
-    check_indices,
     check_scalar,
     parameter,
 )
-from ge.dialects.support.element_types import is_float
+from ge.dialects.support.constraints import (
+    F64,
+    FLOAT,
+    INDICES,
+    INT,
+    INTEGERS,
+)
 from ge.dialects.support.types import byte_size, tensor
 from ge.dialects.support.work import Work
 
@@ -51,7 +55,7 @@ class RandomOp(Created, ABC):
     """Ops that draw floats of type `element`."""
 
     seed = operand_def(SEED_TYPE)
-    element = prop_def(Attribute)
+    element = prop_def(FLOAT)
     stream = prop_def(INT, default_value=IntegerAttr(0, i64))
     own = opt_prop_def(INT)
     VECTOR_PROGRAM: ClassVar = True
@@ -63,8 +67,6 @@ class RandomOp(Created, ABC):
         check_seed(self.seed)
         if not 0 <= self.stream.value.data < STREAMS:
             raise VerifyException(f"stream {self.stream.value.data} is not in 0 to {STREAMS - 1}")
-        if not is_float(self.element):
-            raise VerifyException(f"random numbers are floats, not {self.element}")
         shape, element = self.created_shape(), self.element
         return (UnrankedTensorType(element) if shape is None else tensor(shape, element),)
 
@@ -79,8 +81,8 @@ class RandomUniformOp(RandomOp):
     bits may give)."""
 
     name = "graph.random_uniform"
-    low = prop_def(FloatAttr, default_value=FloatAttr(0.0, 64))
-    high = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
+    low = prop_def(F64, default_value=FloatAttr(0.0, 64))
+    high = prop_def(F64, default_value=FloatAttr(1.0, 64))
     VECTOR_COST: ClassVar = PHILOX_COST + 4
 
 
@@ -90,8 +92,8 @@ class RandomNormalOp(RandomOp):
     Box and Muller."""
 
     name = "graph.random_normal"
-    mean = prop_def(FloatAttr, default_value=FloatAttr(0.0, 64))
-    scale = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
+    mean = prop_def(F64, default_value=FloatAttr(0.0, 64))
+    scale = prop_def(F64, default_value=FloatAttr(1.0, 64))
     VECTOR_COST: ClassVar = PHILOX_COST + 4 + 30
 
 
@@ -103,15 +105,15 @@ class DeriveSeedOp(OneResultOp):
     """
 
     name = "graph.derive_seed"
-    seed = operand_def()
-    index = operand_def()
+    seed = operand_def(INDICES.of_rank(1))
+    index = operand_def(INTEGERS)
+    result = result_def(INDICES.of_rank(1))
     VECTOR_PROGRAM: ClassVar = True
     assembly_format = f"$seed `,` $index {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         check_seed(self.seed)
         check_scalar(self.index, "the index")
-        check_indices(self.index, "rounds")
         return (SEED_TYPE,)
 
     def static_work(self) -> Work:

@@ -16,7 +16,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DenseArrayBase, FloatAttr, f64
+from xdsl.dialects.builtin import ArrayAttr, BoolAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -31,19 +31,23 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.support.parameters import (
     SEGMENTED,
     GraphOp,
-    check_floats,
-    check_indices,
+    check_same_element,
     check_shape,
     optional,
 )
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.choices import ChoiceConstraint, choice_def
+from ge.dialects.support.constraints import (
+    F64S,
+    FLOATS,
+    INTEGERS,
+    NOT_NEGATIVE,
+)
 from ge.dialects.support.types import (
     element_type,
     merge_dims,
     numel,
     shape_of,
-    shape_text,
     tensor,
     times,
 )
@@ -67,19 +71,19 @@ class Recurrent(GraphOp, ABC):
     DEFAULTS: ClassVar[tuple[str, ...]]  # the activations of one direction when none are named
     ALWAYS_MACS: ClassVar = True
 
-    input = operand_def()
-    weights = operand_def()
-    recurrence = operand_def()
-    bias = opt_operand_def()
-    lengths = opt_operand_def()
-    initial_state = opt_operand_def()
+    input = operand_def(FLOATS.of_rank(3))
+    weights = operand_def(FLOATS.of_rank(3))
+    recurrence = operand_def(FLOATS.of_rank(3))
+    bias = opt_operand_def(FLOATS.of_rank(2))
+    lengths = opt_operand_def(INTEGERS.of_rank(1))
+    initial_state = opt_operand_def(FLOATS.of_rank(3))
     direction = choice_def("direction", ("forward", "reverse", "bidirectional"), "forward")
     activations = opt_prop_def(ArrayAttr.constr(ACTIVATION))
-    alphas = opt_prop_def(DenseArrayBase.constr(f64))
-    betas = opt_prop_def(DenseArrayBase.constr(f64))
-    clip = opt_prop_def(FloatAttr)
-    states = result_def()
-    last_state = result_def()
+    alphas = opt_prop_def(F64S)
+    betas = opt_prop_def(F64S)
+    clip = opt_prop_def(NOT_NEGATIVE)
+    states = result_def(FLOATS.of_rank(4))
+    last_state = result_def(FLOATS.of_rank(3))
     irdl_options = SEGMENTED
     assembly_format = f"{_TEXT} {_TYPES}`,` type($last_state)"
 
@@ -104,13 +108,8 @@ class Recurrent(GraphOp, ABC):
 
     def infer(self) -> Sequence[Attribute]:
         self.check_activations()
-        check_floats(self.input, self.weights, self.recurrence, self.bias, self.initial_state)
-        for value, name in ((self.input, "input"), (self.recurrence, "recurrence")):
-            if len(shape_of(value)) != 3:
-                raise VerifyException(f"{name} has 3 dimensions, not {shape_text(shape_of(value))}")
+        check_same_element(self.input, self.weights, self.recurrence, self.bias, self.initial_state)
         steps, batch, size = shape_of(self.input)
-        if self.lengths is not None:
-            check_indices(self.lengths, "lengths")
         d, hidden = self.directions, self.hidden
         gates = times(self.GATES, hidden)
         check_shape(self.weights, "weights", (d, gates, size))
@@ -186,19 +185,19 @@ class LstmOp(Recurrent):
     GATES: ClassVar = 4
     DEFAULTS: ClassVar = ("sigmoid", "tanh", "tanh")
     # Operands of a base class come last unless they are repeated.
-    input = operand_def()
-    weights = operand_def()
-    recurrence = operand_def()
-    bias = opt_operand_def()
-    lengths = opt_operand_def()
-    initial_state = opt_operand_def()
-    initial_cell = opt_operand_def()
-    peephole = opt_operand_def()
+    input = operand_def(FLOATS.of_rank(3))
+    weights = operand_def(FLOATS.of_rank(3))
+    recurrence = operand_def(FLOATS.of_rank(3))
+    bias = opt_operand_def(FLOATS.of_rank(2))
+    lengths = opt_operand_def(INTEGERS.of_rank(1))
+    initial_state = opt_operand_def(FLOATS.of_rank(3))
+    initial_cell = opt_operand_def(FLOATS.of_rank(3))
+    peephole = opt_operand_def(FLOATS.of_rank(2))
     input_forget = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     quantize_state = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    states = result_def()
-    last_state = result_def()
-    last_cell = result_def()
+    states = result_def(FLOATS.of_rank(4))
+    last_state = result_def(FLOATS.of_rank(3))
+    last_cell = result_def(FLOATS.of_rank(3))
     assembly_format = (
         f"{_TEXT} {optional('initial_cell', 'peephole')} {_TYPES}`,` type($last_state) "
         "`,` type($last_cell)"
@@ -206,7 +205,7 @@ class LstmOp(Recurrent):
 
     def infer(self) -> Sequence[Attribute]:
         types = super().infer()
-        check_floats(self.input, self.initial_cell, self.peephole)
+        check_same_element(self.input, self.initial_cell, self.peephole)
         batch, hidden = shape_of(self.input)[1], self.hidden
         check_shape(self.initial_cell, "initial_cell", (self.directions, batch, hidden))
         check_shape(self.peephole, "peephole", (self.directions, times(3, hidden)))

@@ -5,14 +5,20 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, UnrankedTensorType, i1, i64
 from xdsl.ir import Attribute
-from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     ENDING,
-    INT,
-    INTS,
     TYPES,
+    HasAxes,
     OneResultOp,
     distinct_axes,
     parameter,
@@ -21,6 +27,14 @@ from ge.dialects.graph.support.parameters import (
 )
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.choices import choice_def
+from ge.dialects.support.constraints import (
+    COMPUTED,
+    INDICES,
+    INT,
+    INTEGERS,
+    INTS,
+    NUMBERS,
+)
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, RowsInterface, SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -46,7 +60,7 @@ def reduced_shape(shape: Shape, axes: Sequence[int], keep_dims: bool) -> Shape:
 
 
 @irdl_op_definition
-class ReduceOp(OneResultOp, RowsInterface, SplitInterface, PermuteInterface):
+class ReduceOp(OneResultOp, RowsInterface, SplitInterface, PermuteInterface, HasAxes):
     """One value from all elements along `axes` (all axes when empty or absent).
 
     `kind`: "sum", "mean", "max" and "min" (of i1: or, and), "prod", "l1" = sum |x|,
@@ -57,9 +71,11 @@ class ReduceOp(OneResultOp, RowsInterface, SplitInterface, PermuteInterface):
     """
 
     name = "graph.reduce"
+    AXES: ClassVar = ("axes",)
     kind = choice_def("kind", REDUCE_KINDS)
-    input = operand_def()
-    axes_value = opt_operand_def()
+    input = operand_def(COMPUTED)
+    axes_value = opt_operand_def(INTEGERS.of_rank(1))
+    result = result_def(COMPUTED.or_unranked())
     axes = opt_prop_def(INTS)
     keep_dims = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     PARAMETERS: ClassVar = {"axes_value": "axes"}
@@ -115,14 +131,15 @@ class ReduceOp(OneResultOp, RowsInterface, SplitInterface, PermuteInterface):
 
 
 @irdl_op_definition
-class ArgReduceOp(OneResultOp, RowsInterface):
+class ArgReduceOp(OneResultOp, RowsInterface, HasAxes):
     """The position (i64) of the largest or smallest element along `axis`: the first of several
     equal ones, or the last with `select_last_index`. `kind` is "max" or "min"."""
 
     name = "graph.arg_reduce"
     kind = choice_def("kind", ("max", "min"))
-    input = operand_def()
-    axis = prop_def(IntegerAttr, default_value=IntegerAttr(0, i64))
+    input = operand_def(COMPUTED)
+    result = result_def(INDICES)
+    axis = prop_def(INT, default_value=IntegerAttr(0, i64))
     keep_dims = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     select_last_index = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     assembly_format = f"$kind $input {TYPES}"
@@ -144,14 +161,15 @@ class ArgReduceOp(OneResultOp, RowsInterface):
 
 
 @irdl_op_definition
-class CumulativeOp(OneResultOp, RowsInterface):
+class CumulativeOp(OneResultOp, RowsInterface, HasAxes):
     """The running sum or product along `axis`: y[i] = x[0] + ... + x[i], without x[i] when
     `exclusive`, from the end when `reverse`. `kind` is "sum" or "prod"."""
 
     name = "graph.cumulative"
     kind = choice_def("kind", ("sum", "prod"))
-    input = operand_def()
-    axis_value = opt_operand_def()
+    input = operand_def(NUMBERS)
+    axis_value = opt_operand_def(INTEGERS)
+    result = result_def(NUMBERS)
     axis = opt_prop_def(INT)
     exclusive = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     reverse = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
@@ -159,13 +177,11 @@ class CumulativeOp(OneResultOp, RowsInterface):
     assembly_format = f"$kind $input {parameter('axis')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
-        shape, element = shape_of(self.input), element_type(self.input)
-        if element == i1:
-            raise VerifyException("element type i1 is not supported")
+        shape = shape_of(self.input)
         scalar_parameter(self, "axis", "the axis is missing")
         for axis in self.ints("axis") or ():
             normalize_axis(axis, len(shape))
-        return (tensor(shape, element),)
+        return (self.input.type,)
 
     def row_axes(self) -> Collection[int] | None:
         axis = self.ints("axis")

@@ -7,15 +7,21 @@ from typing import ClassVar
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, UnrankedTensorType, i64
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     ENDING,
-    INT,
-    INTS,
     TYPES,
     Elements,
+    HasAxes,
     Movement,
     OneResultOp,
     ShapeComputation,
@@ -27,12 +33,20 @@ from ge.dialects.graph.support.parameters import (
     parameter,
     partial_ints,
     same_static_type,
-    vector_length,
     vector_parameter,
 )
 from ge.dialects.support.access import Access
 from ge.dialects.support.boxes import Box, aligned_box, joined, spread
 from ge.dialects.support.choices import choice_def
+from ge.dialects.support.constraints import (
+    ANY,
+    COUNT,
+    INDICES,
+    INT,
+    INTEGERS,
+    INTS,
+    VALUES,
+)
 from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -64,7 +78,8 @@ class View(OneResultOp, ShapeComputation, ABC):
     """Ops whose result is the input's memory under another shape."""
 
     ACCESS: ClassVar = Access.VIEW
-    input = operand_def()  # again in each op: its own operands would come first otherwise
+    input = operand_def(ANY)  # again in each op: its own operands would come first otherwise
+    result = result_def(VALUES)
 
     def static_work(self) -> Work:
         return Work()
@@ -125,8 +140,8 @@ class ReshapeOp(View):
     over, and 0 for the input's dimension at the same index (for itself if `allow_zero`)."""
 
     name = "graph.reshape"
-    input = operand_def()
-    shape_value = opt_operand_def()
+    input = operand_def(ANY)
+    shape_value = opt_operand_def(INTEGERS.of_rank(1))
     shape = opt_prop_def(INTS)
     allow_zero = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     PARAMETERS: ClassVar = {"shape_value": "shape"}
@@ -141,9 +156,9 @@ class ReshapeOp(View):
         return (tensor(reshaped(shape_of(self.input), target, allow_zero), element),)
 
 
-class AxesView(View, ABC):
-    input = operand_def()
-    axes_value = opt_operand_def()
+class AxesView(View, HasAxes, ABC):
+    input = operand_def(ANY)
+    axes_value = opt_operand_def(INTEGERS.of_rank(1))
     axes = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"axes_value": "axes"}
     assembly_format = f"$input {parameter('axes')} {ENDING}"
@@ -153,6 +168,7 @@ class AxesView(View, ABC):
 class SqueezeOp(AxesView):
     """Without the dimensions of size 1 at `axes` (all of size 1 when absent)."""
 
+    AXES: ClassVar = ("axes",)
     name = "graph.squeeze"
 
     def infer(self) -> Sequence[Attribute]:
@@ -178,6 +194,9 @@ class UnsqueezeOp(AxesView):
 
     name = "graph.unsqueeze"
 
+    def axes_rank(self) -> int:
+        return super().axes_rank() + len(self.ints("axes") or ())
+
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)
         count = vector_parameter(self, "axes", "the axes are missing")
@@ -200,7 +219,7 @@ class TransposeOp(Movement, OneResultOp, SplitInterface, HasFolderInterface):
     """result[i, j, ...] has the input's dimension permutation[0] first, and so on."""
 
     name = "graph.transpose"
-    input = operand_def()
+    input = operand_def(ANY)
     permutation = prop_def(INTS)
     assembly_format = f"$input `permutation` $permutation {ENDING}"
 
@@ -223,19 +242,14 @@ class TransposeOp(Movement, OneResultOp, SplitInterface, HasFolderInterface):
 class BlockOp(Movement, OneResultOp, ABC):
     """Moves between channels and blocks of pixels."""
 
-    input = operand_def()
-    block = prop_def(INT)
+    input = operand_def(ANY.of_rank(4))
+    block = prop_def(COUNT)
+    result = result_def(ANY.of_rank(4))
     mode = choice_def("mode", ("dcr", "crd"), "dcr")
     assembly_format = f"$input `block` $block {ENDING}"
 
     def checked_shape(self) -> Shape:
-        if (block := self.block.value.data) < 1:
-            raise VerifyException(f"block is at least 1, not {block}")
-        if len(shape := shape_of(self.input)) != 4:
-            raise VerifyException(
-                f"input is batch x channel x height x width, not {self.input.type}"
-            )
-        return shape
+        return shape_of(self.input)
 
 
 def divided(dim: int, by: int, name: str) -> int:
@@ -295,14 +309,18 @@ class SpaceToDepthOp(BlockOp):
 
 
 @irdl_op_definition
-class ReverseSequenceOp(Movement, OneResultOp):
+class ReverseSequenceOp(Movement, OneResultOp, HasAxes):
     """Along `time_axis` the first lengths[b] elements of batch b (an index on `batch_axis`) come
     in reverse order; the rest stay."""
 
     name = "graph.reverse_sequence"
+    AXES: ClassVar = (
+        "batch_axis",
+        "time_axis",
+    )
     TAKES_INDICES: ClassVar = True
-    input = operand_def()
-    lengths = operand_def()
+    input = operand_def(ANY)
+    lengths = operand_def(INTEGERS.of_rank(1))
     batch_axis = prop_def(INT)
     time_axis = prop_def(INT)
     assembly_format = f"$input `,` $lengths `batch_axis` $batch_axis `time_axis` $time_axis {TYPES}"
@@ -313,7 +331,7 @@ class ReverseSequenceOp(Movement, OneResultOp):
         time = element_axis(self.time_axis.value.data, len(shape), "time_axis")
         if batch == time:
             raise VerifyException(f"batch_axis and time_axis are both {batch}")
-        check_length("lengths", vector_length(self.lengths, "lengths"), shape[batch])
+        check_length("lengths", shape_of(self.lengths)[0], shape[batch])
         return (self.input.type,)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
@@ -332,8 +350,9 @@ class BroadcastToOp(Movement, OneResultOp, ShapeComputation):
     the broadcast of the input's shape and `shape`."""
 
     name = "graph.broadcast_to"
-    input = operand_def()
-    shape_value = opt_operand_def()
+    result = result_def(VALUES)
+    input = operand_def(ANY)
+    shape_value = opt_operand_def(INTEGERS.of_rank(1))
     shape = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"shape_value": "shape"}
     assembly_format = f"$input {parameter('shape')} {ENDING}"
@@ -367,8 +386,8 @@ class TileOp(Movement, OneResultOp, HasFolderInterface):
     """The input set side by side repeats[i] times along dimension i."""
 
     name = "graph.tile"
-    input = operand_def()
-    repeats_value = opt_operand_def()
+    input = operand_def(ANY)
+    repeats_value = opt_operand_def(INTEGERS.of_rank(1))
     repeats = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"repeats_value": "repeats"}
     assembly_format = f"$input {parameter('repeats')} {ENDING}"
@@ -410,7 +429,8 @@ class ShapeOfOp(OneResultOp, ShapeComputation):
     as a vector of i64; both count from the end when negative and are clamped to the rank."""
 
     name = "graph.shape_of"
-    input = operand_def()
+    input = operand_def(ANY)
+    result = result_def(INDICES.of_rank(1))
     start = prop_def(INT, default_value=IntegerAttr(0, i64))
     end = opt_prop_def(INT)
     assembly_format = f"$input (`start` $start^)? (`end` $end^)? {ENDING}"

@@ -10,18 +10,23 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, f32
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     ENDING,
-    INT,
     SEGMENTED,
     TYPES,
     GraphOp,
+    HasAxes,
     OneResultOp,
-    check_float,
-    check_indices,
     check_length,
     check_same_element,
     check_scalar,
@@ -29,7 +34,13 @@ from ge.dialects.graph.support.parameters import (
     scalar_parameter,
 )
 from ge.dialects.support.boxes import Box, window_span
-from ge.dialects.support.element_types import is_float
+from ge.dialects.support.constraints import (
+    ANY,
+    ELEMENT,
+    FLOATS,
+    INT,
+    INTEGERS,
+)
 from ge.dialects.support.types import (
     DYNAMIC,
     constant_ints,
@@ -48,7 +59,6 @@ def bins(length: int, onesided: bool) -> int:
 
 
 def check_signal(value: SSAValue, least_rank: int) -> None:
-    check_float(value)
     shape = shape_of(value)
     if len(shape) < least_rank or shape[-1] not in (1, 2, DYNAMIC):
         raise VerifyException(
@@ -70,7 +80,7 @@ def positive(op: GraphOp, name: str, missing: str = "") -> int | None:
 
 
 @irdl_op_definition
-class DftOp(OneResultOp):
+class DftOp(OneResultOp, HasAxes):
     """The discrete Fourier transform along `axis`: y[k] = sum x[n] exp(-2 pi i k n / N), and with
     `inverse` x[n] = 1/N sum y[k] exp(2 pi i k n / N).
 
@@ -80,10 +90,11 @@ class DftOp(OneResultOp):
     """
 
     name = "graph.dft"
-    input = operand_def()
-    length_value = opt_operand_def()
+    input = operand_def(FLOATS)
+    length_value = opt_operand_def(INTEGERS)
     length = opt_prop_def(INT)
-    axis_value = opt_operand_def()
+    axis_value = opt_operand_def(INTEGERS)
+    result = result_def(FLOATS)
     axis = opt_prop_def(INT)
     inverse = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     onesided = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
@@ -135,11 +146,12 @@ class StftOp(OneResultOp):
     The result is [batch, frames, frequencies, 2]; `onesided` as in graph.dft."""
 
     name = "graph.stft"
-    signal = operand_def()
-    window = opt_operand_def()
-    frame_step_value = opt_operand_def()
+    signal = operand_def(FLOATS.of_rank(3))
+    window = opt_operand_def(FLOATS.of_rank(1))
+    frame_step_value = opt_operand_def(INTEGERS)
     frame_step = opt_prop_def(INT)
-    frame_length_value = opt_operand_def()
+    frame_length_value = opt_operand_def(INTEGERS)
+    result = result_def(FLOATS.of_rank(4))
     frame_length = opt_prop_def(INT)
     onesided = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     PARAMETERS: ClassVar = {"frame_step_value": "frame_step", "frame_length_value": "frame_length"}
@@ -155,8 +167,6 @@ class StftOp(OneResultOp):
         window = DYNAMIC
         if self.window is not None:
             check_same_element(self.signal, self.window)
-            if len(shape_of(self.window)) != 1:
-                raise VerifyException(f"the window is a vector, not {self.window.type}")
             (window,) = shape_of(self.window)
             check_length("window", window, DYNAMIC if length is None else length)
         if length in (None, DYNAMIC):
@@ -166,8 +176,6 @@ class StftOp(OneResultOp):
 
     def infer(self) -> Sequence[Attribute]:
         check_signal(self.signal, 3)
-        if len(shape_of(self.signal)) != 3:
-            raise VerifyException(f"the signal has rank 3, not {self.signal.type}")
         batch, total, parts = shape_of(self.signal)
         onesided = bool(self.onesided.value.data)
         if onesided and parts == 2:
@@ -204,25 +212,21 @@ class MelWeightMatrixOp(OneResultOp):
     edge frequencies."""
 
     name = "graph.mel_weight_matrix"
-    num_mel_bins = operand_def()
-    dft_length = operand_def()
-    sample_rate = operand_def()
-    lower_edge_hertz = operand_def()
-    upper_edge_hertz = operand_def()
-    to = prop_def(Attribute, default_value=f32)
+    num_mel_bins = operand_def(INTEGERS)
+    dft_length = operand_def(INTEGERS)
+    sample_rate = operand_def(INTEGERS)
+    lower_edge_hertz = operand_def(FLOATS)
+    upper_edge_hertz = operand_def(FLOATS)
+    result = result_def(ANY.of_rank(2))
+    to = prop_def(ELEMENT, default_value=f32)
     assembly_format = (
         "$num_mel_bins `,` $dft_length `,` $sample_rate `,` $lower_edge_hertz `,` "
         f"$upper_edge_hertz {TYPES}"
     )
 
     def infer(self) -> Sequence[Attribute]:
-        for name in ("num_mel_bins", "dft_length", "sample_rate"):
+        for name, _ in self.get_irdl_definition().operands:
             check_scalar(getattr(self, name), name)
-            check_indices(getattr(self, name), name)
-        for name in ("lower_edge_hertz", "upper_edge_hertz"):
-            check_scalar(getattr(self, name), name)
-            if not is_float(element_type(getattr(self, name))):
-                raise VerifyException(f"{name} is a float, not {element_type(getattr(self, name))}")
         counts = [constant_ints(v) for v in (self.dft_length, self.num_mel_bins)]
         length, mels = (DYNAMIC if c is None else c[0] for c in counts)
         return (tensor((bins(length, True), mels), self.to),)

@@ -21,11 +21,10 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.shape import of_rank
 from ge.dialects.graph.support.parameters import (
     ENDING,
-    INT,
-    INTS,
     SEGMENTED,
     TYPES,
     Elements,
+    HasAxes,
     Movement,
     OneResultOp,
     ShapeComputation,
@@ -44,6 +43,12 @@ from ge.dialects.graph.support.parameters import (
 from ge.dialects.support.boxes import Box, element_span, plus, window_span
 from ge.dialects.support.boxes import times as multiple
 from ge.dialects.support.choices import choice_def
+from ge.dialects.support.constraints import (
+    ANY,
+    INT,
+    INTEGERS,
+    INTS,
+)
 from ge.dialects.support.interfaces import (
     Permuted,
     PermuteInterface,
@@ -67,11 +72,11 @@ from ge.dialects.support.work import Work
 
 
 @irdl_op_definition
-class ConcatOp(Movement, OneResultOp, SplitInterface, PermuteInterface, ShapeComputation):
+class ConcatOp(Movement, OneResultOp, SplitInterface, PermuteInterface, ShapeComputation, HasAxes):
     """The inputs one after the other along `axis`; their other dimensions agree."""
 
     name = "graph.concat"
-    inputs = var_operand_def()
+    inputs = var_operand_def(ANY)
     axis = prop_def(INT)
     assembly_format = f"$inputs `axis` $axis {TYPES}"
 
@@ -124,16 +129,16 @@ def shifted(box: Box, axis: int, by: int) -> Box:
 
 
 @irdl_op_definition
-class SplitOp(Movement, SliceInterface, PermuteInterface):
+class SplitOp(Movement, SliceInterface, PermuteInterface, HasAxes):
     """Consecutive parts along `axis`, one a result, of the given `sizes`; without sizes all of
     ceil(dimension / number of results) but the last, which takes what is left."""
 
     name = "graph.split"
-    input = operand_def()
-    sizes_value = opt_operand_def()
+    input = operand_def(ANY)
+    sizes_value = opt_operand_def(INTEGERS.of_rank(1))
     sizes = opt_prop_def(INTS)
     axis = prop_def(INT)
-    parts = var_result_def()
+    parts = var_result_def(ANY)
     PARAMETERS: ClassVar = {"sizes_value": "sizes"}
     assembly_format = (
         f"$input `axis` $axis {parameter('sizes')} attr-dict `:` type($input) `->` type($parts)"
@@ -224,18 +229,25 @@ def known_bounds(
 
 @irdl_op_definition
 class SliceOp(
-    Movement, OneResultOp, SplitInterface, SliceInterface, PermuteInterface, ShapeComputation
+    Movement,
+    OneResultOp,
+    SplitInterface,
+    SliceInterface,
+    PermuteInterface,
+    ShapeComputation,
+    HasAxes,
 ):
     """The elements starts[i], starts[i] + steps[i], ... before ends[i] of dimension axes[i] (of
     dimension i when axes are absent; steps are 1 when absent). Negative bounds count from the
     end; bounds outside the dimension are clamped; a negative step goes backward."""
 
     name = "graph.slice"
-    input = operand_def()
-    starts_value = opt_operand_def()
-    ends_value = opt_operand_def()
-    axes_value = opt_operand_def()
-    steps_value = opt_operand_def()
+    AXES: ClassVar = ("axes",)
+    input = operand_def(ANY)
+    starts_value = opt_operand_def(INTEGERS.of_rank(1))
+    ends_value = opt_operand_def(INTEGERS.of_rank(1))
+    axes_value = opt_operand_def(INTEGERS.of_rank(1))
+    steps_value = opt_operand_def(INTEGERS.of_rank(1))
     starts = opt_prop_def(INTS)
     ends = opt_prop_def(INTS)
     axes = opt_prop_def(INTS)
@@ -355,17 +367,18 @@ PAD_MODES = ("constant", "edge", "reflect", "wrap")
 
 
 @irdl_op_definition
-class PadOp(Movement, OneResultOp, PermuteInterface, HasFolderInterface):
+class PadOp(Movement, OneResultOp, PermuteInterface, HasFolderInterface, HasAxes):
     """Elements added before and after each of `axes` (all when absent): `pads` has the numbers
     to add before each axis, then those after; negative ones take away. `mode` says what comes
     in: "constant" (the scalar `value`, 0 when absent), "edge" (the outermost element), "reflect"
     (mirrored at the outermost element) or "wrap" (from the other end)."""
 
     name = "graph.pad"
-    input = operand_def()
-    pads_value = opt_operand_def()
-    axes_value = opt_operand_def()
-    value = opt_operand_def()
+    AXES: ClassVar = ("axes",)
+    input = operand_def(ANY)
+    pads_value = opt_operand_def(INTEGERS.of_rank(1))
+    axes_value = opt_operand_def(INTEGERS.of_rank(1))
+    value = opt_operand_def(ANY)
     pads = opt_prop_def(INTS)
     axes = opt_prop_def(INTS)
     mode = choice_def("mode", PAD_MODES, "constant")

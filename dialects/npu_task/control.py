@@ -23,6 +23,7 @@ from xdsl.traits import HasParent, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import HBM, HOST, data_type, fits, is_dynamic, space_of
+from ge.dialects.support.constraints import BUFFERS
 from ge.dialects.support.index_map import IndexMap
 from ge.dialects.support.operation import GeOp
 from ge.dialects.support.types import DYNAMIC, array_ints
@@ -33,7 +34,7 @@ class YieldOp(GeOp):
     """The end of a branch or of a loop's iteration."""
 
     name = "npu_task.yield"
-    values = var_operand_def(MemRefType)
+    values = var_operand_def(BUFFERS)
     traits = lazy_traits_def(lambda: (IsTerminator(), HasParent(IfOp, CaseOp, LoopOp)))
     assembly_format = "($values^ `:` type($values))? attr-dict"
 
@@ -57,10 +58,10 @@ class IfOp(GeOp):
     """
 
     name = "npu_task.if"
-    condition = operand_def(MemRefType)
-    outs = var_operand_def(MemRefType)
+    condition = operand_def(BUFFERS)
+    outs = var_operand_def(BUFFERS)
     order = prop_def(DenseArrayBase.constr(i64))
-    results_ = var_result_def(MemRefType)
+    results_ = var_result_def(BUFFERS)
     then = region_def("single_block")
     otherwise = region_def("single_block")
     assembly_format = (
@@ -98,7 +99,8 @@ class MapIndexOp(IndexMap):
     anything is copied: see `dialects/support/index_map.py`."""
 
     name = "npu_task.map_index"
-    result = result_def(MemRefType)
+    inputs = var_operand_def(BUFFERS)
+    result = result_def(BUFFERS)
     traits = traits_def(Pure())
     assembly_format = (
         "$inputs `axes` $axes `table` $table attr-dict `:` functional-type($inputs, $result)"
@@ -131,10 +133,10 @@ class CaseOp(GeOp):
     """
 
     name = "npu_task.case"
-    index = operand_def(MemRefType)
-    outs = var_operand_def(MemRefType)
+    index = operand_def(BUFFERS)
+    outs = var_operand_def(BUFFERS)
     order = prop_def(DenseArrayBase.constr(i64))
-    results_ = var_result_def(MemRefType)
+    results_ = var_result_def(BUFFERS)
     branches = var_region_def("single_block")
     assembly_format = (
         "$index `:` type($index) (`outs` `(` $outs^ `:` type($outs) `)`)? "
@@ -186,14 +188,14 @@ class LoopOp(GeOp):
     """
 
     name = "npu_task.loop"
-    trip = opt_operand_def(MemRefType)
-    condition = opt_operand_def(MemRefType)
-    carried = var_operand_def(MemRefType)
-    inits = var_operand_def(MemRefType)
-    scans = var_operand_def(MemRefType)
+    trip = opt_operand_def(BUFFERS)
+    condition = opt_operand_def(BUFFERS)
+    carried = var_operand_def(BUFFERS)
+    inits = var_operand_def(BUFFERS)
+    scans = var_operand_def(BUFFERS)
     order = prop_def(DenseArrayBase.constr(i64))
     stacked = prop_def(DenseArrayBase.constr(i64))
-    results_ = var_result_def(MemRefType)
+    results_ = var_result_def(BUFFERS)
     body = region_def("single_block")
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (

@@ -31,12 +31,10 @@ from xdsl.dialects.builtin import (
     StringAttr,
     SymbolNameConstraint,
     SymbolRefAttr,
-    TensorType,
 )
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    BaseAttr,
     ParsePropInAttrDict,
     irdl_op_definition,
     lazy_traits_def,
@@ -74,6 +72,7 @@ from ge.dialects.npu_task.attributes import (
 )
 from ge.dialects.npu_task.effects import TouchingOp
 from ge.dialects.support.choices import choice_def
+from ge.dialects.support.constraints import BUFFERS, SHAPED, VALUES
 from ge.dialects.support.operation import (
     GeOp,
     all_ops,
@@ -90,8 +89,6 @@ from ge.dialects.support.types import Dense, byte_size
 # names of the programs of what it becomes when they are
 NO_TILES, OPEN_TILES = "no_tiles", "open_tiles"
 
-SHAPED = BaseAttr(TensorType) | BaseAttr(MemRefType)
-
 
 # ---- kernels and launches --------------------------------------------------------------------
 
@@ -101,7 +98,7 @@ class ReturnOp(GeOp):
     """The results of a kernel."""
 
     name = "npu_task.return"
-    values = var_operand_def()
+    values = var_operand_def(VALUES)
     traits = lazy_traits_def(lambda: (IsTerminator(), Pure()))
     assembly_format = "$values attr-dict `:` type($values)"
 
@@ -362,7 +359,7 @@ class SlotOp(GeOp):
     name = "npu_task.slot"
     segment = choice_def("segment", ("arena", "io", "state"))
     offset = prop_def(IntegerAttr[I64])
-    result = result_def(MemRefType)
+    result = result_def(BUFFERS)
     traits = traits_def(Pure())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$segment $offset attr-dict `:` type($result)"
@@ -388,8 +385,8 @@ class CopyOp(TouchingOp):
     of them is dynamic, its shape at run time is that of the other."""
 
     name = "npu_task.copy"
-    source = operand_def(MemRefType)
-    target = operand_def(MemRefType)
+    source = operand_def(BUFFERS)
+    target = operand_def(BUFFERS)
     stream = opt_prop_def(IntegerAttr[I64])
     TOUCHES: ClassVar = "source", "target"
     irdl_options = (ParsePropInAttrDict(),)
@@ -415,8 +412,8 @@ class BatchCopyOp(TouchingOp):
     host they are packed in one buffer, on the device in slots that follow each other."""
 
     name = "npu_task.batch_copy"
-    sources = var_operand_def(MemRefType)
-    targets = var_operand_def(MemRefType)
+    sources = var_operand_def(BUFFERS)
+    targets = var_operand_def(BUFFERS)
     stream = opt_prop_def(IntegerAttr[I64])
     TOUCHES: ClassVar = "sources", "targets"
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
@@ -463,8 +460,8 @@ class TransferOp(TouchingOp):
     time, or its lifetime is not that of its slot."""
 
     name = "npu_task.transfer"
-    source = operand_def(MemRefType)
-    result = result_def(MemRefType)
+    source = operand_def(BUFFERS)
+    result = result_def(BUFFERS)
     stream = opt_prop_def(IntegerAttr[I64])
     TOUCHES: ClassVar = ("source", "")
     irdl_options = (ParsePropInAttrDict(),)

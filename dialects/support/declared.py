@@ -7,10 +7,28 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from xdsl.irdl import OpDef
-from xdsl.irdl.declarative_assembly_format import FormatProgram
+from xdsl.irdl.declarative_assembly_format import FormatProgram, ParsingState
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, PyRDLOpDefinitionError
+
+
+class Format(FormatProgram):
+    """A format that leaves constraints of types and properties to verification, which names the
+    operand: xDSL asks them of a text for what variables of constraints stand for. Ops that have
+    variables are read by its own program."""
+
+    def resolve_constraint_variables(self, state: ParsingState, op_def: OpDef) -> None:
+        pass
+
+
+def has_variables(definition: OpDef) -> bool:
+    values = (*definition.operands, *definition.results)
+    constraints = (
+        *(d.constr for _, d in values),
+        *(d.constr for d in definition.properties.values()),
+    )
+    return any(c.variables() for c in constraints)
 
 
 class Declared:
@@ -23,10 +41,11 @@ class Declared:
     def program(self) -> FormatProgram:
         """Raises PyRDLOpDefinitionError for a format that makes no sense."""
         try:
-            return FormatProgram.from_str(self.text, self.definition)
+            program = FormatProgram.from_str(self.text, self.definition)
         except ParseError as e:
             name = self.definition.name
             raise PyRDLOpDefinitionError(f"the assembly format of {name}: {e}") from e
+        return program if has_variables(self.definition) else Format(program.stmts)
 
 
 class Methods(NamedTuple):

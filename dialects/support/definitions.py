@@ -5,21 +5,42 @@ constraints of types, properties and attributes) depends on nothing else of it t
 of models repeat them. What traits ask may depend on the ops around, so each op is asked.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, cast
 
-from xdsl.ir import Operation
-from xdsl.irdl import IRDLOperation
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    AttrConstraint,
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    OperandDef,
+    ResultDef,
+    VarIRConstruct,
+    VerificationContext,
+)
+from xdsl.irdl.operations import verify_variadic_size
 from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.support.choices import ChoiceConstraint
 
 Verify = Callable[[Any], None]
 
 KNOWN_LIMIT = 1 << 14  # ops of which it is known
 
+SEGMENTS = AttrSizedOperandSegments.attribute_name
+
 # What was asked of, by ids; with the objects, so that no other gets an id of theirs
-_known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+Known = dict[tuple[Any, ...], tuple[Any, ...]]
+_known: Known = {}
+_known_operands: Known = {}
+
+
+def remember(known: Known, key: tuple[Any, ...], parts: tuple[Any, ...]) -> None:
+    if len(known) >= KNOWN_LIMIT:
+        known.clear()
+    known[key] = parts
 
 
 def with_known_definitions(verify_more: Verify) -> Verify:
@@ -51,17 +72,63 @@ def verify_definition(op: IRDLOperation) -> None:
     key = (kind, *map(id, parts))
     if key not in _known:
         ask_definition(op)
-        if len(_known) >= KNOWN_LIMIT:
-            _known.clear()
-        _known[key] = parts
+        remember(_known, key, parts)
         return
     for trait in asking_traits(kind):
         trait.verify(op)
 
 
+def verify_operands(op: IRDLOperation) -> None:
+    """Raises VerifyException for operands of which the definition of an op takes none, in number or
+    type: all of it that can be asked of an op whose results are not known."""
+    parts = (op.properties.get(SEGMENTS), *[v.type for v in op._operands])  # pyright: ignore[reportPrivateUsage]
+    key = (type(op), *map(id, parts))
+    if key not in _known_operands:
+        _ask_values(op, VarIRConstruct.OPERAND)
+        remember(_known_operands, key, parts)
+
+
+def _ask_values(op: IRDLOperation, construct: VarIRConstruct) -> None:
+    """As xDSL does it, in one line of text."""
+    definition = op.get_irdl_definition()
+    verify_variadic_size(op, definition, construct)
+    is_operand, context = construct is VarIRConstruct.OPERAND, VerificationContext()
+    defs: Iterable[tuple[str, OperandDef | ResultDef]]
+    defs = definition.operands if is_operand else definition.results
+    for name, its in defs:
+        values = cast("SSAValue | Sequence[SSAValue] | None", getattr(op, name))
+        values = () if values is None else (values,) if isinstance(values, SSAValue) else values
+        try:
+            its.constr.verify(tuple(v.type for v in values), context)
+        except VerifyException as e:
+            kind = "operand" if is_operand else "result"
+            raise VerifyException(f"{kind} '{name}': {e}") from None
+
+
+def _ask_properties(op: IRDLOperation) -> None:
+    for name, its in op.get_irdl_definition().properties.items():
+        if name in op.properties:
+            verify_property(name, its.constr, op.properties[name])
+
+
+def verify_property(name: str, constr: AttrConstraint, value: Attribute) -> None:
+    """Raises VerifyException, which names the property."""
+    try:
+        constr.verify(value, VerificationContext())
+    except VerifyException as e:
+        named = isinstance(constr, ChoiceConstraint)
+        raise VerifyException(str(e) if named else f"property '{name}': {e}") from None
+
+
 def ask_definition(op: IRDLOperation) -> None:
     definition = op.get_irdl_definition()
-    definition.verify(op)
+    try:
+        definition.verify(op)
+    except VerifyException:
+        _ask_values(op, VarIRConstruct.OPERAND)
+        _ask_values(op, VarIRConstruct.RESULT)
+        _ask_properties(op)
+        raise
     for name in op.attributes:
         if name in definition.properties:  # it would say nothing, as the property does
             raise VerifyException(

@@ -9,6 +9,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import prop_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.constraints import ANY
 from ge.dialects.support.operation import GeOp
 from ge.dialects.support.types import array_ints, shape_of
 
@@ -18,7 +19,7 @@ class IndexMap(GeOp, ABC):
     `axes[i]`. For sizes that no row has, the number of rows (where a `graph.case` may have a branch
     for all other sizes)."""
 
-    inputs = var_operand_def()
+    inputs = var_operand_def(ANY)
     axes = prop_def(DenseArrayBase.constr(i64))
     table = prop_def(ArrayAttr)
 

@@ -19,10 +19,10 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, Region, SSAValue
-from xdsl.irdl import AttrSizedOperandSegments, VarOperandDef, VerificationContext
+from xdsl.irdl import AttrConstraint, AttrSizedOperandSegments, VarOperandDef
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.support.choices import ChoiceConstraint
+from ge.dialects.support.definitions import SEGMENTS, verify_operands, verify_property
 from ge.dialects.support.operation import GeOp, created, segments
 from ge.dialects.support.types import UNKNOWN, array_ints, constant_ints, is_refinement, set_type
 
@@ -32,7 +32,6 @@ Param = Attribute | bool | int | float | str | Sequence[int] | Sequence[float] |
 Operand = SSAValue | Operation | Sequence[SSAValue] | None
 """What `InferenceInterface.of` takes for an operand definition."""
 
-SEGMENTS = AttrSizedOperandSegments.attribute_name
 _UNKNOWN_LOC = UnknownLoc()
 
 
@@ -78,7 +77,7 @@ class Slots:
     names: Mapping[str, int]
     optional: Sequence[bool]  # whether it may be absent, or have several values
     segmented: bool  # whether an op states how many operands belong to each
-    choices: Mapping[str, ChoiceConstraint]  # the properties that are one of a few strings
+    properties: Mapping[str, AttrConstraint]
 
 
 def _values(operand: Operand) -> Sequence[SSAValue]:
@@ -99,10 +98,13 @@ class InferenceInterface(GeOp):
     @abstractmethod
     def infer(self) -> Sequence[Attribute]:
         """The result types that follow from operands and attributes, `?` where unknown.
-        Raises VerifyException when they contradict each other."""
+        Operands are as the definition says. Raises VerifyException when they contradict each
+        other."""
 
-    def check_operands(self) -> None:
-        """Raises VerifyException for operands of types that the op does not take."""
+    def inferred(self) -> Sequence[Attribute]:
+        """As `infer`, of operands of any types. Raises VerifyException."""
+        verify_operands(self)
+        return self.infer()
 
     @classmethod
     def of(
@@ -118,8 +120,8 @@ class InferenceInterface(GeOp):
         Operands come in the order of their definitions or by name; an optional one that is left
         out, or None, is absent, and a variadic one is a sequence. `results` is the count for ops
         with variadic results.
-        Raises VerifyException for operands and choices that do not fit; operands then have no use
-        by the op."""
+        Raises VerifyException for operands and properties that do not fit; operands then have no
+        use by the op."""
         groups, properties = cls._sorted(operands, params)
         flat = [v for group in groups for v in group]
         if cls.operand_slots().segmented:
@@ -129,8 +131,7 @@ class InferenceInterface(GeOp):
         if location is not None:
             op.location = location
         try:
-            op.check_operands()
-            inferred = op.infer()
+            inferred = op.inferred()
         except Exception:
             op.drop_all_references()
             raise
@@ -142,7 +143,7 @@ class InferenceInterface(GeOp):
         """The same op on other operands, of which its result types follow."""
         types = [UNKNOWN] * len(self.results)
         op = created(type(self), operands, types, dict(self.properties))
-        for value, t in zip(op.results, op.infer(), strict=True):
+        for value, t in zip(op.results, op.inferred(), strict=True):
             set_type(value, t)
         return op
 
@@ -154,11 +155,7 @@ class InferenceInterface(GeOp):
             {name: i for i, (name, _) in enumerate(definition.operands)},
             tuple(isinstance(d, VarOperandDef) for _, d in definition.operands),
             any(isinstance(o, AttrSizedOperandSegments) for o in definition.options),
-            {
-                n: d.constr
-                for n, d in definition.properties.items()
-                if isinstance(d.constr, ChoiceConstraint)
-            },
+            {name: d.constr for name, d in definition.properties.items()},
         )
 
     @classmethod
@@ -175,8 +172,8 @@ class InferenceInterface(GeOp):
                 groups[index] = _values(cast(Operand, value))
             elif (built := attribute(cast(Param, value))) is not None:
                 properties[name] = built
-                if name in slots.choices:
-                    slots.choices[name].verify(built, VerificationContext())
+                if (constr := slots.properties.get(name)) is not None:
+                    verify_property(name, constr, built)
         for name, index in names.items():
             if not groups[index] and not optional[index]:
                 raise ValueError(f"{cls.name} needs its operand '{name}'")
@@ -200,7 +197,6 @@ class InferenceInterface(GeOp):
         for operand, prop in self.PARAMETERS.items():
             if prop in self.properties and getattr(self, operand) is not None:
                 raise VerifyException(f"'{prop}' is given both as attribute and as operand")
-        self.check_operands()
         inferred = self.infer()
         if len(inferred) != len(self.results):
             raise VerifyException(f"expected {len(inferred)} results, got {len(self.results)}")

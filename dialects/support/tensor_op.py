@@ -11,8 +11,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import ConditionallySpeculatable
 
-from ge.dialects.support.access import MOVING
-from ge.dialects.support.element_types import check_computed, is_integer
+from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.in_place import InPlaceInterface
 from ge.dialects.support.inference import InferenceInterface
 from ge.dialects.support.types import element_type, is_static, shape_of
@@ -33,8 +32,6 @@ class TensorOp(InferenceInterface, InPlaceInterface):
     Of `support/interfaces.py` it has none: rows, splitting, other orders of dimensions.
     """
 
-    # whether operands may be of types that are only stored, as they may be for ops that move them
-    TAKES_STORED: ClassVar[bool] = False
     # whether an operand has indices of elements; the kernel refuses those out of range
     TAKES_INDICES: ClassVar[bool] = False
     # whether it multiplies matrices, and what follows may join its launch
@@ -47,12 +44,6 @@ class TensorOp(InferenceInterface, InPlaceInterface):
     # whether the vector unit has no instructions for it: what it runs instead would hold up the
     # cube
     VECTOR_PROGRAM: ClassVar[bool] = False
-
-    def check_operands(self) -> None:
-        if self.TAKES_STORED or self.ACCESS in MOVING:
-            return
-        for value in self.operands:
-            check_computed(getattr(value.type, "element_type", value.type))
 
     def index_operands(self) -> Sequence[SSAValue]:
         """The operands that are indices or numbers of elements, which the kernel refuses where they

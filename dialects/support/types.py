@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    IntegerAttr,
     IntegerType,
     MemRefType,
     TensorType,
@@ -262,6 +263,12 @@ def dense_memref(element: Attribute, shape: Shape) -> MemRefType[Attribute]:
 def int_array(values: tuple[int, ...]) -> DenseArrayBase[I64]:
     """As i64; equal ones are one attribute."""
     return DenseArrayBase.from_list(i64, values)
+
+
+@lru_cache(maxsize=4096)
+def int_attribute(value: int) -> IntegerAttr[I64]:
+    """As i64; equal ones are one attribute."""
+    return IntegerAttr(value, i64)
 
 
 def array_ints(array: Attribute) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
+    BaseAttr,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -29,6 +30,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
+from ge.dialects.support.constraints import BUFFERS
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.lines import LineOp, Names
 from ge.dialects.support.operation import GeOp, initialize, segments
@@ -193,7 +195,7 @@ class ViewOp(GeOp):
     """
 
     name = "tile.view"
-    source = operand_def(MemRefType | TileType)
+    source = operand_def(BUFFERS | BaseAttr(TileType))
     offsets = var_operand_def(IndexType)
     ends = var_operand_def(IndexType)
     sizes = opt_prop_def(DenseArrayBase.constr(i64))

@@ -25,6 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
+from ge.dialects.support.constraints import ANY
 from ge.dialects.support.element_types import row_of
 from ge.dialects.support.lines import LineOp, Names
 from ge.dialects.support.operation import GeOp, initialize, segments
@@ -120,7 +121,7 @@ class YieldOp(GeOp):
     """What a `tile.map` writes."""
 
     name = "tile.yield"
-    values = var_operand_def()
+    values = var_operand_def(ANY)
     traits = lazy_traits_def(lambda: (IsTerminator(), HasParent(MapOp), Pure()))
     assembly_format = "$values attr-dict `:` type($values)"
 

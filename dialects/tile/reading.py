@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, MemRefType, UnitAttr
+from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, UnitAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -18,6 +18,7 @@ from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
+from ge.dialects.support.constraints import BUFFERS
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.operation import GeOp
 from ge.dialects.support.types import DYNAMIC
@@ -37,7 +38,7 @@ class ReadOp(GeOp):
     """
 
     name = "tile.read"
-    source = operand_def(MemRefType)
+    source = operand_def(BUFFERS)
     offsets = var_operand_def(IndexType)
     least = opt_prop_def(IntegerAttr[I64], prop_name="from")
     below = prop_def(IntegerAttr[I64])

@@ -33,12 +33,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.irdl import AnyAttr, AttrConstraint
+from xdsl.irdl import AttrConstraint
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.constant import INLINE_BYTES, ConstantOp, WeightAttr
 from ge.dialects.graph.ports import DIMS, port
 from ge.dialects.support.callers import source_line
+from ge.dialects.support.constraints import ELEMENT, FLOAT
 from ge.dialects.support.diagnostics import SourceLocation, read_location
 from ge.dialects.support.element_types import element_named
 from ge.dialects.support.errors import GeError
@@ -280,10 +281,10 @@ def _array(values: Any, type: object) -> Array:
 
 def _property(constraint: AttrConstraint[Any], value: Any) -> Any:
     """A Python value for a property. The name of an element type stands for it where the property
-    may be any attribute."""
+    is one."""
     if isinstance(value, np.generic | np.ndarray):
         value = cast(Any, value).tolist()
-    if isinstance(value, str) and isinstance(constraint, AnyAttr):
+    if isinstance(value, str) and constraint in (ELEMENT, FLOAT):
         return _element(value)
     if isinstance(value, int) and constraint.get_bases() == {FloatAttr}:
         return float(value)

@@ -157,7 +157,7 @@ def inferred_type(value: SSAValue) -> Attribute | None:
     if not isinstance(op, InferenceInterface) or not isinstance(value, OpResult):
         return None
     try:
-        return op.infer()[value.index]
+        return op.inferred()[value.index]
     except UNKNOWN:
         return None
 

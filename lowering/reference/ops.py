@@ -29,6 +29,7 @@ from xdsl.irdl import (
     BaseAttr,
     EqAttrConstraint,
     IRDLOperation,
+    MessageConstraint,
     OptionalDef,
     OptOperandDef,
     OptResultDef,
@@ -177,6 +178,8 @@ def words(constraint: Any, anything: str = "tensor") -> str:
     match constraint:
         case ChoiceConstraint(choices=choices):
             return ", ".join(code(f'"{choice}"') for choice in choices)
+        case MessageConstraint(message=message):
+            return message.removeprefix("a ").removeprefix("ranked ")
         case VarConstraint(constraint=inner):
             return words(inner, anything)
         case RangeOf(constr=inner) | RangeLengthConstraint(constraint=inner):

@@ -251,7 +251,7 @@ def widen(block: Block) -> None:
                 types = [join(t, v.type, "it") for t, v in zip(types, after, strict=False)]
         for region in op.regions:
             widen(region.block)
-        for result, t in zip(op.results, op.infer(), strict=True):
+        for result, t in zip(op.results, op.inferred(), strict=True):
             if not isinstance(t, TensorType):
                 raise VerifyException("the rank is not known")
             set_type(result, t)

@@ -8,6 +8,7 @@ from random_builder import Builder, Unsuitable
 from xdsl.ir import SSAValue
 
 from ge.dialects import graph as g
+from ge.dialects.support.constraints import NUMBERS
 from ge.dialects.support.types import element_type, shape_of
 
 Motif = Callable[[Builder], None]
@@ -216,7 +217,7 @@ def movement(b: Builder) -> None:
     rank = len(shape_of(x))
     order = b.rng.sample(range(rank), rank)
     y = op(b, g.shape.TransposeOp, x, permutation=order)
-    if b.flip() and g.elementwise.NegOp.ACCEPTS(element_type(x)):
+    if b.flip() and element_type(x) in NUMBERS.elements:
         y = op(b, e.NegOp, y)
     back = [order.index(i) for i in range(rank)]
     y = op(b, g.shape.TransposeOp, y, permutation=back if b.flip(0.8) else order)

@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     StringAttr,
+    f32,
     f64,
     i64,
 )
@@ -64,12 +65,13 @@ KINDS: dict[str, Attribute] = {
     "floats": DenseArrayBase.from_list(f64, [1.0]),
     "word": StringAttr("?"),
     "words": ArrayAttr([StringAttr("?")]),
+    "element": f32,
 }
 
 
 @cache
 def kind_of(constraint: Any) -> str:
-    """Which of `KINDS` a property is; a property that takes everything is an element type."""
+    """Which of `KINDS` a property is, the first of several; "" where it is another one."""
 
     def fits(attr: Attribute) -> bool:
         try:
@@ -78,8 +80,7 @@ def kind_of(constraint: Any) -> str:
         except VerifyException:
             return False
 
-    kinds = [name for name, attr in KINDS.items() if fits(attr)]
-    return kinds[0] if 0 < len(kinds) < 5 else "element" if kinds else ""
+    return next((name for name, attr in KINDS.items() if fits(attr)), "")
 
 
 def generic(b: Builder, op: type[TensorOp]) -> TensorOp:

@@ -22,11 +22,11 @@
 // OP:         syntax:
 // OP-NEXT:      graph.softmax $input attr-dict : functional-type(operands, results)
 // OP-NEXT:    operands:
-// OP-NEXT:      input: tensor (one)
+// OP-NEXT:      input: tensor of floats (one)
 // OP-NEXT:    attributes:
 // OP-NEXT:      axis: integer (-1)
 // OP:         results:
-// OP-NEXT:      result: tensor (one)
+// OP-NEXT:      result: tensor of floats (one)
 // OP-NEXT:    traits:
 // OP-NEXT:      Canonicalized, NoMemoryEffect, SpeculatableUnlessItFails
 // OP-NEXT:    access:

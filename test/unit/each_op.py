@@ -10,12 +10,26 @@ import sys
 from pathlib import Path
 
 import pytest
+from xdsl.ir import Attribute
+from xdsl.irdl import VerificationContext
+from xdsl.utils.exceptions import VerifyException
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 from random_graphs import op_classes
 
 from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import tensor
+
+
+def takes(op: type[TensorOp], element: Attribute) -> bool:
+    """Whether the first operand of an op may be a tensor of these elements."""
+    _, definition = op.get_irdl_definition().operands[0]
+    try:
+        definition.constr.verify((tensor((), element),), VerificationContext())
+    except VerifyException:
+        return False
+    return True
 
 
 def in_check(op: type[TensorOp]) -> bool:

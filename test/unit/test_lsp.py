@@ -135,7 +135,7 @@ async def test_hover_tells_of_ops_types_and_attributes(client: LanguageClient):
     text = Text(client, "op.mlir", TWO_LAYERS)
     said = await text.hover("graph.matmul")
     assert "Matmul of the last two dimensions" in said
-    assert "| `lhs` | tensor | one |" in said
+    assert "| `lhs` | tensor of numbers that are multiplied | one |" in said
     assert "| `transpose_lhs` | true or false | `false` |" in said
     assert "$lhs `,` $rhs" in said
     said = await text.hover("64x32")

@@ -67,7 +67,7 @@ def shape_depends_on_values(op: TensorOp, instance: TensorOp) -> bool:
     if not any(is_dynamic(r.type) for r in op.results):
         return False
     try:
-        return any(is_dynamic(t) for t in instance.infer())
+        return any(is_dynamic(t) for t in instance.inferred())
     except VerifyException:
         return False
 

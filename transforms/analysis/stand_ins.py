@@ -35,7 +35,7 @@ def stand_in(op: TensorOp, number: Callable[[SSAValue, int], int]) -> TensorOp |
     made = kind.__new__(kind)
     initialize(made, map(static, operands_of(op)), types, dict(op.properties))
     try:
-        inferred = made.infer()
+        inferred = made.inferred()
     except VerifyException:
         return None
     finally:

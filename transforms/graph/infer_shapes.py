@@ -47,7 +47,7 @@ def infer_op(op: Operation) -> bool:
     if not isinstance(op, TensorOp):
         return False
     changed = False
-    for result, t in zip(op.results, op.infer(), strict=True):
+    for result, t in zip(op.results, op.inferred(), strict=True):
         new = refine(result.type, t)
         if new is not result.type and new != result.type:
             set_type(result, new)

@@ -95,8 +95,7 @@ class Refinement:
             op.operands[i] = self.narrowed(op.operands[i])
         expected = [tensor(shape_of(r), self.element) if is_f32(r) else r.type for r in op.results]
         try:
-            op.check_operands()
-            fits = all(map(is_refinement, op.infer(), expected))
+            fits = all(map(is_refinement, op.inferred(), expected))
         except VerifyException:
             fits = False
         if not fits:

@@ -84,7 +84,7 @@ def part_of(kernel: KernelOp, cut: Cut, count: int, name: str, target: Target) -
     part.location = kernel.location
     result = kernel.main.results[0]
     want = tensor(cut_shape(shape_of(result), count), element_type(result))
-    if list(part.main.infer()) != [want]:
+    if list(part.main.inferred()) != [want]:
         return None
     set_type(part.main.results[0], want)
     return part

@@ -7,7 +7,7 @@ from typing import ClassVar
 from xdsl.dialects.builtin import i1
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import operand_def
+from xdsl.irdl import operand_def, result_def
 from xdsl.traits import Commutative
 from xdsl.utils.exceptions import VerifyException
 
@@ -21,7 +21,8 @@ from ge.dialects.graph.support.parameters import (
     is_countable,
 )
 from ge.dialects.support.access import Access
-from ge.dialects.support.element_types import bitwidth, is_float, is_integer, is_unsigned
+from ge.dialects.support.constraints import BITS, FLOATS, NUMBERS, TRUTHS
+from ge.dialects.support.element_types import bitwidth, is_integer, is_unsigned
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, SplitInterface
 from ge.dialects.support.types import (
     broadcast,
@@ -35,22 +36,13 @@ from ge.dialects.support.types import (
 STEPS = 3  # of a chain of shape computations that one of arithmetic counts for: chains branch there
 
 
-def any_type(_: Attribute) -> bool:
-    return True
-
-
-def is_number(t: Attribute) -> bool:
-    return t != i1
-
-
 def is_bits(t: Attribute) -> bool:
     return t == i1 or is_integer(t)
 
 
 class Elementwise(OneResultOp, IntegerElements, SplitInterface, PermuteInterface, ABC):
-    """All operands have one element type, which `ACCEPTS` takes, and broadcast."""
+    """All operands have one element type, and broadcast."""
 
-    ACCEPTS: ClassVar[Callable[[Attribute], bool]] = staticmethod(is_number)
     ACCESS: ClassVar = Access.POINTWISE
 
     def result_element(self) -> Attribute:
@@ -59,10 +51,7 @@ class Elementwise(OneResultOp, IntegerElements, SplitInterface, PermuteInterface
     def infer(self) -> Sequence[Attribute]:
         first = element_type(self.operands[0])
         for operand in self.operands:
-            t = element_type(operand)
-            if not type(self).ACCEPTS(t):
-                raise VerifyException(f"element type {t} is not supported")
-            if t != first:
+            if (t := element_type(operand)) != first:
                 raise VerifyException(f"element types differ: {first} and {t}")
         return (tensor(broadcast(*(shape_of(o) for o in self.operands)), self.result_element()),)
 
@@ -101,7 +90,8 @@ class Unary(Elementwise, HasFolderInterface, ABC):
 
     IDEMPOTENT: ClassVar[bool] = False
     INVOLUTION: ClassVar[bool] = False
-    input = operand_def()
+    input = operand_def(NUMBERS)
+    result = result_def(NUMBERS)
     assembly_format = f"$input {TYPES}"
 
     def fold(self) -> f.Folded:
@@ -113,12 +103,28 @@ class Unary(Elementwise, HasFolderInterface, ABC):
         return (inner.input,) if self.INVOLUTION and inner.input.type == self.result.type else None
 
 
-class FloatUnary(Unary, ABC):
+class OfFloat(Unary, ABC):
+    """Functions of one float."""
+
+    input = operand_def(FLOATS)
+    result = result_def(FLOATS)
+
+
+class FloatUnary(OfFloat, ABC):
     """Functions of one float, which take several instructions."""
 
-    ACCEPTS = staticmethod(is_float)
     VECTOR_COST: ClassVar = 8
     ROUNDED_ONCE: ClassVar = 1
+
+
+class FloatTest(Unary, ABC):
+    """Whether something holds of a float."""
+
+    input = operand_def(FLOATS)
+    result = result_def(TRUTHS)
+
+    def result_element(self) -> Attribute:
+        return i1
 
 
 class Binary(Elementwise, HasFolderInterface, ABC):
@@ -130,8 +136,9 @@ class Binary(Elementwise, HasFolderInterface, ABC):
     ABSORBING: ClassVar[Callable[[Attribute], f.Number | None] | None] = None
     IDEMPOTENT: ClassVar[bool] = False
     CANCELS: ClassVar[Callable[[Attribute], bool] | None] = None
-    lhs = operand_def()
-    rhs = operand_def()
+    lhs = operand_def(NUMBERS)
+    rhs = operand_def(NUMBERS)
+    result = result_def(NUMBERS)
     assembly_format = f"$lhs `,` $rhs {TYPES}"
 
     def sides(self) -> list[tuple[SSAValue, SSAValue]]:
@@ -153,3 +160,11 @@ class Binary(Elementwise, HasFolderInterface, ABC):
             if kind.ABSORBING is not None and f.is_splat(other, kind.ABSORBING(element)):
                 return f.constants(kind.ABSORBING(element), self.result.type)
         return None
+
+
+class OfBits(Binary, ABC):
+    """Logical functions of i1, bitwise ones of integers."""
+
+    lhs = operand_def(BITS)
+    rhs = operand_def(BITS)
+    result = result_def(BITS)

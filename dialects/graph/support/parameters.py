@@ -12,9 +12,7 @@ from typing import ClassVar, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     BytesAttr,
-    DenseArrayBase,
     DenseIntOrFPElementsAttr,
-    IntegerAttr,
     IntegerType,
     TensorType,
     i1,
@@ -33,19 +31,26 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.access import Access
 from ge.dialects.support.canonical import Canonicalized
+from ge.dialects.support.constraints import ANY, INT, INTS
 from ge.dialects.support.directives import Parameter
-from ge.dialects.support.element_types import is_float, is_integer
+from ge.dialects.support.element_types import is_integer
+from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import SpeculatableUnlessItFails, TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     agree,
+    array_ints,
     byte_size,
     constant_ints,
     element_type,
+    int_array,
+    int_attribute,
+    is_ranked,
     merge_dims,
     normalize_axis,
     numel,
+    rank_of,
     shape_of,
     shape_text,
     unlike,
@@ -55,9 +60,6 @@ from ge.dialects.support.work import Work
 # ends of assembly formats; parameters state their own types
 TYPES = "attr-dict `:` functional-type(operands, results)"
 ENDING = "attr-dict `:` type($input) `->` type($result)"
-
-INTS = DenseArrayBase.constr(i64)  # of a property `[1, 2]`
-INT = IntegerAttr.constr(i64)
 
 # the `irdl_options` of an op that has several optional operands
 SEGMENTED = (AttrSizedOperandSegments(as_property=True),)
@@ -79,28 +81,17 @@ def optional(*names: str) -> str:
 
 def check_blocks(table: SSAValue, rows: int) -> None:
     """Whether a table says where as many blocks lie as rows divide into."""
-    check_indices(table, "table")
     shape = shape_of(table)
-    if len(shape) != 1 or shape[0] < 1 or (rows != DYNAMIC and rows % shape[0]):
+    if shape[0] < 1 or (rows != DYNAMIC and rows % shape[0]):
         raise VerifyException(f"{rows} rows do not divide into the blocks of {table.type}")
 
 
-def check_same_element(a: SSAValue, b: SSAValue) -> None:
-    if (s := element_type(a)) != (t := element_type(b)):
-        raise VerifyException(f"element types differ: {s} and {t}")
-
-
-def check_float(value: SSAValue, hint: str = "") -> None:
-    if not is_float(t := element_type(value)):
-        raise VerifyException(f"element type {t} is not supported{hint}")
-
-
-def check_floats(*values: SSAValue | None) -> None:
-    """All values are of one float element type."""
-    operands = [v for v in values if v is not None]
-    for value in operands:
-        check_float(value, "; it must be a float")
-        check_same_element(operands[0], value)
+def check_same_element(a: SSAValue, *others: SSAValue | None) -> None:
+    """Values that are present have elements of one type."""
+    s = element_type(a)
+    for value in others:
+        if value is not None and (t := element_type(value)) != s:
+            raise VerifyException(f"element types differ: {s} and {t}")
 
 
 def check_shape(
@@ -132,11 +123,6 @@ def check_broadcast_to(small: Shape, large: Shape, name: str) -> None:
             unlike(a, b, text())
 
 
-def check_indices(value: SSAValue, name: str) -> None:
-    if not is_integer(element_type(value)):
-        raise VerifyException(f"{name} are integers, not {element_type(value)}")
-
-
 def check_scalar(value: SSAValue, name: str) -> None:
     if any(d not in (1, DYNAMIC) for d in shape_of(value)):
         raise VerifyException(f"{name} is a scalar, not {value.type}")
@@ -146,14 +132,6 @@ def check_length(name: str, count: int, expected: int) -> None:
     if count != expected:
         text = f"{name} has {count} elements where {expected} are expected"
         merge_dims(count, expected, text)
-
-
-def vector_length(value: SSAValue, name: str) -> int:
-    """The number of elements of an operand that is a vector of integers, DYNAMIC where unknown."""
-    shape = shape_of(value)
-    if len(shape) != 1 or not is_integer(element_type(value)):
-        raise VerifyException(f"{name} is a vector of integers, not {value.type}")
-    return shape[0]
 
 
 def check_parameter(op: TensorOp, name: str, missing: str = "") -> SSAValue | None:
@@ -168,14 +146,13 @@ def check_parameter(op: TensorOp, name: str, missing: str = "") -> SSAValue | No
 def vector_parameter(op: TensorOp, name: str, missing: str = "") -> int | None:
     """The length of the operand, a vector of integers; None where it is a property."""
     value = check_parameter(op, name, missing)
-    return None if value is None else vector_length(value, name)
+    return None if value is None else shape_of(value)[0]
 
 
 def scalar_parameter(op: TensorOp, name: str, missing: str = "") -> int | None:
     """The integer of a parameter, DYNAMIC if known at run time only, None if absent."""
     if (value := check_parameter(op, name, missing)) is not None:
         check_scalar(value, name)
-        check_indices(value, name)
     ints = op.ints(name)
     return ints[0] if ints is not None else None if value is None else DYNAMIC
 
@@ -195,6 +172,42 @@ def element_axis(axis: int, rank: int, name: str = "axis") -> int:
     return normalize_axis(axis, rank, name)
 
 
+class HasAxes(TensorOp, ABC):
+    """Ops with axes among their properties. They count from the front: an axis that is negative
+    when an op is made is stored as the one that it stands for."""
+
+    AXES: ClassVar[tuple[str, ...]] = ("axis",)
+
+    def axes_rank(self) -> int:
+        """Of how many dimensions they are axes."""
+        return rank_of(operands_of(self)[0])
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        values = operands_of(self)
+        if values and is_ranked(values[0]):
+            for name in self.AXES:
+                if (stored := self.properties.get(name)) is not None:
+                    self.properties[name] = from_front(stored, self.axes_rank())
+
+    def verify_(self) -> None:
+        super().verify_()
+        for name in self.AXES:
+            if name in self.properties and min(axes := self.ints(name) or (0,)) < 0:
+                raise VerifyException(f"'{name}' counts from the front, but there is {min(axes)}")
+
+
+def from_front(stored: Attribute, rank: int) -> Attribute:
+    """Axes of so many dimensions, counted from the front; those out of range as they are."""
+    if INT.verifies(stored):
+        axis = stored.value.data
+        return int_attribute(axis + rank) if -rank <= axis < 0 else stored
+    if INTS.verifies(stored):
+        axes = array_ints(stored)
+        return int_array(tuple(a + rank if -rank <= a < 0 else a for a in axes))
+    return stored
+
+
 class GraphOp(TensorOp, ABC):
     """Ops that have no effects and no regions."""
 
@@ -206,7 +219,7 @@ class GraphOp(TensorOp, ABC):
 class OneResultOp(GraphOp, ABC):
     """Ops with one result."""
 
-    result = result_def()
+    result = result_def(ANY)
 
 
 class Movement(GraphOp, ABC):

@@ -12,9 +12,10 @@ from math import prod
 from xdsl.irdl import opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import INTS, GraphOp
+from ge.dialects.graph.support.parameters import GraphOp
 from ge.dialects.support.boxes import Span, plus, window_span
 from ge.dialects.support.choices import opt_choice_def
+from ge.dialects.support.constraints import INTS
 from ge.dialects.support.types import DYNAMIC, Shape, shape_text
 
 WINDOW = "(`strides` $strides^)? (`pads` $pads^)? (`dilations` $dilations^)?"

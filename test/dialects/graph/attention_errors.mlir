@@ -1,6 +1,6 @@
 // RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
-// CHECK: error: 'graph.attention' op element type i32 is not supported; it must be a float
+// CHECK: error: 'graph.attention' op operand 'query': expected a tensor of rank 4 of floats or i8, not tensor<2x4x5x8xi32>
 func.func @f(%q: tensor<2x4x5x8xi32>, %k: tensor<2x2x6x8xi32>, %v: tensor<2x2x6x8xi32>) {
   %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xi32>, tensor<2x2x6x8xi32>, tensor<2x2x6x8xi32> -> tensor<2x4x5x8xi32>
   func.return
@@ -16,7 +16,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x
 
 // -----
 
-// CHECK: error: 'graph.attention' op query has 4 dimensions, not [4, 5, 8]
+// CHECK: error: 'graph.attention' op operand 'query': expected a tensor of rank 4 of floats or i8, not tensor<4x5x8xf32>
 func.func @f(%q: tensor<4x5x8xf32>, %k: tensor<4x6x8xf32>, %v: tensor<4x6x8xf32>) {
   %0 = graph.attention %q, %k, %v : tensor<4x5x8xf32>, tensor<4x6x8xf32>, tensor<4x6x8xf32> -> tensor<4x5x8xf32>
   func.return
@@ -24,7 +24,7 @@ func.func @f(%q: tensor<4x5x8xf32>, %k: tensor<4x6x8xf32>, %v: tensor<4x6x8xf32>
 
 // -----
 
-// CHECK: error: 'graph.attention' op value has 4 dimensions, not [2, 6, 8]
+// CHECK: error: 'graph.attention' op operand 'value': expected a tensor of rank 4 of floats or i8, not tensor<2x6x8xf32>
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x6x8xf32>) {
   %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x6x8xf32> -> tensor<2x4x5x8xf32>
   func.return
@@ -80,7 +80,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x7x
 
 // -----
 
-// CHECK: error: 'graph.attention' op mask is i1 or a float, not i8{{$}}
+// CHECK: error: 'graph.attention' op operand 'masks': expected a ranked tensor of floats or truth values (i1), not tensor<5x6xi8>{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<5x6xi8>) {
   %0 = graph.attention %q, %k, %v mask %m : tensor<5x6xi8> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
   func.return
@@ -104,7 +104,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x
 
 // -----
 
-// CHECK: error: 'graph.attention' op key_lengths is of integers, not f32{{$}}
+// CHECK: error: 'graph.attention' op operand 'key_lengths': expected a vector of integers, not tensor<2xf32>{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<2xf32>) {
   %0 = graph.attention %q, %k, %v key_lengths %m : tensor<2xf32> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
   func.return
@@ -112,7 +112,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x
 
 // -----
 
-// CHECK: error: 'graph.attention' op key_lengths is a vector, not [2, 1]
+// CHECK: error: 'graph.attention' op operand 'key_lengths': expected a vector of integers, not tensor<2x1xi64>
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<2x1xi64>) {
   %0 = graph.attention %q, %k, %v key_lengths %m : tensor<2x1xi64> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
   func.return
@@ -136,7 +136,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x
 
 // -----
 
-// CHECK: error: 'graph.attention' op offset is of integers, not f32{{$}}
+// CHECK: error: 'graph.attention' op operand 'offset_value': expected a ranked tensor of integers, not tensor<1xf32>{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<1xf32>) {
   %0 = graph.attention %q, %k, %v offset(%m : tensor<1xf32>) : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
   func.return
@@ -152,7 +152,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.rotary_embedding' op element type i8 is not supported; it must be a float
+// CHECK: error: 'graph.rotary_embedding' op operand 'cos': expected a ranked tensor of floats, not tensor<2x4xi8>
 func.func @f(%x: tensor<2x8xf32>, %c: tensor<2x4xi8>) {
   %0 = graph.rotary_embedding %x, %c, %c : (tensor<2x8xf32>, tensor<2x4xi8>, tensor<2x4xi8>) -> tensor<2x8xf32>
   func.return
@@ -241,7 +241,7 @@ func.func @f(%q: tensor<1x2x4x8xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.attention' op weight_scale is a positive number, not 0.0{{$}}
+// CHECK: error: 'graph.attention' op property 'weight_scale': expected a finite f64 above 0, not 0.000000e+00 : f64{{$}}
 func.func @f(%q: tensor<1x2x4x8xf32>) {
   %0 = graph.attention %q, %q, %q {weight_scale = 0.0 : f64, weight_zero_point = 0 : i8} : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
   func.return

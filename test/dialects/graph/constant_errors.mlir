@@ -16,7 +16,7 @@ func.func @f() {
 
 // -----
 
-// CHECK: error: 'graph.constant' op expected a ranked tensor or memref, got f32{{$}}
+// CHECK: error: 'graph.constant' op result 'result': expected a ranked tensor of elements that ge has, not f32{{$}}
 func.func @f() {
   %0 = graph.constant #graph.weight<"w"> : f32
   func.return

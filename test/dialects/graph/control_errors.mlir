@@ -43,7 +43,7 @@ func.func @f(%c: tensor<i1>, %x: tensor<2xf32>, %y: tensor<2x2xf32>) {
   } else {
     graph.yield %y : tensor<2x2xf32>
   }
-  // CHECK: expected a ranked tensor or memref, got tensor<*xf32>
+  // CHECK: error: 'graph.shape_of' op operand 'input': expected a ranked tensor of elements that ge has, not tensor<*xf32>
   %s = graph.shape_of %z : tensor<*xf32> -> tensor<?xi64>
   return
 }
@@ -105,7 +105,7 @@ func.func @f(%n: tensor<2xi64>) {
 // -----
 
 func.func @f(%n: tensor<i64>) {
-  // CHECK: the condition must be one i1, not tensor<i64>
+  // CHECK: error: 'graph.loop' op operand 'condition': expected a ranked tensor of truth values (i1), not tensor<i64>
   graph.loop (%i, %go) while %n : tensor<i64> -> () {
     graph.yield %go : tensor<i1>
   }
@@ -188,7 +188,7 @@ func.func @f(%x: tensor<2xf32>) {
 // -----
 
 func.func @f(%i: tensor<i1>, %x: tensor<2xf32>) {
-  // CHECK: the index must be one i64, not tensor<i1>
+  // CHECK: error: 'graph.case' op operand 'index': expected a ranked tensor of i64, not tensor<i1>
   %y = graph.case %i : tensor<i1> -> (tensor<2xf32>) {
     graph.yield %x : tensor<2xf32>
   }

@@ -89,7 +89,7 @@ func.func @f(%x: tensor<1x8x12x12xf32>, %w: tensor<4x8x3xf32>) {
 // -----
 
 func.func @f(%x: tensor<1x8x12x12xf32>, %w: tensor<4x8x3x3xf32>) {
-  // expected-error@+1 {{'group' is positive, got 0}}
+  // expected-error@+1 {{property 'group': expected integer >= 1, got 0}}
   %0 = graph.conv %x, %w {group = 0 : i64} : (tensor<1x8x12x12xf32>, tensor<4x8x3x3xf32>) -> tensor<1x4x10x10xf32>
   func.return
 }
@@ -177,7 +177,7 @@ func.func @f(%x: tensor<1x4x5x1xf32>, %w: tensor<4x3x3x3xf32>) {
 // -----
 
 func.func @f(%x: tensor<1x4x5xf32>, %w: tensor<2x2x2x2xf32>, %o: tensor<1x8x4x4xf32>) {
-  // expected-error@+1 {{input and weight have two spatial dimensions, got shapes [1, 4, 5] and [2, 2, 2, 2]}}
+  // expected-error@+1 {{operand 'input': expected a tensor of rank 4 of floats, not tensor<1x4x5xf32>}}
   %0 = graph.deform_conv %x, %w, %o : tensor<1x4x5xf32>, tensor<2x2x2x2xf32>, tensor<1x8x4x4xf32> -> tensor<1x2x4x4xf32>
   func.return
 }
@@ -209,7 +209,7 @@ func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<2x2x2x2xf32>, %o: tensor<1x8x4x
 // -----
 
 func.func @f(%x: tensor<1x4x5x5xi32>, %w: tensor<2x2x2x2xi32>, %o: tensor<1x8x4x4xf32>) {
-  // expected-error@+1 {{element type i32 is not supported}}
+  // expected-error@+1 {{operand 'input': expected a tensor of rank 4 of floats, not tensor<1x4x5x5xi32>}}
   %0 = graph.deform_conv %x, %w, %o {group = 2 : i64} : tensor<1x4x5x5xi32>, tensor<2x2x2x2xi32>, tensor<1x8x4x4xf32> -> tensor<1x2x4x4xf32>
   func.return
 }
@@ -241,7 +241,7 @@ func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<2x2x2x2xf32>, %o: tensor<1x8x4x
 // -----
 
 func.func @f(%x: tensor<5x5xf32>) {
-  // expected-error@+1 {{input is [batch, channels * block size, blocks], not [5, 5]}}
+  // expected-error@+1 {{operand 'input': expected a tensor of rank 3 of numbers or truth values, not tensor<5x5xf32>}}
   %0 = graph.col2im %x image_shape [5, 5] block_shape [1, 5] : tensor<5x5xf32> -> tensor<1x1x5x5xf32>
   func.return
 }
@@ -281,7 +281,7 @@ func.func @f(%x: tensor<1x5x5xf32>) {
 // -----
 
 func.func @f(%x: tensor<1x5x5xf32>, %i: tensor<?xi64>) {
-  // expected-error@+1 {{image_shape is a vector of integers of known size, not tensor<?xi64>}}
+  // expected-error@+1 {{image_shape is a vector of known size, not tensor<?xi64>}}
   %0 = graph.col2im %x image_shape(%i : tensor<?xi64>) block_shape [1, 5] : tensor<1x5x5xf32> -> tensor<1x1x5x5xf32>
   func.return
 }

@@ -65,7 +65,7 @@ func.func @f(%x: tensor<3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.tri' op k are integers, not f32{{$}}
+// CHECK: error: 'graph.tri' op operand 'k_value': expected a ranked tensor of integers, not tensor<f32>{{$}}
 func.func @f(%x: tensor<2x3xf32>, %k: tensor<f32>) {
   %0 = graph.tri %x k(%k : tensor<f32>) {upper = true} : tensor<2x3xf32> -> tensor<2x3xf32>
   func.return

@@ -1,6 +1,6 @@
 // RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
-// CHECK: error: 'graph.non_max_suppression' op boxes are [batch, boxes, 4], not tensor<6x4xf32>
+// CHECK: error: 'graph.non_max_suppression' op operand 'boxes': expected a tensor of rank 3 of floats, not tensor<6x4xf32>
 func.func @f(%b: tensor<6x4xf32>, %s: tensor<1x2x6xf32>) {
   %0 = graph.non_max_suppression %b, %s : tensor<6x4xf32>, tensor<1x2x6xf32> -> tensor<?x3xi64>
   func.return
@@ -8,7 +8,7 @@ func.func @f(%b: tensor<6x4xf32>, %s: tensor<1x2x6xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.non_max_suppression' op scores are [batch, classes, boxes], not tensor<2x6xf32>
+// CHECK: error: 'graph.non_max_suppression' op operand 'scores': expected a tensor of rank 3 of floats, not tensor<2x6xf32>
 func.func @f(%b: tensor<1x6x4xf32>, %s: tensor<2x6xf32>) {
   %0 = graph.non_max_suppression %b, %s : tensor<1x6x4xf32>, tensor<2x6xf32> -> tensor<?x3xi64>
   func.return
@@ -32,7 +32,7 @@ func.func @f(%b: tensor<1x6x4xf32>, %s: tensor<1x2x6xf16>) {
 
 // -----
 
-// CHECK: error: 'graph.non_max_suppression' op max_output are integers, not f32{{$}}
+// CHECK: error: 'graph.non_max_suppression' op operand 'max_output': expected a ranked tensor of integers, not tensor<f32>{{$}}
 func.func @f(%b: tensor<1x6x4xf32>, %s: tensor<1x2x6xf32>, %n: tensor<f32>) {
   %0 = graph.non_max_suppression %b, %s max_output(%n : tensor<f32>) : tensor<1x6x4xf32>, tensor<1x2x6xf32> -> tensor<?x3xi64>
   func.return

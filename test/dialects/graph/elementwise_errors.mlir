@@ -24,7 +24,7 @@ func.func @f(%x: tensor<2x1xf32>, %y: tensor<3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.exp' op element type i32 is not supported
+// CHECK: error: 'graph.exp' op operand 'input': expected a ranked tensor of floats, not tensor<3xi32>
 func.func @f(%x: tensor<3xi32>) {
   %0 = graph.exp %x : (tensor<3xi32>) -> tensor<3xi32>
   func.return
@@ -32,7 +32,7 @@ func.func @f(%x: tensor<3xi32>) {
 
 // -----
 
-// CHECK: error: 'graph.neg' op element type i1 is not supported
+// CHECK: error: 'graph.neg' op operand 'input': expected a ranked tensor of numbers, not tensor<3xi1>
 func.func @f(%x: tensor<3xi1>) {
   %0 = graph.neg %x : (tensor<3xi1>) -> tensor<3xi1>
   func.return
@@ -40,7 +40,7 @@ func.func @f(%x: tensor<3xi1>) {
 
 // -----
 
-// CHECK: error: 'graph.not' op element type f32 is not supported
+// CHECK: error: 'graph.not' op operand 'input': expected a ranked tensor of integers or truth values, not tensor<3xf32>
 func.func @f(%x: tensor<3xf32>) {
   %0 = graph.not %x : (tensor<3xf32>) -> tensor<3xf32>
   func.return
@@ -64,7 +64,7 @@ func.func @f(%x: tensor<3xui8>) {
 
 // -----
 
-// CHECK: error: 'graph.pow' op element type i1 is not supported
+// CHECK: error: 'graph.pow' op operand 'rhs': expected a ranked tensor of numbers, not tensor<3xi1>
 func.func @f(%x: tensor<3xi1>, %y: tensor<3xi32>) {
   %0 = graph.pow %y, %x : (tensor<3xi32>, tensor<3xi1>) -> tensor<3xi32>
   func.return
@@ -80,7 +80,7 @@ func.func @f(%x: tensor<3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.compare' op result 0 has type tensor<3xf32>, but tensor<3xi1> follows from the operands
+// CHECK: error: 'graph.compare' op result 'result': expected a ranked tensor of truth values (i1), not tensor<3xf32>
 func.func @f(%x: tensor<3xf32>) {
   %0 = graph.compare "eq" %x, %x : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
   func.return
@@ -88,7 +88,7 @@ func.func @f(%x: tensor<3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.select' op condition is i1, not i8{{$}}
+// CHECK: error: 'graph.select' op operand 'condition': expected a ranked tensor of truth values (i1), not tensor<3xi8>{{$}}
 func.func @f(%c: tensor<3xi8>, %x: tensor<3xf32>) {
   %0 = graph.select %c, %x, %x : (tensor<3xi8>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
   func.return
@@ -136,7 +136,7 @@ func.func @f(%x: tensor<3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.is_nan' op element type i32 is not supported
+// CHECK: error: 'graph.is_nan' op operand 'input': expected a ranked tensor of floats, not tensor<3xi32>
 func.func @f(%x: tensor<3xi32>) {
   %0 = graph.is_nan %x : (tensor<3xi32>) -> tensor<3xi1>
   func.return
@@ -144,7 +144,7 @@ func.func @f(%x: tensor<3xi32>) {
 
 // -----
 
-// CHECK: error: 'graph.abs' op expected a tensor or memref, got i32{{$}}
+// CHECK: error: 'graph.abs' op operand 'input': expected a ranked tensor of numbers, not i32{{$}}
 func.func @f(%x: i32) {
   %0 = graph.abs %x : (i32) -> tensor<3xi32>
   func.return

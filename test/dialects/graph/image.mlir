@@ -8,7 +8,7 @@ func.func @resize(%x: tensor<1x3x8x8xf32>, %r: tensor<8xf32>, %s: tensor<4xf32>,
   %0 = graph.resize %x scales [1.000000e+00, 1.000000e+00, 2.000000e+00, 2.000000e+00] : tensor<1x3x8x8xf32> -> tensor<1x3x16x16xf32>
   // CHECK-NEXT: %1 = graph.resize %x sizes [16, 5] {axes = array<i64: 2, 3>, mode = "linear", coordinates = "align_corners"} : tensor<1x3x8x8xf32> -> tensor<1x3x16x5xf32>
   %1 = graph.resize %x sizes [16, 5] {axes = array<i64: 2, 3>, mode = "linear", coordinates = "align_corners"} : tensor<1x3x8x8xf32> -> tensor<1x3x16x5xf32>
-  // CHECK-NEXT: %2 = graph.resize %x sizes [16, 12] {axes = array<i64: -2, -1>, mode = "cubic", keep_aspect_ratio_policy = "not_larger"} : tensor<1x3x8x8xf32> -> tensor<1x3x12x12xf32>
+  // CHECK-NEXT: %2 = graph.resize %x sizes [16, 12] {axes = array<i64: 2, 3>, mode = "cubic", keep_aspect_ratio_policy = "not_larger"} : tensor<1x3x8x8xf32> -> tensor<1x3x12x12xf32>
   %2 = graph.resize %x sizes [16, 12] {axes = array<i64: -2, -1>, mode = "cubic", keep_aspect_ratio_policy = "not_larger"} : tensor<1x3x8x8xf32> -> tensor<1x3x12x12xf32>
   // CHECK-NEXT: %3 = graph.resize %x scales(%s : tensor<4xf32>) {mode = "linear", antialias = true} : tensor<1x3x8x8xf32> -> tensor<?x?x?x?xf32>
   %3 = graph.resize %x scales(%s : tensor<4xf32>) {mode = "linear", antialias = true} : tensor<1x3x8x8xf32> -> tensor<?x?x?x?xf32>

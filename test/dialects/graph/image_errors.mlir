@@ -73,7 +73,7 @@ func.func @f(%x: tensor<1x3x8x8xi1>) {
 // -----
 
 func.func @f(%x: tensor<1x3x8x8xf32>, %r: tensor<4xf32>) {
-  // expected-error@+1 {{roi is a vector of 8 floats, not tensor<4xf32>}}
+  // expected-error@+1 {{roi has shape [4], expected [8]}}
   %0 = graph.resize %x roi %r : tensor<4xf32> scales [1.0, 1.0, 2.0, 2.0] : tensor<1x3x8x8xf32> -> tensor<1x3x16x16xf32>
   func.return
 }
@@ -81,7 +81,7 @@ func.func @f(%x: tensor<1x3x8x8xf32>, %r: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<1x3x8x8xf32>, %s: tensor<3xf32>) {
-  // expected-error@+1 {{scales is a vector of 4 floats, not tensor<3xf32>}}
+  // expected-error@+1 {{scales has shape [3], expected [4]}}
   %0 = graph.resize %x scales(%s : tensor<3xf32>) : tensor<1x3x8x8xf32> -> tensor<1x3x16x16xf32>
   func.return
 }
@@ -89,7 +89,7 @@ func.func @f(%x: tensor<1x3x8x8xf32>, %s: tensor<3xf32>) {
 // -----
 
 func.func @f(%x: tensor<1x3x8x8xf32>, %s: tensor<4xf32>) {
-  // expected-error@+1 {{sizes are a vector of 4 integers, not tensor<4xf32>}}
+  // expected-error@+1 {{operand 'sizes_value': expected a vector of integers, not tensor<4xf32>}}
   %0 = graph.resize %x sizes(%s : tensor<4xf32>) : tensor<1x3x8x8xf32> -> tensor<1x3x16x16xf32>
   func.return
 }
@@ -105,7 +105,7 @@ func.func @f(%x: tensor<1x3x8x8xf32>) {
 // -----
 
 func.func @f(%x: tensor<1x3x8x8xf32>) {
-  // expected-error@+1 {{axes [2, -2] name an axis twice}}
+  // expected-error@+1 {{axes [2, 2] name an axis twice}}
   %0 = graph.resize %x sizes [16, 16] {axes = array<i64: 2, -2>} : tensor<1x3x8x8xf32> -> tensor<1x3x16x16xf32>
   func.return
 }
@@ -177,7 +177,7 @@ func.func @f(%x: tensor<1x3x8x8xf32>, %g: tensor<1x4x5x3xf32>) {
 // -----
 
 func.func @f(%x: tensor<1x3x8x8xf32>, %g: tensor<1x4x5x2xi32>) {
-  // expected-error@+1 {{the grid is of floats, not i32}}
+  // expected-error@+1 {{operand 'grid': expected a ranked tensor of floats, not tensor<1x4x5x2xi32>}}
   %0 = graph.grid_sample %x, %g : (tensor<1x3x8x8xf32>, tensor<1x4x5x2xi32>) -> tensor<1x3x4x5xf32>
   func.return
 }
@@ -193,7 +193,7 @@ func.func @f(%x: tensor<1x3x8x8xf32>, %g: tensor<2x4x5x2xf32>) {
 // -----
 
 func.func @f(%t: tensor<2x3x3xf32>) {
-  // expected-error@+1 {{theta is [batch, 2, 3] or [batch, 3, 4] of floats, not tensor<2x3x3xf32>}}
+  // expected-error@+1 {{theta is [batch, 2, 3] or [batch, 3, 4], not tensor<2x3x3xf32>}}
   %0 = graph.affine_grid %t size [2, 3, 5, 6] : tensor<2x3x3xf32> -> tensor<2x5x6x2xf32>
   func.return
 }

@@ -6,7 +6,7 @@
 func.func @gather(%x: tensor<5x?x7xf32>, %i: tensor<2x3xi64>, %s: tensor<i32>, %v: tensor<4x2xi64>) {
   // CHECK-NEXT: %rows = graph.gather %x, %i : (tensor<5x?x7xf32>, tensor<2x3xi64>) -> tensor<2x3x?x7xf32>
   %rows = graph.gather %x, %i : (tensor<5x?x7xf32>, tensor<2x3xi64>) -> tensor<2x3x?x7xf32>
-  // CHECK-NEXT: %last = graph.gather %x, %i axis -1 : (tensor<5x?x7xf32>, tensor<2x3xi64>) -> tensor<5x?x2x3xf32>
+  // CHECK-NEXT: %last = graph.gather %x, %i axis 2 : (tensor<5x?x7xf32>, tensor<2x3xi64>) -> tensor<5x?x2x3xf32>
   %last = graph.gather %x, %i axis -1 : (tensor<5x?x7xf32>, tensor<2x3xi64>) -> tensor<5x?x2x3xf32>
   // CHECK-NEXT: %one = graph.gather %x, %s axis 1 : (tensor<5x?x7xf32>, tensor<i32>) -> tensor<5x7xf32>
   %one = graph.gather %x, %s axis 1 : (tensor<5x?x7xf32>, tensor<i32>) -> tensor<5x7xf32>
@@ -48,7 +48,7 @@ func.func @scatter(%x: tensor<3x4xf32>, %i: tensor<2x2xi64>, %u: tensor<2x2xf32>
 
 // CHECK-LABEL: func.func @tensor_scatter(
 func.func @tensor_scatter(%x: tensor<2x4x8x16xf16>, %u: tensor<2x4x1x16xf16>, %i: tensor<2xi64>) {
-  // CHECK-NEXT: %front = graph.tensor_scatter %x, %u : (tensor<2x4x8x16xf16>, tensor<2x4x1x16xf16>) -> tensor<2x4x8x16xf16>
+  // CHECK-NEXT: %front = graph.tensor_scatter %x, %u axis 2 : (tensor<2x4x8x16xf16>, tensor<2x4x1x16xf16>) -> tensor<2x4x8x16xf16>
   %front = graph.tensor_scatter %x, %u : (tensor<2x4x8x16xf16>, tensor<2x4x1x16xf16>) -> tensor<2x4x8x16xf16>
   // CHECK-NEXT: %ring = graph.tensor_scatter %x, %u at %i axis 2 mode "circular" : (tensor<2x4x8x16xf16>, tensor<2x4x1x16xf16>, tensor<2xi64>) -> tensor<2x4x8x16xf16>
   %ring = graph.tensor_scatter %x, %u at %i axis 2 mode "circular" : (tensor<2x4x8x16xf16>, tensor<2x4x1x16xf16>, tensor<2xi64>) -> tensor<2x4x8x16xf16>
@@ -72,22 +72,22 @@ func.func @conditions(%x: tensor<3x4xf32>, %c: tensor<3xi1>) {
 
 // CHECK-LABEL: func.func @one_hot(
 func.func @one_hot(%i: tensor<2x?xi64>, %v: tensor<2xf16>, %d: tensor<i64>) {
-  // CHECK-NEXT: %last = graph.one_hot %i, %v depth 5 : tensor<2x?xi64>, tensor<2xf16> -> tensor<2x?x5xf16>
+  // CHECK-NEXT: %last = graph.one_hot %i, %v depth 5 axis 2 : tensor<2x?xi64>, tensor<2xf16> -> tensor<2x?x5xf16>
   %last = graph.one_hot %i, %v depth 5 : tensor<2x?xi64>, tensor<2xf16> -> tensor<2x?x5xf16>
   // CHECK-NEXT: %first = graph.one_hot %i, %v depth 5 axis 0 : tensor<2x?xi64>, tensor<2xf16> -> tensor<5x2x?xf16>
   %first = graph.one_hot %i, %v depth 5 axis 0 : tensor<2x?xi64>, tensor<2xf16> -> tensor<5x2x?xf16>
-  // CHECK-NEXT: %given = graph.one_hot %i, %v depth(%d : tensor<i64>) : tensor<2x?xi64>, tensor<2xf16> -> tensor<2x?x?xf16>
+  // CHECK-NEXT: %given = graph.one_hot %i, %v depth(%d : tensor<i64>) axis 2 : tensor<2x?xi64>, tensor<2xf16> -> tensor<2x?x?xf16>
   %given = graph.one_hot %i, %v depth(%d : tensor<i64>) : tensor<2x?xi64>, tensor<2xf16> -> tensor<2x?x?xf16>
   func.return
 }
 
 // CHECK-LABEL: func.func @top_k(
 func.func @top_k(%x: tensor<3x?xf32>, %k: tensor<1xi64>) {
-  // CHECK-NEXT: %v, %i = graph.top_k %x k 2 : tensor<3x?xf32> -> tensor<3x2xf32>, tensor<3x2xi64>
+  // CHECK-NEXT: %v, %i = graph.top_k %x k 2 axis 1 : tensor<3x?xf32> -> tensor<3x2xf32>, tensor<3x2xi64>
   %v, %i = graph.top_k %x k 2 : tensor<3x?xf32> -> tensor<3x2xf32>, tensor<3x2xi64>
   // CHECK-NEXT: %s, %j = graph.top_k %x k 3 axis 0 {largest = false} : tensor<3x?xf32> -> tensor<3x?xf32>, tensor<3x?xi64>
   %s, %j = graph.top_k %x k 3 axis 0 {largest = false} : tensor<3x?xf32> -> tensor<3x?xf32>, tensor<3x?xi64>
-  // CHECK-NEXT: %w, %l = graph.top_k %x k(%k : tensor<1xi64>) : tensor<3x?xf32> -> tensor<3x?xf32>, tensor<3x?xi64>
+  // CHECK-NEXT: %w, %l = graph.top_k %x k(%k : tensor<1xi64>) axis 1 : tensor<3x?xf32> -> tensor<3x?xf32>, tensor<3x?xi64>
   %w, %l = graph.top_k %x k(%k : tensor<1xi64>) : tensor<3x?xf32> -> tensor<3x?xf32>, tensor<3x?xi64>
   func.return
 }

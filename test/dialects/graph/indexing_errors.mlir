@@ -16,7 +16,7 @@ func.func @f(%x: tensor<f32>, %i: tensor<2x2xi64>) {
 
 // -----
 
-// CHECK: error: 'graph.gather' op indices are integers, not f32{{$}}
+// CHECK: error: 'graph.gather' op operand 'indices': expected a ranked tensor of integers, not tensor<2x3xf32>{{$}}
 func.func @f(%x: tensor<2x3xf32>) {
   %0 = graph.gather %x, %x : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3x3xf32>
   func.return
@@ -144,7 +144,7 @@ func.func @f(%x: tensor<2x3xf32>, %i: tensor<3xi64>) {
 
 // -----
 
-// CHECK: error: 'graph.compress' op condition is a vector of i1, not tensor<2xi64>
+// CHECK: error: 'graph.compress' op operand 'condition': expected a vector of truth values (i1), not tensor<2xi64>
 func.func @f(%x: tensor<2x3xf32>, %c: tensor<2xi64>) {
   %0 = graph.compress %x, %c axis 0 : (tensor<2x3xf32>, tensor<2xi64>) -> tensor<?x3xf32>
   func.return
@@ -168,7 +168,7 @@ func.func @f(%x: tensor<2x3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.one_hot' op values are two elements, off and on, not tensor<2x3xf32>
+// CHECK: error: 'graph.one_hot' op operand 'values': expected a vector of elements that ge has, not tensor<2x3xf32>
 func.func @f(%x: tensor<2x3xf32>, %i: tensor<2x2xi64>) {
   %0 = graph.one_hot %i, %x depth 3 : tensor<2x2xi64>, tensor<2x3xf32> -> tensor<2x2x3xf32>
   func.return

@@ -41,7 +41,7 @@ func.func @f(%a: tensor<8x16xf32>, %b: tensor<16x4xf16>) {
 // -----
 
 func.func @f(%a: tensor<8x16xi1>, %b: tensor<16x4xi1>) {
-  // expected-error@+1 {{element type i1 is not supported}}
+  // expected-error@+1 {{operand 'lhs': expected a ranked tensor of numbers that are multiplied, not tensor<8x16xi1>}}
   %0 = graph.matmul %a, %b : (tensor<8x16xi1>, tensor<16x4xi1>) -> tensor<8x4xi1>
   func.return
 }
@@ -153,7 +153,7 @@ func.func @f(%a: tensor<3xf32>) {
 // -----
 
 func.func @f(%a: tensor<3x3xi32>) {
-  // expected-error@+1 {{element type i32 is not supported}}
+  // expected-error@+1 {{operand 'input': expected a ranked tensor of floats, not tensor<3x3xi32>}}
   %0 = graph.det %a : (tensor<3x3xi32>) -> tensor<i32>
   func.return
 }
@@ -169,7 +169,7 @@ func.func @f(%a: tensor<5x2x3xf32>, %b: tensor<4x2x6xf32>, %c: tensor<5xi64>) {
 // -----
 
 func.func @f(%a: tensor<5x2x3xf32>, %b: tensor<3x6xf32>, %c: tensor<5xi64>) {
-  // expected-error@+1 {{lhs has two dimensions or more and rhs three, got [5, 2, 3] and [3, 6]}}
+  // expected-error@+1 {{operand 'rhs': expected a tensor of rank 3 of floats, not tensor<3x6xf32>}}
   %0 = graph.grouped_matmul %a, %b groups %c : (tensor<5x2x3xf32>, tensor<3x6xf32>, tensor<5xi64>) -> tensor<5x2x6xf32>
   func.return
 }
@@ -177,7 +177,7 @@ func.func @f(%a: tensor<5x2x3xf32>, %b: tensor<3x6xf32>, %c: tensor<5xi64>) {
 // -----
 
 func.func @f(%a: tensor<5x2x3xf32>, %b: tensor<4x3x6xf32>, %c: tensor<5xf32>) {
-  // expected-error@+1 {{groups are integers, not f32}}
+  // expected-error@+1 {{operand 'groups': expected a ranked tensor of integers, not tensor<5xf32>}}
   %0 = graph.grouped_matmul %a, %b groups %c : (tensor<5x2x3xf32>, tensor<4x3x6xf32>, tensor<5xf32>) -> tensor<5x2x6xf32>
   func.return
 }

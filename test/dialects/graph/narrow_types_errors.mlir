@@ -1,6 +1,6 @@
 // RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
-// CHECK: error: 'graph.mul' op f8E4M3FN is only stored: cast it to compute with it
+// CHECK: error: 'graph.mul' op operand 'lhs': expected a ranked tensor of numbers, not tensor<4xf8E4M3FN>; f8E4M3FN is only stored: cast it to compute with it
 func.func @f(%x: tensor<4xf8E4M3FN>) {
   %0 = graph.mul %x, %x : (tensor<4xf8E4M3FN>, tensor<4xf8E4M3FN>) -> tensor<4xf8E4M3FN>
   func.return
@@ -8,7 +8,7 @@ func.func @f(%x: tensor<4xf8E4M3FN>) {
 
 // -----
 
-// CHECK: error: 'graph.matmul' op i4 is only stored
+// CHECK: error: 'graph.matmul' op operand 'lhs': expected a ranked tensor of numbers that are multiplied, not tensor<4x4xi4>; i4 is only stored: cast it to compute with it
 func.func @f(%x: tensor<4x4xi4>) {
   %0 = graph.matmul %x, %x : (tensor<4x4xi4>, tensor<4x4xi4>) -> tensor<4x4xi4>
   func.return
@@ -56,7 +56,7 @@ func.func @f(%x: tensor<4xf32>, %s: tensor<f32>) {
 
 // -----
 
-// CHECK: error: 'graph.dequantize' op f8E8M0FNU is only stored: cast it to compute with it
+// CHECK: error: 'graph.dequantize' op operand 'scale': expected a ranked tensor of floats, not tensor<f8E8M0FNU>; f8E8M0FNU is only stored: cast it to compute with it
 func.func @f(%x: tensor<4xf4E2M1FN>, %s: tensor<f8E8M0FNU>) {
   %0 = graph.dequantize %x, %s : (tensor<4xf4E2M1FN>, tensor<f8E8M0FNU>) -> tensor<4xf8E8M0FNU>
   func.return

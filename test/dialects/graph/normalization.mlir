@@ -4,7 +4,7 @@
 
 // CHECK-LABEL: func.func @softmax(
 func.func @softmax(%x: tensor<2x3x?xf16>) {
-  // CHECK-NEXT: %softmax = graph.softmax %x : (tensor<2x3x?xf16>) -> tensor<2x3x?xf16>
+  // CHECK-NEXT: %softmax = graph.softmax %x {axis = 2 : i64} : (tensor<2x3x?xf16>) -> tensor<2x3x?xf16>
   %softmax = graph.softmax %x : (tensor<2x3x?xf16>) -> tensor<2x3x?xf16>
   // CHECK-NEXT: %axis = graph.softmax %x {axis = 1 : i64} : (tensor<2x3x?xf16>) -> tensor<2x3x?xf16>
   %axis = graph.softmax %x {axis = 1 : i64} : (tensor<2x3x?xf16>) -> tensor<2x3x?xf16>
@@ -12,18 +12,18 @@ func.func @softmax(%x: tensor<2x3x?xf16>) {
   %flat = graph.softmax %x {axis = 1 : i64, flatten = true} : (tensor<2x3x?xf16>) -> tensor<2x3x?xf16>
   // CHECK-NEXT: %log = graph.log_softmax %x {axis = 0 : i64} : (tensor<2x3x?xf16>) -> tensor<2x3x?xf16>
   %log = graph.log_softmax %x {axis = 0 : i64} : (tensor<2x3x?xf16>) -> tensor<2x3x?xf16>
-  // CHECK-NEXT: %hard = graph.hardmax %x : (tensor<2x3x?xf16>) -> tensor<2x3x?xf16>
+  // CHECK-NEXT: %hard = graph.hardmax %x {axis = 2 : i64} : (tensor<2x3x?xf16>) -> tensor<2x3x?xf16>
   %hard = graph.hardmax %x : (tensor<2x3x?xf16>) -> tensor<2x3x?xf16>
   func.return
 }
 
 // CHECK-LABEL: func.func @trailing(
 func.func @trailing(%x: tensor<?x4x8xf32>, %s: tensor<8xf32>, %s2: tensor<4x8xf32>) {
-  // CHECK-NEXT: %layer = graph.layer_norm %x, %s, %s : (tensor<?x4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<?x4x8xf32>
+  // CHECK-NEXT: %layer = graph.layer_norm %x, %s, %s {axis = 2 : i64} : (tensor<?x4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<?x4x8xf32>
   %layer = graph.layer_norm %x, %s, %s : (tensor<?x4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<?x4x8xf32>
   // CHECK-NEXT: %scaled = graph.layer_norm %x, %s2 {axis = 1 : i64, epsilon = 1.000000e-12 : f64} : (tensor<?x4x8xf32>, tensor<4x8xf32>) -> tensor<?x4x8xf32>
   %scaled = graph.layer_norm %x, %s2 {axis = 1 : i64, epsilon = 1.000000e-12 : f64} : (tensor<?x4x8xf32>, tensor<4x8xf32>) -> tensor<?x4x8xf32>
-  // CHECK-NEXT: %rms = graph.rms_norm %x, %s {epsilon = 1.000000e-06 : f64} : (tensor<?x4x8xf32>, tensor<8xf32>) -> tensor<?x4x8xf32>
+  // CHECK-NEXT: %rms = graph.rms_norm %x, %s {epsilon = 1.000000e-06 : f64, axis = 2 : i64} : (tensor<?x4x8xf32>, tensor<8xf32>) -> tensor<?x4x8xf32>
   %rms = graph.rms_norm %x, %s {epsilon = 1.000000e-06 : f64} : (tensor<?x4x8xf32>, tensor<8xf32>) -> tensor<?x4x8xf32>
   func.return
 }

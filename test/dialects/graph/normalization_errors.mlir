@@ -1,6 +1,6 @@
 // RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
-// CHECK: error: 'graph.softmax' op element type i32 is not supported; it must be a float
+// CHECK: error: 'graph.softmax' op operand 'input': expected a ranked tensor of floats, not tensor<4xi32>
 func.func @f(%x: tensor<4xi32>) {
   %0 = graph.softmax %x : (tensor<4xi32>) -> tensor<4xi32>
   func.return
@@ -24,7 +24,7 @@ func.func @f(%x: tensor<f32>) {
 
 // -----
 
-// CHECK: error: 'graph.layer_norm' op element type i8 is not supported; it must be a float
+// CHECK: error: 'graph.layer_norm' op operand 'scale': expected a ranked tensor of floats, not tensor<2xi8>
 func.func @f(%x: tensor<4x2xf32>, %s: tensor<2xi8>) {
   %0 = graph.layer_norm %x, %s : (tensor<4x2xf32>, tensor<2xi8>) -> tensor<4x2xf32>
   func.return
@@ -72,7 +72,7 @@ func.func @f(%x: tensor<4xf32>, %s: tensor<4xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.group_norm' op element type i8 is not supported; it must be a float
+// CHECK: error: 'graph.group_norm' op operand 'input': expected a ranked tensor of floats, not tensor<1x4xi8>
 func.func @f(%x: tensor<1x4xi8>, %s: tensor<4xf32>) {
   %0 = graph.group_norm %x, %s, %s {groups = 2 : i64} : (tensor<1x4xi8>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4xi8>
   func.return
@@ -88,7 +88,7 @@ func.func @f(%x: tensor<1x4xf32>, %s: tensor<4xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.group_norm' op ? channels do not make 0 equal groups
+// CHECK: error: 'graph.group_norm' op property 'groups': expected integer >= 1, got 0
 func.func @f(%x: tensor<1x?xf32>, %s: tensor<?xf32>) {
   %0 = graph.group_norm %x, %s, %s {groups = 0 : i64} : (tensor<1x?xf32>, tensor<?xf32>, tensor<?xf32>) -> tensor<1x?xf32>
   func.return
@@ -96,7 +96,7 @@ func.func @f(%x: tensor<1x?xf32>, %s: tensor<?xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.group_norm' op bias is a vector, not [4, 1]
+// CHECK: error: 'graph.group_norm' op operand 'bias': expected a vector of floats, not tensor<4x1xf32>
 func.func @f(%x: tensor<1x4xf32>, %s: tensor<4xf32>, %b: tensor<4x1xf32>) {
   %0 = graph.group_norm %x, %s, %b {groups = 2 : i64} : (tensor<1x4xf32>, tensor<4xf32>, tensor<4x1xf32>) -> tensor<1x4xf32>
   func.return
@@ -112,7 +112,7 @@ func.func @f(%x: tensor<1x4x5xf32>, %s: tensor<4xf32>, %v: tensor<5xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.batch_norm' op mean is a float, not i32{{$}}
+// CHECK: error: 'graph.batch_norm' op operand 'mean': expected a vector of floats, not tensor<4xi32>{{$}}
 func.func @f(%x: tensor<1x4x5xf32>, %s: tensor<4xf32>, %m: tensor<4xi32>) {
   %0 = graph.batch_norm %x, %s, %s, %m, %s : (tensor<1x4x5xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xi32>, tensor<4xf32>) -> tensor<1x4x5xf32>
   func.return

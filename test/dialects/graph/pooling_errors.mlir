@@ -17,7 +17,7 @@ func.func @f(%x: tensor<1x4x9x9xi32>) {
 // -----
 
 func.func @f(%x: tensor<1x4x9x9xi1>) {
-  // expected-error@+1 {{element type i1 is not supported by kind "max"}}
+  // expected-error@+1 {{operand 'input': expected a ranked tensor of numbers, not tensor<1x4x9x9xi1>}}
   %0 = graph.pool "max" %x kernel [3, 3] : (tensor<1x4x9x9xi1>) -> tensor<1x4x7x7xi1>
   func.return
 }
@@ -25,7 +25,7 @@ func.func @f(%x: tensor<1x4x9x9xi1>) {
 // -----
 
 func.func @f(%x: tensor<1x4x9x9xf32>) {
-  // expected-error@+1 {{'p' is positive, got 0}}
+  // expected-error@+1 {{property 'p': expected integer >= 1, got 0}}
   %0 = graph.pool "lp" %x kernel [3, 3] {p = 0 : i64} : (tensor<1x4x9x9xf32>) -> tensor<1x4x7x7xf32>
   func.return
 }
@@ -73,7 +73,7 @@ func.func @f(%x: tensor<1x4x9x9xf32>) {
 // -----
 
 func.func @f(%x: tensor<1x4x9xi1>) {
-  // expected-error@+1 {{element type i1 is not supported}}
+  // expected-error@+1 {{operand 'input': expected a ranked tensor of numbers, not tensor<1x4x9xi1>}}
   %0, %1 = graph.max_pool_indices %x kernel [3] : (tensor<1x4x9xi1>) -> (tensor<1x4x7xi1>, tensor<1x4x7xi64>)
   func.return
 }
@@ -81,7 +81,7 @@ func.func @f(%x: tensor<1x4x9xi1>) {
 // -----
 
 func.func @f(%x: tensor<1x4x9xf32>) {
-  // expected-error@+1 {{result 1 has type tensor<1x4x7xi32>, but tensor<1x4x7xi64> follows from the operands}}
+  // expected-error@+1 {{result 'indices': expected a ranked tensor of i64, not tensor<1x4x7xi32>}}
   %0, %1 = graph.max_pool_indices %x kernel [3] : (tensor<1x4x9xf32>) -> (tensor<1x4x7xf32>, tensor<1x4x7xi32>)
   func.return
 }
@@ -89,7 +89,7 @@ func.func @f(%x: tensor<1x4x9xf32>) {
 // -----
 
 func.func @f(%x: tensor<1x1x2x2xf32>, %i: tensor<1x1x2x2xi32>) {
-  // expected-error@+1 {{indices are i64, not i32}}
+  // expected-error@+1 {{operand 'indices': expected a ranked tensor of i64, not tensor<1x1x2x2xi32>}}
   %0 = graph.max_unpool %x, %i kernel [2, 2] strides [2, 2] : tensor<1x1x2x2xf32>, tensor<1x1x2x2xi32> -> tensor<1x1x4x4xf32>
   func.return
 }
@@ -121,7 +121,7 @@ func.func @f(%x: tensor<1x1x2x2xf32>, %i: tensor<1x1x2x2xi64>) {
 // -----
 
 func.func @f(%x: tensor<1x4x9x9xf32>) {
-  // expected-error@+1 {{'size' is positive, got 0}}
+  // expected-error@+1 {{property 'size': expected integer >= 1, got 0}}
   %0 = graph.lrn %x {size = 0 : i64} : (tensor<1x4x9x9xf32>) -> tensor<1x4x9x9xf32>
   func.return
 }
@@ -129,7 +129,7 @@ func.func @f(%x: tensor<1x4x9x9xf32>) {
 // -----
 
 func.func @f(%x: tensor<1x4x9xi32>) {
-  // expected-error@+1 {{element type i32 is not supported}}
+  // expected-error@+1 {{operand 'input': expected a ranked tensor of floats, not tensor<1x4x9xi32>}}
   %0 = graph.lrn %x {size = 3 : i64} : (tensor<1x4x9xi32>) -> tensor<1x4x9xi32>
   func.return
 }
@@ -161,7 +161,7 @@ func.func @f(%x: tensor<1x4x9x9xf32>, %r: tensor<3x4xf32>, %b: tensor<3xi64>) {
 // -----
 
 func.func @f(%x: tensor<1x4x9x9xf32>, %r: tensor<3x4xf32>, %b: tensor<3x1xi64>) {
-  // expected-error@+1 {{batch_indices are a vector of integers, not tensor<3x1xi64>}}
+  // expected-error@+1 {{operand 'batch_indices': expected a vector of integers, not tensor<3x1xi64>}}
   %0 = graph.roi_align %x, %r, %b {output_size = array<i64: 2, 2>} : (tensor<1x4x9x9xf32>, tensor<3x4xf32>, tensor<3x1xi64>) -> tensor<3x4x2x2xf32>
   func.return
 }
@@ -169,7 +169,7 @@ func.func @f(%x: tensor<1x4x9x9xf32>, %r: tensor<3x4xf32>, %b: tensor<3x1xi64>) 
 // -----
 
 func.func @f(%x: tensor<4x9x9xf32>, %r: tensor<3x4xf32>, %b: tensor<3xi64>) {
-  // expected-error@+1 {{input is [batch, channels, height, width] of floats, not tensor<4x9x9xf32>}}
+  // expected-error@+1 {{operand 'input': expected a tensor of rank 4 of floats, not tensor<4x9x9xf32>}}
   %0 = graph.roi_align %x, %r, %b {output_size = array<i64: 2, 2>} : (tensor<4x9x9xf32>, tensor<3x4xf32>, tensor<3xi64>) -> tensor<3x4x2x2xf32>
   func.return
 }

@@ -10,7 +10,7 @@ func.func @quantize(%x: tensor<2x?x8xf32>, %i: tensor<2x3x8xi32>, %s: tensor<f32
   %zero = graph.quantize %x, %s, %z to i8 : (tensor<2x?x8xf32>, tensor<f32>, tensor<i8>) -> tensor<2x?x8xi8>
   // CHECK-NEXT: %axis = graph.quantize %i, %s3, %z3 to ui16 {axis = 1 : i64} : (tensor<2x3x8xi32>, tensor<3xf32>, tensor<3xui16>) -> tensor<2x3x8xui16>
   %axis = graph.quantize %i, %s3, %z3 to ui16 {axis = 1 : i64} : (tensor<2x3x8xi32>, tensor<3xf32>, tensor<3xui16>) -> tensor<2x3x8xui16>
-  // CHECK-NEXT: %refined = graph.quantize %x, %s3 to i16 {axis = -2 : i64} : (tensor<2x?x8xf32>, tensor<3xf32>) -> tensor<2x3x8xi16>
+  // CHECK-NEXT: %refined = graph.quantize %x, %s3 to i16 {axis = 1 : i64} : (tensor<2x?x8xf32>, tensor<3xf32>) -> tensor<2x3x8xi16>
   %refined = graph.quantize %x, %s3 to i16 {axis = -2 : i64} : (tensor<2x?x8xf32>, tensor<3xf32>) -> tensor<2x3x8xi16>
   // CHECK-NEXT: %blocked = graph.quantize %x, %sb, %zb to i8 {axis = 2 : i64, block_size = 4 : i64} : (tensor<2x?x8xf32>, tensor<2x?x2xf32>, tensor<2x?x2xi8>) -> tensor<2x?x8xi8>
   %blocked = graph.quantize %x, %sb, %zb to i8 {axis = 2 : i64, block_size = 4 : i64} : (tensor<2x?x8xf32>, tensor<2x?x2xf32>, tensor<2x?x2xi8>) -> tensor<2x?x8xi8>

@@ -1,6 +1,6 @@
 // RUN: ge-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
-// CHECK: error: 'graph.quantize' op element type i64 is not supported; quantize a float or i32{{$}}
+// CHECK: error: 'graph.quantize' op operand 'input': expected a ranked tensor of floats or i32, not tensor<4xi64>{{$}}
 func.func @f(%x: tensor<4xi64>, %s: tensor<f32>) {
   %0 = graph.quantize %x, %s to i8 : (tensor<4xi64>, tensor<f32>) -> tensor<4xi8>
   func.return
@@ -8,7 +8,7 @@ func.func @f(%x: tensor<4xi64>, %s: tensor<f32>) {
 
 // -----
 
-// CHECK: error: 'graph.quantize' op a quantized element type is one of i2, i4, i8, i16, ui2, ui4, ui8, ui16, i32, f8E4M3FN, f8E5M2, f8E4M3FNUZ, f8E5M2FNUZ, f4E2M1FN, not f16{{$}}
+// CHECK: error: 'graph.quantize' op result 'result': expected a ranked tensor of quantized elements, not tensor<4xf16>{{$}}
 func.func @f(%x: tensor<4xf32>, %s: tensor<f32>) {
   %0 = graph.quantize %x, %s to f16 : (tensor<4xf32>, tensor<f32>) -> tensor<4xf16>
   func.return
@@ -16,7 +16,7 @@ func.func @f(%x: tensor<4xf32>, %s: tensor<f32>) {
 
 // -----
 
-// CHECK: error: 'graph.dequantize' op a quantized element type is one of i2, i4, i8, i16, ui2, ui4, ui8, ui16, i32, f8E4M3FN, f8E5M2, f8E4M3FNUZ, f8E5M2FNUZ, f4E2M1FN, not ui64{{$}}
+// CHECK: error: 'graph.dequantize' op operand 'input': expected a ranked tensor of quantized elements or i64, not tensor<4xui64>{{$}}
 func.func @f(%x: tensor<4xui64>, %s: tensor<f32>) {
   %0 = graph.dequantize %x, %s : (tensor<4xui64>, tensor<f32>) -> tensor<4xf32>
   func.return
@@ -25,14 +25,14 @@ func.func @f(%x: tensor<4xui64>, %s: tensor<f32>) {
 // -----
 
 // CHECK: error: 'graph.dequantize' op sums of i64 have no zero point
-func.func @f(%x: tensor<4xi64>, %s: tensor<f32>, %z: tensor<i64>) {
-  %0 = graph.dequantize %x, %s, %z : (tensor<4xi64>, tensor<f32>, tensor<i64>) -> tensor<4xf32>
+func.func @f(%x: tensor<4xi64>, %s: tensor<f32>, %z: tensor<i32>) {
+  %0 = graph.dequantize %x, %s, %z : (tensor<4xi64>, tensor<f32>, tensor<i32>) -> tensor<4xf32>
   func.return
 }
 
 // -----
 
-// CHECK: error: 'graph.quantize' op scale is a float, not i32{{$}}
+// CHECK: error: 'graph.quantize' op operand 'scale': expected a ranked tensor of floats, not tensor<i32>{{$}}
 func.func @f(%x: tensor<4xf32>, %s: tensor<i32>) {
   %0 = graph.quantize %x, %s to i8 : (tensor<4xf32>, tensor<i32>) -> tensor<4xi8>
   func.return
@@ -128,7 +128,7 @@ func.func @f(%x: tensor<4xi8>, %s: tensor<f16>) {
 
 // -----
 
-// CHECK: error: 'graph.dynamic_quantize' op element type i8 is not supported; quantize a float
+// CHECK: error: 'graph.dynamic_quantize' op operand 'input': expected a ranked tensor of floats, not tensor<4xi8>
 func.func @f(%x: tensor<4xi8>) {
   %0, %1, %2 = graph.dynamic_quantize %x : (tensor<4xi8>) -> (tensor<4xui8>, tensor<i8>, tensor<ui8>)
   func.return
@@ -168,7 +168,7 @@ func.func @f(%x: tensor<4xi32>, %s: tensor<3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.requantize' op a quantized element type is one of
+// CHECK: error: 'graph.requantize' op operand 'input': expected a ranked tensor of quantized integers, not tensor<4xf32>
 func.func @f(%x: tensor<4xf32>, %s: tensor<f32>) {
   %0 = graph.requantize %x, %s to i8 : tensor<4xf32>, tensor<f32> -> tensor<4xi8>
   func.return
@@ -176,7 +176,7 @@ func.func @f(%x: tensor<4xf32>, %s: tensor<f32>) {
 
 // -----
 
-// CHECK: error: 'graph.lookup' op element type i16 is not supported; a lookup takes i8 or ui8{{$}}
+// CHECK: error: 'graph.lookup' op operand 'input': expected a ranked tensor of integers of 8 bits, not tensor<4xi16>{{$}}
 func.func @f(%x: tensor<4xi16>, %t: tensor<256xi8>) {
   %0 = graph.lookup %x, %t : (tensor<4xi16>, tensor<256xi8>) -> tensor<4xi8>
   func.return

@@ -8,7 +8,7 @@ func.func @f(%seed: tensor<2xi64>) {
 
 // -----
 
-// CHECK: error: 'graph.random_normal' op random numbers are floats, not i32{{$}}
+// CHECK: error: 'graph.random_normal' op property 'element': expected a float type, not i32{{$}}
 func.func @f(%seed: tensor<2xi64>) {
   %0 = graph.random_normal i32, %seed shape [2] -> tensor<2xi32>
   func.return
@@ -48,7 +48,7 @@ func.func @f(%seed: tensor<2xi64>) {
 
 // -----
 
-// CHECK: error: 'graph.derive_seed' op rounds are integers, not f32{{$}}
+// CHECK: error: 'graph.derive_seed' op operand 'index': expected a ranked tensor of integers, not tensor<f32>{{$}}
 func.func @f(%seed: tensor<2xi64>, %i: tensor<f32>) {
   %0 = graph.derive_seed %seed, %i : (tensor<2xi64>, tensor<f32>) -> tensor<2xi64>
   func.return

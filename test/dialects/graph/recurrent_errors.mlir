@@ -8,7 +8,7 @@ func.func @f(%x: tensor<5x3x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>
 
 // -----
 
-// CHECK: error: 'graph.rnn' op activation is one of relu, tanh, sigmoid, affine, leaky_relu, thresholded_relu, scaled_tanh, hard_sigmoid, elu, softsign, softplus, not "gelu"
+// CHECK: error: 'graph.rnn' op property 'activations': activation is one of relu, tanh, sigmoid, affine, leaky_relu, thresholded_relu, scaled_tanh, hard_sigmoid, elu, softsign, softplus, not "gelu"
 func.func @f(%x: tensor<5x3x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>) {
   %0, %1 = graph.rnn %x, %w, %r {activations = ["gelu"]} : tensor<5x3x4xf32>, tensor<1x6x4xf32>, tensor<1x6x6xf32> -> tensor<5x1x3x6xf32>, tensor<1x3x6xf32>
   func.return
@@ -40,7 +40,7 @@ func.func @f(%x: tensor<5x3x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>
 
 // -----
 
-// CHECK: error: 'graph.rnn' op element type i32 is not supported; it must be a float
+// CHECK: error: 'graph.rnn' op operand 'input': expected a tensor of rank 3 of floats, not tensor<5x3x4xi32>
 func.func @f(%x: tensor<5x3x4xi32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>) {
   %0, %1 = graph.rnn %x, %w, %r : tensor<5x3x4xi32>, tensor<1x6x4xf32>, tensor<1x6x6xf32> -> tensor<5x1x3x6xf32>, tensor<1x3x6xf32>
   func.return
@@ -56,7 +56,7 @@ func.func @f(%x: tensor<5x3x4xf32>, %w: tensor<1x6x4xf16>, %r: tensor<1x6x6xf32>
 
 // -----
 
-// CHECK: error: 'graph.rnn' op input has 3 dimensions, not [3, 4]
+// CHECK: error: 'graph.rnn' op operand 'input': expected a tensor of rank 3 of floats, not tensor<3x4xf32>
 func.func @f(%x: tensor<3x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>) {
   %0, %1 = graph.rnn %x, %w, %r : tensor<3x4xf32>, tensor<1x6x4xf32>, tensor<1x6x6xf32> -> tensor<5x1x3x6xf32>, tensor<1x3x6xf32>
   func.return
@@ -64,7 +64,7 @@ func.func @f(%x: tensor<3x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>) 
 
 // -----
 
-// CHECK: error: 'graph.rnn' op recurrence has 3 dimensions, not [6, 6]
+// CHECK: error: 'graph.rnn' op operand 'recurrence': expected a tensor of rank 3 of floats, not tensor<6x6xf32>
 func.func @f(%x: tensor<5x3x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<6x6xf32>) {
   %0, %1 = graph.rnn %x, %w, %r : tensor<5x3x4xf32>, tensor<1x6x4xf32>, tensor<6x6xf32> -> tensor<5x1x3x6xf32>, tensor<1x3x6xf32>
   func.return
@@ -96,7 +96,7 @@ func.func @f(%x: tensor<5x3x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>
 
 // -----
 
-// CHECK: error: 'graph.rnn' op lengths are integers, not f32{{$}}
+// CHECK: error: 'graph.rnn' op operand 'lengths': expected a vector of integers, not tensor<3xf32>{{$}}
 func.func @f(%x: tensor<5x3x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>, %m: tensor<3xf32>) {
   %0, %1 = graph.rnn %x, %w, %r lengths %m : tensor<3xf32> : tensor<5x3x4xf32>, tensor<1x6x4xf32>, tensor<1x6x6xf32> -> tensor<5x1x3x6xf32>, tensor<1x3x6xf32>
   func.return

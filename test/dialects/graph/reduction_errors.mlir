@@ -16,7 +16,7 @@ func.func @f(%x: tensor<2x3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.reduce' op axes [1, -1] name an axis twice
+// CHECK: error: 'graph.reduce' op axes [1, 1] name an axis twice
 func.func @f(%x: tensor<2x3xf32>) {
   %0 = graph.reduce "sum" %x axes [1, -1] : tensor<2x3xf32> -> tensor<2x1xf32>
   func.return
@@ -48,7 +48,7 @@ func.func @f(%x: tensor<2xi1>) {
 
 // -----
 
-// CHECK: error: 'graph.reduce' op axes is a vector of integers, not tensor<1xf32>
+// CHECK: error: 'graph.reduce' op operand 'axes_value': expected a vector of integers, not tensor<1xf32>
 func.func @f(%x: tensor<2x3xf32>, %a: tensor<1xf32>) {
   %0 = graph.reduce "sum" %x axes(%a : tensor<1xf32>) : tensor<2x3xf32> -> tensor<?x?xf32>
   func.return
@@ -104,7 +104,7 @@ func.func @f(%x: tensor<2x0xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.arg_reduce' op result 0 has type tensor<1x3xi32>, but tensor<1x3xi64> follows from the operands
+// CHECK: error: 'graph.arg_reduce' op result 'result': expected a ranked tensor of i64, not tensor<1x3xi32>
 func.func @f(%x: tensor<2x3xf32>) {
   %0 = graph.arg_reduce "max" %x : (tensor<2x3xf32>) -> tensor<1x3xi32>
   func.return

@@ -31,7 +31,7 @@ func.func @reshape(%x: tensor<2x3x4xf32>, %d: tensor<?x3x4xf32>, %s: tensor<2xi6
 func.func @squeeze(%x: tensor<1x3x1xf16>, %d: tensor<?x3x1xf16>, %a: tensor<2xi64>) {
   // CHECK-NEXT: %all = graph.squeeze %x : tensor<1x3x1xf16> -> tensor<3xf16>
   %all = graph.squeeze %x : tensor<1x3x1xf16> -> tensor<3xf16>
-  // CHECK-NEXT: %last = graph.squeeze %x axes [-1] : tensor<1x3x1xf16> -> tensor<1x3xf16>
+  // CHECK-NEXT: %last = graph.squeeze %x axes [2] : tensor<1x3x1xf16> -> tensor<1x3xf16>
   %last = graph.squeeze %x axes [-1] : tensor<1x3x1xf16> -> tensor<1x3xf16>
   // CHECK-NEXT: %dynamic = graph.squeeze %d axes [0, 2] : tensor<?x3x1xf16> -> tensor<3xf16>
   %dynamic = graph.squeeze %d axes [0, 2] : tensor<?x3x1xf16> -> tensor<3xf16>

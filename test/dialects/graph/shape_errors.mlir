@@ -72,7 +72,7 @@ func.func @f(%x: tensor<0x3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.reshape' op shape is a vector of integers, not tensor<2x1xi64>
+// CHECK: error: 'graph.reshape' op operand 'shape_value': expected a vector of integers, not tensor<2x1xi64>
 func.func @f(%x: tensor<2x3xf32>, %s: tensor<2x1xi64>) {
   %0 = graph.reshape %x shape(%s : tensor<2x1xi64>) : tensor<2x3xf32> -> tensor<?x?xf32>
   func.return
@@ -104,7 +104,7 @@ func.func @f(%x: tensor<2x3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.squeeze' op axes [0, -2] name an axis twice
+// CHECK: error: 'graph.squeeze' op axes [0, 0] name an axis twice
 func.func @f(%x: tensor<1x3xf32>) {
   %0 = graph.squeeze %x axes [0, -2] : tensor<1x3xf32> -> tensor<3xf32>
   func.return
@@ -152,7 +152,7 @@ func.func @f(%x: tensor<1x6x2x2xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.depth_to_space' op input is batch x channel x height x width, not tensor<2x3xf32>
+// CHECK: error: 'graph.depth_to_space' op operand 'input': expected a tensor of rank 4 of elements that ge has, not tensor<2x3xf32>
 func.func @f(%x: tensor<2x3xf32>) {
   %0 = graph.depth_to_space %x block 2 : tensor<2x3xf32> -> tensor<2x3xf32>
   func.return
@@ -176,7 +176,7 @@ func.func @f(%x: tensor<1x1x2x3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.space_to_depth' op block is at least 1, not 0{{$}}
+// CHECK: error: 'graph.space_to_depth' op property 'block': expected integer >= 1, got 0{{$}}
 func.func @f(%x: tensor<1x1x2x2xf32>) {
   %0 = graph.space_to_depth %x block 0 : tensor<1x1x2x2xf32> -> tensor<1x4x1x1xf32>
   func.return

@@ -4,7 +4,7 @@
 func.func @dft(%x: tensor<2x10x1xf32>, %y: tensor<2x6x2xf32>, %n: tensor<i64>) {
   // CHECK-NEXT: %full = graph.dft %x axis 1 : tensor<2x10x1xf32> -> tensor<2x10x2xf32>
   %full = graph.dft %x axis 1 : tensor<2x10x1xf32> -> tensor<2x10x2xf32>
-  // CHECK-NEXT: %lower = graph.dft %x axis -2 {onesided = true} : tensor<2x10x1xf32> -> tensor<2x6x2xf32>
+  // CHECK-NEXT: %lower = graph.dft %x axis 1 {onesided = true} : tensor<2x10x1xf32> -> tensor<2x6x2xf32>
   %lower = graph.dft %x axis -2 {onesided = true} : tensor<2x10x1xf32> -> tensor<2x6x2xf32>
   // CHECK-NEXT: %padded = graph.dft %x length 16 axis 1 {onesided = true} : tensor<2x10x1xf32> -> tensor<2x9x2xf32>
   %padded = graph.dft %x length 16 axis 1 {onesided = true} : tensor<2x10x1xf32> -> tensor<2x9x2xf32>

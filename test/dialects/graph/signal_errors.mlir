@@ -8,7 +8,7 @@ func.func @f(%x: tensor<2x10x3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.dft' op element type i32 is not supported
+// CHECK: error: 'graph.dft' op operand 'input': expected a ranked tensor of floats, not tensor<2x10x1xi32>
 func.func @f(%x: tensor<2x10x1xi32>) {
   %0 = graph.dft %x axis 1 : tensor<2x10x1xi32> -> tensor<2x10x2xi32>
   func.return
@@ -80,7 +80,7 @@ func.func @f(%x: tensor<1x128x1xf32>, %w: tensor<8xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.stft' op the window is a vector, not tensor<8x1xf32>
+// CHECK: error: 'graph.stft' op operand 'window': expected a vector of floats, not tensor<8x1xf32>
 func.func @f(%x: tensor<1x128x1xf32>, %w: tensor<8x1xf32>) {
   %0 = graph.stft %x window(%w : tensor<8x1xf32>) frame_step 8 : tensor<1x128x1xf32> -> tensor<1x15x9x2xf32>
   func.return
@@ -88,7 +88,7 @@ func.func @f(%x: tensor<1x128x1xf32>, %w: tensor<8x1xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.stft' op a signal has rank 3 or more and ends in 1 or 2, not tensor<128x1xf32>
+// CHECK: error: 'graph.stft' op operand 'signal': expected a tensor of rank 3 of floats, not tensor<128x1xf32>
 func.func @f(%x: tensor<128x1xf32>) {
   %0 = graph.stft %x frame_step 8 : tensor<128x1xf32> -> tensor<1x15x9x2xf32>
   func.return
@@ -104,7 +104,7 @@ func.func @f(%x: tensor<1x128x1xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.mel_weight_matrix' op sample_rate are integers, not f32{{$}}
+// CHECK: error: 'graph.mel_weight_matrix' op operand 'sample_rate': expected a ranked tensor of integers, not tensor<f32>{{$}}
 func.func @f(%i: tensor<i64>, %f: tensor<f32>) {
   %0 = graph.mel_weight_matrix %i, %i, %f, %f, %f : (tensor<i64>, tensor<i64>, tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<?x?xf32>
   func.return
@@ -112,7 +112,7 @@ func.func @f(%i: tensor<i64>, %f: tensor<f32>) {
 
 // -----
 
-// CHECK: error: 'graph.mel_weight_matrix' op lower_edge_hertz is a float, not i64{{$}}
+// CHECK: error: 'graph.mel_weight_matrix' op operand 'lower_edge_hertz': expected a ranked tensor of floats, not tensor<i64>{{$}}
 func.func @f(%i: tensor<i64>, %f: tensor<f32>) {
   %0 = graph.mel_weight_matrix %i, %i, %i, %i, %f : (tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>, tensor<f32>) -> tensor<?x?xf32>
   func.return

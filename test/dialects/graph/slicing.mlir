@@ -8,7 +8,7 @@ func.func @concat(%x: tensor<2x3xf32>, %y: tensor<2x1xf32>, %d: tensor<?x4xf32>)
   %two = graph.concat %x, %y axis 1 : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>
   // CHECK-NEXT: %one = graph.concat %x axis 0 : (tensor<2x3xf32>) -> tensor<2x3xf32>
   %one = graph.concat %x axis 0 : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  // CHECK-NEXT: %known = graph.concat %x, %d axis -1 : (tensor<2x3xf32>, tensor<?x4xf32>) -> tensor<2x7xf32>
+  // CHECK-NEXT: %known = graph.concat %x, %d axis 1 : (tensor<2x3xf32>, tensor<?x4xf32>) -> tensor<2x7xf32>
   %known = graph.concat %x, %d axis -1 : (tensor<2x3xf32>, tensor<?x4xf32>) -> tensor<2x7xf32>
   // CHECK-NEXT: %unknown = graph.concat %d, %d axis 0 : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
   %unknown = graph.concat %d, %d axis 0 : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
@@ -19,7 +19,7 @@ func.func @concat(%x: tensor<2x3xf32>, %y: tensor<2x1xf32>, %d: tensor<?x4xf32>)
 func.func @split(%x: tensor<2x7xf32>, %d: tensor<?x7xf32>, %s: tensor<2xi64>) {
   // CHECK-NEXT: %a, %b = graph.split %x axis 1 sizes [2, 5] : tensor<2x7xf32> -> tensor<2x2xf32>, tensor<2x5xf32>
   %a, %b = graph.split %x axis 1 sizes [2, 5] : tensor<2x7xf32> -> tensor<2x2xf32>, tensor<2x5xf32>
-  // CHECK-NEXT: %c, %e, %f = graph.split %x axis -1 : tensor<2x7xf32> -> tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x1xf32>
+  // CHECK-NEXT: %c, %e, %f = graph.split %x axis 1 : tensor<2x7xf32> -> tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x1xf32>
   %c, %e, %f = graph.split %x axis -1 : tensor<2x7xf32> -> tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x1xf32>
   // CHECK-NEXT: %g, %h = graph.split %d axis 0 : tensor<?x7xf32> -> tensor<?x7xf32>, tensor<?x7xf32>
   %g, %h = graph.split %d axis 0 : tensor<?x7xf32> -> tensor<?x7xf32>, tensor<?x7xf32>
@@ -32,7 +32,7 @@ func.func @split(%x: tensor<2x7xf32>, %d: tensor<?x7xf32>, %s: tensor<2xi64>) {
 func.func @slice(%x: tensor<5x?x7xf32>, %s: tensor<1xi64>, %a: tensor<2xi64>) {
   // CHECK-NEXT: %front = graph.slice %x starts [1, 0] ends [3, 9223372036854775807] : tensor<5x?x7xf32> -> tensor<2x?x7xf32>
   %front = graph.slice %x starts [1, 0] ends [3, 9223372036854775807] : tensor<5x?x7xf32> -> tensor<2x?x7xf32>
-  // CHECK-NEXT: %from_end = graph.slice %x starts [-3] ends [-1] axes [-1] : tensor<5x?x7xf32> -> tensor<5x?x2xf32>
+  // CHECK-NEXT: %from_end = graph.slice %x starts [-3] ends [-1] axes [2] : tensor<5x?x7xf32> -> tensor<5x?x2xf32>
   %from_end = graph.slice %x starts [-3] ends [-1] axes [-1] : tensor<5x?x7xf32> -> tensor<5x?x2xf32>
   // CHECK-NEXT: %clamped = graph.slice %x starts [-9] ends [99] axes [0] : tensor<5x?x7xf32> -> tensor<5x?x7xf32>
   %clamped = graph.slice %x starts [-9] ends [99] axes [0] : tensor<5x?x7xf32> -> tensor<5x?x7xf32>
@@ -57,7 +57,7 @@ func.func @pad(%x: tensor<2x?xf32>, %v: tensor<f32>, %p: tensor<4xi64>, %a: tens
   %zeros = graph.pad %x pads [0, 1, 3, 0] : tensor<2x?xf32> -> tensor<5x?xf32>
   // CHECK-NEXT: %value = graph.pad %x pads [1, 1] axes [0] value(%v : tensor<f32>) : tensor<2x?xf32> -> tensor<4x?xf32>
   %value = graph.pad %x pads [1, 1] axes [0] value(%v : tensor<f32>) : tensor<2x?xf32> -> tensor<4x?xf32>
-  // CHECK-NEXT: %crop = graph.pad %x pads [-1, 0] axes [-2] : tensor<2x?xf32> -> tensor<1x?xf32>
+  // CHECK-NEXT: %crop = graph.pad %x pads [-1, 0] axes [0] : tensor<2x?xf32> -> tensor<1x?xf32>
   %crop = graph.pad %x pads [-1, 0] axes [-2] : tensor<2x?xf32> -> tensor<1x?xf32>
   // CHECK-NEXT: %edge = graph.pad %x pads [0, 2] axes [0] mode "edge" : tensor<2x?xf32> -> tensor<4x?xf32>
   %edge = graph.pad %x pads [0, 2] axes [0] mode "edge" : tensor<2x?xf32> -> tensor<4x?xf32>

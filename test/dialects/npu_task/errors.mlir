@@ -139,7 +139,7 @@ func.func @main(%n: memref<i64, "hbm">, %x: memref<4xf32, "hbm">) {
 // -----
 
 func.func @main(%x: tensor<4xf32>) {
-  // expected-error@+1 {{tensor<4xf32> should be of base attribute memref}}
+  // expected-error@+1 {{operand 'source': expected a memref of elements that ge has, not tensor<4xf32>}}
   npu_task.copy %x to %x : tensor<4xf32> to tensor<4xf32>
   func.return
 }

@@ -415,7 +415,7 @@ tile.kernel @k() cores 1 {
 tile.kernel @k() cores 1 {
   tile.vector {
     %s = tile.alloc : !tile.tile<16x64xf32, ub>
-    // expected-error@+1 {{operand 'source' at position 0 does not verify: !tile.tile<16x64xf32, ub> should be of base attribute tile.box}}
+    // expected-error@+1 {{operand 'source': !tile.tile<16x64xf32, ub> should be of base attribute tile.box}}
     tile.load %s to %s
   }
 }

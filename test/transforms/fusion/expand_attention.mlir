@@ -11,7 +11,7 @@ func.func @channels(%q: tensor<1x3x32x3136xf32>, %k: tensor<1x3x32x3136xf32>, %v
 // CHECK-NEXT:    %[[C:.*]] = graph.constant dense<5.000000e-01>
 // CHECK-NEXT:    %[[SCALED:.*]] = graph.mul %[[S]], %[[C]] :
 // CHECK-NEXT:    %[[M:.*]] = graph.add %[[SCALED]], %m :
-// CHECK-NEXT:    %[[P:.*]] = graph.softmax %[[M]] :
+// CHECK-NEXT:    %[[P:.*]] = graph.softmax %[[M]] {axis = 3 : i64} :
 // CHECK-NEXT:    %[[Y:.*]] = graph.matmul %[[P]], %v :
 // CHECK-NEXT:    func.return %[[Y]] :
 

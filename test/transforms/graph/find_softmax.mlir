@@ -84,4 +84,4 @@ func.func @composes(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x8x4xf32>) -> tensor<
 // CHECK-LABEL: func.func @composes(
 // CHECK-NEXT:    %s = graph.matmul
 // CHECK-NEXT:    %0 = graph.softmax %s {axis = 3 : i64}
-// CHECK-NEXT:    graph.softmax %0 :
+// CHECK-NEXT:    graph.softmax %0 {axis = 3 : i64} :

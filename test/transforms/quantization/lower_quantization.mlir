@@ -330,7 +330,7 @@ func.func @scales_of_columns(%i: tensor<3x2xi64>) -> (tensor<3x2x4xf32>, tensor<
 // CHECK:         %0 = graph.gather %w, %i :
 // CHECK-NEXT:    %1 = graph.dequantize %0, %s {axis = 2 : i64}
 // CHECK-NEXT:    %2 = graph.dequantize %w, %r {
-// CHECK-NEXT:    %3 = graph.gather %2, %i axis
+// CHECK-NEXT:    %3 = graph.gather %2, %i :
 
 // -----
 

@@ -288,7 +288,7 @@ class HalveTables(Search):
         if inner is None:
             return None
         new = op.clone({op.operands[0]: inner})
-        for result, t in zip(new.results, new.infer(), strict=True):
+        for result, t in zip(new.results, new.inferred(), strict=True):
             set_type(result, t)
         rewriter.insert(new, InsertPoint.before(op))
         return new.results[0]

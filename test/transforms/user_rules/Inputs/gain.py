@@ -8,7 +8,8 @@ from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from ge.dialects.graph.support.parameters import TYPES, OneResultOp, check_floats
+from ge.dialects.graph.support.parameters import TYPES, OneResultOp
+from ge.dialects.support.constraints import FLOATS
 from ge.runtime.kernels import Fn, kernel
 
 
@@ -17,12 +18,11 @@ class GainOp(OneResultOp, HasFolderInterface, HasCanonicalizationPatternsInterfa
     """x louder by `decibels`"""
 
     name = "loud.gain"
-    input = operand_def()
+    input = operand_def(FLOATS)
     decibels = prop_def(FloatAttr)
     assembly_format = f"$input {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
-        check_floats(self.input)
         return (self.input.type,)
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:

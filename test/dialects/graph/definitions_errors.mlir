@@ -1,0 +1,106 @@
+// RUN: ge-opt %s --split-input-file --verify-diagnostics
+
+func.func @a_memref(%x: memref<4xf32>) {
+  // expected-error@+1 {{operand 'input': expected a ranked tensor of numbers, not memref<4xf32>}}
+  %0 = graph.relu %x : (memref<4xf32>) -> tensor<4xf32>
+  func.return
+}
+
+// -----
+
+func.func @an_encoding(%x: tensor<4xf32, "csr">) {
+  // expected-error@+1 {{operand 'input': expected a ranked tensor of numbers, not tensor<4xf32, "csr">}}
+  %0 = graph.relu %x : (tensor<4xf32, "csr">) -> tensor<4xf32>
+  func.return
+}
+
+// -----
+
+func.func @complex_elements(%x: tensor<4xcomplex<f32>>) {
+  // expected-error@+1 {{operand 'input': expected a ranked tensor of elements that ge has, not tensor<4xcomplex<f32>>}}
+  %0 = graph.transpose %x permutation [0] : tensor<4xcomplex<f32>> -> tensor<4xcomplex<f32>>
+  func.return
+}
+
+// -----
+
+func.func @indices(%x: tensor<4x8xindex>) {
+  // expected-error@+1 {{operand 'lhs': expected a ranked tensor of numbers, not tensor<4x8xindex>}}
+  %0 = graph.add %x, %x : (tensor<4x8xindex>, tensor<4x8xindex>) -> tensor<4x8xindex>
+  func.return
+}
+
+// -----
+
+func.func @no_rank(%x: tensor<*xf32>) {
+  // expected-error@+1 {{operand 'input': expected a ranked tensor of numbers, not tensor<*xf32>}}
+  %0 = graph.relu %x : (tensor<*xf32>) -> tensor<4xf32>
+  func.return
+}
+
+// -----
+
+func.func @in_a_fused_op(%x: tensor<4xindex>) {
+  %0 = fused_op.region(%x) : (tensor<4xindex>) -> tensor<4xindex> {
+  ^bb0(%a: tensor<4xindex>):
+    // expected-error@+1 {{operand 'values': expected a tensor of elements that ge has, not tensor<4xindex>}}
+    fused_op.yield %a : tensor<4xindex>
+  }
+  func.return
+}
+
+// -----
+
+func.func @a_truth_value_as_axis(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{property 'axis': Expected attribute i64 but got i1}}
+  %0 = graph.softmax %x {axis = true} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return
+}
+
+// -----
+
+func.func @an_axis_of_8_bits(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{property 'axis': Expected attribute i64 but got i8}}
+  %0 = graph.softmax %x {axis = 1 : i8} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return
+}
+
+// -----
+
+func.func @an_axis_of_no_width(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{property 'axis': Expected attribute i64 but got index}}
+  %0 = graph.softmax %x {axis = 1 : index} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return
+}
+
+// -----
+
+func.func @a_number_of_16_bits(%x: tensor<4x8xf32>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{property 'epsilon': expected a finite f64 that is not negative, not 1.001360e-05 : f16}}
+  %0 = graph.layer_norm %x, %s {epsilon = 1.0e-5 : f16} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  func.return
+}
+
+// -----
+
+func.func @a_negative_epsilon(%x: tensor<4x8xf32>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{property 'epsilon': expected a finite f64 that is not negative, not -1.000000e+00 : f64}}
+  %0 = graph.rms_norm %x, %s {epsilon = -1.0 : f64} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  func.return
+}
+
+// -----
+
+func.func @no_element_type(%x: tensor<4xf32>) {
+  // expected-error@+1 {{property 'to': expected an element type of ge, not index}}
+  %0 = graph.cast %x to index : (tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}
+
+// -----
+
+func.func @a_number_of_no_element_type() {
+  // expected-error@+1 {{property 'value': expected a number or truth value of a type of elements, not 1 : index}}
+  %0 = graph.fill 1 : index shape [4] -> tensor<4xi64>
+  func.return
+}
