@@ -66,6 +66,7 @@ ALIAS_LIMIT = 1 << 24  # characters that an alias may stand for
 SPLIT_MARKER = "// -----"
 CODE = re.compile(r"^\s*(?!//)\S", re.MULTILINE)
 OP_NAME = re.compile(r'"?([\w.$]*)"?')
+NO_NUMBERS_TYPE = "Invalid type given for integer or float attribute."
 OLD_SPELLINGS = {"'npu_task.space'": 'as a string: memref<4xf32, "hbm">'}
 # Types whose meaning depends on their text alone; most of the types of a program
 SIMPLE_TYPE = re.compile(
@@ -434,6 +435,10 @@ class LocatingParser(DenseParser):
         except ParseError as e:
             if e.msg.endswith("is not registered"):
                 e.msg = self._unknown_attribute(e.msg.removesuffix(" is not registered"))
+                e.span = Span(start, start + 1, self.lexer.input)
+            elif e.msg == NO_NUMBERS_TYPE:  # told of what comes behind the type
+                e.msg = "what follows ':' is no type of a number; a property of one width, such as "
+                e.msg += "IntegerAttr[I64], is written without it"
                 e.span = Span(start, start + 1, self.lexer.input)
             raise
         except NOT_ABOUT_THE_TEXT:

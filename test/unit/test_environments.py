@@ -2,6 +2,7 @@
 environment are there where it is not activated, figures of arrays are compared as figures."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -56,6 +57,20 @@ def test_lit_tests_pass_with_llvms_filecheck() -> None:
     environment = BARE | {"FILECHECK": checker}
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+# What Python's regular expressions know, and POSIX's do not, in `{{...}}` or `[[NAME:...]]`
+PYTHONS = re.compile(r"(\{\{|\[\[\w+:)[^}]*(\\[dDwWsSbB]|\(\?)")
+
+
+def test_checks_are_those_of_llvm() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}: {line}"
+        for path in (ROOT / "test").rglob("*.mlir")
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if line.lstrip().startswith("//") and "RUN:" not in line and PYTHONS.search(line)
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 SHOWN = "y: float32[2, 3] min -3.72233, max 2.95135, mean -0.00230263\n"
