@@ -62,6 +62,7 @@ from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
 from ge.runtime.library.programs import fits
 from ge.runtime.library.pulling import Pull, is_pointwise
 
+UNSURE = 0.005  # part of a time that its rough estimate does not tell: an assumption
 PART = 4096  # elements of other results at a time
 
 
@@ -135,7 +136,15 @@ def ways(launch: Launch, op: AttentionOp, segments: list[Segment]) -> Iterable[W
         whole = op.table is not None  # tiles of keys are blocks
         fit = [f for f in fit if f[1].piece == f[1].keys or not whole]
         found += [(cycles, (heads, query, tiles, splits)) for cycles, tiles, splits in fit]
-    ranked = [way for _, way in sorted(found, key=lambda f: (f[0], -f[1][0].count))]
+
+    close = (1 + UNSURE) * min((f[0] for f in found), default=0.0)
+
+    def rank(f: tuple[float, Way]) -> tuple[float, ...]:
+        """Of those as fast as the fastest, as far as the estimate goes, that with the fewest tiles
+        of keys comes first."""
+        return -f[1][2].keys if f[0] <= close else 0, f[0], -f[1][0].count
+
+    ranked = [way for _, way in sorted(found, key=rank)]
     return in_order(ranked, lambda way: f"{way[0].count} heads, {way[2]}, {way[3]} splits")
 
 
