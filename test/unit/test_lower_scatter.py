@@ -127,6 +127,21 @@ def test_elements_are_gathered(data: st.DataObject) -> None:
     compare(text, target, all_lowered=True, exact=True, make=make, orders=1)
 
 
+@pytest.mark.parametrize("kind", ["mean", "sum"])
+def test_what_is_gathered_is_reduced(kind: str) -> None:
+    """As in losses, whatever is one launch of it."""
+    text = f"""
+func.func @main(%a: tensor<3x5xf32>, %b: tensor<3x1xi64>) -> tensor<f32> {{
+  %0 = graph.gather_elements %a, %b axis 1
+    : (tensor<3x5xf32>, tensor<3x1xi64>) -> tensor<3x1xf32>
+  %1 = graph.neg %0 : (tensor<3x1xf32>) -> tensor<3x1xf32>
+  %2 = graph.squeeze %1 axes [1] : tensor<3x1xf32> -> tensor<3xf32>
+  %r = graph.reduce "{kind}" %2 {{keep_dims = false}} : tensor<3xf32> -> tensor<f32>
+  return %r : tensor<f32>
+}}"""
+    compare(text, all_lowered=True, make=indices_of(5, "i64"), orders=1)
+
+
 def test_elements_of_a_long_axis_are_gathered_in_parts() -> None:
     text = gathered((9000, 9), 0, 700, "f32", "i32")
     compare(text, all_lowered=True, exact=True, make=indices_of(9000, "i32"))

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import i32
 
 from ge.dialects.graph.elementwise import AndOp
 from ge.dialects.graph.indexing import GatherElementsOp
+from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up, element_type, normalize_axis, numel, shape_of
 from ge.dialects.tile.types import BLOCK
@@ -30,6 +31,7 @@ from ge.runtime.library.language.indices import Scalar
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
 from ge.runtime.library.moves.moves import MOST_SINGLE, lower_moves
+from ge.runtime.library.rows.vector import lower_vector
 from ge.runtime.library.scatters.lines import NUMBERS, Lines, columns_of, counted
 
 Gathered: TypeAlias = Lines[GatherElementsOp]
@@ -50,6 +52,8 @@ class Cut:
 def lower_gather_elements(launch: Launch) -> Written:
     """Elements at indices along an axis."""
     op, *others = launch.body.ops
+    if any(other.ACCESS is Access.ROWS for other in others):
+        return lower_vector(launch)  # moves reduce nothing but sums and extremes
     if others or not isinstance(op, GatherElementsOp) or is_sparse(op):
         return lower_moves(launch)
     w = Gathered.of(op)
