@@ -153,18 +153,18 @@ def test_models_stay_within_two_hundredths(name: str, mode: str):
     want, got = (ge.Session(p.module, p.payload).run(inputs) for p in (exact, program))
     for key, array in want.items():
         assert np.abs(got[key] - array).max() <= 2e-2 * np.abs(array).max()
-    most = exact.report()["ops"]["launches"] + casts_of_slices(program)
+    most = exact.report()["ops"]["launches"] + casts_alone(program)
     assert program.report()["ops"]["launches"] <= most
 
 
-def casts_of_slices(program: Program) -> int:
-    """Launches that narrow a slice and do nothing else: a slice that is not cast is read where it
-    lies, and has none."""
+def casts_alone(program: Program) -> int:
+    """Launches that cast a value, or a slice, and do nothing else: vector cores start late in one
+    of a small matmul, and a slice that is not cast is read where it lies."""
     launched = [op.callee for op in program.module.walk() if isinstance(op, LaunchOp)]
     kernels = {k.sym_name.data: k for k in program.module.ops if isinstance(k, KernelOp)}
     does = [{type(o) for o in kernels[name].main.walk()} for name in launched]
     around = {RegionOp, YieldOp, ReshapeOp}
-    return sum(kinds - around == {SliceOp, CastOp} for kinds in does)
+    return sum(kinds - around in ({CastOp}, {SliceOp, CastOp}) for kinds in does)
 
 
 @pytest.mark.parametrize(
