@@ -43,6 +43,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.support.access import MOVING, Access
 from ge.dialects.support.boxes import Box, hull
 from ge.dialects.support.constraints import ANY, VALUES
+from ge.dialects.support.discardable import FUNCTION, NUMBER, OP, TEXT, Stated
 from ge.dialects.support.in_place import same_bytes
 from ge.dialects.support.interfaces import SplitInterface, split_axes
 from ge.dialects.support.locations import fuse_locations
@@ -65,6 +66,14 @@ PHASE = "fused_op.phase"
 
 # attribute of ops: the engine that the user chose; what multiplies shares no launch with "vector"
 ENGINE = "fused_op.engine"
+
+RECOMPUTED = "fused_op.recomputed"  # attribute of @main: how many ops recompute a value
+
+STATED = {
+    PHASE: Stated(NUMBER, (OP,)),
+    ENGINE: Stated(TEXT, (OP,)),
+    RECOMPUTED: Stated(NUMBER, (FUNCTION,)),
+}
 
 
 def multiplies(op: Operation) -> bool:

@@ -16,6 +16,8 @@ DIMS = "graph.dims"  # names of its dimensions, "" for those that have none
 SEQUENCE = "graph.sequence"  # the sequence of the model of which it is an element
 SEED = "graph.seed"  # it is what random numbers follow from (see `random.py`), given by the session
 
+RANGE = "graph.range"  # of an argument or of results of ops: the least and the largest element
+
 # of @main
 DIM_RANGES = "graph.dim_ranges"  # the least and the largest size of dimensions, -1 for no largest
 # dimensions of the model that have no name of their own here, and the sizes that they have

@@ -85,11 +85,6 @@ from ge.dialects.support.symbols import find_symbol, module_around
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, byte_size
 
-# Attributes of a kernel: why it has no tile program; and of one with sizes that are not known, the
-# names of the programs of what it becomes when they are
-NO_TILES, OPEN_TILES = "no_tiles", "open_tiles"
-
-
 # ---- kernels and launches --------------------------------------------------------------------
 
 

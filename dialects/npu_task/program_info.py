@@ -1,13 +1,21 @@
 """Attributes of the functions and buffers of a program, by name."""
 
-from collections.abc import Iterator
-from typing import Any, cast
-
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation
 
 from ge.dialects.npu_task.attributes import number
-from ge.dialects.targets.target import TARGET
+from ge.dialects.support.constraints import INTS
+from ge.dialects.support.discardable import (
+    FLAG,
+    FUNCTION,
+    NUMBER,
+    OP,
+    TABLE,
+    TEXT,
+    TEXTS,
+    Stated,
+)
+from ge.dialects.targets.target import TARGET, TARGET_FILE
 
 # of @main
 STREAMS = "npu_task.streams"
@@ -25,6 +33,10 @@ STATE = "npu_task.state"  # the name of what it keeps from run to run
 GROWS = "npu_task.grows"  # the axis of a state along which runs append, up to its size
 VALID = "npu_task.valid"  # the shape of the part of a state that holds values when a run begins
 
+# of a kernel: why it has no tile program; and of one with sizes that are not known, the names of
+# the programs of what it becomes when they are
+NO_TILES, OPEN_TILES = "npu_task.no_tiles", "npu_task.open_tiles"
+
 # of tasks
 BYTES = "npu_task.bytes"  # of each result on the device whose size is not known (`sizes.py`)
 OFFSETS = "npu_task.offsets"  # of these in the "dynamic" segment; -1: the device allocates it
@@ -34,8 +46,6 @@ FIGURES = (
     "io_bytes", "alignment",
 )  # fmt: skip
 """What every program states: `npu_task.` and one of these."""
-
-NAMED = {TARGET: "a target", ORDER: "an order"}
 
 
 def is_outside_arena(buffer: Operation) -> bool:
@@ -53,34 +63,25 @@ def state(func: Operation, **figures: int) -> None:
         func.attributes[f"npu_task.{name}"] = number(value)
 
 
-def type_errors(func: Operation) -> Iterator[str]:
-    """One message for each attribute of a function that is of the wrong type."""
-    counts = (
-        *(f"npu_task.{name}" for name in (*FIGURES, "state_bytes", "dynamic_bytes")),
-        CAP,
-        SPILLED,
-        RECOMPUTED,
-    )
-    for name, attr in func.attributes.items():
-        if name in counts:
-            if not _is_count(attr):
-                yield f"{name} is a number of type i64 and at least 0, not {attr}"
-        elif name in NAMED and not isinstance(attr, StringAttr):
-            yield f"{name} is the name of {NAMED[name]}, not {attr}"
-        elif name == CERTIFICATE and not isinstance(attr, DictionaryAttr):
-            yield f"{CERTIFICATE} is a dictionary, not {attr}"
-        elif name == NO_REUSE and not _is_names(attr):
-            yield f"{NO_REUSE} is a list of names of ops, not {attr}"
+COUNTS = (
+    *(f"npu_task.{name}" for name in (*FIGURES, "state_bytes", "dynamic_bytes")),
+    CAP, SPILLED, RECOMPUTED,
+)  # fmt: skip
 
-
-def _is_count(attr: Attribute) -> bool:
-    if not isinstance(attr, IntegerAttr):
-        return False
-    count = cast("IntegerAttr[Any]", attr)
-    return count.type == i64 and count.value.data >= 0
-
-
-def _is_names(attr: Attribute) -> bool:
-    if not isinstance(attr, ArrayAttr):
-        return False
-    return all(isinstance(name, StringAttr) for name in cast("ArrayAttr[Attribute]", attr))
+STATED = {
+    **dict.fromkeys(COUNTS, Stated(NUMBER, (FUNCTION,))),
+    TARGET: Stated(TEXT, (FUNCTION,)),
+    TARGET_FILE: Stated(TEXT, (FUNCTION,)),
+    ORDER: Stated(TEXT, (FUNCTION,)),
+    CERTIFICATE: Stated(TABLE, (FUNCTION,)),
+    NO_REUSE: Stated(TEXTS, (FUNCTION,)),
+    IO: Stated(FLAG, (OP,)),
+    PINNED: Stated(FLAG, (OP,)),
+    STATE: Stated(TEXT, (OP,)),
+    GROWS: Stated(NUMBER, (OP,)),
+    VALID: Stated(INTS, (OP,)),
+    BYTES: Stated(TEXTS, (OP,)),
+    OFFSETS: Stated(INTS, (OP,)),
+    NO_TILES: Stated(TEXT, (OP,)),
+    OPEN_TILES: Stated(TEXTS, (OP,)),
+}

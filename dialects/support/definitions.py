@@ -24,6 +24,7 @@ from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.choices import ChoiceConstraint
+from ge.dialects.support.discardable import check_of_op
 
 Verify = Callable[[Any], None]
 
@@ -135,6 +136,7 @@ def ask_definition(op: IRDLOperation) -> None:
                 f"'{name}' is a property, not an attribute: write it at its place in the text, "
                 f"<{{{name} = ...}}> in the generic form"
             )
+    check_of_op(op, definition.properties)
 
 
 @cache

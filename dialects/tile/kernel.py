@@ -63,6 +63,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.dims import parsed, symbols
+from ge.dialects.support.discardable import OP, TEXT, Stated
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import GeOp, ops_of
 from ge.dialects.support.types import DYNAMIC, align_up, byte_size
@@ -75,6 +76,11 @@ from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import Memory, Pipe
 
 INDEX = IndexType()
+# Attributes of a kernel: what it is a program of, with open numbers, and the times of it
+COMPUTES, ESTIMATES = "tile.computes", "tile.estimates"
+
+STATED = {COMPUTES: Stated(TEXT, (OP,)), ESTIMATES: Stated(TEXT, (OP,))}
+
 WORKSPACE_ALIGNMENT = 512  # of memrefs in it, as of other buffers
 
 

@@ -16,7 +16,8 @@ from typing import Any, cast
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 
-from ge.dialects.npu_task.ops import NO_TILES, OPEN_TILES, KernelOp
+from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.npu_task.program_info import NO_TILES, OPEN_TILES
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.packages import installed

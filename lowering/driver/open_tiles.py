@@ -15,7 +15,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.ports import dim_ranges
-from ge.dialects.npu_task.ops import OPEN_TILES, KernelOp
+from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.npu_task.program_info import OPEN_TILES
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.dims import Range
 from ge.dialects.support.errors import GeError

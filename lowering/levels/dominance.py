@@ -16,8 +16,9 @@ from xdsl.traits import IsolatedFromAbove, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.diagnostics import Diagnostic, Severity, error_at, location_of
+from ge.dialects.support.discardable import wrong_attributes
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.operation import operands_of, ops_of, regions_of
+from ge.dialects.support.operation import GeOp, operands_of, ops_of, regions_of
 
 
 def verify(module: ModuleOp) -> None:
@@ -27,7 +28,20 @@ def verify(module: ModuleOp) -> None:
     except VerifyException as e:
         raise_redefinition(module, e)
         raise
+    check_attributes(module)
     check_dominance(module)
+
+
+def check_attributes(op: Operation) -> None:
+    """Raises GeError for an attribute of ge's dialects that is wrong, at ops of others: ge's own
+    have been verified."""
+    if not isinstance(op, GeOp):
+        for problem in wrong_attributes(op):
+            raise error_at(op, problem)
+    for region in regions_of(op):
+        for block in region.blocks:
+            for inner in ops_of(block):
+                check_attributes(inner)
 
 
 def raise_redefinition(module: ModuleOp, error: VerifyException) -> None:

@@ -12,8 +12,8 @@ from xdsl.passes import ModulePass
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.elementwise import AddOp
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.npu_task.program_info import type_errors
 from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.discardable import wrong_attributes
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import MAIN, functions
 from ge.dialects.support.operation import operands_of, ops_of
@@ -109,7 +109,7 @@ class Verification:
     def function(self, func: FuncOp) -> None:
         main = func is self.around.main
         name = f"@{func.sym_name.data}"
-        for problem in type_errors(func):
+        for problem in wrong_attributes(func):
             raise error_at(func, problem)
         if len(func.body.blocks) > 1:
             raise self.fail(func, f"{name} has several blocks; use graph.if and graph.loop")

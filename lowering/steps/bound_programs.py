@@ -29,7 +29,7 @@ from ge.dialects.support.operation import all_ops, ops_of
 from ge.dialects.support.polynomial import Polynomial
 from ge.dialects.support.types import DYNAMIC, align_up, number_of
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.kernel import WORKSPACE_ALIGNMENT
+from ge.dialects.tile.kernel import COMPUTES, ESTIMATES, WORKSPACE_ALIGNMENT
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import BoundKernelOp
 from ge.lowering.steps.kept_programs import is_foreign
@@ -40,7 +40,6 @@ from ge.runtime.library.hidden import data_of, has_parameters, is_data, unseen
 from ge.runtime.library.launch import NotLowered
 from ge.transforms.tiles.bind_sizes import bound, size_at
 
-COMPUTES, ESTIMATES = "computes", "estimates"
 MOST_TEXTS = 4096  # of kernels, over all sizes
 NUMBER = re.compile(r"(\d+)")
 

@@ -19,7 +19,8 @@ from ge.dialects.graph.constant import WeightAttr
 from ge.dialects.npu_task.attributes import HBM, data_type, is_dynamic, space_of
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, SlotOp
-from ge.dialects.npu_task.program_info import FIGURES, NO_REUSE, PINNED, figure, type_errors
+from ge.dialects.npu_task.program_info import FIGURES, NO_REUSE, PINNED, figure
+from ge.dialects.support.discardable import wrong_attributes
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size
 from ge.dialects.targets.target import Target
@@ -97,7 +98,7 @@ def _types(main: FuncOp) -> Iterator[str]:
     for name in FIGURES:
         if f"npu_task.{name}" not in main.attributes:
             yield f"@main does not state npu_task.{name}"
-    yield from type_errors(main)
+    yield from wrong_attributes(main)
 
 
 def _sums(main: FuncOp, target: Target) -> Iterator[str]:

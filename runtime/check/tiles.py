@@ -53,8 +53,9 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 
 from ge.dialects.npu_task.attributes import data_type, is_dynamic
-from ge.dialects.npu_task.ops import OPEN_TILES, LaunchOp
 from ge.dialects.npu_task.ops import KernelOp as TaskKernelOp
+from ge.dialects.npu_task.ops import LaunchOp
+from ge.dialects.npu_task.program_info import OPEN_TILES
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import walk
 from ge.dialects.support.types import byte_size

@@ -37,6 +37,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, NoMemoryEffect
 
 from ge.dialects.fused_op import PHASE
+from ge.dialects.fused_op import RECOMPUTED as COPIES
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.access import Access
 from ge.dialects.support.functions import main_function
@@ -48,9 +49,6 @@ from ge.transforms.analysis.views import view_offsets, whole_of
 from ge.transforms.memory.minimum_cut import UNLIMITED, Network
 
 CHEAP = (Access.POINTWISE, Access.VIEW, Access.MOVEMENT)
-
-COPIES = "fused_op.recomputed"
-"""Attribute of a function: the number of recomputing ops."""
 
 DEPTH = 8  # ops, views not counted
 LEAST = 0.05  # of the bytes live at the peak

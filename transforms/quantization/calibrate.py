@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, f64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
+from ge.dialects.graph.ports import RANGE
 from ge.dialects.support import diagnostics
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.data import CalibratedPass, Calibration, Chunk
@@ -26,8 +27,6 @@ from ge.transforms.quantization.layers import activations, layers
 from ge.transforms.quantization.observe import Observer, Step
 from ge.transforms.quantization.schemes import INT8, SCHEMES
 from ge.transforms.quantization.table import Range, Table
-
-RANGE = "graph.range"
 
 TOLD = 3  # names of layers in a warning
 

@@ -25,8 +25,8 @@ func.func @in_the_payload() {
   %weight = graph.constant #graph.weight<"encoder.0.weight"> : tensor<768x768xf32>
   // CHECK-NEXT: %quoted = graph.constant #graph.weight<"a \22b\22"> : tensor<4xi8>
   %quoted = graph.constant #graph.weight<"a \22b\22"> : tensor<4xi8>
-  // CHECK-NEXT: %noted = graph.constant {note = "kept"} #graph.weight<"w"> : tensor<4xi8>
-  %noted = graph.constant {note = "kept"} #graph.weight<"w"> : tensor<4xi8>
+  // CHECK-NEXT: %noted = graph.constant {my.note = "kept"} #graph.weight<"w"> : tensor<4xi8>
+  %noted = graph.constant {my.note = "kept"} #graph.weight<"w"> : tensor<4xi8>
   func.return
 }
 

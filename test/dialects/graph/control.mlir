@@ -23,12 +23,12 @@ func.func @no_results(%c: tensor<1x1xi1>) {
   // CHECK-NEXT: graph.yield
   // CHECK-NEXT: } else {
   // CHECK-NEXT: graph.yield
-  // CHECK-NEXT: } {tag}
+  // CHECK-NEXT: } {my.tag}
   graph.if %c : tensor<1x1xi1> -> () {
     graph.yield
   } else {
     graph.yield
-  } {tag}
+  } {my.tag}
   return
 }
 
@@ -48,8 +48,8 @@ func.func @counted(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<5x2xf32>) {
 
 // CHECK-LABEL: @while_it_holds(
 func.func @while_it_holds(%c: tensor<i1>, %n: tensor<i64>, %x: tensor<f32>) -> tensor<f32> {
-  // CHECK: %h = graph.loop (%i, %go) trip %n : tensor<i64> while %c : tensor<i1> carry (%s = %x : tensor<f32>) -> (tensor<f32>) attributes {tag} {
-  %h = graph.loop (%i, %go) trip %n : tensor<i64> while %c : tensor<i1> carry (%s = %x : tensor<f32>) -> (tensor<f32>) attributes {tag} {
+  // CHECK: %h = graph.loop (%i, %go) trip %n : tensor<i64> while %c : tensor<i1> carry (%s = %x : tensor<f32>) -> (tensor<f32>) attributes {my.tag} {
+  %h = graph.loop (%i, %go) trip %n : tensor<i64> while %c : tensor<i1> carry (%s = %x : tensor<f32>) -> (tensor<f32>) attributes {my.tag} {
     %more = graph.compare "lt" %s, %x : (tensor<f32>, tensor<f32>) -> tensor<i1>
     graph.yield %more, %s : tensor<i1>, tensor<f32>
   }

@@ -104,3 +104,40 @@ func.func @a_number_of_no_element_type() {
   %0 = graph.fill 1 : index shape [4] -> tensor<4xi64>
   func.return
 }
+
+// -----
+
+func.func @a_misspelt_property(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{there is no property 'axes'; did you mean 'axis'?}}
+  %0 = graph.softmax %x {axes = 0 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return
+}
+
+// -----
+
+func.func @an_attribute_of_another_type(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'graph.range': expected the least and the largest number, f64, not "none"}}
+  %0 = graph.relu %x {graph.range = "none"} : (tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@+1 {{dialect graph has no attribute 'graph.nam'; did you mean 'graph.name'?}}
+func.func @a_misspelt_attribute_of_an_argument(%x: tensor<4xf32> {graph.nam = "x"}) {
+  func.return
+}
+
+// -----
+
+// expected-error@+1 {{'graph.name': expected a string, not 3 : i32}}
+func.func @a_name_that_is_a_number(%x: tensor<4xf32>) -> (tensor<4xf32> {graph.name = 3 : i32}) {
+  func.return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{'graph.dims' is of arguments and results, not of functions}}
+func.func @dims_of_a_function() attributes {graph.dims = ["n"]} {
+  func.return
+}

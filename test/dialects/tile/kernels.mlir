@@ -26,7 +26,7 @@ tile.kernel @gemm(%a: memref<500x256xf16>, %b: memref<256x128xf16>, %c: memref<5
       tile.set mte2 -> mte1[%c0]
       tile.wait mte2 -> mte1[%c0]
       tile.move %as to %la
-      tile.move %bs to %lb {tile.note = "rows of b"}
+      tile.move %bs to %lb {my.note = "rows of b"}
       %first = arith.cmpi eq, %k, %c0 : index
       tile.mmad %acc, %la, %lb init %first
     }
@@ -47,7 +47,7 @@ tile.kernel @gemm(%a: memref<500x256xf16>, %b: memref<256x128xf16>, %c: memref<5
 // CHECK-NEXT:        tile.set mte2 -> mte1[%c0]
 // CHECK-NEXT:        tile.wait mte2 -> mte1[%c0]
 // CHECK-NEXT:        tile.move %as to %la{{$}}
-// CHECK-NEXT:        tile.move %bs to %lb {tile.note = "rows of b"}
+// CHECK-NEXT:        tile.move %bs to %lb {my.note = "rows of b"}
 // CHECK:             tile.mmad %acc, %la, %lb init %first{{$}}
 // CHECK:           tile.store %acc to %cb relu
 

@@ -13,10 +13,10 @@ tile.kernel @sum(%x: memref<4x16xf32>, %y: memref<1x16xf32>) workspace(%w: memre
     tile.barrier
     %again = tile.view %w[%c0, %c0] : memref<4x16xf32> -> !tile.box<1x16xf32>
     tile.load %again to %t
-    tile.barrier {tile.note = "once more"}
+    tile.barrier {my.note = "once more"}
   }
 }
 // CHECK:      tile.kernel @sum(%x: memref<4x16xf32>, %y: memref<1x16xf32>) workspace(%w: memref<4x16xf32>) cores 4 {
 // CHECK:        tile.store %t to %mine{{$}}
 // CHECK-NEXT:   tile.barrier
-// CHECK:        tile.barrier {tile.note = "once more"}
+// CHECK:        tile.barrier {my.note = "once more"}

@@ -30,4 +30,4 @@ func.func @main(%cache: memref<1x4x64x16xf32, "hbm">, %rows: memref<1x4x1x16xf32
   func.return
 }
 // CHECK-NOT:   tile.kernel
-// CHECK:       no_tiles = "appended rows are written alone, and the cache is elsewhere"
+// CHECK:       npu_task.no_tiles = "appended rows are written alone, and the cache is elsewhere"

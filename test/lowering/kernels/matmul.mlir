@@ -90,7 +90,7 @@ npu_task.kernel @weights on cube {
 
 // One matmul takes what another one computes: there is no program.
 // CHECK-LABEL: npu_task.kernel @chain on
-// CHECK-SAME: no_tiles = "a matmul takes what another one computes"
+// CHECK-SAME: npu_task.no_tiles = "a matmul takes what another one computes"
 
 npu_task.kernel @chain on cube {
 ^bb0(%0: tensor<16x16xf16>):

@@ -152,7 +152,7 @@ npu_task.kernel @one_row on vector {
 // result of a kernel that moves elements is cut in its own way.
 // CHECK-NOT: tile.kernel
 // CHECK:     npu_task.kernel @over_another on
-// CHECK:     no_tiles = "results are cut apart, and one is over an operand of another one"
+// CHECK:     npu_task.no_tiles = "results are cut apart, and one is over an operand of another one"
 // expected-remark@+1 {{@over_another has no tile program: results are cut apart, and one is over an operand of another one}}
 npu_task.kernel @over_another on vector {
 ^bb0(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>):

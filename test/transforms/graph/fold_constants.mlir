@@ -67,8 +67,8 @@ func.func @case5(%c: tensor<i1>) -> tensor<f32> {
 // Attributes of the op stay when a parameter becomes a property.
 func.func @case6(%x: tensor<2x2xf32>) -> tensor<4xf32> {
   %s = graph.constant dense<4> : tensor<1xi64>
-  %0 = graph.reshape %x shape(%s : tensor<1xi64>) {note = "mine"} : tensor<2x2xf32> -> tensor<4xf32>
+  %0 = graph.reshape %x shape(%s : tensor<1xi64>) {my.note = "mine"} : tensor<2x2xf32> -> tensor<4xf32>
   func.return %0 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @case6(
-// CHECK:         graph.reshape %x shape [4] {note = "mine"}
+// CHECK:         graph.reshape %x shape [4] {my.note = "mine"}
