@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import gcd, prod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Dialect, Operation, OpResult, Region, SSAValue
@@ -193,6 +193,7 @@ class YieldOp(GeOp):
 class FusedOp(SplitInterface, ABC):
     """Base of the fused ops."""
 
+    HOLDS: ClassVar[str] = "an op"  # which the algorithm is for: see `computes`
     inputs = var_operand_def(ANY)
     outputs = var_result_def(VALUES)
     body = region_def("single_block")
@@ -220,6 +221,11 @@ class FusedOp(SplitInterface, ABC):
         fused.location = fuse_locations((worker(ops), *ops))
         return fused
 
+    @classmethod
+    def computes(cls, op: TensorOp) -> bool:
+        """Whether an op of the body is what the algorithm is for, by its facts."""
+        return True
+
     @property
     def block(self) -> Block:
         return self.body.block
@@ -245,6 +251,9 @@ class FusedOp(SplitInterface, ABC):
         for op in self.body.block.ops:
             if not isinstance(op, TensorOp | YieldOp) or isinstance(op, FusedOp) or op.regions:
                 raise VerifyException(f"the body holds graph ops only, not {op.name}")
+        if not any(map(self.computes, members := self.members)):
+            names = ", ".join(dict.fromkeys(op.name for op in members)) or "nothing"
+            raise VerifyException(f"the body holds {self.HOLDS}, not {names}")
         return [v.type for v in self.yielded]
 
     def static_work(self) -> Work:
@@ -361,6 +370,11 @@ class LinearOp(FusedOp):
     bias, scale, activation, gate, residual, stores to other addresses."""
 
     name = "fused_op.linear"
+    HOLDS: ClassVar = "a matmul"
+
+    @classmethod
+    def computes(cls, op: TensorOp) -> bool:
+        return op.IS_MATMUL
 
 
 @irdl_op_definition
@@ -368,6 +382,11 @@ class ConvOp(FusedOp):
     """A convolution and ops on its tiles on the way out: bias, activation, residual, pad, pool."""
 
     name = "fused_op.conv"
+    HOLDS: ClassVar = "a convolution"
+
+    @classmethod
+    def computes(cls, op: TensorOp) -> bool:
+        return op.ALWAYS_MACS and not op.IS_MATMUL
 
 
 @irdl_op_definition
@@ -375,6 +394,11 @@ class NormOp(FusedOp):
     """Norms of rows that stay on the core, with the ops around them."""
 
     name = "fused_op.norm"
+    HOLDS: ClassVar = "a norm"
+
+    @classmethod
+    def computes(cls, op: TensorOp) -> bool:
+        return op.ACCESS is Access.ROWS
 
 
 @irdl_op_definition
@@ -383,6 +407,11 @@ class FlashAttentionOp(FusedOp):
     arXiv 1805.02867)."""
 
     name = "fused_op.flash_attention"
+    HOLDS: ClassVar = "an attention"
+
+    @classmethod
+    def computes(cls, op: TensorOp) -> bool:
+        return op.ALWAYS_MACS and not op.IS_MATMUL
 
 
 @irdl_op_definition
