@@ -98,7 +98,8 @@ class Cut:
         vector += each("mul mul", self.cols) if p.covered else 0.0
         store = core.store(self.channels * self.lines, self.cols * w.bits / 8)
         rounds = ceil(self.blocks(p) / target.vector_cores)
-        return cycles_of_blocks(rounds, (load, 1), (vector, 1), (store, 1))
+        times = loads * p.columns  # each tile is computed with when it is there
+        return cycles_of_blocks(rounds, (load, times), (vector, times), (store, 1))
 
 
 def cuts(p: Pool, rest: Rest) -> list[Cut]:
