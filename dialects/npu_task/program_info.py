@@ -8,6 +8,7 @@ from ge.dialects.support.constraints import INTS
 from ge.dialects.support.discardable import (
     FLAG,
     FUNCTION,
+    MODULE,
     NUMBER,
     OP,
     TABLE,
@@ -70,8 +71,8 @@ COUNTS = (
 
 STATED = {
     **dict.fromkeys(COUNTS, Stated(NUMBER, (FUNCTION,))),
-    TARGET: Stated(TEXT, (FUNCTION,)),
-    TARGET_FILE: Stated(TEXT, (FUNCTION,)),
+    TARGET: Stated(TEXT, (FUNCTION, MODULE)),  # of modules of kernels alone
+    TARGET_FILE: Stated(TEXT, (FUNCTION, MODULE)),
     ORDER: Stated(TEXT, (FUNCTION,)),
     CERTIFICATE: Stated(TABLE, (FUNCTION,)),
     NO_REUSE: Stated(TEXTS, (FUNCTION,)),
