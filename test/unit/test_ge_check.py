@@ -166,7 +166,7 @@ FAULTS = {
     "larger arena": (
         "npu_task.arena_bytes = 1536", "npu_task.arena_bytes = 2048", "the arena has 2048 bytes"
     ),
-    "no certificate": ("npu_task.certificate", "npu_task.other", "plan-memory was not run"),
+    "no certificate": ("npu_task.certificate", "my.certificate", "plan-memory was not run"),
     "alignment below the target's": (
         "npu_task.alignment = 512", "npu_task.alignment = 256", "aligned to 256 bytes, not to"
     ),
@@ -180,18 +180,7 @@ FAULTS = {
         "npu_task.lower_bound_bytes = 1536", "npu_task.lower_bound_bytes = 1024",
         "lower_bound_bytes of @main is 1024",
     ),
-    "negative figure": (
-        "weight_bytes = 0", "weight_bytes = -512", "npu_task.weight_bytes is a number of type i64"
-    ),
     "gap below zero": ("gap_bytes = 0", "gap_bytes = -512", "peak and lower bound differ by 0"),
-    "cap of the wrong type": (
-        "npu_task.events = 2 : i64", 'npu_task.events = 2 : i64, npu_task.cap_bytes = "1"',
-        "npu_task.cap_bytes is a number of type i64",
-    ),
-    "target of the wrong type": (
-        "npu_task.events = 2 : i64", "npu_task.events = 2 : i64, npu_task.target = 5 : i64",
-        "npu_task.target is the name of a target",
-    ),
     "optimal of the wrong type": ("optimal = true", "optimal = 1 : i64", "state optimal as"),
     "more than the device": (
         "npu_task.arena_bytes = 1536", "npu_task.arena_bytes = 137438953472",
@@ -216,6 +205,37 @@ def test_each_fault_is_found(
     told = capsys.readouterr()
     assert message in told.err
     assert "not proved" in told.out
+
+
+REFUSED = {
+    "negative figure": (
+        "weight_bytes = 0",
+        "weight_bytes = -512",
+        "'npu_task.weight_bytes': expected an i64 that is not negative",
+    ),
+    "cap of the wrong type": (
+        "npu_task.events = 2 : i64",
+        'npu_task.events = 2 : i64, npu_task.cap_bytes = "1"',
+        "'npu_task.cap_bytes': expected an i64 that is not negative",
+    ),
+    "target of the wrong type": (
+        "npu_task.events = 2 : i64",
+        "npu_task.events = 2 : i64, npu_task.target = 5 : i64",
+        "'npu_task.target': expected a string",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+def test_figures_of_the_wrong_type_are_refused_before(
+    fault: str, program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """By the verifier."""
+    old, new, message = REFUSED[fault]
+    path = tmp_path / "program.mlir"
+    path.write_text(program.replace(old, new, 1))
+    assert main([str(path)]) == 1
+    assert message in capsys.readouterr().err
 
 
 def test_a_pinned_slot_is_asked_for_and_apart():

@@ -21,7 +21,7 @@ func.func @main(%x: tensor<4x16xf32> {graph.name = "x"}, %y: tensor<4x16xf32>)
   %0 = graph.add %x, %s : (tensor<4x16xf32>, tensor<4x1xf32>) -> tensor<4x16xf32>
   %1 = graph.relu %0 : (tensor<4x16xf32>) -> tensor<4x16xf32>
   %2 = graph.mul %1, %y : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
-  %3 = graph.tanh %2 {note = "n"} : (tensor<4x16xf32>) -> tensor<4x16xf32>
+  %3 = graph.tanh %2 {my.note = "n"} : (tensor<4x16xf32>) -> tensor<4x16xf32>
   func.return %3, %2 : tensor<4x16xf32>, tensor<4x16xf32>
 }
 """
@@ -58,7 +58,7 @@ def test_an_attribute_and_the_numbers_of_a_constant(
 ):
     assert reduce("grep -q note $1 && grep -q graph.constant $1 && exit 1\nexit 0") == 0
     out = capfd.readouterr().out
-    assert 'note = "n"' in out
+    assert 'my.note = "n"' in out
     assert "dense<1.0" in out
     assert "graph.name" not in out
 
